@@ -1,0 +1,76 @@
+# The everyday verbs. Each installs what it needs (scripts/with says how); nothing is installed twice.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Cargo and npm use every core by themselves; two suites at once would only disturb one another.
+.NOTPARALLEL:
+.PHONY: help run test check bench lab fuzz soak web clean
+
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
+export CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || echo chromium)
+
+WITH := scripts/with
+PYTEST := .venv/bin/pytest --rootdir tests -c tests/pytest.ini
+RELEASE := $(WITH) rust node -- cargo build --locked --release -p pitwire
+PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/e2e -prune \
+	-o -path web/tests -prune -o -type f -print 2>/dev/null)
+
+help: ## list the verbs
+	@echo "make <verb>"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+
+run: web/dist/index.html ## build, start the demo venue, print its URLs (options: make run ARGS="--http 127.0.0.1:9000")
+	$(RELEASE)
+	@[ -x "$(PITWIRE_BIN)" ] || { echo "make run: there is no $(PITWIRE_BIN); see what was skipped above"; exit 1; }
+	exec "$(PITWIRE_BIN)" up --preset demo $(ARGS)
+
+test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust, page, real clients, kill -9
+	@rm -f target/skipped
+	$(MAKE) --no-print-directory check
+	$(WITH) rust -- cargo test --locked --workspace
+	$(WITH) node -- npm --prefix web test
+	$(RELEASE)
+	$(WITH) rust node chromium -- npm --prefix web run e2e
+	$(WITH) rust node python -- $(PYTEST) tests
+	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
+
+check: web/node_modules/.stamp .venv/.stamp ## format, lint, arrows, tidy; changes nothing
+	$(WITH) rust -- cargo fmt --all --check
+	$(WITH) rust -- cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(WITH) rust -- cargo run -q -p xtask -- arrows
+	$(WITH) rust -- cargo run -q -p xtask -- tidy
+	$(WITH) rust -- cargo run -q -p xtask -- table --check
+	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q tests scripts
+	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q tests scripts
+	$(WITH) node -- npm --prefix web run check
+
+bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle
+	$(RELEASE)
+	$(WITH) rust node python -- .venv/bin/python scripts/bench.py
+
+lab: ## a short latency study (not there yet)
+	@echo "make lab: there is no latency laboratory yet"; exit 1
+
+fuzz: ## fuzzers (not there yet)
+	@echo "make fuzz: there are no fuzz targets yet; the differential and wire tests run in 'make test'"; exit 1
+
+soak: web/dist/index.html .venv/.stamp ## a thousand kill -9 under load (other counts: make soak KILL_CYCLES=200)
+	$(RELEASE)
+	KILL_CYCLES=$${KILL_CYCLES:-1000} $(WITH) rust node python -- $(PYTEST) -s tests/test_kill9.py -k kill
+
+web: web/dist/index.html ## build the page into web/dist, which the release binary embeds
+
+clean: ## remove everything that was built or installed here (not pitwire-data)
+	rm -rf target web/dist web/node_modules .venv
+
+web/node_modules/.stamp: web/package-lock.json
+	$(WITH) node -- bash -c 'cd web && npm ci --no-audit --no-fund && touch node_modules/.stamp'
+
+web/dist/index.html: web/node_modules/.stamp $(PAGE_SOURCES)
+	$(WITH) node -- bash -c 'npm --prefix web run build && touch web/dist/index.html'
+
+.venv/.stamp: tests/requirements.txt
+	$(WITH) python -- bash -c 'python3 -m venv .venv && .venv/bin/pip install -q --disable-pip-version-check \
+		-r tests/requirements.txt && touch .venv/.stamp'

@@ -1,0 +1,2 @@
+//! The pitwire binary.
+fn main() {}

@@ -1,0 +1,121 @@
+//! Resting orders in one array, linked into queues by index instead of pointer.
+//!
+//! Holds       1. a slot is either on one queue or on the free list;
+//!             2. slot numbers are never observable: events carry order ids.
+//! Costs       insert, remove: constant; growth doubles the array.
+
+use pitwire_model::{AccountId, OrderId, Side};
+
+/// The end of a queue, or of the free list.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// Where a resting order lies. Meaningless once the order is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub(crate) u32);
+
+/// Who owns an order, on which side, and whether the day's end takes it: four facts in one word,
+/// so that an order and its links stay within half a cache line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner(u32);
+
+impl Owner {
+    pub const MAX_ACCOUNT: u32 = (1 << 30) - 1;
+
+    #[inline]
+    pub fn new(account: AccountId, side: Side, day: bool) -> Self {
+        debug_assert!(account.0 <= Self::MAX_ACCOUNT, "accounts are refused beyond this at creation");
+        Owner((account.0 << 2) | (u32::from(day) << 1) | side as u32)
+    }
+
+    #[inline]
+    pub fn account(self) -> AccountId {
+        AccountId(self.0 >> 2)
+    }
+
+    #[inline]
+    pub fn side(self) -> Side {
+        if self.0 & 1 == 0 { Side::Buy } else { Side::Sell }
+    }
+
+    #[inline]
+    pub fn is_day(self) -> bool {
+        self.0 & 2 != 0
+    }
+}
+
+/// A resting order: 32 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub id: OrderId,
+    /// Lots still open; never zero while resting.
+    pub open: u32,
+    /// The ladder key of its price.
+    pub key: u32,
+    pub previous: u32,
+    pub next: u32,
+    pub owner: Owner,
+    /// Total lots, what has traded included.
+    pub ordered: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slab {
+    nodes: Vec<Node>,
+    free: u32,
+    len: u32,
+}
+
+impl Slab {
+    pub fn new() -> Self {
+        Slab { nodes: Vec::new(), free: NIL, len: 0 }
+    }
+
+    pub fn reserve(&mut self, orders: usize) {
+        self.nodes.reserve(orders);
+    }
+
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// HOT. The caller keeps `len` below 2^32 - 1 by the instrument's cap on resting orders.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn insert(&mut self, node: Node) -> u32 {
+        self.len += 1;
+        if self.free == NIL {
+            self.nodes.push(node);
+            return (self.nodes.len() - 1) as u32;
+        }
+        let at = self.free;
+        let vacant = &mut self.nodes[at as usize];
+        self.free = vacant.next;
+        *vacant = node;
+        at
+    }
+
+    /// HOT.
+    #[inline]
+    pub fn release(&mut self, at: u32) {
+        let node = &mut self.nodes[at as usize];
+        node.next = self.free;
+        node.open = 0;
+        self.free = at;
+        self.len -= 1;
+    }
+
+    #[inline]
+    pub fn get(&self, at: u32) -> &Node {
+        &self.nodes[at as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, at: u32) -> &mut Node {
+        &mut self.nodes[at as usize]
+    }
+
+    /// Every resting order with its slot, in slot order: sort before letting anything out.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Node)> {
+        (0_u32..).zip(&self.nodes).filter(|(_, node)| node.open > 0)
+    }
+}

@@ -1,0 +1,119 @@
+//! One instrument's state: its definition, phase, book, counters and reference prices.
+
+use pitwire_model::{CurrencyId, Decimal, InstrumentKind, InstrumentSpec, Lots, Phase, Side, Ticks, TradeSeq};
+
+use crate::book::Book;
+
+/// How fills become money, in whole units; worked out once from the definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Money {
+    Spot { base: CurrencyId, quote: CurrencyId, base_units_per_lot: i128, quote_units_per_tick_lot: i128 },
+    Inverse { settle: CurrencyId, value_numerator: i128, max_leverage: i128 },
+}
+
+#[derive(Debug)]
+pub struct Market {
+    pub spec: InstrumentSpec,
+    pub(crate) money: Money,
+    pub(crate) phase: Phase,
+    pub(crate) book: Book,
+    /// Advanced by each command that changes public state.
+    pub(crate) change_id: u64,
+    pub(crate) trades: TradeSeq,
+    pub(crate) last: Option<Ticks>,
+    pub(crate) index: Ticks,
+    pub(crate) mark: Ticks,
+}
+
+impl Market {
+    pub(crate) fn new(spec: InstrumentSpec, money: Money) -> Self {
+        let start = spec.start_price;
+        Market {
+            spec,
+            money,
+            phase: Phase::Closed,
+            book: Book::new(),
+            change_id: 0,
+            trades: TradeSeq::ZERO,
+            last: None,
+            index: start,
+            mark: start,
+        }
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    pub fn change_id(&self) -> u64 {
+        self.change_id
+    }
+
+    pub fn trades(&self) -> TradeSeq {
+        self.trades
+    }
+
+    pub fn last(&self) -> Option<Ticks> {
+        self.last
+    }
+
+    /// The index price of a perpetual as last sampled; the start price elsewhere.
+    pub fn index(&self) -> Ticks {
+        self.index
+    }
+
+    /// The price by which a perpetual is valued, as last sampled.
+    pub fn mark(&self) -> Ticks {
+        self.mark
+    }
+
+    /// Best price and the quantity there.
+    pub fn best(&self, side: Side) -> Option<(Ticks, Lots)> {
+        self.book.best_price(side).map(|price| (price, self.book.lots_at(side, price)))
+    }
+
+    /// Midpoint in ticks, rounded down; the last trade, else the start price, when a side is empty.
+    pub fn mid(&self) -> Ticks {
+        match (self.book.best_price(Side::Buy), self.book.best_price(Side::Sell)) {
+            (Some(bid), Some(ask)) => Ticks((bid.0 + ask.0).div_euclid(2)),
+            _ => self.last.unwrap_or(self.spec.start_price),
+        }
+    }
+}
+
+impl Money {
+    /// `None` when a tick times a lot is not a whole number of money units: such an instrument cannot be settled exactly.
+    pub fn of(spec: &InstrumentSpec, base_decimals: u8, quote_decimals: u8) -> Option<Money> {
+        let positive = |units: i128| (units > 0).then_some(units);
+        match spec.kind {
+            InstrumentKind::Spot { base, quote } => {
+                let value = Decimal::new(
+                    spec.tick.mantissa.checked_mul(spec.lot.mantissa)?,
+                    spec.tick.scale.checked_add(spec.lot.scale)?,
+                );
+                Some(Money::Spot {
+                    base,
+                    quote,
+                    base_units_per_lot: positive(spec.lot.in_steps_of(Decimal::new(1, base_decimals))?)?,
+                    quote_units_per_tick_lot: positive(value.in_steps_of(Decimal::new(1, quote_decimals))?)?,
+                })
+            }
+            InstrumentKind::InversePerpetual { base, max_leverage, .. } => {
+                // value of n lots at p ticks = (n · lot) / (p · tick) in base currency, times 10^decimals units.
+                let units = 10_i128.checked_pow(u32::from(base_decimals))?;
+                let scale = spec.tick.scale.max(spec.lot.scale);
+                let (lot, tick) = (spec.lot.rescaled(scale)?, spec.tick.rescaled(scale)?);
+                let numerator = lot.checked_mul(units)?;
+                (tick > 0 && numerator % tick == 0 && max_leverage > 0).then_some(Money::Inverse {
+                    settle: base,
+                    value_numerator: positive(numerator / tick)?,
+                    max_leverage: i128::from(max_leverage),
+                })
+            }
+        }
+    }
+}

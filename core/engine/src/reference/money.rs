@@ -1,0 +1,223 @@
+//! What an order costs and what an account can afford, added up from scratch at every question.
+
+use pitwire_model::{
+    AccountId, Credit, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentSpec, NewOrder, OrderType, Side,
+    Ticks,
+};
+
+use super::{Holding, Order, ReferenceEngine};
+
+impl ReferenceEngine {
+    pub(super) fn is_limited(&self, account: AccountId) -> bool {
+        self.accounts[account.0 as usize].spec.credit == Credit::Limited
+    }
+
+    fn decimals(&self, currency: CurrencyId) -> u32 {
+        u32::from(self.currencies[currency.0 as usize].decimals)
+    }
+
+    /// Spot: the units of base in one lot; `None` when they are not whole.
+    pub(super) fn base_units_per_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
+        let lot = spec.lot;
+        divide(lot.mantissa.checked_mul(ten_to(self.decimals(spec.base())))?, ten_to(u32::from(lot.scale)))
+    }
+
+    /// Spot: the units of quote that one lot costs at a price of one tick; `None` when they are not whole.
+    pub(super) fn quote_units_per_tick_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
+        let Decimal { mantissa: tick, scale: tick_scale } = spec.tick;
+        let Decimal { mantissa: lot, scale: lot_scale } = spec.lot;
+        let cost = tick.checked_mul(lot)?.checked_mul(ten_to(self.decimals(spec.quote())))?;
+        divide(cost, ten_to(u32::from(tick_scale) + u32::from(lot_scale)))
+    }
+
+    /// Perpetual: k, so that n lots at p ticks are worth k·n/p settlement units; `None` when k is not whole.
+    pub(super) fn contract_constant(&self, spec: &InstrumentSpec) -> Option<i128> {
+        let worth = spec.lot.mantissa.checked_mul(ten_to(self.decimals(spec.base()) + u32::from(spec.tick.scale)))?;
+        divide(worth, spec.tick.mantissa.checked_mul(ten_to(u32::from(spec.lot.scale)))?)
+    }
+
+    /// ⌊k·n/p⌋.
+    fn contract_value(&self, spec: &InstrumentSpec, lots: u64, price: Ticks) -> i128 {
+        let k = self.contract_constant(spec).expect("checked when the instrument was defined");
+        k * i128::from(lots) / i128::from(price.0)
+    }
+
+    /// The currency a spot order spends and how much of it: buys spend quote, sells spend base.
+    fn spot_cost(&self, spec: &InstrumentSpec, side: Side, price: Ticks, lots: u64) -> (CurrencyId, i128) {
+        let lots = i128::from(lots);
+        match side {
+            Side::Buy => {
+                let unit = self.quote_units_per_tick_lot(spec).expect("checked when the instrument was defined");
+                (spec.quote(), unit * i128::from(price.0) * lots)
+            }
+            Side::Sell => {
+                let unit = self.base_units_per_lot(spec).expect("checked when the instrument was defined");
+                (spec.base(), unit * lots)
+            }
+        }
+    }
+
+    /// What the account's open spot orders hold of a currency.
+    pub(super) fn reserved(&self, account: AccountId, currency: CurrencyId) -> i128 {
+        let mut sum = 0;
+        for market in self.markets.iter().filter(|market| market.spec.is_spot()) {
+            for order in market.orders.iter().filter(|order| order.account == account) {
+                let (spends, cost) = self.spot_cost(&market.spec, order.side, order.price, order.open);
+                sum += if spends == currency { cost } else { 0 };
+            }
+        }
+        sum
+    }
+
+    pub(super) fn open_lots(&self, account: AccountId, instrument: InstrumentId, side: Side) -> u64 {
+        let orders = self.markets[instrument.0 as usize].orders.iter();
+        orders.filter(|order| order.account == account && order.side == side).map(|order| order.open).sum()
+    }
+
+    fn holding(&self, account: AccountId, instrument: InstrumentId) -> Holding {
+        self.accounts[account.0 as usize].holdings.get(&instrument).copied().unwrap_or_default()
+    }
+
+    /// Initial margin of a perpetual if `extra` more lots were open on a side.
+    fn margin(&self, account: AccountId, instrument: InstrumentId, extra: Option<(Side, u64)>) -> i128 {
+        let market = &self.markets[instrument.0 as usize];
+        let InstrumentKind::InversePerpetual { max_leverage, .. } = market.spec.kind else { return 0 };
+        let on = |side: Side| {
+            let more = extra.filter(|(extra_side, _)| *extra_side == side).map_or(0, |(_, lots)| lots);
+            i128::from(self.open_lots(account, instrument, side) + more)
+        };
+        let position = i128::from(self.holding(account, instrument).lots);
+        let worst = (position + on(Side::Buy)).abs().max((position - on(Side::Sell)).abs());
+        let k = self.contract_constant(&market.spec).expect("checked when the instrument was defined");
+        let divisor = i128::from(market.mark.0) * i128::from(max_leverage);
+        (k * worst + divisor - 1) / divisor
+    }
+
+    /// What the open position would bring if it were closed at the mark.
+    fn unrealized(&self, account: AccountId, instrument: InstrumentId) -> i128 {
+        let market = &self.markets[instrument.0 as usize];
+        let holding = self.holding(account, instrument);
+        let now = self.contract_value(&market.spec, holding.lots.unsigned_abs(), market.mark);
+        // A long bought coin's worth in dollars: the dearer the coin, the less of it the contract is worth now.
+        if holding.lots > 0 { holding.entry_value - now } else { now - holding.entry_value }
+    }
+
+    pub(super) fn available(&self, account: AccountId, currency: CurrencyId) -> i128 {
+        let mut units = self.accounts[account.0 as usize].totals[currency.0 as usize];
+        units -= self.reserved(account, currency);
+        for market in self.markets.iter().filter(|market| !market.spec.is_spot() && market.spec.base() == currency) {
+            units -= self.margin(account, market.spec.id, None);
+            units += self.unrealized(account, market.spec.id).min(0);
+        }
+        units
+    }
+
+    /// Whether an account may enter this order as things stand.
+    pub(super) fn affords_entry(&self, order: &NewOrder) -> bool {
+        if !self.is_limited(order.account) {
+            return true;
+        }
+        let spec = &self.markets[order.instrument.0 as usize].spec;
+        if !spec.is_spot() {
+            return self.affords_margin(order.account, order.instrument, order.side, order.lots.0);
+        }
+        let (currency, needed) = match (order.order_type, order.side) {
+            (OrderType::Limit { price }, side) => self.spot_cost(spec, side, price, order.lots.0),
+            (OrderType::Market, Side::Sell) => self.spot_cost(spec, Side::Sell, Ticks(0), order.lots.0),
+            (OrderType::Market, Side::Buy) => (spec.quote(), self.asked_for(order.instrument, order.lots.0)),
+        };
+        needed <= self.available(order.account, currency)
+    }
+
+    /// What the offers of the book would charge for so many lots, as far as they reach.
+    fn asked_for(&self, instrument: InstrumentId, mut lots: u64) -> i128 {
+        let market = &self.markets[instrument.0 as usize];
+        let mut sum = 0;
+        for offer in market.queue(Side::Sell) {
+            let taken = lots.min(offer.open);
+            sum += self.spot_cost(&market.spec, Side::Buy, offer.price, taken).1;
+            lots -= taken;
+        }
+        sum
+    }
+
+    /// Whether the owner may change its resting order to this price and open quantity.
+    pub(super) fn affords_amend(&self, instrument: InstrumentId, order: &Order, price: Ticks, open: u64) -> bool {
+        if !self.is_limited(order.account) {
+            return true;
+        }
+        let spec = &self.markets[instrument.0 as usize].spec;
+        if !spec.is_spot() {
+            let more = open.saturating_sub(order.open);
+            return self.affords_margin(order.account, instrument, order.side, more);
+        }
+        let (currency, needed) = self.spot_cost(spec, order.side, price, open);
+        let (_, own) = self.spot_cost(spec, order.side, order.price, order.open);
+        needed <= self.available(order.account, currency) + own
+    }
+
+    fn affords_margin(&self, account: AccountId, instrument: InstrumentId, side: Side, more: u64) -> bool {
+        let currency = self.markets[instrument.0 as usize].spec.base();
+        let extra = self.margin(account, instrument, Some((side, more))) - self.margin(account, instrument, None);
+        extra <= 0 || extra <= self.available(account, currency)
+    }
+
+    /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.
+    pub(super) fn settle(
+        &mut self,
+        instrument: InstrumentId,
+        parties: [(AccountId, Side); 2],
+        price: Ticks,
+        lots: u64,
+    ) {
+        let spec = self.markets[instrument.0 as usize].spec.clone();
+        for (account, side) in parties {
+            let sign = if side == Side::Buy { 1 } else { -1 };
+            if spec.is_spot() {
+                let (_, paid) = self.spot_cost(&spec, Side::Buy, price, lots);
+                let (_, delivered) = self.spot_cost(&spec, Side::Sell, price, lots);
+                let totals = &mut self.accounts[account.0 as usize].totals;
+                totals[spec.base().0 as usize] += i128::from(sign) * delivered;
+                totals[spec.quote().0 as usize] -= i128::from(sign) * paid;
+            } else {
+                let value = self.contract_value(&spec, lots, price);
+                let account = &mut self.accounts[account.0 as usize];
+                let profit = account.holdings.entry(instrument).or_default().fill(sign * lots.cast_signed(), value);
+                account.totals[spec.base().0 as usize] += profit;
+            }
+        }
+    }
+}
+
+impl Holding {
+    /// Books a fill of signed lots (bought positive) worth `value`; returns the profit it realizes.
+    fn fill(&mut self, signed: i64, value: i128) -> i128 {
+        let opposite = self.lots.signum() == -signed.signum();
+        let closing = if opposite { signed.abs().min(self.lots.abs()) } else { 0 };
+        let mut profit = 0;
+        let mut value_left = value;
+        if closing > 0 {
+            // The closed part leaves with its part of the entry value and of the fill's value.
+            let entry = self.entry_value * i128::from(closing) / i128::from(self.lots.abs());
+            let exit = value * i128::from(closing) / i128::from(signed.abs());
+            profit = if self.lots > 0 { entry - exit } else { exit - entry };
+            self.entry_value -= entry;
+            value_left -= exit;
+        }
+        if signed.abs() > closing {
+            self.entry_value += value_left;
+        }
+        self.lots += signed;
+        self.realized += profit;
+        profit
+    }
+}
+
+fn ten_to(power: u32) -> i128 {
+    10_i128.pow(power)
+}
+
+/// The quotient if it is whole and positive.
+fn divide(value: i128, by: i128) -> Option<i128> {
+    (value > 0 && value % by == 0).then(|| value / by)
+}

@@ -1,0 +1,191 @@
+//! What members may spend: sums worked out by hand. NPN_ZAR costs one cent for a lot at a price of one tick.
+
+mod common;
+
+use common::floor::Floor;
+use common::world::{BTC, BTC_USDC, NPN, NPN_ZAR, PERPETUAL, ZAR};
+use pitwire_engine::Balance;
+use pitwire_model::{
+    AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side, Ticks,
+    TimeInForce,
+};
+
+const MEMBER: AccountId = AccountId(2);
+
+/// (total, reserved) in ZAR cents and in shares.
+fn member(floor: &Floor) -> [(i128, i128); 2] {
+    floor.image();
+    let account = floor.engine().account(MEMBER).expect("it was defined");
+    let pair = |Balance { total, reserved }: Balance| (total, reserved);
+    [pair(account.balance(ZAR)), pair(account.balance(NPN))]
+}
+
+/// A member of 100,000 cents and 100 shares; account 0 is the house.
+#[test]
+fn spot_orders_reserve_what_they_could_cost_and_no_more() {
+    let table = [
+        // commands                                             then                       cents              shares
+        ("a buy 100@1000 by 2", "-", (100_000, 100_000), (100, 0)),
+        ("a buy 100@1001 by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
+        ("a buy 60@1000 by 2, b buy 41@1000 by 2", "refused not_enough_funds", (100_000, 60_000), (100, 0)),
+        ("a buy 60@1000 by 2, b buy 40@1000 by 2", "-", (100_000, 100_000), (100, 0)),
+        ("a sell 100@1000 by 2", "-", (100_000, 0), (100, 100)),
+        ("a sell 101@1000 by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
+        ("a sell 101 market by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
+        ("a sell 100 market by 2", "a 100 expires", (100_000, 0), (100, 0)),
+        // A market buy needs what the offers ask; lots without an offer cost nothing.
+        ("a buy 999 market by 2", "a 999 expires", (100_000, 0), (100, 0)),
+        ("h sell 2@50000, a buy 999 market by 2", "h 2@50000, a 997 expires", (0, 0), (102, 0)),
+        ("h sell 3@50000, a buy 999 market by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
+        // Bought better than its limit: the difference was never spent.
+        ("h sell 10@900, a buy 100@1000 by 2", "h 10@900", (91_000, 90_000), (110, 0)),
+        // A resting order's reserve goes as it fills, at its own price.
+        ("a buy 100@1000 by 2, h sell 40@1", "a 40@1000", (60_000, 60_000), (140, 0)),
+        ("a sell 100@1000 by 2, h buy 40@9999", "a 40@1000", (140_000, 0), (60, 60)),
+        ("a buy 100@1000 by 2, cancel a by 2", "a 100 cancelled", (100_000, 0), (100, 0)),
+        ("a buy 100@1000 by 2 day, end day", "a 100 ends", (100_000, 0), (100, 0)),
+        ("a buy 100@1000 by 2 ioc", "a 100 expires", (100_000, 0), (100, 0)),
+        // An amend has its own reserve to spend.
+        ("a buy 100@1000 by 2, amend a 50@2000 by 2", "a requeues 50", (100_000, 100_000), (100, 0)),
+        ("a buy 100@1000 by 2, amend a 50@2001 by 2", "refused not_enough_funds", (100_000, 100_000), (100, 0)),
+        ("a buy 100@1000 by 2, amend a 40@1000 by 2", "a keeps 40", (100_000, 40_000), (100, 0)),
+        ("a sell 60@1000 by 2, amend a 100@1000 by 2", "a requeues 100", (100_000, 0), (100, 100)),
+        ("a sell 60@1000 by 2, amend a 101@1000 by 2", "refused not_enough_funds", (100_000, 0), (100, 60)),
+    ];
+    for (commands, then, cents, shares) in table {
+        let mut floor = Floor::new(100, 100);
+        let told = floor.run(commands);
+        assert_eq!((told.as_str(), member(&floor)), (then, [cents, shares]), "{commands}");
+    }
+}
+
+#[test]
+fn deposits_take_no_more_away_than_is_free() {
+    let mut floor = Floor::new(100, 100);
+    floor.run("a buy 60@1000 by 2");
+    let most = 1_i128 << 100;
+    for (units, refused) in [
+        (-40_001, Some(Reject::NotEnoughFunds)),
+        (-40_000, None),
+        (-1, Some(Reject::NotEnoughFunds)),
+        (most - 59_999, Some(Reject::AmountOverflow)),
+        (most - 60_000, None),
+        (i128::MIN, Some(Reject::AmountOverflow)),
+        (i128::MAX, Some(Reject::AmountOverflow)),
+    ] {
+        let events = floor.apply(Command::Deposit { account: MEMBER, currency: ZAR, units });
+        let told = match events[..] {
+            [Event::CommandRefused { reason }] => Some(reason),
+            [Event::Deposited { .. }] => None,
+            _ => panic!("{events:?}"),
+        };
+        assert_eq!(told, refused, "{units}");
+    }
+    // A balance of nothing is where the most negative number has no counterpart.
+    let events = floor.apply(Command::Deposit { account: AccountId(0), currency: ZAR, units: i128::MIN });
+    assert_eq!(events, [Event::CommandRefused { reason: Reject::AmountOverflow }]);
+}
+
+fn limit(
+    floor: &mut Floor,
+    id: u64,
+    account: AccountId,
+    instrument: InstrumentId,
+    side: Side,
+    lots: u64,
+    price: i64,
+) -> Vec<Event> {
+    floor.apply(Command::Enter(NewOrder {
+        id: OrderId(id),
+        account,
+        instrument,
+        side,
+        order_type: OrderType::Limit { price: Ticks(price) },
+        lots: Lots(lots),
+        tif: TimeInForce::GoodTillCancel,
+        label: Label::default(),
+    }))
+}
+
+fn refused_for_money(events: &[Event]) -> bool {
+    matches!(events, [Event::Rejected { reason: Reject::NotEnoughFunds, .. }])
+}
+
+/// One lot at the mark of 1000 ticks is 2e9 / 1000 = 2,000,000 units; leverage 50 makes its margin 40,000. A member
+/// of 2,000,000 units may therefore open 50 lots either way.
+#[test]
+fn perpetual_margin_bounds_the_larger_side() {
+    for (orders, refused) in [
+        (&[(Side::Buy, 50, 1)][..], false),
+        (&[(Side::Buy, 51, 1)], true),
+        (&[(Side::Sell, 51, 9999)], true),
+        (&[(Side::Buy, 50, 1), (Side::Buy, 1, 1)], true),
+        // The other side adds nothing until it is the larger.
+        (&[(Side::Buy, 50, 1), (Side::Sell, 50, 9999)], false),
+        (&[(Side::Buy, 50, 1), (Side::Sell, 51, 9999)], true),
+    ] {
+        let mut floor = Floor::new(100, 100);
+        let mut last = false;
+        for (id, (side, lots, price)) in (1..).zip(orders) {
+            last = refused_for_money(&limit(&mut floor, id, MEMBER, PERPETUAL, *side, *lots, *price));
+        }
+        assert_eq!(last, refused, "{orders:?}");
+        floor.image();
+    }
+}
+
+#[test]
+fn perpetual_profit_is_paid_in_the_settlement_currency() {
+    let mut floor = Floor::new(100, 100);
+    let house = AccountId(0);
+    limit(&mut floor, 1, house, PERPETUAL, Side::Sell, 10, 1000);
+    limit(&mut floor, 2, MEMBER, PERPETUAL, Side::Buy, 10, 1000);
+    // Long 10 lots, bought for 2e9 · 10 / 1000.
+    let held = floor.engine().account(MEMBER).expect("defined").position(PERPETUAL);
+    assert_eq!((held.lots, held.entry_value, held.realized), (10, 20_000_000, 0));
+
+    limit(&mut floor, 3, house, PERPETUAL, Side::Buy, 4, 1001);
+    limit(&mut floor, 4, MEMBER, PERPETUAL, Side::Sell, 4, 1001);
+    // Four tenths of 20,000,000 leave; they are worth ⌊8e9 / 1001⌋ = 7,992,007 now.
+    let account = floor.engine().account(MEMBER).expect("defined");
+    let held = account.position(PERPETUAL);
+    assert_eq!((held.lots, held.entry_value, held.realized), (6, 12_000_000, 7_993));
+    assert_eq!(account.balance(BTC).total, 2_000_000 + 7_993);
+    let other = floor.engine().account(house).expect("defined").balance(BTC).total;
+    assert_eq!(other, -7_993);
+    floor.image();
+}
+
+#[test]
+fn mark_stays_within_half_a_percent_of_the_index() {
+    // index book        own book         index  mark
+    for (bids_asks, own, index, mark) in [
+        (None, None, 1000, 1000),
+        (Some((1000, 1003)), None, 1001, 1000),
+        (Some((2000, 2002)), None, 2001, 1991), // own mid 1000 is too low: 2001 - ⌊2001/200⌋
+        (Some((400, 402)), None, 401, 403),
+        (Some((1000, 1002)), Some((1002, 1005)), 1001, 1003),
+        (Some((1000, 1002)), Some((1020, 1024)), 1001, 1006),
+        (Some((100, 102)), Some((1, 3)), 101, 101), // half a percent of 101 is no tick at all
+    ] {
+        let mut floor = Floor::new(100, 100);
+        let mut id = 0;
+        for (instrument, quotes) in [(BTC_USDC, bids_asks), (PERPETUAL, own)] {
+            for (side, price) in quotes.into_iter().flat_map(|(bid, ask)| [(Side::Buy, bid), (Side::Sell, ask)]) {
+                id += 1;
+                limit(&mut floor, id, AccountId(0), instrument, side, 1, price);
+            }
+        }
+        let events = floor.apply(Command::SampleIndex);
+        let due = Event::IndexSampled { instrument: PERPETUAL, index: Ticks(index), mark: Ticks(mark) };
+        assert_eq!(events, [due], "{bids_asks:?} {own:?}");
+    }
+}
+
+#[test]
+fn an_account_may_trade_with_itself_and_ends_where_it_began() {
+    let mut floor = Floor::new(100, 100);
+    assert_eq!(floor.run("a sell 10@500 by 2, b buy 10@500 by 2"), "a 10@500");
+    assert_eq!(member(&floor), [(100_000, 0), (100, 0)]);
+    assert_eq!(floor.engine().market(NPN_ZAR).expect("defined").trades().0, 1);
+}

@@ -1,0 +1,50 @@
+//! Why the engine said no. Numbers on the wire and remedies stand in `contracts/errors.toml`.
+
+macro_rules! rejects {
+    ($($(#[$doc:meta])* $variant:ident = $code:literal, $name:literal;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Reject { $($(#[$doc])* $variant = $code,)* }
+
+        impl Reject {
+            pub const ALL: &'static [Reject] = &[$(Reject::$variant),*];
+
+            /// The name under which `contracts/errors.toml` knows this reason.
+            pub const fn name(self) -> &'static str {
+                match self { $(Reject::$variant => $name,)* }
+            }
+
+            pub fn from_code(code: u8) -> Option<Reject> {
+                match code { $($code => Some(Reject::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+rejects! {
+    UnknownInstrument = 1, "unknown_instrument";
+    UnknownAccount = 2, "unknown_account";
+    UnknownCurrency = 3, "unknown_currency";
+    /// The phase takes no entries or amends.
+    NotOpen = 4, "not_open";
+    /// Zero lots, or more than one order may carry.
+    QuantityOutOfRange = 5, "quantity_out_of_range";
+    /// Below one tick, or above what a book can hold.
+    PriceOutOfRange = 6, "price_out_of_range";
+    /// Another live order has this id.
+    DuplicateOrderId = 7, "duplicate_order_id";
+    NotEnoughFunds = 8, "not_enough_funds";
+    /// The instrument holds as many resting orders as it may.
+    BookFull = 9, "book_full";
+    /// No live order has this id.
+    UnknownOrder = 10, "unknown_order";
+    NotOwner = 11, "not_owner";
+    /// The new total is not more than what has traded already.
+    AmountAlreadyFilled = 12, "amount_already_filled";
+    /// A name or id that exists already, or is out of sequence.
+    AlreadyExists = 13, "already_exists";
+    /// A definition that contradicts itself or names what is not there.
+    BadDefinition = 14, "bad_definition";
+    /// An account cannot hold more digits than money has here.
+    AmountOverflow = 15, "amount_overflow";
+}

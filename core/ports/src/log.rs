@@ -1,0 +1,51 @@
+//! The one log of commands, behind a trait so that it can later be copied elsewhere.
+
+use std::{fmt, io};
+
+use pitwire_model::{Seq, Stamped};
+
+/// Hash chain over every event the engine has put out, up to some command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputHash(pub [u8; 32]);
+
+/// Appends in order; nothing counts until it is durable.
+pub trait Log: Send {
+    /// Takes the next command into the open group. Sequence numbers must be consecutive.
+    fn append(&mut self, entry: &Stamped) -> Result<(), LogError>;
+    /// Makes everything appended durable. `output` is the hash chain after the last appended command;
+    /// it is kept with the group so that a replay can prove it put out the same.
+    fn commit(&mut self, output: OutputHash) -> Result<Seq, LogError>;
+    /// The newest command that would survive a power cut.
+    fn durable_position(&self) -> Seq;
+    /// Calls `visit` with every durable command from `from` on, in order.
+    fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(Stamped)) -> Result<(), LogError>;
+}
+
+/// The log can take no more. After any of these the venue must stop acknowledging and end.
+#[derive(Debug)]
+pub enum LogError {
+    Io {
+        doing: &'static str,
+        file: String,
+        source: io::Error,
+    },
+    /// The caller skipped or repeated a number: a defect of ours, caught before it reaches the disk.
+    OutOfSequence {
+        expected: Seq,
+        got: Seq,
+    },
+    /// An earlier write or sync failed; what the disk holds is unknown until it is read again.
+    Poisoned,
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Io { doing, file, source } => write!(f, "{doing} {file}: {source}"),
+            LogError::OutOfSequence { expected, got } => write!(f, "log expected command {expected}, got {got}"),
+            LogError::Poisoned => write!(f, "the journal failed earlier and takes nothing more; restart to recover"),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}

@@ -1,0 +1,31 @@
+//! A flat directory of files, and nothing about files that a journal does not need.
+//!
+//! Holds       what was written but not synced may be lost, torn at any 512-byte sector or reordered by a power
+//!             cut; what was created, renamed or removed may be undone until the directory is synced.
+
+use std::io;
+
+/// One directory. Names are plain file names without separators.
+pub trait Storage: Send + Sync {
+    /// Names of all files, sorted.
+    fn list(&self) -> io::Result<Vec<String>>;
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>>;
+    /// A new file of `bytes` zero bytes, really written (not only reserved) and synced. Replaces an old one of the name.
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>>;
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    fn sync_directory(&self) -> io::Result<()>;
+}
+
+pub trait File: Send {
+    fn len(&self) -> io::Result<u64>;
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Fills `into` from `offset`; returns fewer bytes only at the end of the file.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Returns once everything written before the call would survive a power cut.
+    fn sync(&mut self) -> io::Result<()>;
+}

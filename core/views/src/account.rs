@@ -1,0 +1,186 @@
+//! One account's orders, open and past, and its fills.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use pitwire_model::{
+    AccountId, CancelReason, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce,
+    VenueNanos,
+};
+
+use crate::limit_of;
+use crate::tape::{PublicTrade, push_capped};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum OrderState {
+    Open = 0,
+    Filled = 1,
+    Cancelled = 2,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderRecord {
+    pub id: OrderId,
+    pub account: AccountId,
+    pub instrument: InstrumentId,
+    pub side: Side,
+    pub is_market: bool,
+    /// Zero for a market order.
+    pub price: Ticks,
+    pub lots: Lots,
+    pub filled: Lots,
+    /// Σ price × lots of its fills.
+    pub tick_lots: u128,
+    pub tif: TimeInForce,
+    pub state: OrderState,
+    pub cancel_reason: Option<CancelReason>,
+    /// An amend has cost it its place in the queue.
+    pub replaced: bool,
+    pub created: VenueNanos,
+    pub updated: VenueNanos,
+    pub label: Label,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Liquidity {
+    Maker = 0,
+    Taker = 1,
+}
+
+/// A fill as its account sees it: self-contained, for the order may be forgotten first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserTrade {
+    pub instrument: InstrumentId,
+    pub trade: PublicTrade,
+    pub order: OrderId,
+    pub side: Side,
+    pub liquidity: Liquidity,
+    pub is_market: bool,
+    /// The order's state after this fill.
+    pub state: OrderState,
+    pub self_trade: bool,
+    pub label: Label,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountBook {
+    /// Open orders and the newest [`Self::CLOSED_ORDERS`] closed ones, by id: that is, by time of entry.
+    pub(crate) orders: BTreeMap<OrderId, OrderRecord>,
+    pub(crate) open: BTreeSet<OrderId>,
+    /// In order of closing.
+    pub(crate) closed: VecDeque<OrderId>,
+    /// Newest last.
+    pub(crate) trades: VecDeque<UserTrade>,
+}
+
+impl AccountBook {
+    pub const CLOSED_ORDERS: usize = 10_000;
+    pub const TRADES: usize = 10_000;
+
+    pub fn order(&self, id: OrderId) -> Option<&OrderRecord> {
+        self.orders.get(&id)
+    }
+
+    /// In order of entry.
+    pub fn open_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
+        self.open.iter().filter_map(|id| self.orders.get(id))
+    }
+
+    /// In order of closing.
+    pub fn closed_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
+        self.closed.iter().filter_map(|id| self.orders.get(id))
+    }
+
+    /// Newest last.
+    pub fn trades(&self) -> &VecDeque<UserTrade> {
+        &self.trades
+    }
+
+    pub(crate) fn entered(&mut self, order: &NewOrder, at: VenueNanos) {
+        self.open.insert(order.id);
+        self.orders.insert(
+            order.id,
+            OrderRecord {
+                id: order.id,
+                account: order.account,
+                instrument: order.instrument,
+                side: order.side,
+                is_market: order.order_type == OrderType::Market,
+                price: limit_of(order.order_type),
+                lots: order.lots,
+                filled: Lots::ZERO,
+                tick_lots: 0,
+                tif: order.tif,
+                state: OrderState::Open,
+                cancel_reason: None,
+                replaced: false,
+                created: at,
+                updated: at,
+                label: order.label.clone(),
+            },
+        );
+    }
+
+    pub(crate) fn amended(&mut self, id: OrderId, price: Ticks, lots: Lots, kept_priority: bool, at: VenueNanos) {
+        if let Some(order) = self.orders.get_mut(&id) {
+            order.price = price;
+            order.lots = lots;
+            order.replaced |= !kept_priority;
+            order.updated = at;
+        }
+    }
+
+    pub(crate) fn filled(
+        &mut self,
+        id: OrderId,
+        instrument: InstrumentId,
+        trade: PublicTrade,
+        liquidity: Liquidity,
+        self_trade: bool,
+    ) {
+        let Some(order) = self.orders.get_mut(&id) else { return };
+        order.filled.0 += trade.lots.0;
+        order.tick_lots += u128::from(trade.price.0.unsigned_abs()) * u128::from(trade.lots.0);
+        order.updated = trade.at;
+        if order.filled >= order.lots {
+            order.state = OrderState::Filled;
+        }
+        let record = UserTrade {
+            instrument,
+            trade,
+            order: id,
+            side: order.side,
+            liquidity,
+            is_market: order.is_market,
+            state: order.state,
+            self_trade,
+            label: order.label.clone(),
+        };
+        let is_done = order.state == OrderState::Filled;
+        push_capped(&mut self.trades, record, Self::TRADES);
+        if is_done {
+            self.close(id);
+        }
+    }
+
+    pub(crate) fn cancelled(&mut self, id: OrderId, reason: CancelReason, at: VenueNanos) {
+        let Some(order) = self.orders.get_mut(&id) else { return };
+        order.state = OrderState::Cancelled;
+        order.cancel_reason = Some(reason);
+        order.updated = at;
+        self.close(id);
+    }
+
+    fn close(&mut self, id: OrderId) {
+        if !self.open.remove(&id) {
+            return;
+        }
+        if self.closed.len() == Self::CLOSED_ORDERS
+            && let Some(oldest) = self.closed.pop_front()
+        {
+            self.orders.remove(&oldest);
+        }
+        self.closed.push_back(id);
+    }
+}

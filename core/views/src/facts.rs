@@ -1,0 +1,49 @@
+//! An instrument as it stands now: what a ticker tells, from the engine and the tape together.
+
+use pitwire_engine::Engine;
+use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Phase, Side, Ticks, VenueNanos};
+
+use crate::{Stats, Views};
+
+#[derive(Clone, Copy, Debug)]
+pub struct MarketFacts<'a> {
+    pub spec: &'a InstrumentSpec,
+    pub phase: Phase,
+    pub at: VenueNanos,
+    pub best_bid: Option<(Ticks, Lots)>,
+    pub best_ask: Option<(Ticks, Lots)>,
+    /// The last trade; the start price before the first.
+    pub last: Ticks,
+    /// Perpetuals: the sampled mark. Spot: the last trade.
+    pub mark: Ticks,
+    /// Perpetuals: the sampled index. Spot: the start price.
+    pub index: Ticks,
+    pub stats: Option<Stats>,
+    /// Perpetuals: Σ of all long positions.
+    pub open_interest: Lots,
+}
+
+impl<'a> MarketFacts<'a> {
+    pub fn of(engine: &'a Engine, views: &Views, id: InstrumentId, at: VenueNanos) -> Option<Self> {
+        let market = engine.market(id)?;
+        let last = market.last().unwrap_or(market.spec.start_price);
+        let (mark, open_interest) = if market.spec.is_spot() {
+            (last, Lots::ZERO)
+        } else {
+            let long = engine.accounts().iter().map(|account| account.position(id).lots.max(0).unsigned_abs());
+            (market.mark(), Lots(long.sum()))
+        };
+        Some(MarketFacts {
+            spec: &market.spec,
+            phase: market.phase(),
+            at,
+            best_bid: market.best(Side::Buy),
+            best_ask: market.best(Side::Sell),
+            last,
+            mark,
+            index: market.index(),
+            stats: views.tape(id).and_then(|tape| tape.stats(at)),
+            open_interest,
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! The views as plain data, for snapshots.
+
+use std::collections::VecDeque;
+
+use pitwire_model::{AccountId, OrderId, Ticks};
+
+use crate::Views;
+use crate::account::{AccountBook, OrderRecord, OrderState, UserTrade};
+use crate::tape::{Candle, PublicTrade, Tape, TickDirection};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewsImage {
+    pub tapes: Vec<TapeImage>,
+    pub accounts: Vec<AccountBookImage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapeImage {
+    pub direction: TickDirection,
+    pub index: Ticks,
+    pub mark: Option<Ticks>,
+    pub trades: Vec<PublicTrade>,
+    pub candles: Vec<Candle>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountBookImage {
+    pub account: AccountId,
+    pub orders: Vec<OrderRecord>,
+    pub closed: Vec<OrderId>,
+    pub trades: Vec<UserTrade>,
+}
+
+impl Views {
+    pub fn image(&self) -> ViewsImage {
+        ViewsImage {
+            tapes: self.tapes.iter().map(tape_image).collect(),
+            accounts: self.accounts.iter().map(|(id, book)| book_image(*id, book)).collect(),
+        }
+    }
+
+    pub fn from_image(image: ViewsImage) -> Views {
+        Views {
+            tapes: image.tapes.into_iter().map(tape_from).collect(),
+            accounts: image.accounts.into_iter().map(book_from).collect(),
+        }
+    }
+}
+
+fn tape_image(tape: &Tape) -> TapeImage {
+    TapeImage {
+        direction: tape.direction,
+        index: tape.index,
+        mark: tape.mark,
+        trades: tape.trades.iter().copied().collect(),
+        candles: tape.candles.iter().copied().collect(),
+    }
+}
+
+fn tape_from(image: TapeImage) -> Tape {
+    Tape {
+        trades: image.trades.into(),
+        candles: image.candles.into(),
+        direction: image.direction,
+        index: image.index,
+        mark: image.mark,
+    }
+}
+
+fn book_image(account: AccountId, book: &AccountBook) -> AccountBookImage {
+    AccountBookImage {
+        account,
+        orders: book.orders.values().cloned().collect(),
+        closed: book.closed.iter().copied().collect(),
+        trades: book.trades.iter().cloned().collect(),
+    }
+}
+
+fn book_from(image: AccountBookImage) -> (AccountId, AccountBook) {
+    let open = image.orders.iter().filter(|order| order.state == OrderState::Open).map(|order| order.id);
+    let book = AccountBook {
+        open: open.collect(),
+        closed: VecDeque::from(image.closed),
+        trades: VecDeque::from(image.trades),
+        orders: image.orders.into_iter().map(|order| (order.id, order)).collect(),
+    };
+    (image.account, book)
+}

@@ -1,0 +1,271 @@
+//! One instrument's public past: trades, one-minute candles, the last day's statistics.
+
+use std::collections::VecDeque;
+
+use pitwire_model::{InstrumentSpec, Lots, Side, Ticks, TradeSeq, VenueNanos};
+
+pub const MINUTE_MS: u64 = 60_000;
+const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
+
+/// How a trade's price stands to the one before (the dialect's numbers).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TickDirection {
+    Plus = 0,
+    #[default]
+    ZeroPlus = 1,
+    Minus = 2,
+    ZeroMinus = 3,
+}
+
+impl TickDirection {
+    pub const ALL: [TickDirection; 4] =
+        [TickDirection::Plus, TickDirection::ZeroPlus, TickDirection::Minus, TickDirection::ZeroMinus];
+
+    fn after(self, before: Ticks, now: Ticks) -> Self {
+        match now.cmp(&before) {
+            std::cmp::Ordering::Greater => TickDirection::Plus,
+            std::cmp::Ordering::Less => TickDirection::Minus,
+            std::cmp::Ordering::Equal => match self {
+                TickDirection::Plus | TickDirection::ZeroPlus => TickDirection::ZeroPlus,
+                TickDirection::Minus | TickDirection::ZeroMinus => TickDirection::ZeroMinus,
+            },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicTrade {
+    pub seq: TradeSeq,
+    pub price: Ticks,
+    pub lots: Lots,
+    pub taker_side: Side,
+    pub at: VenueNanos,
+    pub direction: TickDirection,
+    pub index: Ticks,
+    pub mark: Ticks,
+}
+
+/// One minute in which something traded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candle {
+    pub start_ms: u64,
+    pub open: Ticks,
+    pub high: Ticks,
+    pub low: Ticks,
+    pub close: Ticks,
+    pub lots: u64,
+    /// Σ price × lots.
+    pub tick_lots: u128,
+}
+
+impl Candle {
+    fn new(start_ms: u64, price: Ticks) -> Self {
+        Candle { start_ms, open: price, high: price, low: price, close: price, lots: 0, tick_lots: 0 }
+    }
+
+    fn add(&mut self, price: Ticks, lots: Lots) {
+        self.high = self.high.max(price);
+        self.low = self.low.min(price);
+        self.close = price;
+        self.lots += lots.0;
+        self.tick_lots += u128::from(price.0.unsigned_abs()) * u128::from(lots.0);
+    }
+
+    pub fn absorb(&mut self, later: &Candle) {
+        self.high = self.high.max(later.high);
+        self.low = self.low.min(later.low);
+        self.close = later.close;
+        self.lots += later.lots;
+        self.tick_lots += later.tick_lots;
+    }
+}
+
+/// The last 24 hours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub open: Ticks,
+    pub high: Ticks,
+    pub low: Ticks,
+    pub last: Ticks,
+    pub lots: u64,
+    pub tick_lots: u128,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tape {
+    pub(crate) trades: VecDeque<PublicTrade>,
+    pub(crate) candles: VecDeque<Candle>,
+    pub(crate) direction: TickDirection,
+    pub(crate) index: Ticks,
+    /// Only perpetuals are sampled; elsewhere the mark is the last trade.
+    pub(crate) mark: Option<Ticks>,
+}
+
+impl Tape {
+    pub const TRADES: usize = 10_000;
+    /// Two days of minutes.
+    pub const CANDLES: usize = 2_880;
+
+    pub(crate) fn new(spec: &InstrumentSpec) -> Self {
+        Tape {
+            trades: VecDeque::new(),
+            candles: VecDeque::new(),
+            direction: TickDirection::default(),
+            index: spec.start_price,
+            mark: None,
+        }
+    }
+
+    pub(crate) fn sampled(&mut self, index: Ticks, mark: Ticks) {
+        self.index = index;
+        self.mark = Some(mark);
+    }
+
+    pub(crate) fn traded(
+        &mut self,
+        seq: TradeSeq,
+        price: Ticks,
+        lots: Lots,
+        taker_side: Side,
+        at: VenueNanos,
+    ) -> PublicTrade {
+        let before = self.trades.back().map_or(price, |trade| trade.price);
+        self.direction = self.direction.after(before, price);
+        let trade = PublicTrade {
+            seq,
+            price,
+            lots,
+            taker_side,
+            at,
+            direction: self.direction,
+            index: self.index,
+            mark: self.mark.unwrap_or(price),
+        };
+        push_capped(&mut self.trades, trade, Self::TRADES);
+        let start_ms = at.as_millis() / MINUTE_MS * MINUTE_MS;
+        if self.candles.back().is_none_or(|candle| candle.start_ms < start_ms) {
+            push_capped(&mut self.candles, Candle::new(start_ms, price), Self::CANDLES);
+        }
+        if let Some(candle) = self.candles.back_mut() {
+            candle.add(price, lots);
+        }
+        trade
+    }
+
+    /// Newest last.
+    pub fn trades(&self) -> &VecDeque<PublicTrade> {
+        &self.trades
+    }
+
+    pub fn index(&self) -> Ticks {
+        self.index
+    }
+
+    pub fn stats(&self, now: VenueNanos) -> Option<Stats> {
+        let since = now.as_millis().saturating_sub(DAY_MS);
+        let mut candles = self.candles.iter().skip_while(|candle| candle.start_ms < since);
+        let mut day = *candles.next()?;
+        candles.for_each(|candle| day.absorb(candle));
+        Some(Stats {
+            open: day.open,
+            high: day.high,
+            low: day.low,
+            last: day.close,
+            lots: day.lots,
+            tick_lots: day.tick_lots,
+        })
+    }
+
+    /// Candles of `minutes` each whose start lies in the range, without holes: a bucket in which nothing traded
+    /// repeats the last close. At most `most`, the newest ones.
+    pub fn candles(&self, from_ms: u64, to_ms: u64, minutes: u64, most: usize) -> Vec<Candle> {
+        let width = minutes.max(1) * MINUTE_MS;
+        let first = from_ms / width * width;
+        let Some(oldest) = self.candles.front() else { return Vec::new() };
+        let first = first.max(oldest.start_ms / width * width);
+        let first = first.max((to_ms / width * width).saturating_sub(width * (most as u64 - 1)));
+        let mut close = None;
+        let mut source = self.candles.iter().peekable();
+        while let Some(candle) = source.next_if(|candle| candle.start_ms < first) {
+            close = Some(candle.close);
+        }
+        let mut out = Vec::new();
+        let mut start = first;
+        while start <= to_ms {
+            let mut bucket = None::<Candle>;
+            while let Some(candle) = source.next_if(|candle| candle.start_ms < start + width) {
+                match &mut bucket {
+                    Some(bucket) => bucket.absorb(candle),
+                    None => bucket = Some(Candle { start_ms: start, ..*candle }),
+                }
+            }
+            let bucket = bucket.or(close.map(|close| Candle::new(start, close)));
+            if let Some(bucket) = bucket {
+                close = Some(bucket.close);
+                out.push(bucket);
+            }
+            start += width;
+        }
+        out
+    }
+}
+
+pub(crate) fn push_capped<T>(queue: &mut VecDeque<T>, item: T, cap: usize) {
+    if queue.len() == cap {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tape(trades: &[(u64, i64, u64)]) -> Tape {
+        let mut tape = Tape {
+            trades: VecDeque::new(),
+            candles: VecDeque::new(),
+            direction: TickDirection::default(),
+            index: Ticks(100),
+            mark: None,
+        };
+        for (seq, (second, price, lots)) in (1..).zip(trades) {
+            tape.traded(TradeSeq(seq), Ticks(*price), Lots(*lots), Side::Buy, VenueNanos(second * 1_000_000_000));
+        }
+        tape
+    }
+
+    #[test]
+    fn tick_directions_follow_the_last_different_price() {
+        let tape = tape(&[(0, 10, 1), (1, 11, 1), (2, 11, 1), (3, 9, 1), (4, 9, 1)]);
+        let got: Vec<u8> = tape.trades().iter().map(|trade| trade.direction as u8).collect();
+        assert_eq!(got, [1, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn candles_have_no_holes_and_repeat_the_last_close() {
+        let tape = tape(&[(0, 10, 1), (30, 12, 2), (59, 11, 3), (185, 20, 4)]);
+        let got: Vec<_> = tape
+            .candles(0, 239_000, 1, 100)
+            .iter()
+            .map(|c| (c.start_ms / 1000, c.open.0, c.high.0, c.low.0, c.close.0, c.lots))
+            .collect();
+        assert_eq!(
+            got,
+            [(0, 10, 12, 10, 11, 6), (60, 11, 11, 11, 11, 0), (120, 11, 11, 11, 11, 0), (180, 20, 20, 20, 20, 4)]
+        );
+        let three: Vec<_> =
+            tape.candles(0, 239_000, 3, 100).iter().map(|c| (c.start_ms / 1000, c.close.0, c.lots)).collect();
+        assert_eq!(three, [(0, 11, 6), (180, 20, 4)]);
+        assert_eq!(tape.candles(0, 239_000, 1, 2).len(), 2);
+    }
+
+    #[test]
+    fn statistics_forget_what_is_older_than_a_day() {
+        let tape = tape(&[(0, 10, 1), (90_000, 30, 2), (90_061, 20, 1)]);
+        let stats = tape.stats(VenueNanos(90_100 * 1_000_000_000)).unwrap();
+        assert_eq!((stats.open, stats.high, stats.low, stats.last), (Ticks(30), Ticks(30), Ticks(20), Ticks(20)));
+        assert_eq!((stats.lots, stats.tick_lots), (3, 80));
+    }
+}

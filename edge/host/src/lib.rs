@@ -1,0 +1,17 @@
+//! The real clock, disk, sockets and event loop: implements the ports.
+//!
+//! Does        everything that touches the machine, so that nothing else has to.
+//! Leaves out  what is served: the loop knows an [`Application`], not a venue.
+//! Start at    [`Server::run`].
+
+mod clock;
+mod disk;
+mod http;
+mod server;
+mod signals;
+
+pub use clock::SystemClock;
+pub use disk::{DirectoryLock, DirectoryStorage};
+pub use http::{Headers, HttpRequest, HttpResponse};
+pub use server::{Application, Closing, ConnectionId, Notices, Server};
+pub use signals::stop_signals;

@@ -1,0 +1,183 @@
+//! Why a journal cannot be opened, where exactly, and what to do about it.
+
+use std::{fmt, io};
+
+use pitwire_log::{DecodeError, FORMAT_VERSION, GroupFault};
+use pitwire_model::Seq;
+
+use crate::names;
+
+/// A byte in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub segment: u32,
+    pub offset: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", names::segment(self.segment), self.offset)
+    }
+}
+
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    Io {
+        doing: &'static str,
+        file: String,
+        source: io::Error,
+    },
+    BadConfig {
+        what: &'static str,
+    },
+    /// Commands up to `watermark` were answered for, and the group here, which begins with `next` or holds it, is
+    /// not what was written.
+    DamagedBelowWatermark {
+        place: Place,
+        next: Seq,
+        watermark: Seq,
+        fault: GroupFault,
+    },
+    /// Nothing is known to have been answered for here, but no power cut leaves a group like this.
+    DamagedTail {
+        place: Place,
+        next: Seq,
+        watermark: Seq,
+        fault: GroupFault,
+    },
+    /// The group is whole but is not the one that belongs here.
+    BrokenChain {
+        place: Place,
+        expected_group: u64,
+        found_group: u64,
+    },
+    /// The group is whole but a record in it cannot be read.
+    BadRecord {
+        place: Place,
+        why: DecodeError,
+    },
+    /// The log ends whole, but before a command that was answered for.
+    EndsEarly {
+        place: Place,
+        last: Seq,
+        watermark: Seq,
+    },
+    MissingSegment {
+        segment: u32,
+    },
+    MissingSuperblock,
+    DamagedSuperblock,
+    /// The log no longer begins with the first command, and no snapshot can be read.
+    NoUsableSnapshot {
+        first_segment: u32,
+        damaged: Vec<String>,
+    },
+    NewerFormat {
+        file: String,
+        found: u16,
+    },
+    NewerRules {
+        file: String,
+        found: u16,
+        known: u16,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Io { doing, file, source } => write!(f, "{doing} {file}: {source}"),
+            OpenError::BadConfig { what } => write!(f, "journal configuration: {what}"),
+            OpenError::DamagedBelowWatermark { place, next, watermark, fault } => write!(
+                f,
+                "{place}: {fault}; command {next} belongs here and commands up to {watermark} were acknowledged"
+            ),
+            OpenError::DamagedTail { place, next, watermark, fault } => write!(
+                f,
+                "{place}: {fault}; this is after the last command known to be acknowledged ({watermark}, next is \
+                 {next}), but an interrupted write does not look like this"
+            ),
+            OpenError::BrokenChain { place, expected_group, found_group } => write!(
+                f,
+                "{place}: group {found_group} stands where group {expected_group} belongs, or does not continue the \
+                 hash chain"
+            ),
+            OpenError::BadRecord { place, why } => write!(f, "{place}: the group is whole but {why}"),
+            OpenError::EndsEarly { place, last, watermark } => {
+                write!(f, "{place}: the log ends with command {last}, but commands up to {watermark} were acknowledged")
+            }
+            OpenError::MissingSegment { segment } => write!(f, "{} is missing", names::segment(*segment)),
+            OpenError::MissingSuperblock => write!(f, "{} is missing", names::SUPERBLOCK),
+            OpenError::DamagedSuperblock => write!(f, "{}: neither of its two slots is whole", names::SUPERBLOCK),
+            OpenError::NoUsableSnapshot { first_segment, damaged } => write!(
+                f,
+                "the log begins with {} and no snapshot can be read (damaged: {})",
+                names::segment(*first_segment),
+                if damaged.is_empty() { "none there".to_owned() } else { damaged.join(", ") }
+            ),
+            OpenError::NewerFormat { file, found } => {
+                write!(f, "{file} has format version {found}; this build knows {FORMAT_VERSION}")
+            }
+            OpenError::NewerRules { file, found, known } => {
+                write!(f, "{file} was written under rules version {found}; this build knows {known}")
+            }
+        }
+    }
+}
+
+impl OpenError {
+    /// What the operator should do next. Printed under every report.
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            OpenError::Io { .. } => {
+                "look at the disk and at the directory's permissions, then start again; nothing was changed"
+            }
+            OpenError::BadConfig { .. } => "correct the setting and start again; nothing was read or changed",
+            OpenError::DamagedBelowWatermark { .. } | OpenError::BrokenChain { .. } => {
+                "restore this segment from a copy and start again; do not cut it: acknowledged commands stand here"
+            }
+            OpenError::DamagedTail { .. } => {
+                "keep a copy of the directory, test the disk, and restore this segment from a copy; cutting it would \
+                 be a guess"
+            }
+            OpenError::BadRecord { .. } => {
+                "the bytes are as they were written, so the build is the suspect: start the build that wrote them and \
+                 report this"
+            }
+            OpenError::EndsEarly { .. } => {
+                "restore the segments and the superblock together from one copy; do not mix copies of different times"
+            }
+            OpenError::MissingSegment { .. } => "restore the missing segment from a copy; the ones after it need it",
+            OpenError::MissingSuperblock => {
+                "restore the superblock from the copy the segments came from; without it nobody can say where the log \
+                 must end"
+            }
+            OpenError::DamagedSuperblock => {
+                "restore the superblock from a copy, an older one will do; without it nobody can say where the log \
+                 must end"
+            }
+            OpenError::NoUsableSnapshot { .. } => {
+                "restore a snapshot from a copy, or the segments from the first one on"
+            }
+            OpenError::NewerFormat { .. } | OpenError::NewerRules { .. } => {
+                "start the newer build that wrote it; nothing here is damaged"
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Io { source, .. } => Some(source),
+            OpenError::BadRecord { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// Names the file and the deed in an error of the storage.
+pub(crate) fn while_doing<'a>(doing: &'static str, file: &'a str) -> impl Fn(io::Error) -> OpenError + use<'a> {
+    move |source| OpenError::Io { doing, file: file.to_owned(), source }
+}

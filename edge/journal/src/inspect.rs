@@ -1,0 +1,255 @@
+//! Judging a directory without changing a byte of it: what recovery starts from, and all that `verify` does.
+
+use std::fmt;
+
+use pitwire_log::{GroupFault, JournalPosition, SnapshotFault, SnapshotMeta, Superblock};
+use pitwire_model::Seq;
+use pitwire_ports::Storage;
+
+use crate::{
+    JournalConfig, OpenError, Place, Tail,
+    error::while_doing,
+    names::{self, Listing},
+    snapshots::{self, Choice},
+    superblock,
+    walk::{OpenSegment, Step, Walk},
+};
+
+/// From which snapshot the log is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartAt {
+    /// As a start does: the least to replay.
+    NewestSnapshot,
+    /// As `verify` does: everything that is kept.
+    OldestSnapshot,
+}
+
+#[derive(Clone, Debug)]
+pub struct RecoveredSnapshot {
+    pub meta: SnapshotMeta,
+    pub payload: Vec<u8>,
+}
+
+/// A snapshot that could not be used; an older one, or the log from its beginning, was used instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedSnapshot {
+    pub name: String,
+    pub fault: SnapshotFault,
+}
+
+/// What a power cut left of the last, unacknowledged commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    pub segment: u32,
+    pub offset: u64,
+    /// From the offset to the end of what stands there.
+    pub bytes: u64,
+    pub fault: GroupFault,
+}
+
+impl fmt::Display for TornTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = names::segment(self.segment);
+        write!(f, "{name} at byte {}: {} bytes of an unacknowledged commit, {}", self.offset, self.bytes, self.fault)
+    }
+}
+
+/// What a directory turned out to hold.
+#[derive(Debug)]
+pub struct Recovery {
+    /// Nothing was ever written here.
+    pub is_fresh: bool,
+    pub snapshot: Option<RecoveredSnapshot>,
+    pub damaged_snapshots: Vec<DamagedSnapshot>,
+    /// Every other readable snapshot from the one used on, for a verifier to compare with. Only filled by
+    /// [`StartAt::OldestSnapshot`].
+    pub later_snapshots: Vec<SnapshotMeta>,
+    pub torn: Option<TornTail>,
+    /// The newest command that is whole in the log.
+    pub last: Seq,
+    /// The newest command that is proven to have been durable before this opening.
+    pub watermark: Seq,
+    /// Rule versions under which groups of the tail were written, in order, without repetition.
+    pub rule_versions: Vec<u16>,
+    pub(crate) start: JournalPosition,
+    pub(crate) end: JournalPosition,
+    pub(crate) last_segment: u32,
+    pub(crate) superblock: Option<Superblock>,
+}
+
+impl Recovery {
+    /// The command before the first one of the tail.
+    pub fn base(&self) -> Seq {
+        self.snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.meta.seq)
+    }
+
+    /// Where the log ends.
+    pub fn end(&self) -> JournalPosition {
+        self.end
+    }
+
+    /// The commands after the snapshot, group by group, each with the output chain to compare with.
+    pub fn tail<'a>(&self, storage: &'a dyn Storage) -> Result<Tail<'a>, OpenError> {
+        Tail::new(storage, self)
+    }
+
+    fn fresh() -> Self {
+        Recovery {
+            is_fresh: true,
+            snapshot: None,
+            damaged_snapshots: Vec::new(),
+            later_snapshots: Vec::new(),
+            torn: None,
+            last: Seq(0),
+            watermark: Seq(0),
+            rule_versions: Vec::new(),
+            start: JournalPosition::START,
+            end: JournalPosition::START,
+            last_segment: 0,
+            superblock: None,
+        }
+    }
+}
+
+/// Reads and judges everything from a snapshot on. Changes nothing, and needs no lock but a venue that stands still.
+pub fn inspect(storage: &dyn Storage, config: &JournalConfig, from: StartAt) -> Result<Recovery, OpenError> {
+    config.check()?;
+    let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
+    let listing = Listing::new(names);
+    if !listing.has_superblock {
+        // The superblock is made, and its name synced, before anything else.
+        let is_fresh = listing.segments.is_empty() && listing.snapshots.is_empty();
+        return if is_fresh { Ok(Recovery::fresh()) } else { Err(OpenError::MissingSuperblock) };
+    }
+    let superblock = superblock::read(storage)?;
+    let choice = snapshots::choose(storage, &listing, config, from)?;
+    if superblock.watermark == Seq(0) && listing.segments.is_empty() && choice.used.is_none() {
+        return Ok(Recovery { superblock: Some(superblock), ..Recovery::fresh() });
+    }
+    let start = choice.used.as_ref().map_or(JournalPosition::START, |used| used.meta.position);
+    let last_segment = check_segments(&listing, start, &choice)?;
+    judge_log(storage, config, superblock, choice, last_segment)
+}
+
+/// Every segment from the start on must be there. Older ones may linger: their removal can be undone by a power cut.
+fn check_segments(listing: &Listing, start: JournalPosition, choice: &Choice) -> Result<u32, OpenError> {
+    let needed: Vec<u32> = listing.segments.iter().copied().filter(|number| *number >= start.segment).collect();
+    let first = needed.first().copied().unwrap_or(0);
+    if first != start.segment {
+        if choice.used.is_none() && first > start.segment {
+            let damaged = choice.damaged.iter().map(|damaged| damaged.name.clone()).collect();
+            return Err(OpenError::NoUsableSnapshot { first_segment: first, damaged });
+        }
+        return Err(OpenError::MissingSegment { segment: start.segment });
+    }
+    let gap = needed.iter().zip(start.segment..).find(|(found, expected)| **found != *expected);
+    match gap {
+        Some((_, expected)) => Err(OpenError::MissingSegment { segment: expected }),
+        None => Ok(needed.last().copied().unwrap_or(start.segment)),
+    }
+}
+
+fn judge_log(
+    storage: &dyn Storage,
+    config: &JournalConfig,
+    superblock: Superblock,
+    choice: Choice,
+    last_segment: u32,
+) -> Result<Recovery, OpenError> {
+    let start = choice.used.as_ref().map_or(JournalPosition::START, |used| used.meta.position);
+    let mut recovery = Recovery {
+        is_fresh: false,
+        last: Seq(start.next.0.saturating_sub(1)),
+        // A snapshot is taken of durable commands only, so each one is a witness too.
+        watermark: superblock.watermark.max(choice.newest_seq),
+        start,
+        snapshot: choice.used,
+        damaged_snapshots: choice.damaged,
+        later_snapshots: choice.later,
+        last_segment,
+        superblock: Some(superblock),
+        ..Recovery::fresh()
+    };
+    let mut walk = Walk::new(storage, last_segment, start)?;
+    loop {
+        match walk.step()? {
+            Step::Group(place, group) => recovery.take_group(config, place, &group)?,
+            Step::End => break,
+            Step::Fault(place, fault) => {
+                recovery.torn = Some(recovery.judge_fault(storage, place, fault)?);
+                break;
+            }
+        }
+    }
+    recovery.end = walk.position();
+    recovery.check_end(storage)?;
+    Ok(recovery)
+}
+
+impl Recovery {
+    fn take_group(
+        &mut self,
+        config: &JournalConfig,
+        place: Place,
+        group: &pitwire_log::Group<'_>,
+    ) -> Result<(), OpenError> {
+        let header = &group.header;
+        if header.rule_version > config.rule_version {
+            let file = names::segment(place.segment);
+            return Err(OpenError::NewerRules { file, found: header.rule_version, known: config.rule_version });
+        }
+        // The superblock keeps the hash of the newest group it knows of, outside the log.
+        if self.superblock.is_some_and(|known| known.group == header.number && known.hash != group.hash) {
+            return Err(OpenError::BrokenChain { place, expected_group: header.number, found_group: header.number });
+        }
+        if self.rule_versions.last() != Some(&header.rule_version) {
+            self.rule_versions.push(header.rule_version);
+        }
+        self.last = header.last();
+        self.watermark = self.watermark.max(header.watermark);
+        Ok(())
+    }
+
+    /// Torn, or damaged? See the rules at the head of the crate.
+    fn judge_fault(&self, storage: &dyn Storage, place: Place, fault: GroupFault) -> Result<TornTail, OpenError> {
+        if let GroupFault::NewerFormat { found } = fault {
+            return Err(OpenError::NewerFormat { file: names::segment(place.segment), found });
+        }
+        let segment = OpenSegment::open(storage, place.segment)?;
+        let next = self.last.next();
+        let watermark = self.watermark.max(segment.later_watermark(place.offset)?);
+        // The next segment is begun only after this one was synced.
+        let is_followed = self.anything_after(storage, place.segment)?;
+        if watermark >= next || is_followed {
+            return Err(OpenError::DamagedBelowWatermark { place, next, watermark, fault });
+        }
+        if !fault.is_torn() {
+            return Err(OpenError::DamagedTail { place, next, watermark, fault });
+        }
+        let end = segment.last_written(place.offset)?.unwrap_or(place.offset);
+        let bytes = end.saturating_sub(place.offset);
+        Ok(TornTail { segment: place.segment, offset: place.offset, bytes, fault })
+    }
+
+    fn anything_after(&self, storage: &dyn Storage, segment: u32) -> Result<bool, OpenError> {
+        for number in segment.saturating_add(1)..=self.last_segment {
+            if OpenSegment::open(storage, number)?.last_written(0)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The log may end only after everything that was answered for.
+    fn check_end(&self, storage: &dyn Storage) -> Result<(), OpenError> {
+        let end = self.end;
+        let segment = OpenSegment::open(storage, end.segment)?;
+        let is_cut_short = end.offset > segment.bytes();
+        if self.last < self.watermark || is_cut_short {
+            let offset = end.offset.min(segment.bytes());
+            let place = Place { segment: end.segment, offset };
+            return Err(OpenError::EndsEarly { place, last: self.last, watermark: self.watermark });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! The names of files in the journal's directory.
+
+use pitwire_model::Seq;
+
+pub(crate) const SUPERBLOCK: &str = "superblock";
+/// What ends so was being made when the process died; it is removed at the next opening.
+pub(crate) const UNFINISHED: &str = ".new";
+
+pub(crate) fn segment(number: u32) -> String {
+    format!("journal-{number:08}.seg")
+}
+
+pub(crate) fn snapshot(seq: Seq) -> String {
+    format!("snapshot-{:020}.snap", seq.0)
+}
+
+pub(crate) fn unfinished(name: &str) -> String {
+    format!("{name}{UNFINISHED}")
+}
+
+pub(crate) fn parse_segment(name: &str) -> Option<u32> {
+    let number = digits(name, "journal-", ".seg")?.parse().ok()?;
+    (segment(number) == name).then_some(number)
+}
+
+pub(crate) fn parse_snapshot(name: &str) -> Option<Seq> {
+    let seq = Seq(digits(name, "snapshot-", ".snap")?.parse().ok()?);
+    (snapshot(seq) == name).then_some(seq)
+}
+
+fn digits<'a>(name: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    name.strip_prefix(before)?.strip_suffix(after)
+}
+
+/// What a directory holds, sorted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listing {
+    pub segments: Vec<u32>,
+    pub snapshots: Vec<Seq>,
+    pub has_superblock: bool,
+    pub unfinished: Vec<String>,
+}
+
+impl Listing {
+    /// Names of other files are none of our business.
+    pub(crate) fn new(names: Vec<String>) -> Self {
+        let mut listing = Listing::default();
+        for name in names {
+            if let Some(number) = parse_segment(&name) {
+                listing.segments.push(number);
+            } else if let Some(seq) = parse_snapshot(&name) {
+                listing.snapshots.push(seq);
+            } else if name == SUPERBLOCK {
+                listing.has_superblock = true;
+            } else if name.ends_with(UNFINISHED) {
+                listing.unfinished.push(name);
+            }
+        }
+        listing.segments.sort_unstable();
+        listing.snapshots.sort_unstable();
+        listing
+    }
+}

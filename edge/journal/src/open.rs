@@ -1,0 +1,154 @@
+//! Opening a directory for writing: judge, repair what may be repaired, and only then call it durable.
+
+use std::sync::Arc;
+
+use pitwire_log::{JournalPosition, group::BLOCK_BYTES};
+use pitwire_ports::{File, LogError, Storage};
+
+use crate::{
+    Journal, JournalConfig, OpenError, Recovery, StartAt, TornTail,
+    batch::{Batch, ChainEnd},
+    error::while_doing,
+    inspect::inspect,
+    names::{self, Listing},
+    spare::{Segment, prepare},
+    superblock::SuperblockFile,
+    walk::OpenSegment,
+};
+
+const SCRUB_BYTES: u64 = 1 << 20;
+
+impl Journal {
+    /// Opens or begins a journal. The caller holds the directory's lock, restores the snapshot of the recovery,
+    /// replays its tail, and may then append.
+    pub fn open(storage: Arc<dyn Storage>, config: JournalConfig) -> Result<(Journal, Recovery), OpenError> {
+        let recovery = inspect(storage.as_ref(), &config, StartAt::NewestSnapshot)?;
+        remove_unfinished(storage.as_ref())?;
+        let superblock = match recovery.superblock {
+            Some(current) => SuperblockFile::open(storage.as_ref(), current)?,
+            None => SuperblockFile::create(storage.as_ref())?,
+        };
+        let active = if recovery.is_fresh {
+            first_segment(storage.as_ref(), &config)?
+        } else {
+            repaired_segment(storage.as_ref(), &recovery)?
+        };
+        let spare = find_spare(storage.as_ref(), &config, active.number, recovery.last_segment)?;
+        storage.sync_directory().map_err(while_doing("sync", "the journal's directory"))?;
+        let journal = Journal {
+            chain: chain_end(&config, &recovery),
+            storage,
+            config,
+            committed: JournalPosition { segment: active.number, offset: active.offset, ..recovery.end },
+            active,
+            spare,
+            is_preparing: false,
+            superblock,
+            batch: Batch::default(),
+            record: Vec::new(),
+            appended: recovery.last,
+            durable: recovery.last,
+            is_poisoned: false,
+        };
+        journal.with_superblock().map(|journal| (journal, recovery))
+    }
+
+    /// What was recovered is durable now; said at once, so that damage from here on is known for what it is.
+    fn with_superblock(mut self) -> Result<Journal, OpenError> {
+        if self.superblock.current().watermark != self.durable {
+            self.write_superblock(None).map_err(open_error)?;
+        }
+        Ok(self)
+    }
+}
+
+fn chain_end(config: &JournalConfig, recovery: &Recovery) -> ChainEnd {
+    ChainEnd {
+        rule_version: config.rule_version,
+        watermark: recovery.last,
+        group: recovery.end.group,
+        previous: recovery.end.previous,
+    }
+}
+
+/// What was being made when the last process died. Nothing refers to it.
+fn remove_unfinished(storage: &dyn Storage) -> Result<(), OpenError> {
+    let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
+    for name in Listing::new(names).unfinished {
+        storage.remove(&name).map_err(while_doing("remove", &name))?;
+    }
+    Ok(())
+}
+
+fn first_segment(storage: &dyn Storage, config: &JournalConfig) -> Result<Segment, OpenError> {
+    let unfinished = names::unfinished(&names::segment(1));
+    let prepared = prepare(storage, unfinished, config.segment_bytes).map_err(open_error)?;
+    prepared.name(storage, 1).map_err(open_error)
+}
+
+/// The last written segment, with its torn tail scrubbed, and synced: what was read of it may have come from a page
+/// cache that a killed process left behind.
+fn repaired_segment(storage: &dyn Storage, recovery: &Recovery) -> Result<Segment, OpenError> {
+    if let Some(torn) = &recovery.torn {
+        scrub(storage, torn)?;
+    }
+    let number = recovery.end.segment;
+    let name = names::segment(number);
+    let mut file = storage.open(&name).map_err(while_doing("open", &name))?;
+    file.sync().map_err(while_doing("sync", &name))?;
+    let bytes = usable_bytes(file.as_ref(), &name)?;
+    Ok(Segment { number, name, file, bytes, offset: recovery.end.offset })
+}
+
+/// Zeros over everything that stands after the last whole group, synced before anything may be appended.
+fn scrub(storage: &dyn Storage, torn: &TornTail) -> Result<(), OpenError> {
+    let name = names::segment(torn.segment);
+    let mut file = storage.open(&name).map_err(while_doing("open", &name))?;
+    let zeros = vec![0; usize::try_from(torn.bytes.min(SCRUB_BYTES)).unwrap_or(BLOCK_BYTES)];
+    let (mut offset, end) = (torn.offset, torn.offset + torn.bytes);
+    while offset < end {
+        let count = usize::try_from(end - offset).unwrap_or(usize::MAX).min(zeros.len());
+        let chunk = zeros.get(..count).unwrap_or_default();
+        file.write_at(offset, chunk).map_err(while_doing("scrub", &name))?;
+        offset += chunk.len() as u64;
+    }
+    file.sync().map_err(while_doing("sync", &name))
+}
+
+/// A segment that follows the last written one is all zeros, or opening would have been refused. It is used when it
+/// has the right size and otherwise replaced when its turn comes.
+fn find_spare(
+    storage: &dyn Storage,
+    config: &JournalConfig,
+    active: u32,
+    last_segment: u32,
+) -> Result<Option<Segment>, OpenError> {
+    if last_segment <= active {
+        return Ok(None);
+    }
+    let number = active + 1;
+    let name = names::segment(number);
+    let found = OpenSegment::open(storage, number)?;
+    if found.bytes() != config.segment_bytes || found.last_written(0)?.is_some() {
+        return Ok(None);
+    }
+    let file = storage.open(&name).map_err(while_doing("open", &name))?;
+    Ok(Some(Segment { number, name, file, bytes: config.segment_bytes, offset: 0 }))
+}
+
+/// Whole blocks only: a file that was cut short is used as far as it goes.
+fn usable_bytes(file: &dyn File, name: &str) -> Result<u64, OpenError> {
+    let bytes = file.len().map_err(while_doing("measure", name))?;
+    Ok(bytes - bytes % BLOCK_BYTES as u64)
+}
+
+fn open_error(error: LogError) -> OpenError {
+    match error {
+        LogError::Io { doing, file, source } => OpenError::Io { doing, file, source },
+        other => OpenError::Io {
+            doing: "begin",
+            file: "the journal".to_owned(),
+            source: std::io::Error::other(other.to_string()),
+        },
+    }
+}

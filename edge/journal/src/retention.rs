@@ -1,0 +1,68 @@
+//! Removing what no recovery can need any more.
+
+use pitwire_model::Seq;
+use pitwire_ports::Storage;
+
+use crate::{
+    JournalConfig, OpenError,
+    error::while_doing,
+    names::{self, Listing},
+    snapshots,
+};
+
+/// Names of what was removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    pub snapshots: Vec<String>,
+    pub segments: Vec<String>,
+}
+
+/// Keeps the newest `keep` readable snapshots and every segment that the oldest of them needs. May run on any thread
+/// beside the journal. With fewer readable snapshots than that nothing is removed: the log from its beginning is
+/// then what recovery falls back on. A damaged snapshot newer than the oldest kept one stays, as evidence.
+pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Result<Removed, OpenError> {
+    let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
+    let listing = Listing::new(names);
+    let Some((oldest, first_segment)) = oldest_kept(storage, &listing, config, keep.max(1))? else {
+        return Ok(Removed::default());
+    };
+    let snapshots: Vec<String> =
+        listing.snapshots.iter().filter(|seq| **seq < oldest).map(|seq| names::snapshot(*seq)).collect();
+    let segments: Vec<String> = listing
+        .segments
+        .iter()
+        .filter(|number| **number < first_segment)
+        .map(|number| names::segment(*number))
+        .collect();
+    // Snapshots first, for good: one whose segments were gone already would look like a damaged directory.
+    remove_all(storage, &snapshots)?;
+    remove_all(storage, &segments)?;
+    Ok(Removed { snapshots, segments })
+}
+
+fn oldest_kept(
+    storage: &dyn Storage,
+    listing: &Listing,
+    config: &JournalConfig,
+    keep: usize,
+) -> Result<Option<(Seq, u32)>, OpenError> {
+    let mut found = 0;
+    for seq in listing.snapshots.iter().rev() {
+        let Ok(snapshot) = snapshots::load(storage, *seq, config)? else { continue };
+        found += 1;
+        if found == keep {
+            return Ok(Some((*seq, snapshot.meta.position.segment)));
+        }
+    }
+    Ok(None)
+}
+
+fn remove_all(storage: &dyn Storage, names: &[String]) -> Result<(), OpenError> {
+    for name in names {
+        storage.remove(name).map_err(while_doing("remove", name))?;
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    storage.sync_directory().map_err(while_doing("sync", "the journal's directory"))
+}

@@ -1,0 +1,102 @@
+//! Snapshots: written whole under another name and then renamed, chosen by whether they can be read.
+
+use pitwire_log::{
+    SnapshotFault, SnapshotMeta,
+    snapshot::{decode_snapshot, encode_snapshot},
+};
+use pitwire_model::Seq;
+use pitwire_ports::{LogError, Storage};
+
+use crate::{
+    DamagedSnapshot, JournalConfig, OpenError, RecoveredSnapshot, StartAt,
+    error::while_doing,
+    names::{self, Listing},
+};
+
+/// Writes a snapshot and returns its name. May run on any thread, beside the journal.
+///
+/// `meta.seq` must be durable already: a snapshot is taken as proof that the log reaches that far. After a failure
+/// nothing is left but an unfinished file, which the next opening removes.
+pub fn write_snapshot(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<String, LogError> {
+    let name = names::snapshot(meta.seq);
+    let unfinished = names::unfinished(&name);
+    let failed = |doing: &'static str| move |source| LogError::Io { doing, file: names::snapshot(meta.seq), source };
+    let bytes = encode_snapshot(meta, payload);
+    let mut file = storage.create(&unfinished, bytes.len() as u64).map_err(failed("create"))?;
+    file.write_at(0, &bytes).map_err(failed("write"))?;
+    file.sync().map_err(failed("sync"))?;
+    storage.rename(&unfinished, &name).map_err(failed("rename"))?;
+    storage.sync_directory().map_err(failed("sync the directory of"))?;
+    Ok(name)
+}
+
+/// What the snapshots of a directory have to say.
+#[derive(Debug, Default)]
+pub(crate) struct Choice {
+    pub used: Option<RecoveredSnapshot>,
+    pub damaged: Vec<DamagedSnapshot>,
+    pub later: Vec<SnapshotMeta>,
+    /// Of the newest readable one.
+    pub newest_seq: Seq,
+}
+
+pub(crate) fn choose(
+    storage: &dyn Storage,
+    listing: &Listing,
+    config: &JournalConfig,
+    from: StartAt,
+) -> Result<Choice, OpenError> {
+    let mut choice = Choice::default();
+    for seq in listing.snapshots.iter().rev() {
+        let name = names::snapshot(*seq);
+        let snapshot = match load(storage, *seq, config)? {
+            Ok(snapshot) => snapshot,
+            Err(fault) => {
+                choice.damaged.push(DamagedSnapshot { name, fault });
+                continue;
+            }
+        };
+        choice.newest_seq = choice.newest_seq.max(*seq);
+        let older = choice.used.replace(snapshot);
+        if from == StartAt::NewestSnapshot {
+            break;
+        }
+        choice.later.extend(older.map(|snapshot| snapshot.meta));
+    }
+    choice.later.reverse();
+    Ok(choice)
+}
+
+/// A readable snapshot of that number, or what is wrong with it.
+pub(crate) fn load(
+    storage: &dyn Storage,
+    seq: Seq,
+    config: &JournalConfig,
+) -> Result<Result<RecoveredSnapshot, SnapshotFault>, OpenError> {
+    let name = names::snapshot(seq);
+    let bytes = read_whole(storage, &name)?;
+    match decode_snapshot(&bytes) {
+        Ok((meta, _)) if meta.rule_version > config.rule_version => {
+            Err(OpenError::NewerRules { file: name, found: meta.rule_version, known: config.rule_version })
+        }
+        // A whole snapshot under another one's name.
+        Ok((meta, _)) if meta.seq != seq => Ok(Err(SnapshotFault::BadLength)),
+        Ok((meta, payload)) => Ok(Ok(RecoveredSnapshot { meta, payload: payload.to_vec() })),
+        Err(SnapshotFault::NewerFormat { found }) => Err(OpenError::NewerFormat { file: name, found }),
+        Err(fault) => Ok(Err(fault)),
+    }
+}
+
+fn read_whole(storage: &dyn Storage, name: &str) -> Result<Vec<u8>, OpenError> {
+    let file = storage.open(name).map_err(while_doing("open", name))?;
+    let bytes = file.len().map_err(while_doing("measure", name))?;
+    let bytes = usize::try_from(bytes).map_err(|_| OpenError::Io {
+        doing: "read",
+        file: name.to_owned(),
+        source: std::io::ErrorKind::FileTooLarge.into(),
+    })?;
+    let mut whole = vec![0; bytes];
+    let got = file.read_at(0, &mut whole).map_err(while_doing("read", name))?;
+    whole.truncate(got);
+    Ok(whole)
+}

@@ -1,0 +1,146 @@
+//! The commands after a snapshot, group by group, as a replay wants them.
+
+use pitwire_log::{DecodeError, Group, JournalPosition, decode_command};
+use pitwire_model::{Seq, Stamped};
+use pitwire_ports::{OutputHash, Storage};
+
+use crate::{
+    OpenError, Place, Recovery,
+    error::while_doing,
+    names::Listing,
+    walk::{OpenSegment, Step, Walk},
+};
+
+/// One group of the tail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TailGroup {
+    pub place: Place,
+    /// Those after the snapshot, in order.
+    pub commands: Vec<Stamped>,
+    /// The output chain after the last of them, as it was when they were first applied. Missing only in a group that
+    /// was closed because it was full, in the middle of a commit.
+    pub output: Option<OutputHash>,
+}
+
+/// Reads each group when asked for it; memory is bounded by the largest group.
+pub struct Tail<'a> {
+    /// Nothing to walk through when the log ends where it starts.
+    walk: Option<Walk<'a>>,
+    /// Number of the group before which to stop.
+    end_group: u64,
+    base: Seq,
+}
+
+impl<'a> Tail<'a> {
+    pub(crate) fn new(storage: &'a dyn Storage, recovery: &Recovery) -> Result<Self, OpenError> {
+        let end_group = recovery.end.group;
+        let walk = if recovery.start.group < end_group {
+            Some(Walk::new(storage, recovery.last_segment, recovery.start)?)
+        } else {
+            None
+        };
+        Ok(Self { walk, end_group, base: recovery.base() })
+    }
+
+    fn read_next(&mut self) -> Result<Option<TailGroup>, OpenError> {
+        let Some(walk) = self.walk.as_mut().filter(|walk| walk.position().group < self.end_group) else {
+            return Ok(None);
+        };
+        let base = self.base;
+        match walk.step()? {
+            Step::Group(place, group) => decode_group(place, &group, base).map(Some),
+            Step::End => Ok(None),
+            // It was whole a moment ago, when it was judged.
+            Step::Fault(place, fault) => {
+                Err(OpenError::DamagedBelowWatermark { place, next: base, watermark: base, fault })
+            }
+        }
+    }
+}
+
+impl Iterator for Tail<'_> {
+    type Item = Result<TailGroup, OpenError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.read_next().transpose();
+        if matches!(next, Some(Err(_))) {
+            self.walk = None;
+        }
+        next
+    }
+}
+
+/// Reads the records of a group, skipping those up to `base`, and holds them to the numbers in its header.
+pub(crate) fn decode_group(place: Place, group: &Group<'_>, base: Seq) -> Result<TailGroup, OpenError> {
+    let mut commands = Vec::new();
+    let mut payload = group.payload;
+    let mut expected = group.header.first;
+    for _ in 0..group.header.commands {
+        let (stamped, length) = decode_command(payload).map_err(|why| OpenError::BadRecord { place, why })?;
+        if stamped.seq != expected {
+            return Err(bad_record(place, "sequence number"));
+        }
+        expected = expected.next();
+        payload = payload.get(length..).unwrap_or_default();
+        if stamped.seq > base {
+            commands.push(stamped);
+        }
+    }
+    if !payload.is_empty() {
+        return Err(bad_record(place, "bytes after the last record"));
+    }
+    Ok(TailGroup { place, commands, output: group.header.output.map(OutputHash) })
+}
+
+fn bad_record(place: Place, what: &'static str) -> OpenError {
+    OpenError::BadRecord { place, why: DecodeError::BadValue { what, at: 0 } }
+}
+
+/// Visits every command from `from` to `last`, which are durable and end at `end`.
+pub(crate) fn follow(
+    storage: &dyn Storage,
+    from: Seq,
+    end: JournalPosition,
+    visit: &mut dyn FnMut(Stamped),
+) -> Result<(), OpenError> {
+    let from = from.max(Seq(1));
+    let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
+    let Some(start) = position_before(storage, &Listing::new(names), from, end)? else { return Ok(()) };
+    let mut walk = Walk::new(storage, end.segment, start)?;
+    let before = Seq(from.0.saturating_sub(1));
+    while walk.position().group < end.group {
+        match walk.step()? {
+            Step::Group(place, group) => {
+                decode_group(place, &group, before)?.commands.into_iter().for_each(&mut *visit);
+            }
+            Step::End => break,
+            Step::Fault(place, fault) => {
+                return Err(OpenError::DamagedBelowWatermark { place, next: from, watermark: from, fault });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The beginning of the last segment that begins at or before a command; `None` when nothing was written yet.
+fn position_before(
+    storage: &dyn Storage,
+    listing: &Listing,
+    from: Seq,
+    end: JournalPosition,
+) -> Result<Option<JournalPosition>, OpenError> {
+    let mut oldest = None;
+    for segment in listing.segments.iter().copied().filter(|number| *number <= end.segment).rev() {
+        let Some(header) = OpenSegment::open(storage, segment)?.first_header()? else { continue };
+        let position =
+            JournalPosition { segment, offset: 0, group: header.number, next: header.first, previous: header.previous };
+        if header.first <= from {
+            return Ok(Some(position));
+        }
+        oldest = Some(segment);
+    }
+    match oldest {
+        Some(segment) => Err(OpenError::MissingSegment { segment: segment.saturating_sub(1) }),
+        None => Ok(None),
+    }
+}

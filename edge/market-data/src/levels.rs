@@ -1,0 +1,129 @@
+//! The public book of one instrument as its channels tell it, and what each channel has yet to tell.
+
+use std::collections::BTreeMap;
+
+use pitwire_jsonrpc::objects::LevelAction;
+use pitwire_model::{Lots, Side, Ticks};
+
+type Level = (LevelAction, Ticks, Lots);
+
+/// Both sides by price.
+#[derive(Debug, Default)]
+pub(crate) struct Levels {
+    bids: BTreeMap<Ticks, Lots>,
+    asks: BTreeMap<Ticks, Lots>,
+}
+
+impl Levels {
+    pub fn side(&self, side: Side) -> &BTreeMap<Ticks, Lots> {
+        match side {
+            Side::Buy => &self.bids,
+            Side::Sell => &self.asks,
+        }
+    }
+
+    /// Sets a level; returns what it held before.
+    pub fn set(&mut self, side: Side, price: Ticks, lots: Lots) -> Lots {
+        let levels = match side {
+            Side::Buy => &mut self.bids,
+            Side::Sell => &mut self.asks,
+        };
+        let before = if lots.is_zero() { levels.remove(&price) } else { levels.insert(price, lots) };
+        before.unwrap_or_default()
+    }
+
+    fn lots(&self, side: Side, price: Ticks) -> Lots {
+        self.side(side).get(&price).copied().unwrap_or_default()
+    }
+}
+
+/// What has changed since a channel's last message: for each touched level, what it held then.
+///
+/// A level that was born and has died in between compares equal and is not told at all.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    before: BTreeMap<(Side, Ticks), Lots>,
+}
+
+impl Pending {
+    pub fn touch(&mut self, side: Side, price: Ticks, before: Lots) {
+        self.before.entry((side, price)).or_insert(before);
+    }
+
+    /// The changes to tell, best level first, and forgets them.
+    pub fn take(&mut self, now: &Levels) -> (Vec<Level>, Vec<Level>) {
+        let mut sides = (Vec::new(), Vec::new());
+        for ((side, price), before) in std::mem::take(&mut self.before) {
+            let lots = now.lots(side, price);
+            let action = match (before.is_zero(), lots.is_zero()) {
+                _ if before == lots => continue,
+                (true, _) => LevelAction::New,
+                (_, true) => LevelAction::Delete,
+                _ => LevelAction::Change,
+            };
+            match side {
+                Side::Buy => sides.0.push((action, price, lots)),
+                Side::Sell => sides.1.push((action, price, lots)),
+            }
+        }
+        sides.0.reverse();
+        sides
+    }
+
+    /// The book as it stood at the channel's last message, best level first.
+    pub fn snapshot(&self, now: &Levels) -> (Vec<Level>, Vec<Level>) {
+        let at = |side: Side| {
+            let mut levels = now.side(side).clone();
+            for ((_, price), before) in self.before.iter().filter(|((of, _), _)| *of == side) {
+                if before.is_zero() {
+                    levels.remove(price);
+                } else {
+                    levels.insert(*price, *before);
+                }
+            }
+            levels.into_iter().map(|(price, lots)| (LevelAction::New, price, lots)).collect::<Vec<_>>()
+        };
+        let (mut bids, asks) = (at(Side::Buy), at(Side::Sell));
+        bids.reverse();
+        (bids, asks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use LevelAction::{Change, Delete, New};
+
+    #[test]
+    fn a_window_tells_the_last_amount_and_nothing_that_came_and_went() {
+        let mut levels = Levels::default();
+        let mut pending = Pending::default();
+        let mut set = |pending: &mut Pending, side, price, lots| {
+            let before = levels.set(side, Ticks(price), Lots(lots));
+            pending.touch(side, Ticks(price), before);
+        };
+        for (side, price, lots) in [(Side::Buy, 10, 5), (Side::Buy, 9, 7), (Side::Sell, 11, 3)] {
+            set(&mut pending, side, price, lots);
+        }
+        // Second window: one level changes twice, one dies, one is born and dies, one dies and is born as it was.
+        let mut later = Pending::default();
+        for (side, price, lots) in [
+            (Side::Buy, 10, 6),
+            (Side::Buy, 10, 4),
+            (Side::Buy, 9, 0),
+            (Side::Sell, 12, 1),
+            (Side::Sell, 12, 0),
+            (Side::Sell, 11, 0),
+            (Side::Sell, 11, 3),
+            (Side::Sell, 10, 2),
+        ] {
+            set(&mut later, side, price, lots);
+        }
+        let level = |action, price, lots| (action, Ticks(price), Lots(lots));
+        let then = later.snapshot(&levels);
+        assert_eq!(then, (vec![level(New, 10, 5), level(New, 9, 7)], vec![level(New, 11, 3)]));
+        let told = later.take(&levels);
+        assert_eq!(told, (vec![level(Change, 10, 4), level(Delete, 9, 0)], vec![level(New, 10, 2)]));
+        assert_eq!(later.take(&levels), (vec![], vec![]));
+    }
+}

@@ -1,0 +1,176 @@
+//! A byte ring of ready-made frames: one writer appends, any number of cursors read.
+//!
+//! Holds       1. a cursor always stands between two frames;
+//!             2. the newest frames are kept, as many as fit.
+//! Costs       append and read: the frame's bytes; a cursor: 8 bytes.
+
+/// How far one reader has read: a position in the ring's endless stream of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(u64);
+
+/// The frames after the cursor are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overrun;
+
+#[derive(Debug)]
+pub struct Ring {
+    bytes: Vec<u8>,
+    /// Where the next frame will be written.
+    head: u64,
+    /// Up to here readers may read.
+    visible: u64,
+    /// The oldest frame still whole.
+    oldest: u64,
+    /// Where the newest frame begins.
+    newest: u64,
+}
+
+/// Each frame stands behind its length.
+const PREFIX: usize = 4;
+
+impl Ring {
+    /// `capacity` is a power of two.
+    pub fn new(capacity: usize) -> Self {
+        debug_assert!(capacity.is_power_of_two());
+        Ring { bytes: vec![0; capacity.next_power_of_two()], head: 0, visible: 0, oldest: 0, newest: 0 }
+    }
+
+    /// Appends one frame, invisible until [`Self::release`]. A frame that does not fit makes the ring larger:
+    /// everyone who has not read up to here is overrun.
+    pub fn append(&mut self, frame: &[u8]) {
+        let needed = (frame.len() + PREFIX) as u64;
+        if needed > self.bytes.len() as u64 {
+            self.bytes = vec![0; (frame.len() + PREFIX).next_power_of_two()];
+            self.oldest = self.head;
+        }
+        while self.head + needed - self.oldest > self.bytes.len() as u64 {
+            self.oldest += self.frame_bytes(self.oldest);
+        }
+        self.newest = self.head;
+        let len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        self.write(self.head, &len.to_le_bytes());
+        self.write(self.head + PREFIX as u64, frame);
+        self.head += needed;
+    }
+
+    /// Lets readers see everything appended so far. Says whether there was anything new.
+    pub fn release(&mut self) -> bool {
+        let fresh = self.visible < self.head;
+        self.visible = self.head;
+        fresh
+    }
+
+    /// A cursor that will see only what is appended from now on.
+    pub fn end(&self) -> Cursor {
+        Cursor(self.head)
+    }
+
+    /// Whether a cursor has visible frames before it.
+    pub fn has_more(&self, cursor: Cursor) -> bool {
+        cursor.0 < self.visible
+    }
+
+    /// Copies whole visible frames to `out` until it holds at least `enough` bytes, and moves the cursor.
+    pub fn read(&self, cursor: &mut Cursor, out: &mut Vec<u8>, enough: usize) -> Result<(), Overrun> {
+        if cursor.0 < self.oldest {
+            return Err(Overrun);
+        }
+        while cursor.0 < self.visible && out.len() < enough {
+            let bytes = self.frame_bytes(cursor.0);
+            let payload = usize::try_from(bytes).unwrap_or(PREFIX) - PREFIX;
+            self.copy(cursor.0 + PREFIX as u64, payload, out);
+            cursor.0 += bytes;
+        }
+        Ok(())
+    }
+
+    /// Moves a cursor to the newest visible frame, if that is ahead of it. For streams of which only the latest matters.
+    pub fn skip_to_newest(&self, cursor: &mut Cursor) {
+        if self.visible == self.head && self.newest > cursor.0 {
+            cursor.0 = self.newest;
+        } else if cursor.0 < self.oldest {
+            cursor.0 = self.oldest;
+        }
+    }
+
+    fn mask(&self, position: u64) -> usize {
+        // The capacity is a power of two.
+        usize::try_from(position & (self.bytes.len() as u64 - 1)).unwrap_or(0)
+    }
+
+    fn frame_bytes(&self, position: u64) -> u64 {
+        let mut prefix = [0; PREFIX];
+        for (at, byte) in (position..).zip(&mut prefix) {
+            *byte = self.bytes[self.mask(at)];
+        }
+        u64::from(u32::from_le_bytes(prefix)) + PREFIX as u64
+    }
+
+    fn write(&mut self, position: u64, data: &[u8]) {
+        let at = self.mask(position);
+        let first = data.len().min(self.bytes.len() - at);
+        self.bytes[at..at + first].copy_from_slice(&data[..first]);
+        self.bytes[..data.len() - first].copy_from_slice(&data[first..]);
+    }
+
+    fn copy(&self, position: u64, len: usize, out: &mut Vec<u8>) {
+        let at = self.mask(position);
+        let first = len.min(self.bytes.len() - at);
+        out.extend_from_slice(&self.bytes[at..at + first]);
+        out.extend_from_slice(&self.bytes[..len - first]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_all(ring: &Ring, cursor: &mut Cursor) -> Result<String, Overrun> {
+        let mut out = Vec::new();
+        ring.read(cursor, &mut out, usize::MAX)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn nothing_is_seen_before_it_is_released() {
+        let mut ring = Ring::new(64);
+        let mut cursor = ring.end();
+        ring.append(b"one");
+        assert_eq!(read_all(&ring, &mut cursor).unwrap(), "");
+        assert!(ring.release());
+        ring.append(b"two");
+        assert_eq!(read_all(&ring, &mut cursor).unwrap(), "one");
+        assert!(ring.release());
+        assert!(!ring.release());
+        assert_eq!(read_all(&ring, &mut cursor).unwrap(), "two");
+    }
+
+    #[test]
+    fn frames_survive_the_seam_and_the_slow_are_overrun() {
+        let mut ring = Ring::new(64);
+        let (mut quick, mut slow) = (ring.end(), ring.end());
+        for n in 0..1_000 {
+            let frame = format!("frame-{n:04}.").repeat(n % 3 + 1);
+            ring.append(frame.as_bytes());
+            ring.release();
+            assert_eq!(read_all(&ring, &mut quick).unwrap(), frame);
+        }
+        assert_eq!(read_all(&ring, &mut slow), Err(Overrun));
+        ring.skip_to_newest(&mut slow);
+        assert_eq!(read_all(&ring, &mut slow).unwrap(), "frame-0999.");
+    }
+
+    #[test]
+    fn a_frame_larger_than_the_ring_makes_it_larger() {
+        let mut ring = Ring::new(16);
+        let (mut current, mut behind) = (ring.end(), ring.end());
+        ring.append(b"abc");
+        ring.release();
+        read_all(&ring, &mut current).unwrap();
+        let big = "x".repeat(100);
+        ring.append(big.as_bytes());
+        ring.release();
+        assert_eq!(read_all(&ring, &mut current).unwrap(), big);
+        assert_eq!(read_all(&ring, &mut behind), Err(Overrun));
+    }
+}

@@ -1,0 +1,18 @@
+//! Sessions, login and the methods of the JSON-RPC dialect over the venue port.
+//!
+//! Does        turn a request of a session into commands and answers; tell sessions what happened to their orders.
+//! Holds       1. one answer per request, in order of arrival;
+//!             2. no private method works without a login that covers it;
+//!             3. another account's order is indistinguishable from one that does not exist.
+//! Leaves out  sockets, and when an answer may leave: see `edge/host`. Public channels: see `edge/market-data`.
+//! Start at    [`Desk::answer`], then `methods`.
+
+mod auth;
+mod desk;
+mod methods;
+mod notices;
+mod session;
+
+pub use auth::{Authorization, Credential, SignedRequest};
+pub use desk::{Answer, Clock, Desk, Effect, Entrance};
+pub use session::{PrivateSubscription, Session};

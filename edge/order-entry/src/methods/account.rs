@@ -1,0 +1,138 @@
+//! Balances and positions.
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::{Json, RpcError, objects};
+use pitwire_model::{AccountId, Currency, InstrumentId, InstrumentKind};
+
+use super::Done;
+use crate::desk::Call;
+
+fn facts(engine: &Engine, account: AccountId, currency: &Currency) -> objects::SummaryFacts {
+    let Some(holder) = engine.account(account) else { return objects::SummaryFacts::default() };
+    let balance = holder.balance(currency.id);
+    let (mut unrealized, mut margin) = (0, 0);
+    for (instrument, _) in holder.positions() {
+        if engine.market(instrument).is_some_and(|market| market.spec.base() == currency.id) {
+            unrealized += engine.unrealized(account, instrument);
+            margin += engine.margin_of(account, instrument);
+        }
+    }
+    let available = engine.available(account, currency.id);
+    objects::SummaryFacts { balance: balance.total, available, unrealized, margin, reserved: balance.reserved }
+}
+
+pub fn summary(call: &mut Call<'_>) -> Done {
+    let account = call.account()?;
+    let name = call.params.required("currency")?;
+    let currency = call.venue.engine().currencies().iter().find(|currency| currency.name.eq_ignore_ascii_case(&name));
+    let currency =
+        currency.ok_or_else(|| RpcError::param("unknown_currency", "currency", format!("no currency {name:?}")))?;
+    let facts = facts(call.venue.engine(), account, currency);
+    let mut out = Vec::new();
+    objects::summary(&mut Json::new(&mut out), currency, &facts);
+    if call.params.boolean("extended")?.unwrap_or(false) {
+        extend(call, account, &mut out);
+    }
+    call.out = out;
+    Ok(())
+}
+
+/// Adds who the account is, and its fees, to a finished summary object.
+fn extend(call: &Call<'_>, account: AccountId, out: &mut Vec<u8>) {
+    let mut more = Vec::new();
+    Json::new(&mut more).object(|j| {
+        identity(j, call.venue.engine(), account);
+        j.key("fees").array(|_| {});
+    });
+    // Two objects become one: the first loses its closing brace, the second its opening one.
+    out.pop();
+    out.push(b',');
+    out.extend_from_slice(&more[1..]);
+}
+
+fn identity(j: &mut Json<'_>, engine: &Engine, account: AccountId) {
+    let name = engine.account(account).map_or("", |holder| holder.spec.name.as_str());
+    j.key("id").uint(u64::from(account.0) + 1);
+    j.key("username").string(name).key("system_name").string(name);
+    j.key("email").string(&format!("{name}@pitwire.invalid"));
+    j.key("type").string("main");
+    j.key("creation_timestamp").uint(1_767_225_600_000);
+}
+
+pub fn summaries(call: &mut Call<'_>) -> Done {
+    let account = call.account()?;
+    let Call { venue, out, .. } = call;
+    let engine = venue.engine();
+    Json::new(out).object(|j| {
+        identity(j, engine, account);
+        j.key("summaries").array(|j| {
+            for currency in engine.currencies() {
+                objects::summary(j, currency, &facts(engine, account, currency));
+            }
+        });
+    });
+    Ok(())
+}
+
+fn write_position(j: &mut Json<'_>, engine: &Engine, account: AccountId, id: InstrumentId) {
+    let (Some(market), Some(holder)) = (engine.market(id), engine.account(account)) else { return };
+    let held = holder.position(id);
+    let leverage = match market.spec.kind {
+        InstrumentKind::InversePerpetual { max_leverage, .. } => max_leverage,
+        InstrumentKind::Spot { .. } => 1,
+    };
+    objects::position(
+        j,
+        &objects::PositionFacts {
+            spec: &market.spec,
+            lots: held.lots,
+            entry_value: held.entry_value,
+            unrealized: engine.unrealized(account, id),
+            realized: held.realized,
+            margin: engine.margin_of(account, id),
+            decimals: engine.currency(market.spec.base()).map_or(8, |currency| currency.decimals),
+            mark: market.mark(),
+            index: market.index(),
+            leverage,
+        },
+    );
+}
+
+pub fn position(call: &mut Call<'_>) -> Done {
+    let (account, id) = (call.account()?, call.instrument_id()?);
+    let Call { venue, out, .. } = call;
+    write_position(&mut Json::new(out), venue.engine(), account, id);
+    Ok(())
+}
+
+/// Perpetuals only: what one owns of a spot instrument is a balance.
+pub fn positions(call: &mut Call<'_>) -> Done {
+    let account = call.account()?;
+    let wanted = call.currency()?;
+    let Call { venue, out, .. } = call;
+    let engine = venue.engine();
+    Json::new(out).array(|j| {
+        let Some(holder) = engine.account(account) else { return };
+        for (id, _) in holder.positions() {
+            let Some(market) = engine.market(id).filter(|market| !market.spec.is_spot()) else { continue };
+            let settled = objects::settlement_name(&market.spec, engine.currencies());
+            if wanted.eq_ignore_ascii_case("any") || wanted.eq_ignore_ascii_case(settled) {
+                write_position(j, engine, account, id);
+            }
+        }
+    });
+    Ok(())
+}
+
+pub fn subaccounts(call: &mut Call<'_>) -> Done {
+    let account = call.account()?;
+    let Call { venue, out, .. } = call;
+    let engine = venue.engine();
+    Json::new(out).array(|j| {
+        j.object(|j| {
+            identity(j, engine, account);
+            j.key("is_password").bool(false).key("login_enabled").bool(false);
+        });
+    });
+    Ok(())
+}

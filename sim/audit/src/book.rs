@@ -1,0 +1,91 @@
+//! The auditor's book: for each side, one tree of places and one of level totals.
+//!
+//! Holds       the first place of a side is the oldest order at the best price: who is to trade next is never searched.
+
+use std::collections::BTreeMap;
+
+use pitwire_model::{AccountId, InstrumentId, Lots, OrderId, Side, Ticks};
+
+/// A resting order as the events have told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    pub id: OrderId,
+    pub account: AccountId,
+    pub instrument: InstrumentId,
+    pub side: Side,
+    pub day: bool,
+    pub price: Ticks,
+    pub open: u64,
+    /// All that was ever asked for, what has traded included.
+    pub ordered: u64,
+    pub arrival: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Book {
+    sides: [Ladder; 2],
+    pub resting: usize,
+}
+
+#[derive(Debug, Default)]
+struct Ladder {
+    /// By price, better first, then by arrival.
+    places: BTreeMap<(i64, u64), OrderId>,
+    levels: BTreeMap<i64, u64>,
+}
+
+/// Orders prices so that the better comes first.
+const fn rank(side: Side, price: Ticks) -> i64 {
+    match side {
+        Side::Buy => -price.0,
+        Side::Sell => price.0,
+    }
+}
+
+impl Book {
+    pub fn insert(&mut self, order: &Live) {
+        let ladder = &mut self.sides[order.side as usize];
+        let rank = rank(order.side, order.price);
+        ladder.places.insert((rank, order.arrival), order.id);
+        *ladder.levels.entry(rank).or_default() += order.open;
+        self.resting += 1;
+    }
+
+    pub fn remove(&mut self, order: &Live) {
+        let ladder = &mut self.sides[order.side as usize];
+        ladder.places.remove(&(rank(order.side, order.price), order.arrival));
+        self.resting -= 1;
+        self.shrink(order, order.open);
+    }
+
+    /// Takes lots off an order's level; the order keeps its place.
+    pub fn shrink(&mut self, order: &Live, lots: u64) {
+        let levels = &mut self.sides[order.side as usize].levels;
+        let rank = rank(order.side, order.price);
+        if let Some(level) = levels.get_mut(&rank) {
+            *level = level.saturating_sub(lots);
+            if *level == 0 {
+                levels.remove(&rank);
+            }
+        }
+    }
+
+    /// The order that must trade before any other of its side.
+    pub fn first(&self, side: Side) -> Option<OrderId> {
+        self.sides[side as usize].places.first_key_value().map(|(_, id)| *id)
+    }
+
+    pub fn best(&self, side: Side) -> Option<Ticks> {
+        let (rank, _) = self.sides[side as usize].levels.first_key_value()?;
+        Some(Ticks(rank.abs()))
+    }
+
+    pub fn level(&self, side: Side, price: Ticks) -> Lots {
+        Lots(self.sides[side as usize].levels.get(&rank(side, price)).copied().unwrap_or(0))
+    }
+
+    /// In priority order.
+    pub fn orders(&self, side: Side) -> impl Iterator<Item = OrderId> {
+        self.sides[side as usize].places.values().copied()
+    }
+}

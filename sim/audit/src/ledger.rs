@@ -1,0 +1,252 @@
+//! The auditor's ledger: what every account owns, and what the open spot orders of limited accounts may still spend.
+//!
+//! Holds       a trade moves one value between two accounts; the sum over accounts changes by deposits alone.
+
+use std::collections::BTreeMap;
+
+use pitwire_model::{
+    AccountId, AccountSpec, Credit, Currency, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentSpec, Side,
+    Ticks,
+};
+
+use crate::{Judged, Market, offence};
+
+#[derive(Debug, Default)]
+pub struct Ledger {
+    currencies: Vec<Sum>,
+    pub accounts: Vec<Holder>,
+}
+
+#[derive(Debug)]
+struct Sum {
+    decimals: u8,
+    deposited: i128,
+}
+
+#[derive(Debug)]
+pub struct Holder {
+    pub limited: bool,
+    pub totals: Vec<i128>,
+    reserved: Vec<i128>,
+    pub positions: BTreeMap<InstrumentId, Holding>,
+    /// By instrument, while there are any.
+    pub live_orders: BTreeMap<InstrumentId, usize>,
+}
+
+/// A perpetual position: signed lots, and what they were worth when they were opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    pub lots: i64,
+    pub entry_value: i128,
+}
+
+/// How an instrument's ticks and lots become units of money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terms {
+    Spot { base: CurrencyId, quote: CurrencyId, base_per_lot: i128, quote_per_tick_lot: i128 },
+    Perpetual { settles: CurrencyId, contract: i128 },
+}
+
+impl Terms {
+    /// What a spot order of so many lots spends, and in which currency. Perpetuals spend nothing ahead.
+    pub fn cost(&self, side: Side, price: Ticks, lots: u64) -> Option<(CurrencyId, i128)> {
+        match (*self, side) {
+            (Terms::Spot { quote, quote_per_tick_lot, .. }, Side::Buy) => {
+                Some((quote, quote_per_tick_lot * i128::from(price.0) * i128::from(lots)))
+            }
+            (Terms::Spot { base, base_per_lot, .. }, Side::Sell) => Some((base, base_per_lot * i128::from(lots))),
+            (Terms::Perpetual { .. }, _) => None,
+        }
+    }
+}
+
+impl Ledger {
+    pub fn add_currency(&mut self, currency: &Currency) {
+        self.currencies.push(Sum { decimals: currency.decimals, deposited: 0 });
+        for account in &mut self.accounts {
+            account.totals.push(0);
+            account.reserved.push(0);
+        }
+    }
+
+    pub fn add_account(&mut self, spec: &AccountSpec) {
+        let zeros = vec![0; self.currencies.len()];
+        self.accounts.push(Holder {
+            limited: spec.credit == Credit::Limited,
+            totals: zeros.clone(),
+            reserved: zeros,
+            positions: BTreeMap::new(),
+            live_orders: BTreeMap::new(),
+        });
+    }
+
+    pub fn knows(&self, account: AccountId) -> bool {
+        (account.0 as usize) < self.accounts.len()
+    }
+
+    pub fn terms(&self, spec: &InstrumentSpec) -> Option<Terms> {
+        let decimals = |id: CurrencyId| self.currencies.get(id.0 as usize).map(|sum| u32::from(sum.decimals));
+        let (base, quote) = (decimals(spec.base())?, decimals(spec.quote())?);
+        let Decimal { mantissa: tick, scale: tick_scale } = spec.tick;
+        let Decimal { mantissa: lot, scale: lot_scale } = spec.lot;
+        let (tick_scale, lot_scale) = (u32::from(tick_scale), u32::from(lot_scale));
+        match spec.kind {
+            InstrumentKind::Spot { .. } => Some(Terms::Spot {
+                base: spec.base(),
+                quote: spec.quote(),
+                base_per_lot: whole(lot.checked_mul(ten_to(base)?)?, ten_to(lot_scale)?)?,
+                quote_per_tick_lot: whole(
+                    tick.checked_mul(lot)?.checked_mul(ten_to(quote)?)?,
+                    ten_to(tick_scale + lot_scale)?,
+                )?,
+            }),
+            InstrumentKind::InversePerpetual { .. } => Some(Terms::Perpetual {
+                settles: spec.base(),
+                contract: whole(lot.checked_mul(ten_to(base + tick_scale)?)?, tick.checked_mul(ten_to(lot_scale)?)?)?,
+            }),
+        }
+    }
+
+    pub fn deposit(&mut self, account: AccountId, currency: CurrencyId, units: i128) -> Judged {
+        let Some(holder) = self.accounts.get_mut(account.0 as usize) else {
+            offence!("account {account} does not exist and was paid a deposit");
+        };
+        let Some(total) = holder.totals.get_mut(currency.0 as usize) else {
+            offence!("currency {currency} does not exist and was deposited");
+        };
+        *total += units;
+        if units < 0 && holder.limited && *total < holder.reserved[currency.0 as usize] {
+            offence!("account {account} withdrew {} of currency {currency}, more than it had free", -units);
+        }
+        self.currencies[currency.0 as usize].deposited += units;
+        Ok(())
+    }
+
+    /// What a limited account owns and no open spot order has a claim on.
+    fn free(&self, account: AccountId, currency: CurrencyId) -> i128 {
+        let holder = &self.accounts[account.0 as usize];
+        holder.totals[currency.0 as usize] - holder.reserved[currency.0 as usize]
+    }
+
+    /// A limited account commits itself to spend this much; it must have it free.
+    pub fn commit(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> Judged {
+        let Some((currency, units)) = cost.filter(|_| self.accounts[account.0 as usize].limited) else {
+            return Ok(());
+        };
+        let free = self.free(account, currency);
+        if units > free {
+            offence!("account {account} committed {units} of currency {currency} and had {free} free");
+        }
+        self.set_aside(account, cost);
+        Ok(())
+    }
+
+    pub fn set_aside(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) {
+        self.release(account, cost.map(|(currency, units)| (currency, -units)));
+    }
+
+    pub fn release(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) {
+        let holder = &mut self.accounts[account.0 as usize];
+        if let Some((currency, units)) = cost
+            && holder.limited
+        {
+            holder.reserved[currency.0 as usize] -= units;
+        }
+    }
+
+    /// A market order spends at once what it did not commit before.
+    pub fn can_spend(&self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> Judged {
+        let Some((currency, units)) = cost.filter(|_| self.accounts[account.0 as usize].limited) else {
+            return Ok(());
+        };
+        let free = self.free(account, currency);
+        if units > free {
+            offence!("account {account} spent {units} of currency {currency} and had {free} free");
+        }
+        Ok(())
+    }
+
+    /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.
+    pub fn settle(
+        &mut self,
+        spec: &InstrumentSpec,
+        terms: &Terms,
+        parties: [(AccountId, Side); 2],
+        price: Ticks,
+        lots: u64,
+    ) {
+        for (account, side) in parties {
+            let holder = &mut self.accounts[account.0 as usize];
+            let sign = if side == Side::Buy { 1 } else { -1 };
+            match *terms {
+                Terms::Spot { base, quote, base_per_lot, quote_per_tick_lot } => {
+                    let lots = i128::from(lots);
+                    holder.totals[base.0 as usize] += sign * base_per_lot * lots;
+                    holder.totals[quote.0 as usize] -= sign * quote_per_tick_lot * i128::from(price.0) * lots;
+                }
+                Terms::Perpetual { settles, contract } => {
+                    let value = contract * i128::from(lots) / i128::from(price.0);
+                    let holding = holder.positions.entry(spec.id).or_default();
+                    holder.totals[settles.0 as usize] += holding.fill(side, lots, value);
+                }
+            }
+        }
+    }
+
+    pub fn reckon(&self, markets: &[Market]) -> Judged {
+        for (currency, sum) in self.currencies.iter().enumerate() {
+            let held = self.held(currency, markets);
+            if held != sum.deposited {
+                offence!("currency {currency} sums to {held} and {} were deposited", sum.deposited);
+            }
+        }
+        Ok(())
+    }
+
+    /// A currency summed over all accounts, with what their positions took in when they were opened.
+    fn held(&self, currency: usize, markets: &[Market]) -> i128 {
+        let settles_here = |market: &&Market| matches!(market.terms, Terms::Perpetual { settles, .. } if settles.0 as usize == currency);
+        let owned: i128 = self.accounts.iter().map(|holder| holder.totals[currency]).sum();
+        let entered: i128 = markets.iter().filter(settles_here).map(|market| self.entered(market.spec.id)).sum();
+        owned + entered
+    }
+
+    /// Entry values of all positions in a perpetual, longs counted for and shorts against.
+    fn entered(&self, instrument: InstrumentId) -> i128 {
+        let positions = self.accounts.iter().filter_map(|holder| holder.positions.get(&instrument));
+        positions.map(|held| held.entry_value * i128::from(held.lots.signum())).sum()
+    }
+
+    /// Takes what the accounts hold as given: what is reckoned from here on starts at it.
+    pub fn open(&mut self, markets: &[Market]) {
+        for currency in 0..self.currencies.len() {
+            self.currencies[currency].deposited = self.held(currency, markets);
+        }
+    }
+}
+
+impl Holding {
+    /// Books a fill; returns the profit it realizes.
+    fn fill(&mut self, side: Side, lots: u64, value: i128) -> i128 {
+        let signed = if side == Side::Buy { lots.cast_signed() } else { -lots.cast_signed() };
+        let before = self.lots;
+        self.lots += signed;
+        if before == 0 || before.signum() == signed.signum() {
+            self.entry_value += value;
+            return 0;
+        }
+        let closed = i128::from(lots.min(before.unsigned_abs()));
+        let came = self.entry_value * closed / i128::from(before.unsigned_abs());
+        let went = value * closed / i128::from(lots);
+        self.entry_value = if lots > before.unsigned_abs() { value - went } else { self.entry_value - came };
+        if before > 0 { came - went } else { went - came }
+    }
+}
+
+fn ten_to(power: u32) -> Option<i128> {
+    10_i128.checked_pow(power)
+}
+
+fn whole(value: i128, by: i128) -> Option<i128> {
+    (value > 0 && by > 0 && value % by == 0).then(|| value / by)
+}

@@ -1,0 +1,221 @@
+//! An independent auditor that judges a run from its commands and events alone.
+//!
+//! Does        follow the log one command at a time, keep its own plain book and ledger from what the venue said,
+//!             and name the first thing that the rules do not allow.
+//! Holds       1. shares no code with the engine, only the vocabulary;
+//!             2. memory is bounded by live orders, accounts and instruments, not by the length of the run;
+//!             3. after an offence it has stopped making sense: nothing it says later is evidence.
+//! Leaves out  whether a margin was sufficient, index and mark prices, what a deposit or definition was refused for.
+//! Costs       a few tree lookups for each event; a million commands take well under a second.
+//! Start at    [`Auditor::observe`], then `commands`, then `turn`.
+
+mod book;
+mod commands;
+mod ledger;
+mod opening;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pitwire_model::{
+    AccountSpec, Command, Currency, Event, InstrumentSpec, Lots, OrderId, Phase, Reject, Seq, Stamped, Ticks,
+    VenueNanos,
+};
+
+use book::{Book, Live};
+use ledger::{Ledger, Terms};
+
+pub use opening::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition};
+
+/// The first thing that was wrong, and at which command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offence {
+    pub seq: Seq,
+    pub sentence: String,
+}
+
+impl fmt::Display for Offence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at command {}: {}", self.seq, self.sentence)
+    }
+}
+
+impl std::error::Error for Offence {}
+
+/// Inside the crate an offence is its sentence; who observes adds where.
+type Judged<T = ()> = Result<T, String>;
+
+macro_rules! offence {
+    ($($text:tt)*) => { return Err(format!($($text)*)) };
+}
+pub(crate) use offence;
+
+#[derive(Debug, Default)]
+pub struct Auditor {
+    seq: Option<Seq>,
+    at: VenueNanos,
+    markets: Vec<Market>,
+    orders: BTreeMap<OrderId, Live>,
+    ledger: Ledger,
+    arrivals: u64,
+    day_orders: usize,
+    names: Names,
+}
+
+#[derive(Debug)]
+struct Market {
+    spec: InstrumentSpec,
+    terms: Terms,
+    phase: Phase,
+    change_id: u64,
+    trades: u64,
+    book: Book,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    currencies: Vec<Currency>,
+    accounts: Vec<AccountSpec>,
+}
+
+impl Auditor {
+    /// How many commands pass between two sums over all accounts.
+    const RECKON_EVERY: u64 = 1 << 16;
+
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Judges one command and all that the venue said to it.
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) -> Result<(), Offence> {
+        self.judge(stamped, events).map_err(|sentence| Offence { seq: stamped.seq, sentence })
+    }
+
+    /// Sums every currency over all accounts, signed entry values of perpetual positions included: nothing but
+    /// deposits may have changed the sum. [`Self::observe`] does so too, now and then.
+    pub fn reckon(&self) -> Result<(), Offence> {
+        self.ledger.reckon(&self.markets).map_err(|sentence| Offence { seq: self.seq.unwrap_or_default(), sentence })
+    }
+
+    pub fn live_orders(&self) -> usize {
+        self.orders.len()
+    }
+
+    fn judge(&mut self, stamped: &Stamped, events: &[Event]) -> Judged {
+        if let Some(last) = self.seq
+            && stamped.seq != last.next()
+        {
+            offence!("command {} follows command {last}", stamped.seq);
+        }
+        if stamped.at < self.at {
+            offence!("venue time went back from {} to {}", self.at, stamped.at);
+        }
+        (self.seq, self.at) = (Some(stamped.seq), stamped.at);
+        match &stamped.command {
+            Command::Enter(new) => self.judge_entry(new, events)?,
+            Command::Amend(amend) => self.judge_amend(amend, events)?,
+            Command::Cancel { account, order } => self.judge_cancel(*account, *order, events)?,
+            Command::CancelAll { account, instrument } => self.judge_cancel_all(*account, *instrument, events)?,
+            Command::EndDay => self.judge_day_end(events)?,
+            other => self.judge_plain(other, events)?,
+        }
+        if stamped.seq.0.is_multiple_of(Self::RECKON_EVERY) {
+            self.ledger.reckon(&self.markets)?;
+        }
+        Ok(())
+    }
+
+    /// Commands that are answered by their echo alone, or refused.
+    fn judge_plain(&mut self, command: &Command, events: &[Event]) -> Judged {
+        match (command, events) {
+            (Command::StartEpoch { epoch }, [Event::EpochStarted { epoch: told }]) if epoch == told => Ok(()),
+            (Command::CloseWindow, [Event::WindowClosed]) => Ok(()),
+            (Command::SampleIndex, sampled) => self.judge_samples(sampled),
+            (Command::AddCurrency(asked), [Event::CurrencyAdded(told)]) if asked == told => self.add_currency(told),
+            (Command::AddInstrument(asked), [Event::InstrumentAdded(told)]) if asked == told => {
+                self.add_market(told, Phase::Closed, 0, 0)
+            }
+            (Command::AddAccount(asked), [Event::AccountAdded(told)]) if asked == told => self.add_account(told),
+            (
+                Command::Deposit { account, currency, units },
+                [Event::Deposited { account: to, currency: of, units: moved }],
+            ) if (account, currency, units) == (to, of, moved) => self.ledger.deposit(*account, *currency, *units),
+            (Command::SetPhase { instrument, phase }, [Event::PhaseChanged { instrument: whose, phase: told }])
+                if (instrument, phase) == (whose, told) =>
+            {
+                let Some(market) = self.markets.get_mut(instrument.0 as usize) else {
+                    offence!("instrument {instrument} does not exist and changed its phase");
+                };
+                market.phase = *phase;
+                Ok(())
+            }
+            (Command::StartEpoch { .. } | Command::CloseWindow, _) => Err(not_an_answer(command, events)),
+            (_, [Event::CommandRefused { .. }]) => Ok(()),
+            _ => Err(not_an_answer(command, events)),
+        }
+    }
+
+    fn judge_samples(&self, events: &[Event]) -> Judged {
+        let perpetuals = self.markets.iter().filter(|market| !market.spec.is_spot()).map(|market| market.spec.id);
+        let mut sampled = Vec::new();
+        for event in events {
+            let Event::IndexSampled { instrument, index, mark } = event else {
+                return Err(not_an_answer(&Command::SampleIndex, events));
+            };
+            if index.0 < 1 || (mark.0 - index.0).abs() > index.0 / 200 {
+                offence!("instrument {instrument} is marked at {mark}, beyond its index {index}");
+            }
+            sampled.push(*instrument);
+        }
+        if !perpetuals.eq(sampled.iter().copied()) {
+            offence!("the index was not sampled for each perpetual once and in order");
+        }
+        Ok(())
+    }
+
+    fn add_currency(&mut self, currency: &Currency) -> Judged {
+        if currency.id.0 as usize != self.names.currencies.len() {
+            offence!("currency {} is out of sequence", currency.id);
+        }
+        self.names.currencies.push(currency.clone());
+        self.ledger.add_currency(currency);
+        Ok(())
+    }
+
+    fn add_account(&mut self, spec: &AccountSpec) -> Judged {
+        if spec.id.0 as usize != self.names.accounts.len() {
+            offence!("account {} is out of sequence", spec.id);
+        }
+        self.names.accounts.push(spec.clone());
+        self.ledger.add_account(spec);
+        Ok(())
+    }
+
+    fn add_market(&mut self, spec: &InstrumentSpec, phase: Phase, change_id: u64, trades: u64) -> Judged {
+        if spec.id.0 as usize != self.markets.len() {
+            offence!("instrument {} is out of sequence", spec.id);
+        }
+        let Some(terms) = self.ledger.terms(spec) else {
+            offence!("instrument {} cannot be settled in whole units", spec.id);
+        };
+        self.markets.push(Market { spec: spec.clone(), terms, phase, change_id, trades, book: Book::default() });
+        Ok(())
+    }
+}
+
+fn not_an_answer(command: &Command, events: &[Event]) -> String {
+    match events {
+        [] => format!("nothing was said to {command:?}"),
+        [event, ..] => format!("{event:?} (of {} events) is no answer to {command:?}", events.len()),
+    }
+}
+
+/// Whether one order may carry so many lots.
+fn legal_lots(lots: Lots) -> Result<(), Reject> {
+    if lots.is_zero() || lots > Lots::MAX_ORDER { Err(Reject::QuantityOutOfRange) } else { Ok(()) }
+}
+
+fn legal_price(price: Ticks) -> Result<(), Reject> {
+    if price < Ticks(1) || price > Ticks::MAX_PRICE { Err(Reject::PriceOutOfRange) } else { Ok(()) }
+}

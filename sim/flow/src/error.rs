@@ -1,0 +1,69 @@
+//! Why a flow cannot start, and what to do about it.
+
+use std::fmt;
+
+use pitwire_model::{AccountId, InstrumentId};
+
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// Each event causes on average one more, or more than one: the process would explode.
+    Unstable {
+        radius: f64,
+    },
+    /// A rate, decay, size or time that is negative, zero where it may not be, or not a number.
+    BadParameter {
+        name: &'static str,
+    },
+    TooFewAccounts {
+        found: usize,
+        needed: usize,
+    },
+    UnknownAccount {
+        account: AccountId,
+    },
+    /// A house account that could run out of funds.
+    LimitedCredit {
+        account: AccountId,
+    },
+    UnknownInstrument {
+        instrument: InstrumentId,
+    },
+    /// An instrument named twice.
+    Repeated {
+        instrument: InstrumentId,
+    },
+}
+
+impl FlowError {
+    /// What to do next, in one sentence.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Unstable { .. } => "lower the jumps (alpha) or raise the decays (beta) until the radius is below 1",
+            Self::BadParameter { .. } => "give a finite value in range",
+            Self::TooFewAccounts { .. } => "create more house accounts before the flow starts",
+            Self::UnknownAccount { .. } => "create the account before the flow starts",
+            Self::LimitedCredit { .. } => "create the house accounts with unlimited credit",
+            Self::UnknownInstrument { .. } => "create the instrument before the flow starts",
+            Self::Repeated { .. } => "name each instrument once",
+        }
+    }
+}
+
+impl fmt::Display for FlowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unstable { radius } => write!(f, "order flow is unstable: spectral radius {radius:.3}"),
+            Self::BadParameter { name } => write!(f, "order flow parameter `{name}` is out of range"),
+            Self::TooFewAccounts { found, needed } => {
+                write!(f, "order flow needs {needed} house accounts and has {found}")
+            }
+            Self::UnknownAccount { account } => write!(f, "house account {account} does not exist"),
+            Self::LimitedCredit { account } => write!(f, "house account {account} has limited credit"),
+            Self::UnknownInstrument { instrument } => write!(f, "instrument {instrument} does not exist"),
+            Self::Repeated { instrument } => write!(f, "instrument {instrument} has two flows"),
+        }
+    }
+}
+
+impl std::error::Error for FlowError {}

@@ -1,0 +1,109 @@
+//! Event times of a mutually exciting process, one after the other.
+//!
+//! Does        draw the next event by thinning (Ogata 1981) from intensities kept up to date in constant time.
+//! Holds       1. times never go back; they depend on kernel, seed and start alone, never on the book;
+//!             2. what decays is exactly the time that passes: gaps are rounded to nanoseconds first.
+//! Costs       an exponential for each distinct decay and 64 multiplications per candidate; about 1.4 candidates
+//!             per event for the published sets.
+//! Start at    [`Process::advance`].
+
+use pitwire_model::VenueNanos;
+
+use crate::error::FlowError;
+use crate::kernel::{Kernel, Matrix, TYPES, Vector};
+use crate::math::exp;
+use crate::number::{NANOS_PER_SECOND, nanos};
+use crate::random::Random;
+
+#[derive(Clone, Debug)]
+pub struct Process {
+    base: Vector,
+    jump: Matrix,
+    /// The distinct decays, and which of them each pair of types has.
+    decays: Vec<f64>,
+    decay_of: [[usize; TYPES]; TYPES],
+    /// What past events of type j still add to intensity i, at `at`.
+    excited: Matrix,
+    factors: Vec<f64>,
+    random: Random,
+    at: VenueNanos,
+    kind: usize,
+}
+
+impl Process {
+    /// The first event is drawn at once. Starts unexcited: the first seconds are quieter than the long run.
+    pub fn new(kernel: &Kernel, start: VenueNanos, random: Random) -> Result<Process, FlowError> {
+        kernel.check()?;
+        let mut decays: Vec<f64> = kernel.decay.iter().flatten().copied().collect();
+        decays.sort_unstable_by(f64::total_cmp);
+        decays.dedup();
+        let place = |decay: f64| decays.iter().position(|known| *known == decay).unwrap_or(0);
+        let decay_of = kernel.decay.map(|row| row.map(place));
+        let mut process = Process {
+            base: kernel.base,
+            jump: kernel.jump,
+            factors: vec![1.0; decays.len()],
+            decays,
+            decay_of,
+            excited: [[0.0; TYPES]; TYPES],
+            random,
+            at: start,
+            kind: 0,
+        };
+        process.draw();
+        Ok(process)
+    }
+
+    /// The next event: when, and of which type.
+    pub fn upcoming(&self) -> (VenueNanos, usize) {
+        (self.at, self.kind)
+    }
+
+    /// Lets the upcoming event happen and draws the one after it.
+    pub fn advance(&mut self) {
+        for (row, jumps) in self.excited.iter_mut().zip(&self.jump) {
+            row[self.kind] += jumps[self.kind];
+        }
+        self.draw();
+    }
+
+    /// Ogata's thinning. Between events intensities only fall, so their sum just after an event, and after each
+    /// refused candidate, bounds what follows. A candidate is kept with probability (intensity there) / (bound), and
+    /// the same uniform number tells its type.
+    fn draw(&mut self) {
+        /// Refusals lower the bound, so a long run of them is as good as impossible; it ends all the same.
+        const MOST_CANDIDATES: usize = 10_000;
+        let mut bound = self.intensities().iter().sum::<f64>();
+        for _ in 0..MOST_CANDIDATES {
+            let gap = nanos(self.random.exponential(1.0 / bound));
+            self.at = VenueNanos(self.at.0.saturating_add(gap));
+            self.decay(gap as f64 / NANOS_PER_SECOND);
+            let mark = self.random.unit() * bound;
+            let mut reached = 0.0;
+            let intensities = self.intensities();
+            for (kind, intensity) in intensities.into_iter().enumerate() {
+                reached += intensity;
+                if mark < reached {
+                    self.kind = kind;
+                    return;
+                }
+            }
+            bound = reached;
+        }
+    }
+
+    fn decay(&mut self, seconds: f64) {
+        for (factor, decay) in self.factors.iter_mut().zip(&self.decays) {
+            *factor = exp(-decay * seconds);
+        }
+        for (row, places) in self.excited.iter_mut().zip(&self.decay_of) {
+            for (excited, place) in row.iter_mut().zip(places) {
+                *excited *= self.factors[*place];
+            }
+        }
+    }
+
+    fn intensities(&self) -> Vector {
+        std::array::from_fn(|kind| self.base[kind] + self.excited[kind].iter().sum::<f64>())
+    }
+}

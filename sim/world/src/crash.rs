@@ -1,0 +1,128 @@
+//! What a power cut may leave of a disk.
+
+use std::sync::Arc;
+
+use crate::{
+    SplitMix64,
+    disk::{Disk, Inode, Naming, Write, overwrite},
+};
+
+const SECTOR_BYTES: usize = 512;
+
+/// How the world ends. Every mode but the first is a power cut: what it leaves is then safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// The process dies and the machine lives: all is seen, and what was unsynced is unsynced still.
+    Kill,
+    /// Nothing unsynced arrived.
+    DropAll,
+    /// Everything arrived.
+    KeepAll,
+    /// Each unsynced write arrived or not, each on its own; names likewise.
+    EachWrite,
+    /// Of every unsynced write the sectors up to some point arrived; of the changes of names the first few.
+    TornPrefix,
+    /// Of every unsynced write any sectors at all arrived.
+    TornSectors,
+    /// Unsynced writes arrived in another order, the last few not at all.
+    Reordered,
+}
+
+impl Crash {
+    pub const ALL: [Crash; 7] = [
+        Crash::Kill,
+        Crash::DropAll,
+        Crash::KeepAll,
+        Crash::EachWrite,
+        Crash::TornPrefix,
+        Crash::TornSectors,
+        Crash::Reordered,
+    ];
+}
+
+impl Disk {
+    /// The disk as the next start finds it.
+    pub(crate) fn after(&self, crash: Crash, random: &mut SplitMix64) -> Disk {
+        if crash == Crash::Kill {
+            return self.clone();
+        }
+        let inodes = self.inodes.iter().map(|inode| Inode::safe(surviving_bytes(inode, crash, random))).collect();
+        let mut names = self.safe_names.clone();
+        for naming in surviving_names(&self.unsynced_names, crash, random) {
+            naming.apply(&mut names);
+        }
+        Disk { inodes, safe_names: names.clone(), seen_names: names, unsynced_names: Vec::new() }
+    }
+}
+
+fn surviving_bytes(inode: &Inode, crash: Crash, random: &mut SplitMix64) -> Arc<Vec<u8>> {
+    if inode.unsynced.is_empty() {
+        return Arc::clone(&inode.safe);
+    }
+    let mut bytes = inode.safe.to_vec();
+    let order = arrival(inode.unsynced.len(), crash, random);
+    for write in order.iter().filter_map(|index| inode.unsynced.get(*index)) {
+        arrive(&mut bytes, write, crash, random);
+    }
+    Arc::new(bytes)
+}
+
+/// Which of `count` pending changes arrive, and in which order.
+fn arrival(count: usize, crash: Crash, random: &mut SplitMix64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    match crash {
+        Crash::DropAll => order.clear(),
+        Crash::Kill | Crash::KeepAll | Crash::TornPrefix | Crash::TornSectors => {}
+        Crash::EachWrite => order.retain(|_| random.coin()),
+        Crash::Reordered => {
+            for at in (1..count).rev() {
+                order.swap(at, index_below(random, at + 1));
+            }
+            order.truncate(index_below(random, count + 1));
+        }
+    }
+    order
+}
+
+fn arrive(file: &mut Vec<u8>, write: &Write, crash: Crash, random: &mut SplitMix64) {
+    let sectors = sectors_of(write);
+    let whole_up_to = match crash {
+        Crash::TornPrefix => index_below(random, sectors.len() + 1),
+        _ => sectors.len(),
+    };
+    for (index, (from, to)) in sectors.into_iter().enumerate() {
+        let arrives = index < whole_up_to && (crash != Crash::TornSectors || random.coin());
+        if arrives {
+            overwrite(file, write.offset + from, &write.bytes[from..to]);
+        }
+    }
+}
+
+/// A write cut at the boundaries of the disk's sectors: ranges of its bytes.
+fn sectors_of(write: &Write) -> Vec<(usize, usize)> {
+    let mut ranges = Vec::new();
+    let mut from = 0;
+    while from < write.bytes.len() {
+        let to = ((write.offset + from) / SECTOR_BYTES + 1) * SECTOR_BYTES - write.offset;
+        let to = to.min(write.bytes.len());
+        ranges.push((from, to));
+        from = to;
+    }
+    ranges
+}
+
+fn surviving_names<'a>(pending: &'a [Naming], crash: Crash, random: &mut SplitMix64) -> Vec<&'a Naming> {
+    // A journalling file system keeps changes of names in order; which of independent ones arrive is left open.
+    let count = pending.len();
+    let mut order = match crash {
+        Crash::TornPrefix => (0..index_below(random, count + 1)).collect(),
+        Crash::TornSectors => arrival(count, Crash::EachWrite, random),
+        _ => arrival(count, crash, random),
+    };
+    order.sort_unstable();
+    order.into_iter().filter_map(|index| pending.get(index)).collect()
+}
+
+fn index_below(random: &mut SplitMix64, bound: usize) -> usize {
+    usize::try_from(random.below(bound as u64)).unwrap_or(0)
+}

@@ -1,0 +1,93 @@
+//! The state of a disk: what is safe, and what is still on its way.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A file apart from its name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inode {
+    /// What a power cut leaves.
+    pub safe: Arc<Vec<u8>>,
+    /// What a reader sees.
+    pub seen: Arc<Vec<u8>>,
+    /// What makes the difference, in the order in which it was written.
+    pub unsynced: Vec<Write>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub offset: usize,
+    pub bytes: Arc<Vec<u8>>,
+}
+
+/// A change of the directory.
+#[derive(Clone, Debug)]
+pub(crate) enum Naming {
+    Create { name: String, inode: usize },
+    Rename { from: String, to: String },
+    Remove { name: String },
+}
+
+/// Cheap to copy: contents are shared until one side writes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    pub inodes: Vec<Inode>,
+    pub safe_names: BTreeMap<String, usize>,
+    pub seen_names: BTreeMap<String, usize>,
+    pub unsynced_names: Vec<Naming>,
+}
+
+impl Inode {
+    pub(crate) fn safe(bytes: Arc<Vec<u8>>) -> Self {
+        Self { safe: Arc::clone(&bytes), seen: bytes, unsynced: Vec::new() }
+    }
+
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
+        overwrite(Arc::make_mut(&mut self.seen), offset, bytes);
+        self.unsynced.push(Write { offset, bytes: Arc::new(bytes.to_vec()) });
+    }
+
+    pub(crate) fn sync(&mut self) {
+        self.safe = Arc::clone(&self.seen);
+        self.unsynced.clear();
+    }
+}
+
+/// Writes, growing the file when it must.
+pub(crate) fn overwrite(file: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if file.len() < end {
+        file.resize(end, 0);
+    }
+    file[offset..end].copy_from_slice(bytes);
+}
+
+impl Naming {
+    pub(crate) fn apply(&self, names: &mut BTreeMap<String, usize>) {
+        match self {
+            Naming::Create { name, inode } => {
+                names.insert(name.clone(), *inode);
+            }
+            Naming::Rename { from, to } => {
+                // In a crash the creation of `from` may be lost while its renaming is not: then there is nothing.
+                if let Some(inode) = names.remove(from) {
+                    names.insert(to.clone(), inode);
+                }
+            }
+            Naming::Remove { name } => {
+                names.remove(name);
+            }
+        }
+    }
+}
+
+impl Disk {
+    pub(crate) fn change_name(&mut self, naming: Naming) {
+        naming.apply(&mut self.seen_names);
+        self.unsynced_names.push(naming);
+    }
+
+    pub(crate) fn sync_names(&mut self) {
+        self.safe_names = self.seen_names.clone();
+        self.unsynced_names.clear();
+    }
+}

@@ -1,0 +1,254 @@
+//! The disk behind the port: what it does, what it is told to do wrong, and the pictures taken of it.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use pitwire_ports::{File, Storage};
+
+use crate::{
+    Crash, SplitMix64,
+    disk::{Disk, Inode, Naming},
+};
+
+/// What goes wrong, counted over operations that change the disk (writes, syncs, creations, changes of names).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// The operation of this number, from 1, fails, and so do all after it. A write that fails may have arrived in
+    /// part; a failed sync synced nothing.
+    pub fails_at: Option<u64>,
+    /// Whether they fail for want of space instead of an error of the device.
+    pub is_full: bool,
+    /// From this operation on, file syncs report success and do nothing.
+    pub lies_from: Option<u64>,
+}
+
+/// The disk as it stood right after one operation.
+#[derive(Clone)]
+pub struct Image {
+    pub operation: u64,
+    disk: Disk,
+}
+
+impl Image {
+    /// What the next start would find if the world had ended here.
+    pub fn crash(&self, crash: Crash, seed: u64) -> FaultyStorage {
+        FaultyStorage::holding(self.disk.after(crash, &mut SplitMix64::new(seed)))
+    }
+}
+
+#[derive(Default)]
+struct World {
+    disk: Disk,
+    operations: u64,
+    trouble: Trouble,
+    images: Option<Vec<Image>>,
+}
+
+/// A directory in memory. Clones are handles to the same one.
+#[derive(Clone, Default)]
+pub struct FaultyStorage {
+    world: Arc<Mutex<World>>,
+}
+
+struct Handle {
+    world: Arc<Mutex<World>>,
+    inode: usize,
+}
+
+impl FaultyStorage {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn holding(disk: Disk) -> Self {
+        Self { world: Arc::new(Mutex::new(World { disk, ..World::default() })) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+
+    pub fn give_trouble(&self, trouble: Trouble) {
+        self.lock().trouble = trouble;
+    }
+
+    /// Operations so far that changed the disk, or tried to.
+    pub fn operations(&self) -> u64 {
+        self.lock().operations
+    }
+
+    /// From now on keeps an image after every operation, for [`Self::take_images`].
+    pub fn keep_images(&self) {
+        self.lock().images = Some(Vec::new());
+    }
+
+    pub fn take_images(&self) -> Vec<Image> {
+        self.lock().images.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The disk as it stands now.
+    pub fn image(&self) -> Image {
+        let world = self.lock();
+        Image { operation: world.operations, disk: world.disk.clone() }
+    }
+
+    /// What the next start would find if the world ended now. This disk goes on as if it had not.
+    pub fn crash(&self, crash: Crash, seed: u64) -> FaultyStorage {
+        self.image().crash(crash, seed)
+    }
+
+    /// A copy with a life of its own, without trouble.
+    pub fn copy(&self) -> FaultyStorage {
+        self.crash(Crash::Kill, 0)
+    }
+
+    /// The bytes a reader sees, if there is such a file.
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let world = self.lock();
+        let inode = *world.disk.seen_names.get(name)?;
+        Some(world.disk.inodes.get(inode)?.seen.to_vec())
+    }
+
+    /// Changes a file behind everybody's back, safely stored: rot, truncation, a restored copy.
+    pub fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut world = self.lock();
+        let Some(inode) = world.disk.seen_names.get(name).copied() else { return };
+        if let Some(inode) = world.disk.inodes.get_mut(inode) {
+            change(Arc::make_mut(&mut inode.seen));
+            inode.sync();
+        }
+    }
+}
+
+fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    /// Counts an operation; its failure, if it is to fail.
+    fn begin(&mut self) -> Result<(), io::Error> {
+        self.operations += 1;
+        match self.trouble.fails_at {
+            Some(at) if self.operations >= at && self.trouble.is_full => Err(io::ErrorKind::StorageFull.into()),
+            Some(at) if self.operations >= at => Err(io::Error::from_raw_os_error(5)),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self) {
+        let image = Image { operation: self.operations, disk: self.disk.clone() };
+        if let Some(images) = &mut self.images {
+            images.push(image);
+        }
+    }
+
+    fn lies(&self) -> bool {
+        self.trouble.lies_from.is_some_and(|from| self.operations >= from)
+    }
+
+    fn name(&mut self, naming: Naming) -> io::Result<()> {
+        self.begin()?;
+        self.disk.change_name(naming);
+        self.end();
+        Ok(())
+    }
+
+    fn require(&self, name: &str) -> io::Result<usize> {
+        self.disk.seen_names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Storage for FaultyStorage {
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.lock().disk.seen_names.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let inode = self.lock().require(name)?;
+        Ok(Box::new(Handle { world: Arc::clone(&self.world), inode }))
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>> {
+        let mut world = self.lock();
+        world.begin()?;
+        let inode = world.disk.inodes.len();
+        world.disk.inodes.push(Inode::safe(Arc::new(vec![0; to_usize(bytes)?])));
+        world.disk.change_name(Naming::Create { name: name.to_owned(), inode });
+        world.end();
+        Ok(Box::new(Handle { world: Arc::clone(&self.world), inode }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut world = self.lock();
+        world.require(from)?;
+        world.name(Naming::Rename { from: from.to_owned(), to: to.to_owned() })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut world = self.lock();
+        world.require(name)?;
+        world.name(Naming::Remove { name: name.to_owned() })
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        let mut world = self.lock();
+        world.begin()?;
+        world.disk.sync_names();
+        world.end();
+        Ok(())
+    }
+}
+
+impl Handle {
+    fn with<T>(&self, act: impl FnOnce(&mut World, usize) -> io::Result<T>) -> io::Result<T> {
+        act(&mut lock(&self.world), self.inode)
+    }
+}
+
+fn inode(world: &mut World, inode: usize) -> io::Result<&mut Inode> {
+    world.disk.inodes.get_mut(inode).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn to_usize(number: u64) -> io::Result<usize> {
+    usize::try_from(number).map_err(|_| io::ErrorKind::FileTooLarge.into())
+}
+
+impl File for Handle {
+    fn len(&self) -> io::Result<u64> {
+        self.with(|world, index| Ok(inode(world, index)?.seen.len() as u64))
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.with(|world, index| {
+            let seen = &inode(world, index)?.seen;
+            let from = to_usize(offset)?.min(seen.len());
+            let count = into.len().min(seen.len() - from);
+            into[..count].copy_from_slice(&seen[from..from + count]);
+            Ok(count)
+        })
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.with(|world, index| {
+            let begun = world.begin();
+            // A write that fails got somewhere: half of it is on its way.
+            let arrived = if begun.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
+            inode(world, index)?.write(to_usize(offset)?, arrived);
+            world.end();
+            begun
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.with(|world, index| {
+            world.begin()?;
+            if !world.lies() {
+                inode(world, index)?.sync();
+            }
+            world.end();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,251 @@
+//! Bits that flip and files that end: damage below the watermark is refused with its place, never skipped.
+
+mod common;
+
+use common::{Loss, Writer, judge, open, small};
+use pitwire_journal::{JournalConfig, OpenError, StartAt, inspect};
+use pitwire_model::Seq;
+use pitwire_ports::Storage;
+use pitwire_world::{Crash, FaultyStorage};
+
+const SEGMENT: &str = "journal-00000001.seg";
+const BLOCK: usize = 4096;
+
+/// A closed journal of `commits` groups, and where each of them ends.
+fn closed_journal(commits: u64) -> (FaultyStorage, Writer, Vec<usize>) {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 11).unwrap();
+    let mut ends = Vec::new();
+    for _ in 0..commits {
+        writer.append(3).unwrap();
+        writer.commit().unwrap();
+        ends.push(usize::try_from(writer.journal.position().offset).unwrap());
+    }
+    writer.journal.write_superblock_if_due(1_000).unwrap();
+    (disk, writer, ends)
+}
+
+#[test]
+fn every_flipped_bit_at_or_below_the_watermark_is_refused_with_its_place() {
+    let (disk, _, ends) = closed_journal(3);
+    let written = disk.bytes(SEGMENT).unwrap();
+    assert!(ends[2] >= 3 * BLOCK);
+    for bit in 0..ends[2].min(3 * BLOCK) * 8 {
+        let damaged = disk.copy();
+        damaged.edit(SEGMENT, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+        let group = ends.iter().rfind(|end| **end <= bit / 8).copied().unwrap_or(0);
+        match inspect(&damaged, &small(), StartAt::NewestSnapshot) {
+            Err(OpenError::DamagedBelowWatermark { place, .. }) => {
+                assert_eq!((place.segment, place.offset), (1, group as u64), "bit {bit}");
+            }
+            other => panic!("bit {bit} of {}: {other:?}", written.len()),
+        }
+    }
+}
+
+/// One group older than the superblock knows of is still covered: the next group's header carries the watermark.
+#[test]
+fn the_next_groups_header_stands_in_for_a_stale_superblock() {
+    let (disk, _, ends) = closed_journal(3);
+    let old = FaultyStorage::new();
+    Writer::begin(&old, 11).unwrap();
+    let fresh_superblock = old.bytes("superblock").unwrap();
+    disk.edit("superblock", |bytes| *bytes = fresh_superblock);
+    // Even a sector that looks like one that never arrived.
+    disk.edit(SEGMENT, |bytes| bytes[ends[0]..ends[0] + 512].fill(0));
+    let refused = open(&disk).err().expect("refused");
+    assert!(matches!(refused, OpenError::DamagedBelowWatermark { .. }), "{refused}");
+    assert!(refused.to_string().contains(&format!("{SEGMENT} at byte {}", ends[0])), "{refused}");
+}
+
+/// The newest acknowledged command alone in its group, and its group looks torn: still refused.
+#[test]
+fn the_watermark_includes_its_own_command() {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 14).unwrap();
+    let mut last = 0;
+    for now in [10, 20] {
+        last = usize::try_from(writer.journal.position().offset).unwrap();
+        writer.append(1).unwrap();
+        writer.commit().unwrap();
+        writer.journal.write_superblock_if_due(now).unwrap();
+    }
+    disk.edit(SEGMENT, |bytes| bytes[last..last + 512].fill(0));
+    let refused = open(&disk).err().expect("refused");
+    assert!(matches!(refused, OpenError::DamagedBelowWatermark { next: Seq(2), watermark: Seq(2), .. }), "{refused}");
+}
+
+/// A segment is begun only after the one before was synced, whatever the superblock knows.
+#[test]
+fn a_later_segment_stands_in_for_a_stale_superblock() {
+    let (disk, _) = long_journal();
+    let fresh_superblock = {
+        let other = FaultyStorage::new();
+        open(&other).unwrap();
+        other.bytes("superblock").unwrap()
+    };
+    disk.edit("superblock", |bytes| *bytes = fresh_superblock);
+    let full = disk.bytes(SEGMENT).unwrap();
+    let is_header = |block: &usize| full[*block..].starts_with(b"PITWGRP");
+    let last_group = (0..full.len()).step_by(BLOCK).filter(is_header).max().unwrap();
+    disk.edit(SEGMENT, |bytes| bytes[last_group..last_group + 512].fill(0));
+    let refused = open(&disk).err().expect("refused");
+    match refused {
+        OpenError::DamagedBelowWatermark { place, .. } => assert_eq!(place.offset, last_group as u64),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn above_the_watermark_a_lost_sector_is_cut_and_anything_else_is_refused() {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 12).unwrap();
+    writer.append(3).unwrap();
+    writer.commit().unwrap();
+    writer.journal.write_superblock_if_due(1_000).unwrap();
+    let from = usize::try_from(writer.journal.position().offset).unwrap();
+    writer.append(3).unwrap();
+    writer.commit().unwrap();
+    let to = usize::try_from(writer.journal.position().offset).unwrap();
+    for sector in (from..to).step_by(512) {
+        let torn = disk.copy();
+        torn.edit(SEGMENT, |bytes| bytes[sector..sector + 512].fill(0));
+        let (_, recovery) = open(&torn).unwrap();
+        let cut = recovery.torn.expect("cut");
+        assert_eq!((cut.segment, cut.offset, recovery.last), (1, from as u64, Seq(3)));
+        assert!(torn.bytes(SEGMENT).unwrap()[from..].iter().all(|byte| *byte == 0), "scrubbed");
+        judge(&torn.crash(Crash::DropAll, 0), 3, &writer.appended).unwrap();
+    }
+    for byte in (from..to).step_by(41) {
+        let damaged = disk.copy();
+        damaged.edit(SEGMENT, |bytes| bytes[byte] ^= 0x10);
+        let refused = open(&damaged).err().expect("refused");
+        assert!(matches!(refused, OpenError::DamagedTail { .. }), "byte {byte}: {refused}");
+    }
+}
+
+#[test]
+fn a_segment_cut_short_anywhere_is_refused_or_loses_nothing() {
+    let (disk, writer, ends) = closed_journal(3);
+    let full = disk.bytes(SEGMENT).unwrap().len();
+    for length in (0..=full).step_by(512) {
+        let short = disk.copy();
+        short.edit(SEGMENT, |bytes| bytes.truncate(length));
+        match judge(&short, writer.acked, &writer.appended) {
+            Ok(_) => assert!(length >= ends[2], "{length} bytes are too few to hold everything"),
+            Err(Loss::Refused(why)) => assert!(length < ends[2], "{length}: {why}"),
+            Err(other) => panic!("{length}: {other:?}"),
+        }
+    }
+}
+
+/// What is left of a short file is used as far as it goes, and the log continues in the next segment.
+#[test]
+fn a_short_file_does_not_end_the_log() {
+    let (disk, mut writer, ends) = closed_journal(3);
+    disk.edit(SEGMENT, |bytes| bytes.truncate(ends[2] + 512));
+    writer.journal = open(&disk).unwrap().0;
+    for turn in 0..20 {
+        writer.turn(turn).unwrap();
+    }
+    judge(&disk.crash(Crash::DropAll, 0), writer.acked, &writer.appended).unwrap();
+}
+
+fn long_journal() -> (FaultyStorage, Writer) {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 13).unwrap();
+    for turn in 0..40 {
+        writer.turn(turn).unwrap();
+    }
+    assert!(writer.journal.position().segment >= 4);
+    (disk, writer)
+}
+
+#[test]
+fn a_missing_segment_is_named() {
+    let (disk, writer) = long_journal();
+    let last = writer.journal.position().segment;
+    for missing in 1..=last {
+        let holed = disk.copy();
+        holed.remove(&format!("journal-{missing:08}.seg")).unwrap();
+        let refused = open(&holed).err().expect("refused");
+        let names_it = match &refused {
+            OpenError::MissingSegment { segment } => *segment == missing,
+            // Without its beginning the log needs a snapshot; without its end it misses what was acknowledged.
+            OpenError::NoUsableSnapshot { first_segment, .. } => missing == 1 && *first_segment == 2,
+            OpenError::EndsEarly { .. } => missing == last,
+            _ => false,
+        };
+        assert!(names_it, "{missing}: {refused}");
+    }
+}
+
+#[test]
+fn a_group_that_belongs_elsewhere_breaks_the_chain() {
+    let (disk, _) = long_journal();
+    let other = disk.bytes("journal-00000003.seg").unwrap();
+    disk.edit("journal-00000002.seg", |bytes| *bytes = other);
+    let refused = open(&disk).err().expect("refused");
+    assert!(matches!(refused, OpenError::BrokenChain { .. }), "{refused}");
+}
+
+#[test]
+fn a_superblock_with_one_bad_slot_is_good_and_with_two_is_not() {
+    let (disk, writer, _) = closed_journal(3);
+    for slot in [0, 1] {
+        let damaged = disk.copy();
+        damaged.edit("superblock", |bytes| bytes[slot * BLOCK + 100] ^= 1);
+        judge(&damaged, writer.acked, &writer.appended).unwrap();
+    }
+    disk.edit("superblock", |bytes| bytes.fill(0x55));
+    assert!(matches!(open(&disk), Err(OpenError::DamagedSuperblock)));
+    disk.remove("superblock").unwrap();
+    assert!(matches!(open(&disk), Err(OpenError::MissingSuperblock)));
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name() {
+    let (disk, _, ends) = closed_journal(2);
+    disk.edit(SEGMENT, |bytes| {
+        let header = &mut bytes[ends[0]..ends[0] + 128];
+        header[8] = 9;
+        let checksum = crc32c::crc32c(&header[..120]);
+        header[124..].copy_from_slice(&checksum.to_le_bytes());
+    });
+    let refused = open(&disk).err().expect("refused");
+    assert!(matches!(&refused, OpenError::NewerFormat { file, found: 9 } if file == SEGMENT), "{refused}");
+    assert_eq!(refused.to_string(), "journal-00000001.seg has format version 9; this build knows 1");
+}
+
+#[test]
+fn newer_rules_are_refused_by_name() {
+    let (disk, _, _) = closed_journal(1);
+    let older_build = JournalConfig { rule_version: 0, ..small() };
+    let refused = inspect(&disk, &older_build, StartAt::NewestSnapshot).unwrap_err();
+    assert!(matches!(refused, OpenError::NewerRules { found: 1, known: 0, .. }), "{refused}");
+}
+
+/// `verify` looks and does not touch, whatever it finds.
+#[test]
+fn inspecting_changes_nothing() {
+    let (disk, _, ends) = closed_journal(2);
+    disk.edit(SEGMENT, |bytes| bytes[ends[1]..ends[1] + 100].fill(0xEE));
+    disk.edit(SEGMENT, |bytes| bytes[..8].copy_within(.., 0));
+    let before: Vec<_> = disk.list().unwrap().iter().map(|name| disk.bytes(name)).collect();
+    let operations = disk.operations();
+    let _ = inspect(&disk, &small(), StartAt::OldestSnapshot);
+    let torn = disk.copy();
+    torn.edit(SEGMENT, |bytes| {
+        bytes[ends[1]..].fill(0);
+        bytes[ends[1] + 600] = 1;
+    });
+    let recovery = inspect(&torn, &small(), StartAt::OldestSnapshot).unwrap();
+    assert_eq!(recovery.torn.map(|torn| (torn.offset, torn.bytes)), Some((ends[1] as u64, 4096)));
+    assert_eq!((torn.operations(), torn.bytes(SEGMENT).unwrap()[ends[1] + 600]), (0, 1));
+    let after: Vec<_> = disk.list().unwrap().iter().map(|name| disk.bytes(name)).collect();
+    assert_eq!((disk.operations(), after), (operations, before));
+    let empty = FaultyStorage::new();
+    let recovery = inspect(&empty, &small(), StartAt::OldestSnapshot).unwrap();
+    assert!(recovery.is_fresh && recovery.tail(&empty).unwrap().next().is_none());
+    assert_eq!(empty.operations(), 0);
+}

@@ -1,0 +1,57 @@
+import type { ChartData, Trade } from './venue';
+
+export interface Candle {
+  /** Start of the bucket, in seconds: the unit of the chart. */
+  time: number;
+  open: number;
+  high: number;
+  low: number;
+  close: number;
+  volume: number;
+}
+
+export const MINUTE = 60;
+
+/** The venue's parallel arrays as candles, oldest first. Rows with a hole in them are left out. */
+export function fromChartData(data: ChartData): Candle[] {
+  if (data.status !== 'ok') return [];
+  const candles: Candle[] = [];
+  for (const [i, tick] of data.ticks.entries()) {
+    const candle = {
+      time: Math.floor(tick / 1000),
+      open: data.open[i],
+      high: data.high[i],
+      low: data.low[i],
+      close: data.close[i],
+      volume: data.volume[i] ?? 0,
+    };
+    const previous = candles.at(-1);
+    // The chart refuses times that do not increase.
+    if (isWhole(candle) && (previous === undefined || previous.time < candle.time)) candles.push(candle);
+  }
+  return candles;
+}
+
+function isWhole(candle: { [K in keyof Candle]: Candle[K] | undefined }): candle is Candle {
+  return Object.values(candle).every(Number.isFinite);
+}
+
+/**
+ * Adds a trade to the newest candle, or opens the next one. False when the trade belongs to a closed candle:
+ * a venue's tape is in order, so that is an old trade seen twice.
+ */
+export function addTrade(candles: Candle[], trade: Trade, bucket = MINUTE): boolean {
+  const time = Math.floor(trade.timestamp / 1000 / bucket) * bucket;
+  const { price, amount } = trade;
+  const newest = candles.at(-1);
+  if (newest === undefined || newest.time < time) {
+    candles.push({ time, open: price, high: price, low: price, close: price, volume: amount });
+    return true;
+  }
+  if (newest.time > time) return false;
+  newest.high = Math.max(newest.high, price);
+  newest.low = Math.min(newest.low, price);
+  newest.close = price;
+  newest.volume += amount;
+  return true;
+}

@@ -1,0 +1,71 @@
+// Numbers as a trader reads them: fixed decimals taken from the grid of the instrument, grouped thousands.
+
+/** Shown where there is no number. */
+export const NONE = '–';
+const MINUS = '\u2212';
+
+const formatters = new Map<number, Intl.NumberFormat>();
+
+function formatter(decimals: number): Intl.NumberFormat {
+  let found = formatters.get(decimals);
+  if (found === undefined) {
+    found = new Intl.NumberFormat('en-US', {
+      minimumFractionDigits: decimals,
+      maximumFractionDigits: decimals,
+    });
+    formatters.set(decimals, found);
+  }
+  return found;
+}
+
+/** Decimals needed to write every multiple of `step` exactly: 0.05 needs 2, 10 needs 0, 1e-7 needs 7. */
+export function decimalsOf(step: number): number {
+  if (!Number.isFinite(step) || step <= 0) return 0;
+  const [mantissa = '', exponent = '0'] = String(step).split('e');
+  const fraction = mantissa.split('.')[1]?.length ?? 0;
+  return Math.min(12, Math.max(0, fraction - Number(exponent)));
+}
+
+export function fixed(value: number | undefined | null, decimals: number): string {
+  if (value === undefined || value === null || !Number.isFinite(value)) return NONE;
+  return formatter(decimals).format(value).replace('-', MINUS);
+}
+
+export function percent(value: number | undefined | null): string {
+  if (value === undefined || value === null || !Number.isFinite(value)) return NONE;
+  const sign = Math.abs(value) < 0.005 ? '' : value > 0 ? '+' : MINUS;
+  return `${sign}${formatter(2).format(Math.abs(value))}%`;
+}
+
+const UNITS: [number, string][] = [
+  [1e9, 'B'],
+  [1e6, 'M'],
+  [1e3, 'k'],
+];
+
+/** A big number short: 12 345 678 as 12.35M. Below ten thousand it stays as it is. */
+export function compact(value: number | undefined | null, decimals: number): string {
+  if (value === undefined || value === null || !Number.isFinite(value)) return NONE;
+  if (Math.abs(value) >= 10_000) {
+    for (const [size, unit] of UNITS) {
+      if (Math.abs(value) >= size) return fixed(value / size, 2) + unit;
+    }
+  }
+  return fixed(value, decimals);
+}
+
+/** Time of day in UTC, because the venue's day turns at 00:00 UTC. */
+export function clock(milliseconds: number): string {
+  return new Date(milliseconds).toISOString().slice(11, 19);
+}
+
+export function milliseconds(value: number | null): string {
+  if (value === null) return NONE;
+  return `${fixed(value, value < 10 ? 1 : 0)} ms`;
+}
+
+/** The part of an instrument name people say, and the rest: NPN and _ZAR. */
+export function splitName(name: string): [string, string] {
+  const cut = name.search(/[_-]/);
+  return cut <= 0 ? [name, ''] : [name.slice(0, cut), name.slice(cut)];
+}

@@ -1,0 +1,52 @@
+// JSON-RPC 2.0 as the venue's WebSocket speaks it: one object a text frame, notifications without an id.
+
+export class RpcError extends Error {
+  constructor(
+    readonly code: number,
+    message: string,
+    readonly reason?: string,
+  ) {
+    super(reason ? `${message}: ${reason}` : message);
+    this.name = 'RpcError';
+  }
+}
+
+export type Incoming =
+  | { kind: 'result'; id: number; result: unknown }
+  | { kind: 'error'; id: number | null; error: RpcError }
+  | { kind: 'notification'; channel: string; data: unknown }
+  | { kind: 'other' };
+
+export function encode(id: number, method: string, params: object): string {
+  return JSON.stringify({ jsonrpc: '2.0', id, method, params });
+}
+
+/** Sorts a frame into what it is. `other`: anything this page has no use for, which includes broken text. */
+export function decode(text: string): Incoming {
+  let frame: unknown;
+  try {
+    frame = JSON.parse(text);
+  } catch {
+    return { kind: 'other' };
+  }
+  if (!isObject(frame)) return { kind: 'other' };
+  if (frame.method === 'subscription' && isObject(frame.params) && typeof frame.params.channel === 'string') {
+    return { kind: 'notification', channel: frame.params.channel, data: frame.params.data };
+  }
+  const id = typeof frame.id === 'number' ? frame.id : null;
+  if (isObject(frame.error)) return { kind: 'error', id, error: toError(frame.error) };
+  if (id !== null && 'result' in frame) return { kind: 'result', id, result: frame.result };
+  return { kind: 'other' };
+}
+
+function toError(error: Record<string, unknown>): RpcError {
+  const code = typeof error.code === 'number' ? error.code : 0;
+  const message = typeof error.message === 'string' ? error.message : 'unknown error';
+  const reason =
+    isObject(error.data) && typeof error.data.reason === 'string' ? error.data.reason : undefined;
+  return new RpcError(code, message, reason);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,95 @@
+// The shapes the venue speaks, as far as this page reads them. Optional means the wire may leave it out:
+// the dialect prefers an absent field to a null one.
+
+export interface Instrument {
+  instrument_name: string;
+  kind: string;
+  base_currency: string;
+  quote_currency: string;
+  instrument_type?: string;
+  settlement_period?: string;
+  state?: string;
+  is_active?: boolean;
+  tick_size: number;
+  min_trade_amount: number;
+}
+
+export interface TickerStats {
+  high?: number;
+  low?: number;
+  /** In per cent, not in price. */
+  price_change?: number;
+  volume?: number;
+}
+
+export interface Ticker {
+  instrument_name: string;
+  timestamp: number;
+  state: string;
+  /** Pitwire's own: the phase of the trading day, such as "continuous" or "intraday_auction". */
+  session?: string;
+  last_price?: number;
+  mark_price?: number;
+  best_bid_price?: number;
+  best_bid_amount?: number;
+  best_ask_price?: number;
+  best_ask_amount?: number;
+  /** Pitwire's own: where an auction would uncross now. */
+  indicative_price?: number;
+  indicative_volume?: number;
+  stats?: TickerStats;
+}
+
+export type BookAction = 'new' | 'change' | 'delete';
+export type BookEdit = [action: BookAction, price: number, amount: number];
+
+export interface BookMessage {
+  type: 'snapshot' | 'change';
+  timestamp: number;
+  instrument_name: string;
+  change_id: number;
+  prev_change_id?: number;
+  bids: BookEdit[];
+  asks: BookEdit[];
+}
+
+export interface Trade {
+  trade_id: string;
+  trade_seq: number;
+  instrument_name: string;
+  timestamp: number;
+  price: number;
+  amount: number;
+  /** Of the aggressor. */
+  direction: 'buy' | 'sell';
+}
+
+export interface ChartData {
+  status: 'ok' | 'no_data';
+  ticks: number[];
+  open: number[];
+  high: number[];
+  low: number[];
+  close: number[];
+  volume: number[];
+}
+
+/** What an amount of this instrument counts: an inverse contract is traded in its quote currency. */
+export function amountUnit(instrument: Instrument): string {
+  return instrument.instrument_type === 'reversed' ? instrument.quote_currency : instrument.base_currency;
+}
+
+/** "spot", "inverse perpetual", "future". */
+export function describe(instrument: Instrument): string {
+  const inverse = instrument.instrument_type === 'reversed' ? 'inverse ' : '';
+  const kind =
+    instrument.settlement_period === 'perpetual' ? 'perpetual' : instrument.kind.replaceAll('_', ' ');
+  return inverse + kind;
+}
+
+/** The badge to show beside the name, or null in ordinary continuous trading. */
+export function phase(state: string | undefined, session: string | undefined): string | null {
+  if (state !== undefined && state !== 'open') return state.replaceAll('_', ' ');
+  if (session !== undefined && !session.startsWith('continuous')) return session.replaceAll('_', ' ');
+  return null;
+}

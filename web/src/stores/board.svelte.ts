@@ -1,0 +1,69 @@
+import type { Connection } from '../lib/connection';
+import { decimalsOf } from '../lib/format';
+import { phase, type Instrument, type Ticker } from '../lib/venue';
+
+/** One line of the board: an instrument, how its numbers are written, and its newest ticker. */
+export class Listing {
+  ticker = $state.raw<Ticker | null>(null);
+  /** Which way the last price went when it last moved. */
+  direction = $state<'up' | 'down' | null>(null);
+  readonly name: string;
+  readonly priceDecimals: number;
+  readonly amountDecimals: number;
+
+  constructor(readonly instrument: Instrument) {
+    this.name = instrument.instrument_name;
+    this.priceDecimals = decimalsOf(instrument.tick_size);
+    this.amountDecimals = decimalsOf(instrument.min_trade_amount);
+  }
+
+  update(ticker: Ticker): void {
+    const before = this.ticker?.last_price;
+    const now = ticker.last_price;
+    if (before !== undefined && now !== undefined && before !== now)
+      this.direction = now > before ? 'up' : 'down';
+    this.ticker = ticker;
+  }
+
+  /** Set unless the market trades continuously: "halted", "intraday auction". */
+  get phase(): string | null {
+    return phase(this.ticker?.state ?? this.instrument.state, this.ticker?.session);
+  }
+}
+
+/** Everything the venue lists, with live tickers. */
+export class Board {
+  listings = $state.raw<Listing[]>([]);
+  loaded = $state(false);
+  error = $state<string | null>(null);
+  #connection: Connection;
+  #close: (() => void) | null = null;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  find(name: string): Listing | undefined {
+    return this.listings.find((listing) => listing.name === name);
+  }
+
+  /** Called on every (re)connect: the venue may have been started with other instruments. */
+  async load(): Promise<void> {
+    try {
+      const instruments = await this.#connection.call<Instrument[]>('public/get_instruments');
+      const names = instruments.map((instrument) => instrument.instrument_name);
+      const same = names.join() === this.listings.map((listing) => listing.name).join();
+      this.error = null;
+      this.loaded = true;
+      if (same) return;
+      this.#close?.();
+      this.listings = instruments.map((instrument) => new Listing(instrument));
+      const byChannel = new Map(this.listings.map((listing) => [`ticker.${listing.name}.100ms`, listing]));
+      this.#close = this.#connection.subscribe([...byChannel.keys()], (data, channel) => {
+        byChannel.get(channel)?.update(data as Ticker);
+      });
+    } catch (error) {
+      this.error = error instanceof Error ? error.message : String(error);
+    }
+  }
+}

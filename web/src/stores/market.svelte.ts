@@ -1,0 +1,123 @@
+import { Book } from '../lib/book';
+import { addTrade, fromChartData, type Candle } from '../lib/candles';
+import type { Connection } from '../lib/connection';
+import { after, merge } from '../lib/tape';
+import type { BookMessage, ChartData, Trade } from '../lib/venue';
+
+const TAPE_LENGTH = 120;
+const HISTORY_COUNT = 100;
+const CHART_SPAN = 6 * 3600 * 1000;
+
+/** The selected instrument: its book, tape and candles. */
+export class Market {
+  name = $state<string | null>(null);
+  /** Counts book changes; the book itself is plain data, read again when this moves. */
+  revision = $state(0);
+  /** Broken chains of change ids seen since the page was opened. */
+  breaks = $state(0);
+  trades = $state.raw<Trade[]>([]);
+  /** A new array when history was loaded; trades extend it in place and move `candleRevision`. */
+  candles = $state.raw<Candle[]>([]);
+  candleRevision = $state(0);
+  loaded = $state(false);
+  readonly book = new Book();
+  #connection: Connection;
+  #close: (() => void) | null = null;
+  /** Trades streamed while history is on its way; null once it has come. */
+  #backlog: Trade[] | null = [];
+  #lastSequence = 0;
+  #load = 0;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  select(name: string | null): void {
+    if (name === this.name) return;
+    this.#close?.();
+    this.#close = null;
+    this.name = name;
+    this.#empty();
+    if (name === null) return;
+    const bookChannel = `book.${name}.100ms`;
+    const tradesChannel = `trades.${name}.100ms`;
+    this.#close = this.#connection.subscribe([bookChannel, tradesChannel], (data, channel) => {
+      if (channel === bookChannel) this.#onBook(bookChannel, data as BookMessage);
+      else this.#onTrades(data as Trade[]);
+    });
+    void this.load();
+  }
+
+  /** The venue is gone: a book that no longer moves must not look like a market. */
+  lost(): void {
+    this.book.clear();
+    this.revision++;
+    // Answers that will never come must not empty the tape.
+    this.#load++;
+  }
+
+  /** Asks for history. The channels are already joined, so nothing falls between the two. */
+  async load(): Promise<void> {
+    const name = this.name;
+    if (name === null || !this.#connection.live) return;
+    const load = ++this.#load;
+    this.#backlog = [];
+    const now = Date.now();
+    // The order matters: trades up to the newest of the second answer are taken to be in the candles of the first.
+    const [chart, last] = await Promise.allSettled([
+      this.#connection.call<ChartData>('public/get_tradingview_chart_data', {
+        instrument_name: name,
+        start_timestamp: now - CHART_SPAN,
+        end_timestamp: now,
+        resolution: '1',
+      }),
+      this.#connection.call<{ trades: Trade[] }>('public/get_last_trades_by_instrument', {
+        instrument_name: name,
+        count: HISTORY_COUNT,
+      }),
+    ]);
+    // The selection, or the connection, has moved on.
+    if (load !== this.#load) return;
+    const history = last.status === 'fulfilled' ? last.value.trades : [];
+    this.trades = merge([], history, TAPE_LENGTH);
+    this.candles = chart.status === 'fulfilled' ? fromChartData(chart.value) : [];
+    this.#lastSequence = this.trades[0]?.trade_seq ?? 0;
+    const backlog = this.#backlog;
+    this.#backlog = null;
+    this.loaded = true;
+    this.#onTrades(backlog);
+  }
+
+  #empty(): void {
+    this.#load++;
+    this.book.clear();
+    this.revision++;
+    this.trades = [];
+    this.candles = [];
+    this.loaded = false;
+    this.#backlog = [];
+    this.#lastSequence = 0;
+  }
+
+  #onBook(channel: string, message: BookMessage): void {
+    const outcome = this.book.apply(message);
+    if (outcome === 'gap') {
+      this.breaks++;
+      this.#connection.resubscribe([channel]);
+    }
+    if (outcome !== 'ignored') this.revision++;
+  }
+
+  #onTrades(incoming: Trade[]): void {
+    if (this.#backlog !== null) {
+      this.#backlog.push(...incoming);
+      return;
+    }
+    const fresh = after(this.#lastSequence, incoming);
+    if (fresh.length === 0) return;
+    for (const trade of fresh) addTrade(this.candles, trade);
+    this.#lastSequence = fresh.at(-1)!.trade_seq;
+    this.trades = merge(this.trades, fresh, TAPE_LENGTH);
+    this.candleRevision++;
+  }
+}

@@ -1,0 +1,59 @@
+//! What stands around every result, error and notification.
+
+use crate::error::RpcError;
+use crate::json::Json;
+use crate::request::RequestId;
+
+/// `result` is JSON already. Times are microseconds since 1970, from the wall clock.
+pub fn write_result(out: &mut Vec<u8>, id: &RequestId, result: &[u8], us_in: u64, us_out: u64) {
+    Json::new(out).object(|j| {
+        opening(j, id);
+        j.key("result").raw(result);
+        closing(j, us_in, us_out);
+    });
+}
+
+pub fn write_error(out: &mut Vec<u8>, id: &RequestId, error: &RpcError, us_in: u64, us_out: u64) {
+    let entry = error.entry();
+    Json::new(out).object(|j| {
+        opening(j, id);
+        j.key("error").object(|j| {
+            j.key("code").int(entry.map_or(11094, |entry| i64::from(entry.code)));
+            j.key("message").string(entry.map_or("internal_server_error", |entry| &entry.wire));
+            j.key("data").object(|j| {
+                j.key("reason").string(&error.reason);
+                if let Some(param) = error.param {
+                    j.key("param").string(param);
+                }
+                j.key("name").string(error.name);
+                if let Some(entry) = entry {
+                    j.key("remedy").string(&entry.remedy);
+                }
+            });
+        });
+        closing(j, us_in, us_out);
+    });
+}
+
+fn opening(j: &mut Json<'_>, id: &RequestId) {
+    j.key("jsonrpc").string("2.0");
+    if let Some(id) = &id.0 {
+        j.key("id").raw(id.as_bytes());
+    }
+}
+
+fn closing(j: &mut Json<'_>, us_in: u64, us_out: u64) {
+    j.key("usIn").uint(us_in).key("usOut").uint(us_out).key("usDiff").uint(us_out.saturating_sub(us_in));
+    j.key("testnet").bool(true);
+}
+
+/// One subscription message; `fill` writes the value of `data`.
+pub fn write_notification(out: &mut Vec<u8>, channel: &str, fill: impl FnOnce(&mut Json<'_>)) {
+    Json::new(out).object(|j| {
+        j.key("jsonrpc").string("2.0").key("method").string("subscription");
+        j.key("params").object(|j| {
+            j.key("channel").string(channel).key("data");
+            fill(j);
+        });
+    });
+}

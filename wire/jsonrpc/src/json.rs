@@ -1,0 +1,167 @@
+//! Writes JSON straight into a byte buffer.
+//!
+//! Our own because prices must come out as exact plain decimals, and because each object is written once per event
+//! and sent to everyone.
+
+use pitwire_model::Decimal;
+
+pub struct Json<'a> {
+    out: &'a mut Vec<u8>,
+    /// Whether the next value in the open object or array needs a comma before it.
+    comma: bool,
+}
+
+impl<'a> Json<'a> {
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        Json { out, comma: false }
+    }
+
+    fn before_value(&mut self) {
+        if self.comma {
+            self.out.push(b',');
+        }
+        self.comma = true;
+    }
+
+    pub fn object(&mut self, fill: impl FnOnce(&mut Json<'_>)) -> &mut Self {
+        self.nested(b'{', b'}', fill)
+    }
+
+    pub fn array(&mut self, fill: impl FnOnce(&mut Json<'_>)) -> &mut Self {
+        self.nested(b'[', b']', fill)
+    }
+
+    fn nested(&mut self, open: u8, close: u8, fill: impl FnOnce(&mut Json<'_>)) -> &mut Self {
+        self.before_value();
+        self.out.push(open);
+        fill(&mut Json { out: self.out, comma: false });
+        self.out.push(close);
+        self
+    }
+
+    /// A key; exactly one value must follow.
+    pub fn key(&mut self, key: &str) -> &mut Self {
+        self.string(key);
+        self.out.push(b':');
+        self.comma = false;
+        self
+    }
+
+    pub fn string(&mut self, text: &str) -> &mut Self {
+        self.before_value();
+        self.out.push(b'"');
+        for byte in text.bytes() {
+            match byte {
+                b'"' => self.out.extend_from_slice(b"\\\""),
+                b'\\' => self.out.extend_from_slice(b"\\\\"),
+                b'\n' => self.out.extend_from_slice(b"\\n"),
+                0..=0x1F => self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+                _ => self.out.push(byte),
+            }
+        }
+        self.out.push(b'"');
+        self
+    }
+
+    pub fn uint(&mut self, value: u64) -> &mut Self {
+        self.before_value();
+        push_digits(self.out, u128::from(value), 0);
+        self
+    }
+
+    pub fn int(&mut self, value: i64) -> &mut Self {
+        self.before_value();
+        if value < 0 {
+            self.out.push(b'-');
+        }
+        push_digits(self.out, u128::from(value.unsigned_abs()), 0);
+        self
+    }
+
+    pub fn bool(&mut self, value: bool) -> &mut Self {
+        self.raw(if value { b"true" } else { b"false" })
+    }
+
+    pub fn null(&mut self) -> &mut Self {
+        self.raw(b"null")
+    }
+
+    /// Bytes that are JSON already.
+    pub fn raw(&mut self, json: &[u8]) -> &mut Self {
+        self.before_value();
+        self.out.extend_from_slice(json);
+        self
+    }
+
+    /// A plain decimal at its own scale, with at least one decimal: clients tell prices from counters by it.
+    pub fn decimal(&mut self, value: Decimal) -> &mut Self {
+        self.before_value();
+        if value.mantissa < 0 {
+            self.out.push(b'-');
+        }
+        push_digits(self.out, value.mantissa.unsigned_abs(), usize::from(value.scale));
+        if value.scale == 0 {
+            self.out.extend_from_slice(b".0");
+        }
+        self
+    }
+}
+
+/// Decimal digits of `value` with a point before the last `scale` of them.
+#[allow(clippy::cast_possible_truncation)]
+fn push_digits(out: &mut Vec<u8>, mut value: u128, scale: usize) {
+    let mut digits = [0_u8; 64];
+    let mut at = digits.len();
+    let mut written = 0;
+    while value > 0 || written <= scale {
+        if written == scale && scale > 0 {
+            at -= 1;
+            digits[at] = b'.';
+        }
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        written += 1;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(fill: impl FnOnce(&mut Json<'_>)) -> String {
+        let mut out = Vec::new();
+        fill(&mut Json::new(&mut out));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn decimals_are_plain_and_exact() {
+        for (mantissa, scale, text) in [
+            (319_999, 2, "3199.99"),
+            (5, 2, "0.05"),
+            (0, 2, "0.00"),
+            (-5, 1, "-0.5"),
+            (70, 0, "70.0"),
+            (1, 18, "0.000000000000000001"),
+            (i128::MAX, 0, "170141183460469231731687303715884105727.0"),
+        ] {
+            assert_eq!(written(|j| drop(j.decimal(Decimal::new(mantissa, scale)))), text);
+        }
+    }
+
+    #[test]
+    fn nests_and_escapes() {
+        let text = written(|j| {
+            j.object(|j| {
+                j.key("a").uint(0).key("b").array(|j| {
+                    j.int(-1).string("q\"\\\n\u{1}é").null();
+                });
+                j.key("c").bool(true).key("d").object(|_| {});
+            });
+        });
+        assert_eq!(text, r#"{"a":0,"b":[-1,"q\"\\\n\u0001é",null],"c":true,"d":{}}"#);
+        assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
+    }
+}

@@ -1,0 +1,23 @@
+//! The JSON-RPC dialect: requests in, exact decimals, objects out.
+//!
+//! Does        read requests from WebSocket texts, HTTP bodies and query strings; write every object of the dialect.
+//! Holds       1. prices and amounts go from text to whole ticks and lots without ever being a float;
+//!             2. integers go out without a decimal point, numbers never as strings, absent fields are absent;
+//!             3. strict in what goes out, generous in what comes in (form, never meaning).
+//! Leaves out  who may call what, and what it does: see `edge/order-entry`.
+//! Start at    [`Request::parse`], then [`Params`], then `objects`.
+
+mod channel;
+mod envelope;
+mod error;
+mod json;
+pub mod objects;
+mod params;
+mod request;
+
+pub use channel::{Channel, Interval, Scope};
+pub use envelope::{write_error, write_notification, write_result};
+pub use error::{ErrorEntry, RpcError, registry};
+pub use json::Json;
+pub use params::Params;
+pub use request::{Request, RequestId};

@@ -1,0 +1,361 @@
+//! The record of one command.
+//!
+//! Layout      0  u32  bytes of the whole record, these four included
+//!             4  u8   kind (table below)
+//!             5  u8   version of the kind, 1
+//!             6  u64  seq
+//!             14 u64  at, venue nanoseconds
+//!             22      body
+//!             Bodies by kind:
+//!             1  StartEpoch        epoch u64
+//!             2  AddCurrency       currency u32, name text, decimals u8
+//!             3  AddInstrument     instrument u32, name text, kind (0 spot: base u32, quote u32; 1 inverse perpetual:
+//!                                  base u32, quote u32, index instrument u32, max leverage u32), tick decimal,
+//!                                  lot decimal, start price i64, most resting orders u32
+//!             4  AddAccount        account u32, name text, credit u8
+//!             5  Deposit           account u32, currency u32, units i128
+//!             6  SetPhase          instrument u32, phase u8
+//!             7  Enter             order u64, account u32, instrument u32, side u8, type (0 limit: price i64;
+//!                                  1 market), lots u64, time in force u8, label text
+//!             8  Amend             account u32, order u64, price i64, lots u64, priority u8
+//!             9  Cancel            account u32, order u64
+//!             10 CancelAll         account u32, flag, and when it is set instrument u32
+//!             11 CloseWindow  12 SampleIndex  13 EndDay   nothing
+//!             A decimal is a mantissa i128 and a scale u8. Codes of enums are those of `core/model`.
+//! Holds       a text of more than 255 bytes has no NUL, so that no sector of a group can be all zeros.
+
+use pitwire_model::{
+    AccountId, AccountSpec, Amend, Command, Credit, Currency, CurrencyId, Decimal, Epoch, InstrumentId, InstrumentKind,
+    InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Seq, Side, Stamped, Ticks, TimeInForce,
+    VenueNanos,
+};
+
+use crate::bytes::{DecodeError, Reader, Writer};
+
+const KIND_VERSION: u8 = 1;
+/// Length, kind, version, seq and time.
+const HEAD_BYTES: usize = 22;
+/// A text up to this long may hold anything: it cannot fill a sector by itself.
+const FREE_TEXT_BYTES: usize = 255;
+
+/// Whether the command has an encoding: its texts are short enough, and long ones hold no NUL.
+/// Asked by the journal before a record is written; only operators' names can fail it.
+pub fn fits(command: &Command) -> bool {
+    let text = match command {
+        Command::AddCurrency(currency) => currency.name.as_str(),
+        Command::AddInstrument(spec) => spec.name.as_str(),
+        Command::AddAccount(spec) => spec.name.as_str(),
+        Command::Enter(order) => order.label.as_str(),
+        _ => "",
+    };
+    text_fits(text)
+}
+
+fn text_fits(text: &str) -> bool {
+    text.len() <= FREE_TEXT_BYTES || (text.len() <= usize::from(u16::MAX) && !text.as_bytes().contains(&0))
+}
+
+/// Appends the record of a command for which [`fits`] holds.
+pub fn encode_command(stamped: &Stamped, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut w = Writer::new(out);
+    w.put_u32(0);
+    w.put_u8(kind_of(&stamped.command));
+    w.put_u8(KIND_VERSION);
+    w.put_u64(stamped.seq.0);
+    w.put_u64(stamped.at.0);
+    put_body(&mut w, &stamped.command);
+    let length = w.position() - start;
+    w.set_u32(start, u32::try_from(length).unwrap_or(u32::MAX));
+}
+
+/// Reads the record at the front of `bytes` and says how long it is.
+pub fn decode_command(bytes: &[u8]) -> Result<(Stamped, usize), DecodeError> {
+    let length = Reader::new(bytes).take_u32()?;
+    let length = usize::try_from(length).map_err(|_| DecodeError::BadValue { what: "record length", at: 0 })?;
+    if length < HEAD_BYTES {
+        return Err(DecodeError::BadValue { what: "record length", at: 0 });
+    }
+    let record = bytes.get(..length).ok_or(DecodeError::Truncated { at: bytes.len() })?;
+    let mut r = Reader::new(record);
+    r.take_u32()?;
+    let kind = r.take_u8()?;
+    let version = r.take_u8()?;
+    if version != KIND_VERSION {
+        return Err(DecodeError::UnknownTag { what: "record version", tag: u32::from(version), at: 5 });
+    }
+    let seq = Seq(r.take_u64()?);
+    let at = VenueNanos(r.take_u64()?);
+    let command = take_body(&mut r, kind)?;
+    r.finish()?;
+    Ok((Stamped { seq, at, command }, length))
+}
+
+fn kind_of(command: &Command) -> u8 {
+    match command {
+        Command::StartEpoch { .. } => 1,
+        Command::AddCurrency(_) => 2,
+        Command::AddInstrument(_) => 3,
+        Command::AddAccount(_) => 4,
+        Command::Deposit { .. } => 5,
+        Command::SetPhase { .. } => 6,
+        Command::Enter(_) => 7,
+        Command::Amend(_) => 8,
+        Command::Cancel { .. } => 9,
+        Command::CancelAll { .. } => 10,
+        Command::CloseWindow => 11,
+        Command::SampleIndex => 12,
+        Command::EndDay => 13,
+    }
+}
+
+fn put_body(w: &mut Writer<'_>, command: &Command) {
+    match command {
+        Command::StartEpoch { epoch } => w.put_u64(epoch.0),
+        Command::AddCurrency(currency) => put_currency(w, currency),
+        Command::AddInstrument(spec) => put_instrument(w, spec),
+        Command::AddAccount(spec) => put_account(w, spec),
+        Command::Deposit { account, currency, units } => {
+            w.put_u32(account.0);
+            w.put_u32(currency.0);
+            w.put_i128(*units);
+        }
+        Command::SetPhase { instrument, phase } => {
+            w.put_u32(instrument.0);
+            w.put_u8(*phase as u8);
+        }
+        Command::Enter(order) => put_order(w, order),
+        Command::Amend(amend) => put_amend(w, amend),
+        Command::Cancel { account, order } => {
+            w.put_u32(account.0);
+            w.put_u64(order.0);
+        }
+        Command::CancelAll { account, instrument } => {
+            w.put_u32(account.0);
+            w.put_bool(instrument.is_some());
+            if let Some(instrument) = instrument {
+                w.put_u32(instrument.0);
+            }
+        }
+        Command::CloseWindow | Command::SampleIndex | Command::EndDay => {}
+    }
+}
+
+fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeError> {
+    Ok(match kind {
+        1 => Command::StartEpoch { epoch: Epoch(r.take_u64()?) },
+        2 => Command::AddCurrency(take_currency(r)?),
+        3 => Command::AddInstrument(Box::new(take_instrument(r)?)),
+        4 => Command::AddAccount(take_account(r)?),
+        5 => Command::Deposit {
+            account: AccountId(r.take_u32()?),
+            currency: CurrencyId(r.take_u32()?),
+            units: r.take_i128()?,
+        },
+        6 => Command::SetPhase { instrument: InstrumentId(r.take_u32()?), phase: take_phase(r)? },
+        7 => Command::Enter(take_order(r)?),
+        8 => Command::Amend(take_amend(r)?),
+        9 => Command::Cancel { account: AccountId(r.take_u32()?), order: OrderId(r.take_u64()?) },
+        10 => {
+            let account = AccountId(r.take_u32()?);
+            let instrument = if r.take_bool()? { Some(InstrumentId(r.take_u32()?)) } else { None };
+            Command::CancelAll { account, instrument }
+        }
+        11 => Command::CloseWindow,
+        12 => Command::SampleIndex,
+        13 => Command::EndDay,
+        _ => return Err(DecodeError::UnknownTag { what: "command kind", tag: u32::from(kind), at: 4 }),
+    })
+}
+
+fn put_order(w: &mut Writer<'_>, order: &NewOrder) {
+    w.put_u64(order.id.0);
+    w.put_u32(order.account.0);
+    w.put_u32(order.instrument.0);
+    w.put_u8(order.side as u8);
+    put_order_type(w, order.order_type);
+    w.put_u64(order.lots.0);
+    w.put_u8(order.tif as u8);
+    w.put_text(order.label.as_str());
+}
+
+fn take_order(r: &mut Reader<'_>) -> Result<NewOrder, DecodeError> {
+    Ok(NewOrder {
+        id: OrderId(r.take_u64()?),
+        account: AccountId(r.take_u32()?),
+        instrument: InstrumentId(r.take_u32()?),
+        side: take_side(r)?,
+        order_type: take_order_type(r)?,
+        lots: Lots(r.take_u64()?),
+        tif: take_tif(r)?,
+        label: take_label(r)?,
+    })
+}
+
+fn put_amend(w: &mut Writer<'_>, amend: &Amend) {
+    w.put_u32(amend.account.0);
+    w.put_u64(amend.order.0);
+    w.put_i64(amend.price.0);
+    w.put_u64(amend.lots.0);
+    w.put_u8(amend.priority as u8);
+}
+
+fn take_amend(r: &mut Reader<'_>) -> Result<Amend, DecodeError> {
+    Ok(Amend {
+        account: AccountId(r.take_u32()?),
+        order: OrderId(r.take_u64()?),
+        price: Ticks(r.take_i64()?),
+        lots: Lots(r.take_u64()?),
+        priority: take_code(r, "priority", |code| match code {
+            0 => Some(Priority::KeepWhenReduced),
+            1 => Some(Priority::AlwaysLose),
+            _ => None,
+        })?,
+    })
+}
+
+pub fn put_currency(w: &mut Writer<'_>, currency: &Currency) {
+    w.put_u32(currency.id.0);
+    w.put_text(&currency.name);
+    w.put_u8(currency.decimals);
+}
+
+pub fn take_currency(r: &mut Reader<'_>) -> Result<Currency, DecodeError> {
+    Ok(Currency { id: CurrencyId(r.take_u32()?), name: take_name(r)?, decimals: r.take_u8()? })
+}
+
+pub fn put_account(w: &mut Writer<'_>, spec: &AccountSpec) {
+    w.put_u32(spec.id.0);
+    w.put_text(&spec.name);
+    w.put_u8(spec.credit as u8);
+}
+
+pub fn take_account(r: &mut Reader<'_>) -> Result<AccountSpec, DecodeError> {
+    Ok(AccountSpec {
+        id: AccountId(r.take_u32()?),
+        name: take_name(r)?,
+        credit: take_code(r, "credit", |code| match code {
+            0 => Some(Credit::Limited),
+            1 => Some(Credit::Unlimited),
+            _ => None,
+        })?,
+    })
+}
+
+pub fn put_instrument(w: &mut Writer<'_>, spec: &InstrumentSpec) {
+    w.put_u32(spec.id.0);
+    w.put_text(&spec.name);
+    match spec.kind {
+        InstrumentKind::Spot { base, quote } => {
+            w.put_u8(0);
+            w.put_u32(base.0);
+            w.put_u32(quote.0);
+        }
+        InstrumentKind::InversePerpetual { base, quote, index, max_leverage } => {
+            w.put_u8(1);
+            w.put_u32(base.0);
+            w.put_u32(quote.0);
+            w.put_u32(index.0);
+            w.put_u32(max_leverage);
+        }
+    }
+    put_decimal(w, spec.tick);
+    put_decimal(w, spec.lot);
+    w.put_i64(spec.start_price.0);
+    w.put_u32(spec.max_resting_orders);
+}
+
+pub fn take_instrument(r: &mut Reader<'_>) -> Result<InstrumentSpec, DecodeError> {
+    Ok(InstrumentSpec {
+        id: InstrumentId(r.take_u32()?),
+        name: take_name(r)?,
+        kind: take_instrument_kind(r)?,
+        tick: take_decimal(r)?,
+        lot: take_decimal(r)?,
+        start_price: Ticks(r.take_i64()?),
+        max_resting_orders: r.take_u32()?,
+    })
+}
+
+fn take_instrument_kind(r: &mut Reader<'_>) -> Result<InstrumentKind, DecodeError> {
+    let at = r.position();
+    let tag = r.take_u8()?;
+    let (base, quote) = (CurrencyId(r.take_u32()?), CurrencyId(r.take_u32()?));
+    match tag {
+        0 => Ok(InstrumentKind::Spot { base, quote }),
+        1 => Ok(InstrumentKind::InversePerpetual {
+            base,
+            quote,
+            index: InstrumentId(r.take_u32()?),
+            max_leverage: r.take_u32()?,
+        }),
+        _ => Err(DecodeError::UnknownTag { what: "instrument kind", tag: u32::from(tag), at }),
+    }
+}
+
+pub fn put_decimal(w: &mut Writer<'_>, value: Decimal) {
+    w.put_i128(value.mantissa);
+    w.put_u8(value.scale);
+}
+
+pub fn take_decimal(r: &mut Reader<'_>) -> Result<Decimal, DecodeError> {
+    Ok(Decimal { mantissa: r.take_i128()?, scale: r.take_u8()? })
+}
+
+pub fn put_order_type(w: &mut Writer<'_>, order_type: OrderType) {
+    match order_type {
+        OrderType::Limit { price } => {
+            w.put_u8(0);
+            w.put_i64(price.0);
+        }
+        OrderType::Market => w.put_u8(1),
+    }
+}
+
+pub fn take_order_type(r: &mut Reader<'_>) -> Result<OrderType, DecodeError> {
+    let at = r.position();
+    match r.take_u8()? {
+        0 => Ok(OrderType::Limit { price: Ticks(r.take_i64()?) }),
+        1 => Ok(OrderType::Market),
+        tag => Err(DecodeError::UnknownTag { what: "order type", tag: u32::from(tag), at }),
+    }
+}
+
+pub fn take_side(r: &mut Reader<'_>) -> Result<Side, DecodeError> {
+    take_code(r, "side", |code| match code {
+        0 => Some(Side::Buy),
+        1 => Some(Side::Sell),
+        _ => None,
+    })
+}
+
+pub fn take_tif(r: &mut Reader<'_>) -> Result<TimeInForce, DecodeError> {
+    take_code(r, "time in force", |code| match code {
+        0 => Some(TimeInForce::Day),
+        1 => Some(TimeInForce::GoodTillCancel),
+        2 => Some(TimeInForce::ImmediateOrCancel),
+        _ => None,
+    })
+}
+
+pub fn take_phase(r: &mut Reader<'_>) -> Result<Phase, DecodeError> {
+    take_code(r, "phase", |code| Phase::ALL.into_iter().find(|phase| *phase as u8 == code))
+}
+
+pub fn take_label(r: &mut Reader<'_>) -> Result<Label, DecodeError> {
+    let at = r.position();
+    Label::new(r.take_text()?).ok_or(DecodeError::BadValue { what: "label", at })
+}
+
+/// One byte that stands for a variant.
+pub fn take_code<T>(r: &mut Reader<'_>, what: &'static str, known: impl Fn(u8) -> Option<T>) -> Result<T, DecodeError> {
+    let at = r.position();
+    let code = r.take_u8()?;
+    known(code).ok_or(DecodeError::UnknownTag { what, tag: u32::from(code), at })
+}
+
+fn take_name(r: &mut Reader<'_>) -> Result<String, DecodeError> {
+    let at = r.position();
+    let text = r.take_text()?;
+    if text_fits(text) { Ok(text.to_owned()) } else { Err(DecodeError::BadValue { what: "name", at }) }
+}

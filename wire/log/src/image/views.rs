@@ -1,0 +1,182 @@
+//! Tapes and account books: what questions about the past are answered from.
+
+use pitwire_model::{AccountId, CancelReason, InstrumentId, Lots, OrderId, Ticks, TradeSeq, VenueNanos};
+use pitwire_views::{
+    AccountBookImage, Candle, Liquidity, OrderRecord, OrderState, PublicTrade, TapeImage, TickDirection, UserTrade,
+    ViewsImage,
+};
+
+use super::{put_all, put_option, take_all, take_option};
+use crate::bytes::{DecodeError, Reader, Writer};
+use crate::command::{take_code, take_label, take_side, take_tif};
+
+pub(super) fn put(w: &mut Writer<'_>, image: &ViewsImage) {
+    put_all(w, &image.tapes, put_tape);
+    put_all(w, &image.accounts, put_book);
+}
+
+pub(super) fn take(r: &mut Reader<'_>) -> Result<ViewsImage, DecodeError> {
+    Ok(ViewsImage { tapes: take_all(r, 26, take_tape)?, accounts: take_all(r, 16, take_book)? })
+}
+
+fn put_tape(w: &mut Writer<'_>, tape: &TapeImage) {
+    w.put_u8(tape.direction as u8);
+    w.put_i64(tape.index.0);
+    put_option(w, tape.mark.map(|mark| mark.0));
+    put_all(w, &tape.trades, put_trade);
+    put_all(w, &tape.candles, |w, candle| {
+        w.put_u64(candle.start_ms);
+        for price in [candle.open, candle.high, candle.low, candle.close] {
+            w.put_i64(price.0);
+        }
+        w.put_u64(candle.lots);
+        w.put_u128(candle.tick_lots);
+    });
+}
+
+fn take_tape(r: &mut Reader<'_>) -> Result<TapeImage, DecodeError> {
+    Ok(TapeImage {
+        direction: take_direction(r)?,
+        index: Ticks(r.take_i64()?),
+        mark: take_option(r)?.map(Ticks),
+        trades: take_all(r, 50, take_trade)?,
+        candles: take_all(r, 64, |r| {
+            Ok(Candle {
+                start_ms: r.take_u64()?,
+                open: Ticks(r.take_i64()?),
+                high: Ticks(r.take_i64()?),
+                low: Ticks(r.take_i64()?),
+                close: Ticks(r.take_i64()?),
+                lots: r.take_u64()?,
+                tick_lots: r.take_u128()?,
+            })
+        })?,
+    })
+}
+
+fn take_direction(r: &mut Reader<'_>) -> Result<TickDirection, DecodeError> {
+    take_code(r, "tick direction", |code| TickDirection::ALL.get(usize::from(code)).copied())
+}
+
+fn put_trade(w: &mut Writer<'_>, trade: &PublicTrade) {
+    w.put_u64(trade.seq.0);
+    w.put_i64(trade.price.0);
+    w.put_u64(trade.lots.0);
+    w.put_u8(trade.taker_side as u8);
+    w.put_u64(trade.at.0);
+    w.put_u8(trade.direction as u8);
+    w.put_i64(trade.index.0);
+    w.put_i64(trade.mark.0);
+}
+
+fn take_trade(r: &mut Reader<'_>) -> Result<PublicTrade, DecodeError> {
+    Ok(PublicTrade {
+        seq: TradeSeq(r.take_u64()?),
+        price: Ticks(r.take_i64()?),
+        lots: Lots(r.take_u64()?),
+        taker_side: take_side(r)?,
+        at: VenueNanos(r.take_u64()?),
+        direction: take_direction(r)?,
+        index: Ticks(r.take_i64()?),
+        mark: Ticks(r.take_i64()?),
+    })
+}
+
+fn put_book(w: &mut Writer<'_>, book: &AccountBookImage) {
+    w.put_u32(book.account.0);
+    put_all(w, &book.orders, put_order);
+    put_all(w, &book.closed, |w, id| w.put_u64(id.0));
+    put_all(w, &book.trades, put_fill);
+}
+
+fn take_book(r: &mut Reader<'_>) -> Result<AccountBookImage, DecodeError> {
+    Ok(AccountBookImage {
+        account: AccountId(r.take_u32()?),
+        orders: take_all(r, 82, take_order)?,
+        closed: take_all(r, 8, |r| r.take_u64().map(OrderId))?,
+        trades: take_all(r, 69, take_fill)?,
+    })
+}
+
+/// No reason is 0; reasons count from 1.
+fn put_order(w: &mut Writer<'_>, order: &OrderRecord) {
+    w.put_u64(order.id.0);
+    w.put_u32(order.account.0);
+    w.put_u32(order.instrument.0);
+    w.put_u8(order.side as u8);
+    w.put_bool(order.is_market);
+    w.put_i64(order.price.0);
+    w.put_u64(order.lots.0);
+    w.put_u64(order.filled.0);
+    w.put_u128(order.tick_lots);
+    w.put_u8(order.tif as u8);
+    w.put_u8(order.state as u8);
+    w.put_u8(order.cancel_reason.map_or(0, |reason| reason as u8 + 1));
+    w.put_bool(order.replaced);
+    w.put_u64(order.created.0);
+    w.put_u64(order.updated.0);
+    w.put_text(order.label.as_str());
+}
+
+fn take_order(r: &mut Reader<'_>) -> Result<OrderRecord, DecodeError> {
+    Ok(OrderRecord {
+        id: OrderId(r.take_u64()?),
+        account: AccountId(r.take_u32()?),
+        instrument: InstrumentId(r.take_u32()?),
+        side: take_side(r)?,
+        is_market: r.take_bool()?,
+        price: Ticks(r.take_i64()?),
+        lots: Lots(r.take_u64()?),
+        filled: Lots(r.take_u64()?),
+        tick_lots: r.take_u128()?,
+        tif: take_tif(r)?,
+        state: take_state(r)?,
+        cancel_reason: take_code(r, "cancel reason", |code| match code {
+            0 => Some(None),
+            code => CancelReason::ALL.get(usize::from(code) - 1).copied().map(Some),
+        })?,
+        replaced: r.take_bool()?,
+        created: VenueNanos(r.take_u64()?),
+        updated: VenueNanos(r.take_u64()?),
+        label: take_label(r)?,
+    })
+}
+
+fn take_state(r: &mut Reader<'_>) -> Result<OrderState, DecodeError> {
+    take_code(r, "order state", |code| match code {
+        0 => Some(OrderState::Open),
+        1 => Some(OrderState::Filled),
+        2 => Some(OrderState::Cancelled),
+        _ => None,
+    })
+}
+
+fn put_fill(w: &mut Writer<'_>, fill: &UserTrade) {
+    w.put_u32(fill.instrument.0);
+    put_trade(w, &fill.trade);
+    w.put_u64(fill.order.0);
+    w.put_u8(fill.side as u8);
+    w.put_u8(fill.liquidity as u8);
+    w.put_bool(fill.is_market);
+    w.put_u8(fill.state as u8);
+    w.put_bool(fill.self_trade);
+    w.put_text(fill.label.as_str());
+}
+
+fn take_fill(r: &mut Reader<'_>) -> Result<UserTrade, DecodeError> {
+    Ok(UserTrade {
+        instrument: InstrumentId(r.take_u32()?),
+        trade: take_trade(r)?,
+        order: OrderId(r.take_u64()?),
+        side: take_side(r)?,
+        liquidity: take_code(r, "liquidity", |code| match code {
+            0 => Some(Liquidity::Maker),
+            1 => Some(Liquidity::Taker),
+            _ => None,
+        })?,
+        is_market: r.take_bool()?,
+        state: take_state(r)?,
+        self_trade: r.take_bool()?,
+        label: take_label(r)?,
+    })
+}

@@ -1,0 +1,222 @@
+"""Makes contracts/vectors/log/v1.txt from the layouts described in wire/log, sharing no code with them.
+
+Run:  python3 wire/log/tests/golden.py > contracts/vectors/log/v1.txt
+A line is a name, a space, and bytes in hex. A new layout is a new file, never an edit of an old one.
+BLAKE3 and CRC-32C are written out here, from their specifications, because Python brings neither.
+"""
+
+import struct
+import sys
+
+# --- BLAKE3, one thread, default mode -----------------------------------------------------------------------------
+IV = [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19]
+PERMUTATION = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
+CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
+MASK = 0xFFFFFFFF
+
+
+def rotate(x, n):
+    return ((x >> n) | (x << (32 - n))) & MASK
+
+
+def mix(s, a, b, c, d, x, y):
+    s[a] = (s[a] + s[b] + x) & MASK
+    s[d] = rotate(s[d] ^ s[a], 16)
+    s[c] = (s[c] + s[d]) & MASK
+    s[b] = rotate(s[b] ^ s[c], 12)
+    s[a] = (s[a] + s[b] + y) & MASK
+    s[d] = rotate(s[d] ^ s[a], 8)
+    s[c] = (s[c] + s[d]) & MASK
+    s[b] = rotate(s[b] ^ s[c], 7)
+
+
+def compress(cv, block, counter, length, flags):
+    m = list(struct.unpack("<16I", block.ljust(64, b"\0")))
+    s = list(cv) + IV[:4] + [counter & MASK, counter >> 32, length, flags]
+    for _ in range(7):
+        for i in range(4):
+            mix(s, i, 4 + i, 8 + i, 12 + i, m[2 * i], m[2 * i + 1])
+        for i in range(4):
+            mix(s, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, m[8 + 2 * i], m[9 + 2 * i])
+        m = [m[p] for p in PERMUTATION]
+    return [s[i] ^ s[i + 8] for i in range(8)]
+
+
+def chunk(data, counter, root):
+    cv = IV
+    blocks = [data[i:i + 64] for i in range(0, len(data), 64)] or [b""]
+    for i, block in enumerate(blocks):
+        flags = (CHUNK_START if i == 0 else 0) | (CHUNK_END | root if i == len(blocks) - 1 else 0)
+        cv = compress(cv, block, counter, len(block), flags)
+    return cv
+
+
+def subtree(data, counter, root):
+    if len(data) <= 1024:
+        return chunk(data, counter, root)
+    left = 1024
+    while left * 2 < len(data):
+        left *= 2
+    pair = subtree(data[:left], counter, 0) + subtree(data[left:], counter + left // 1024, 0)
+    return compress(IV, struct.pack("<16I", *pair), 0, 64, PARENT | root)
+
+
+def blake3(data):
+    return struct.pack("<8I", *subtree(data, 0, ROOT))
+
+
+def crc32c(data):
+    crc = MASK
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ MASK
+
+
+assert blake3(b"").hex() == "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+assert crc32c(b"123456789") == 0xE3069283
+
+# --- the forms of fields ------------------------------------------------------------------------------------------
+
+
+def u8(x): return struct.pack("<B", x)
+def u16(x): return struct.pack("<H", x)
+def u32(x): return struct.pack("<I", x)
+def u64(x): return struct.pack("<Q", x)
+def i64(x): return struct.pack("<q", x)
+def i128(x): return x.to_bytes(16, "little", signed=True)
+def text(x): return u16(len(x.encode())) + x.encode()
+def decimal(mantissa, scale): return i128(mantissa) + u8(scale)
+
+
+BUY, SELL, DAY, GTC, IOC = 0, 1, 0, 1, 2
+CURRENCY = u32(3) + text("ZÄR") + u8(2)
+SPOT = (u32(4) + text("NPN_ZAR") + u8(0) + u32(1) + u32(3) + decimal(1, 2) + decimal(1, 0) + i64(325000)
+        + u32(1000000))
+PERPETUAL = (u32(5) + text("BTC-PERPETUAL") + u8(1) + u32(6) + u32(7) + u32(2) + u32(50) + decimal(5, 1)
+             + decimal(10, 0) + i64(120000) + u32(9))
+ACCOUNT = u32(8) + text("demo-a") + u8(0)
+
+
+def limit(price): return u8(0) + i64(price)
+
+
+MARKET = u8(1)
+
+COMMANDS = [
+    ("start_epoch", 1, u64(7)),
+    ("add_currency", 2, CURRENCY),
+    ("add_spot", 3, SPOT),
+    ("add_perpetual", 3, PERPETUAL),
+    ("add_account", 4, ACCOUNT),
+    ("add_house_account", 4, u32(9) + text("") + u8(1)),
+    ("deposit", 5, u32(8) + u32(3) + i128(-10**30)),
+    ("set_phase", 6, u32(4) + u8(2)),
+    ("enter_limit", 7, u64(8) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(GTC) + text("mine")),
+    ("enter_market", 7, u64(9) + u32(8) + u32(4) + u8(BUY) + MARKET + u64(1) + u8(IOC) + text("")),
+    ("amend", 8, u32(8) + u64(8) + i64(101) + u64(12) + u8(0)),
+    ("amend_losing", 8, u32(8) + u64(8) + i64(101) + u64(12) + u8(1)),
+    ("cancel", 9, u32(8) + u64(8)),
+    ("cancel_all", 10, u32(8) + u8(0)),
+    ("cancel_all_of_one", 10, u32(8) + u8(1) + u32(4)),
+    ("close_window", 11, b""),
+    ("sample_index", 12, b""),
+    ("end_day", 13, b""),
+]
+
+
+def record(kind, seq, at, body):
+    rest = u8(kind) + u8(1) + u64(seq) + u64(at) + body
+    return u32(4 + len(rest)) + rest
+
+
+# (name, tag, public fields or None, private fields)
+EVENTS = [
+    ("epoch_started", 1, None, u64(7)),
+    ("currency_added", 2, None, CURRENCY),
+    ("instrument_added", 3, None, SPOT),
+    ("account_added", 4, None, ACCOUNT),
+    ("deposited", 5, None, u32(8) + u32(3) + i128(10**30)),
+    ("phase_changed", 6, u32(4) + u8(1), b""),
+    ("accepted", 7, None, u64(8) + u32(8) + u32(4) + u8(SELL) + limit(101) + u64(5) + u8(DAY)),
+    ("rejected", 8, None, u64(8) + u32(8) + u8(6)),
+    ("trade", 9, u32(4) + u64(77) + i64(101) + u64(5) + u8(BUY),
+     u64(8) + u32(8) + u64(3) + u64(9) + u32(2) + u64(4)),
+    ("cancelled", 10, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(101) + u64(3) + u8(2)),
+    ("amended", 11, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(102) + u64(6) + u64(5) + u8(1)),
+    ("amend_refused", 12, None, u64(8) + u32(8) + u8(12)),
+    ("cancel_refused", 13, None, u64(8) + u32(8) + u8(10)),
+    ("command_refused", 14, None, u8(15)),
+    ("level", 15, u32(4) + u8(SELL) + i64(101) + u64(3), b""),
+    ("book_changed", 16, u32(4) + u64(4242), b""),
+    ("window_closed", 17, b"", b""),
+    ("index_sampled", 18, u32(5) + i64(120001) + i64(119999), b""),
+    ("day_ended", 19, None, b""),
+]
+
+
+def event(tag, public, private):
+    return u8(tag) + (public or b"") + private
+
+
+def public_event(at, tag, public):
+    return u8(tag) + u64(at) + public
+
+
+def output_chain(output, seq, at, events):
+    return blake3(output + u64(seq) + u64(at) + b"".join(event(t, p, q) for _, t, p, q in events))
+
+
+def group(number, first, records, watermark, previous, output):
+    payload = b"".join(records)
+    size = -(-(128 + len(payload) + 16) // 4096) * 4096
+    head = (b"PITWGRP\n" + u16(1) + u16(3) + u32(1 if output else 0) + u64(number) + u64(first) + u32(len(records))
+            + u32(len(payload)) + u32(size) + u32(0) + u64(watermark) + previous + (output or bytes(32)))
+    assert len(head) == 120
+    whole = head + bytes(4) + u32(crc32c(head)) + payload
+    whole = whole.ljust(size - 16, b"\xA5") + b"PITWEND\n" + u64(number)
+    return whole[:120] + u32(crc32c(whole)) + whole[124:]
+
+
+def superblock(generation, watermark, number, segment, offset, digest):
+    slot = (b"PITWSUP\n" + u16(1) + u16(0) + bytes(4) + u64(generation) + u64(watermark) + u64(number)
+            + u32(segment) + u32(0) + u64(offset) + digest).ljust(4096, b"\xA5")
+    return slot[:12] + u32(crc32c(slot)) + slot[16:]
+
+
+def snapshot(payload):
+    body = (b"PITWSNAP" + u16(1) + u16(3) + u32(0) + u64(18) + u64(1018) + u32(2) + u32(0) + u64(8192) + u64(5)
+            + u64(19) + bytes([1] * 32) + bytes([2] * 32) + bytes([3] * 32) + u64(18) + u64(19) + u64(20) + u64(21)
+            + u64(len(payload)) + payload)
+    return body + blake3(body)
+
+
+def main():
+    out = []
+    records = []
+    for n, (name, kind, body) in enumerate(COMMANDS, start=1):
+        records.append(record(kind, n, 1000 + n, body))
+        out.append(("command." + name, records[-1]))
+    for name, tag, public, private in EVENTS:
+        out.append(("event." + name, event(tag, public, private)))
+        if public is not None:
+            out.append(("public." + name, public_event(1_700_000_000_000_000_000, tag, public)))
+    # The chains over two commands: the first with every event, the second with nothing public.
+    at = 1_700_000_000_000_000_000
+    first = output_chain(bytes(32), 1, at, EVENTS)
+    quiet = [e for e in EVENTS if e[2] is None]
+    out.append(("chain.output", output_chain(first, 2, at + 5, quiet)))
+    tape = b"".join(public_event(at, t, p) for _, t, p, _ in EVENTS if p is not None)
+    out.append(("chain.tape", blake3(bytes(32) + tape)))
+    one = group(1, 1, records, 0, bytes(32), bytes([9] * 32))
+    out.append(("group.1", one))
+    two = group(2, 19, [record(11, n, 2000, b"") for n in range(19, 219)], 18, blake3(one), None)
+    out.append(("group.2", two))
+    out.append(("superblock", superblock(6, 218, 2, 1, 12288, blake3(two))))
+    out.append(("snapshot", snapshot(b"payload" * 300)))
+    for name, data in out:
+        sys.stdout.write(name + " " + data.hex() + "\n")
+
+
+main()

@@ -1,0 +1,134 @@
+//! The bytes of version 1 are a promise: they were made by another program from the written layouts (`golden.py`).
+//! A new layout is a new version and a new file, never an edit of this one.
+
+mod samples;
+
+use std::collections::BTreeMap;
+
+use pitwire_log::{
+    ChainState, GroupSeal, JournalPosition, OutputChain, SnapshotMeta, Superblock, decode_command, encode_command,
+    encode_event, encode_public_event,
+    group::{begin_group, read_group, seal_group},
+    snapshot::{decode_snapshot, encode_snapshot},
+};
+use pitwire_model::{Command, Event, Seq, Stamped, VenueNanos};
+
+const AT: VenueNanos = VenueNanos(1_700_000_000_000_000_000);
+
+fn golden() -> BTreeMap<&'static str, Vec<u8>> {
+    let unhex = |text: &str| -> Vec<u8> {
+        text.as_bytes()
+            .chunks(2)
+            .map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap())
+            .collect()
+    };
+    let lines = include_str!("../../../contracts/vectors/log/v1.txt").lines();
+    lines.map(|line| line.split_once(' ').unwrap()).map(|(name, hex)| (name, unhex(hex))).collect()
+}
+
+#[test]
+fn command_records_never_change() {
+    let golden = golden();
+    let commands = samples::commands();
+    assert_eq!(commands.len(), golden.keys().filter(|name| name.starts_with("command.")).count());
+    for (name, stamped) in commands {
+        let bytes = &golden[format!("command.{name}").as_str()];
+        assert_eq!(decode_command(bytes), Ok((stamped.clone(), bytes.len())), "{name}");
+        let mut encoded = Vec::new();
+        encode_command(&stamped, &mut encoded);
+        assert_eq!(&encoded, bytes, "{name}");
+    }
+}
+
+#[test]
+fn event_bytes_never_change() {
+    let golden = golden();
+    let events = samples::events();
+    assert_eq!(events.len(), golden.keys().filter(|name| name.starts_with("event.")).count());
+    for (name, event) in events {
+        let mut encoded = Vec::new();
+        encode_event(&event, &mut encoded);
+        assert_eq!(encoded, golden[format!("event.{name}").as_str()], "{name}");
+        let mut public = Vec::new();
+        let is_public = encode_public_event(AT, &event, &mut public);
+        assert_eq!(is_public, event.is_public(), "{name}");
+        assert_eq!(Some(&public).filter(|_| is_public), golden.get(format!("public.{name}").as_str()), "{name}");
+        assert!(is_public || public.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_chains_never_change() {
+    let golden = golden();
+    let all: Vec<Event> = samples::events().into_iter().map(|(_, event)| event).collect();
+    let quiet: Vec<Event> = all.iter().filter(|event| !event.is_public()).cloned().collect();
+    let command = |seq, at| Stamped { seq: Seq(seq), at: VenueNanos(at), command: Command::EndDay };
+    let mut chain = OutputChain::new();
+    chain.absorb(&command(1, AT.0), &all);
+    // Going on from what a snapshot keeps is going on.
+    let mut chain = OutputChain::resume(*chain.state());
+    chain.absorb(&command(2, AT.0 + 5), &quiet);
+    let state = chain.state();
+    assert_eq!((&state.output[..], &state.tape[..]), (&golden["chain.output"][..], &golden["chain.tape"][..]));
+    assert_eq!((state.commands, state.events, state.orders, state.trades), (2, 19 + 13, 2, 1));
+}
+
+#[test]
+fn groups_never_change() {
+    let golden = golden();
+    let commands = samples::commands().into_iter().map(|(_, stamped)| stamped).collect();
+    let mut bytes = Vec::new();
+    let seal = GroupSeal {
+        rule_version: 3,
+        number: 1,
+        first: Seq(1),
+        commands: 18,
+        watermark: Seq(0),
+        previous: [0; 32],
+        output: Some([9; 32]),
+    };
+    let first = write_group(&mut bytes, commands, &seal);
+    let closing = (19..219).map(|seq| Stamped { seq: Seq(seq), at: VenueNanos(2000), command: Command::CloseWindow });
+    let seal = GroupSeal {
+        number: 2,
+        first: Seq(19),
+        commands: 200,
+        watermark: Seq(18),
+        previous: first,
+        output: None,
+        ..seal
+    };
+    let second = write_group(&mut bytes, closing.collect(), &seal);
+    assert_eq!(bytes, [&golden["group.1"][..], &golden["group.2"][..]].concat());
+    let read = read_group(&golden["group.2"]).unwrap();
+    assert_eq!((read.header.last(), read.header.previous, read.hash), (Seq(218), first, second));
+    assert_eq!((read.header.output, read.header.watermark), (None, Seq(18)));
+
+    let superblock =
+        Superblock { generation: 6, watermark: Seq(218), group: 2, segment: 1, offset: 12_288, hash: second };
+    assert_eq!(superblock.encode(), golden["superblock"]);
+    assert_eq!(Superblock::decode_file(&golden["superblock"]), Ok(superblock));
+}
+
+fn write_group(bytes: &mut Vec<u8>, commands: Vec<Stamped>, seal: &GroupSeal) -> [u8; 32] {
+    let start = begin_group(bytes);
+    for stamped in &commands {
+        encode_command(stamped, bytes);
+    }
+    seal_group(bytes, start, seal)
+}
+
+#[test]
+fn snapshots_never_change() {
+    let golden = golden();
+    let meta = SnapshotMeta {
+        rule_version: 3,
+        seq: Seq(18),
+        at: VenueNanos(1018),
+        position: JournalPosition { segment: 2, offset: 8192, group: 5, next: Seq(19), previous: [1; 32] },
+        chain: ChainState { output: [2; 32], tape: [3; 32], commands: 18, events: 19, orders: 20, trades: 21 },
+    };
+    let payload = b"payload".repeat(300);
+    assert_eq!(encode_snapshot(&meta, &payload), golden["snapshot"]);
+    assert_eq!(decode_snapshot(&golden["snapshot"]), Ok((meta, &payload[..])));
+}

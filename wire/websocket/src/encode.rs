@@ -1,0 +1,88 @@
+//! Messages to frames, unmasked as a server must send them.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Opcode {
+    Continuation = 0x0,
+    Text = 0x1,
+    Binary = 0x2,
+    Close = 0x8,
+    Ping = 0x9,
+    Pong = 0xA,
+}
+
+/// Why a connection ends (RFC 6455 section 7.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum CloseCode {
+    Normal = 1000,
+    GoingAway = 1001,
+    Protocol = 1002,
+    Unsupported = 1003,
+    BadText = 1007,
+    Policy = 1008,
+    TooBig = 1009,
+    TryAgainLater = 1013,
+}
+
+/// The header of one whole, unmasked frame of `len` payload bytes.
+#[allow(clippy::cast_possible_truncation)]
+pub fn write_header(out: &mut Vec<u8>, opcode: Opcode, len: usize) {
+    out.push(0x80 | opcode as u8);
+    match len {
+        0..=125 => out.push(len as u8),
+        126..=0xFFFF => {
+            out.push(126);
+            out.extend_from_slice(&(len as u16).to_be_bytes());
+        }
+        _ => {
+            out.push(127);
+            out.extend_from_slice(&(len as u64).to_be_bytes());
+        }
+    }
+}
+
+pub fn write_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
+    write_header(out, opcode, payload.len());
+    out.extend_from_slice(payload);
+}
+
+/// A close frame; the reason is cut to what a control frame can carry.
+pub fn write_close(out: &mut Vec<u8>, code: CloseCode, reason: &str) {
+    let mut end = reason.len().min(123);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    write_header(out, Opcode::Close, 2 + end);
+    out.extend_from_slice(&(code as u16).to_be_bytes());
+    out.extend_from_slice(&reason.as_bytes()[..end]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_the_three_length_forms() {
+        for (len, header) in [
+            (5_usize, vec![0x81, 5]),
+            (125, vec![0x81, 125]),
+            (126, vec![0x81, 126, 0, 126]),
+            (65_535, vec![0x81, 126, 0xFF, 0xFF]),
+            (65_536, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
+        ] {
+            let mut out = Vec::new();
+            write_header(&mut out, Opcode::Text, len);
+            assert_eq!(out, header, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_close_reason_is_cut_between_characters() {
+        let mut out = Vec::new();
+        write_close(&mut out, CloseCode::TooBig, &"é".repeat(100));
+        assert_eq!(out.len(), 2 + 2 + 122);
+        assert_eq!(&out[2..4], 1009_u16.to_be_bytes());
+        assert!(std::str::from_utf8(&out[4..]).is_ok());
+    }
+}

@@ -1,0 +1,53 @@
+//! Our own checks: arrows, vectors, generated tables.
+//!
+//! Does        compare the manifests with `docs/arrows.toml`, and the sources with the rules of CONTRIBUTING.md.
+//! Holds       each check is a function from a [`Tree`] to offences, so its tests plant an offence and see it found.
+//! Leaves out  what rustfmt, clippy, ruff and the web's own checks already keep.
+//! Start at    [`main`], then `arrows`, `tidy`, `table`.
+
+mod arrows;
+mod imports;
+mod table;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+use tree::Tree;
+
+const USAGE: &str = "\
+xtask - the project's own checks
+
+Usage
+  cargo run -q -p xtask -- arrows          manifests, web and lab against docs/arrows.toml
+  cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md
+  cargo run -q -p xtask -- table           write the table of arrows into ARCHITECTURE.md
+  cargo run -q -p xtask -- table --check   say whether that table is up to date
+
+Exit status  0 nothing to say, 1 offences (one line each, with the cure), 2 could not run";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args[..] {
+        ["arrows"] => Tree::of_checkout().and_then(|tree| arrows::check(&tree)),
+        ["tidy"] => Tree::of_checkout().and_then(|tree| tidy::check(&tree)),
+        ["table"] => Tree::of_checkout().and_then(|tree| table::write(&tree)),
+        ["table", "--check"] => Tree::of_checkout().and_then(|tree| table::check(&tree)),
+        _ => Err(USAGE.to_string()),
+    };
+    match outcome {
+        Ok(offences) if offences.is_empty() => ExitCode::SUCCESS,
+        Ok(offences) => {
+            for offence in &offences {
+                println!("{offence}");
+            }
+            println!("{}: {} to mend", args.join(" "), offences.len());
+            ExitCode::FAILURE
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}
