@@ -29,7 +29,7 @@ def write(path: Path, ops: Iterable[Op]) -> None:
 
 
 def random_ops(seed: int, count: int, mid: int = 10_000) -> list[Op]:
-    """A mixture that keeps a book of some hundred orders, most of them near the touch; ids are arbitrary and unique among live orders."""
+    """A mixture that grows a book and trades a third of it; ids are arbitrary and unique among live orders."""
     rng = random.Random(seed)
     sides: dict[int, int] = {}
     entered: list[int] = []  # every id ever given to a limit order, dead ones included

@@ -115,7 +115,7 @@ def test_candles(exchange: ccxt.deribit) -> None:
     for tick, opened, high, low, close, volume in candles:
         assert tick % 60_000 == 0
         assert low <= min(opened, close) and max(opened, close) <= high and volume >= 0
-    assert candles[-1][5] > 0
+    assert any(candle[5] > 0 for candle in candles[-2:])
     since = candles[-1][0]
     assert exchange.fetch_ohlcv(SPOT, "1m", since=since, limit=5)[0][0] == since
 

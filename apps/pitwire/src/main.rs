@@ -1,2 +1,73 @@
-//! The pitwire binary.
-fn main() {}
+//! The pitwire binary: thin subcommands that choose and connect.
+
+mod commands;
+mod failure;
+mod venue;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "pitwire", version, about = "An exchange you run on your own machine.", max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(commands::up::Up),
+    Sim(commands::sim::Sim),
+    Verify(commands::verify::Verify),
+    EngineBench(commands::engine_bench::EngineBench),
+    Doctor(commands::doctor::Doctor),
+}
+
+/// 0 ok, 1 failed, 2 used wrongly.
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| "info".into()))
+        .init();
+    let done = match arguments.command {
+        Command::Up(up) => up.run(),
+        Command::Sim(sim) => sim.run(),
+        Command::Verify(verify) => verify.run(),
+        Command::EngineBench(bench) => bench.run(),
+        Command::Doctor(doctor) => doctor.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("pitwire: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Help goes to standard output; a mistake is one line that says what to do.
+fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        print!("{}", error.render().ansi());
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprintln!("pitwire: a subcommand is missing; see pitwire --help");
+        return ExitCode::from(2);
+    }
+    let text = error.render().to_string();
+    let said: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .collect();
+    let said = said.join("; ");
+    eprintln!("pitwire: {}; see --help", said.strip_prefix("error: ").unwrap_or(&said));
+    ExitCode::from(2)
+}

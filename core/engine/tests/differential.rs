@@ -13,7 +13,7 @@ use common::{SplitMix64, test_seed};
 use pitwire_audit::Auditor;
 use pitwire_engine::Engine;
 use pitwire_engine::reference::ReferenceEngine;
-use pitwire_model::{CancelReason, Command, Event, Reject, Seq};
+use pitwire_model::{CancelReason, Event, Reject, Stamped};
 
 /// Each round is a new world with habits of its own.
 const ROUNDS: u64 = 400;
@@ -82,43 +82,63 @@ fn fast_engine_agrees_with_the_slow_one() {
     }
 }
 
+/// Tells how to repeat a failure, whoever panics: a judge here or the engine itself.
+struct Witness {
+    seed: u64,
+    round: u64,
+    /// The last commands, for a case to be shrunk by hand.
+    recent: VecDeque<Stamped>,
+}
+
+impl Witness {
+    const REMEMBERS: usize = 20;
+
+    fn see(&mut self, stamped: &Stamped) {
+        if self.recent.len() == Self::REMEMBERS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(stamped.clone());
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if let (true, Some(last)) = (std::thread::panicking(), self.recent.back()) {
+            let Stamped { seq, command, .. } = last;
+            println!("TEST_SEED={} round={} step={seq} command={command:?}", self.seed, self.round);
+            println!("the last commands:");
+            for Stamped { seq, command, .. } in &self.recent {
+                println!("  {seq}: {command:?}");
+            }
+        }
+    }
+}
+
 fn run_round(seed: u64, round: u64, round_seed: u64, heard: &mut Heard) -> u64 {
     let (mut fast, mut slow, mut auditor) = (Engine::new(), ReferenceEngine::new(), Auditor::new());
     let mut flow = Flow::new(round_seed);
     let mut world = VecDeque::from(opening_commands(flow.most_resting, flow.wealth));
     let mut stamper = Stamper::default();
-    let mut recent: VecDeque<(Seq, Command)> = VecDeque::new();
+    let mut witness = Witness { seed, round, recent: VecDeque::new() };
     let (mut got, mut want) = (Vec::new(), Vec::new());
     for step in 1..=STEPS {
         let command = world.pop_front().unwrap_or_else(|| flow.command(stamper.seq.next()));
         let stamped = stamper.stamp(command);
-        recent.push_back((stamped.seq, stamped.command.clone()));
-        if recent.len() > 20 {
-            recent.pop_front();
-        }
-        let fail = |what: String| -> ! {
-            let told: String = recent.iter().map(|(seq, command)| format!("\n  {seq}: {command:?}")).collect();
-            let command = &recent.back().expect("just pushed").1;
-            panic!("TEST_SEED={seed} round={round} step={step} command={command:?}\n{what}\nthe last commands:{told}");
-        };
+        witness.see(&stamped);
         got.clear();
         want.clear();
         fast.apply(&stamped, &mut got);
         slow.apply(&stamped, &mut want);
-        if got != want {
-            fail(format!("fast says {got:#?}\nslow says {want:#?}"));
-        }
+        assert!(got == want, "fast says {got:#?}\nslow says {want:#?}");
         if let Err(offence) = auditor.observe(&stamped, &got) {
-            fail(format!("the auditor says: {offence}\nevents {got:#?}"));
+            panic!("the auditor says: {offence}\nevents {got:#?}");
         }
         if step % IMAGE_EVERY == 0 || step == STEPS {
             let (fast, slow) = (fast.image(), slow.image());
-            if fast != slow {
-                fail(format!("fast is {fast:#?}\nslow is {slow:#?}"));
-            }
+            assert!(fast == slow, "fast is {fast:#?}\nslow is {slow:#?}");
             let audited = auditor.compare(&opening(fast, stamper.seq, stamper.at)).and_then(|()| auditor.reckon());
             if let Err(offence) = audited {
-                fail(format!("the auditor says: {offence}"));
+                panic!("the auditor says: {offence}");
             }
         }
         heard.hear(&got);

@@ -134,6 +134,19 @@ fn perpetual_margin_bounds_the_larger_side() {
     }
 }
 
+/// At a mark of 1003 one lot's margin is 2e9 / 50,150 = 39,880.36 units: 39,881.
+#[test]
+fn perpetual_margin_is_rounded_up() {
+    for (units, refused) in [(39_880, true), (39_881, false)] {
+        let mut floor = Floor::new(100, 100);
+        limit(&mut floor, 1, AccountId(0), PERPETUAL, Side::Buy, 1, 1002);
+        limit(&mut floor, 2, AccountId(0), PERPETUAL, Side::Sell, 1, 1005);
+        floor.apply(Command::SampleIndex); // the index is 1000, and the own mid 1003 within its band
+        floor.apply(Command::Deposit { account: MEMBER, currency: BTC, units: units - 2_000_000 });
+        assert_eq!(refused_for_money(&limit(&mut floor, 3, MEMBER, PERPETUAL, Side::Buy, 1, 1)), refused, "{units}");
+    }
+}
+
 #[test]
 fn perpetual_profit_is_paid_in_the_settlement_currency() {
     let mut floor = Floor::new(100, 100);
@@ -153,6 +166,12 @@ fn perpetual_profit_is_paid_in_the_settlement_currency() {
     assert_eq!(account.balance(BTC).total, 2_000_000 + 7_993);
     let other = floor.engine().account(house).expect("defined").balance(BTC).total;
     assert_eq!(other, -7_993);
+
+    limit(&mut floor, 5, house, PERPETUAL, Side::Buy, 10, 1001);
+    limit(&mut floor, 6, MEMBER, PERPETUAL, Side::Sell, 10, 1001);
+    // ⌊2e10 / 1001⌋ = 19,980,019; six tenths of it, 11,988,011, close the long, and the rest opens a short.
+    let held = floor.engine().account(MEMBER).expect("defined").position(PERPETUAL);
+    assert_eq!((held.lots, held.entry_value, held.realized), (-4, 7_992_008, 7_993 + 11_989));
     floor.image();
 }
 

@@ -7,9 +7,13 @@
 //! Leaves out  when to commit, and what may leave before that: see `edge/host`.
 //! Start at    [`Sequencer::submit`].
 
+mod timetable;
+
 use pitwire_engine::Engine;
 use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
 use pitwire_ports::{Log, LogError, OutputHash};
+
+pub use timetable::Timetable;
 
 pub struct Sequencer<L> {
     engine: Engine,
@@ -58,6 +62,11 @@ impl<L: Log> Sequencer<L> {
 
     pub fn time(&self) -> VenueNanos {
         self.time
+    }
+
+    /// Gives the log back at the end, to be closed.
+    pub fn into_log(self) -> L {
+        self.log
     }
 
     pub fn has_uncommitted(&self) -> bool {

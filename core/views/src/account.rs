@@ -75,8 +75,8 @@ pub struct AccountBook {
 }
 
 impl AccountBook {
-    pub const CLOSED_ORDERS: usize = 10_000;
-    pub const TRADES: usize = 10_000;
+    pub const CLOSED_ORDERS: usize = 50_000;
+    pub const TRADES: usize = 50_000;
 
     pub fn order(&self, id: OrderId) -> Option<&OrderRecord> {
         self.orders.get(&id)

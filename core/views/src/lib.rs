@@ -12,7 +12,7 @@ mod facts;
 mod image;
 mod tape;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use account::{AccountBook, Liquidity, OrderRecord, OrderState, UserTrade};
 pub use facts::MarketFacts;
@@ -57,9 +57,11 @@ impl Views {
 
     /// Takes in one command and what it caused. `changes` gets what accounts may want to hear, in order.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], changes: &mut Vec<Change>) {
+        let before = changes.len();
         for event in events {
             self.observe_event(stamped, event, changes);
         }
+        keep_last(changes, before);
     }
 
     fn observe_event(&mut self, stamped: &Stamped, event: &Event, changes: &mut Vec<Change>) {
@@ -124,6 +126,24 @@ impl Views {
             changes.push(Change::Order { account: *account, order: *order });
         }
     }
+}
+
+/// An order that changed several times in one command is told once, as it stands at the end.
+fn keep_last(changes: &mut Vec<Change>, from: usize) {
+    if changes.len() - from < 2 {
+        return;
+    }
+    let mut told = BTreeSet::new();
+    let mut kept: Vec<Change> = changes
+        .drain(from..)
+        .rev()
+        .filter(|change| match change {
+            Change::Order { order, .. } => told.insert(*order),
+            Change::Trade { .. } => true,
+        })
+        .collect();
+    kept.reverse();
+    changes.append(&mut kept);
 }
 
 /// Whether an order is shown with a price of its own.

@@ -13,5 +13,6 @@ mod signals;
 pub use clock::SystemClock;
 pub use disk::{DirectoryLock, DirectoryStorage};
 pub use http::{Headers, HttpRequest, HttpResponse};
+pub use pitwire_websocket::CloseCode;
 pub use server::{Application, Closing, ConnectionId, Notices, Server};
 pub use signals::stop_signals;

@@ -55,10 +55,8 @@ pub trait Application {
     fn commit(&mut self) -> io::Result<bool>;
     /// Copies ready frames for a connection to `out`, until it holds about `enough` bytes.
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing>;
-    /// Whether the application asks to end; it gets one more commit.
-    fn should_stop(&self) -> bool {
-        false
-    }
+    /// The process was asked to end: nothing new is taken, what is under way is finished.
+    fn stopping(&mut self);
 }
 
 /// Why and how a WebSocket connection ends.
@@ -228,9 +226,6 @@ impl<A: Application> Server<A> {
                 }
             }
         }
-        if self.app.should_stop() && self.stopping_since.is_none() {
-            self.stop(now);
-        }
     }
 
     fn stop(&mut self, now: u64) {
@@ -239,6 +234,7 @@ impl<A: Application> Server<A> {
         if self.stopping_since.replace(now).is_some() {
             return;
         }
+        self.app.stopping();
         for id in self.by_id.keys() {
             self.notices.close(*id, CloseCode::GoingAway, "the venue is stopping");
         }

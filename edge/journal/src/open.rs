@@ -129,7 +129,7 @@ fn find_spare(
     let number = active + 1;
     let name = names::segment(number);
     let found = OpenSegment::open(storage, number)?;
-    if found.bytes() != config.segment_bytes || found.last_written(0)?.is_some() {
+    if found.bytes() != config.segment_bytes {
         return Ok(None);
     }
     let file = storage.open(&name).map_err(while_doing("open", &name))?;

@@ -15,19 +15,25 @@ use crate::{
 
 /// Writes a snapshot and returns its name. May run on any thread, beside the journal.
 ///
-/// `meta.seq` must be durable already: a snapshot is taken as proof that the log reaches that far. After a failure
-/// nothing is left but an unfinished file, which the next opening removes.
+/// `meta.seq` must be durable already: a snapshot is taken as proof that the log reaches that far.
 pub fn write_snapshot(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<String, LogError> {
     let name = names::snapshot(meta.seq);
     let unfinished = names::unfinished(&name);
-    let failed = |doing: &'static str| move |source| LogError::Io { doing, file: names::snapshot(meta.seq), source };
-    let bytes = encode_snapshot(meta, payload);
-    let mut file = storage.create(&unfinished, bytes.len() as u64).map_err(failed("create"))?;
-    file.write_at(0, &bytes).map_err(failed("write"))?;
+    let written = write_and_rename(storage, &unfinished, &name, &encode_snapshot(meta, payload));
+    if written.is_err() {
+        // Give the space back: it may be what cancels need. A second failure changes nothing.
+        let _ = storage.remove(&unfinished);
+    }
+    written.map(|()| name)
+}
+
+fn write_and_rename(storage: &dyn Storage, unfinished: &str, name: &str, bytes: &[u8]) -> Result<(), LogError> {
+    let failed = |doing: &'static str| move |source| LogError::Io { doing, file: name.to_owned(), source };
+    let mut file = storage.create(unfinished, bytes.len() as u64).map_err(failed("create"))?;
+    file.write_at(0, bytes).map_err(failed("write"))?;
     file.sync().map_err(failed("sync"))?;
-    storage.rename(&unfinished, &name).map_err(failed("rename"))?;
-    storage.sync_directory().map_err(failed("sync the directory of"))?;
-    Ok(name)
+    storage.rename(unfinished, name).map_err(failed("rename"))?;
+    storage.sync_directory().map_err(failed("sync the directory of"))
 }
 
 /// What the snapshots of a directory have to say.

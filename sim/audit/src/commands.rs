@@ -1,11 +1,11 @@
 //! What each trading command was answered, and whether that answer was due.
 //!
-//! Holds       an order is accepted exactly when no rule forbids it; only for money is the venue's word taken.
+//! Holds       an order is accepted exactly when no rule forbids it; only about margins is the venue taken at its word.
 //! Start at    [`Auditor::judge_entry`].
 
 use pitwire_model::{
-    AccountId, Amend, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Reject, Side,
-    TimeInForce,
+    AccountId, Amend, CurrencyId, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Reject,
+    Side, Ticks, TimeInForce,
 };
 
 use crate::book::Live;
@@ -17,7 +17,11 @@ impl Auditor {
         let due = self.refusal_due(new).err();
         match events {
             [Event::Rejected { order, account, reason }] if (*order, *account) == (new.id, new.account) => {
-                self.judge_refusal(due, *reason, new.account)
+                // What a market buy would cost is for the book to say: no verdict.
+                let cost = new.order_type.limit_price().or((new.side == Side::Sell).then_some(Ticks::ZERO));
+                let market = self.markets.get(new.instrument.0 as usize).filter(|_| due.is_none());
+                let cost = cost.zip(market).and_then(|(price, market)| market.terms.cost(new.side, price, new.lots.0));
+                self.judge_refusal(due, *reason, new.account, cost)
             }
             [Event::Accepted { order, account, instrument, side, order_type, lots, tif }, rest @ ..] => {
                 let told = (*order, *account, *instrument, *side, *order_type, *lots, *tif);
@@ -53,12 +57,24 @@ impl Auditor {
         Ok(())
     }
 
-    fn judge_refusal(&self, due: Option<Reject>, told: Reject, account: AccountId) -> Judged {
-        let for_money =
-            told == Reject::NotEnoughFunds && self.ledger.accounts.get(account.0 as usize).is_some_and(|a| a.limited);
+    /// `cost` is what the order spends of its currency, where that is known.
+    fn judge_refusal(
+        &self,
+        due: Option<Reject>,
+        told: Reject,
+        account: AccountId,
+        cost: Option<(CurrencyId, i128)>,
+    ) -> Judged {
+        let limited = || self.ledger.accounts.get(account.0 as usize).is_some_and(|holder| holder.limited);
         match due {
             Some(due) if due == told => Ok(()),
-            None if for_money => Ok(()),
+            None if told == Reject::NotEnoughFunds && limited() => match cost {
+                Some(cost) if self.ledger.could_spend(account, cost, &self.markets) => Err(format!(
+                    "account {account} was refused for want of {} of currency {}, and has it",
+                    cost.1, cost.0
+                )),
+                _ => Ok(()),
+            },
             Some(due) => Err(format!("refused as {}, and the first rule broken is {}", told.name(), due.name())),
             None => Err(format!("refused as {}, which was not so", told.name())),
         }
@@ -93,7 +109,13 @@ impl Auditor {
         let due = self.amend_due(amend);
         let (told, rest) = match events {
             [Event::AmendRefused { order, account, reason }] if (*order, *account) == (amend.order, amend.account) => {
-                return self.judge_refusal(due.err(), *reason, amend.account);
+                // An amend has its own reserve to spend.
+                let extra = due.ok().and_then(|(before, after)| {
+                    let ((currency, had), (_, needs)) =
+                        (self.cost(&before, before.open)?, self.cost(&after, after.open)?);
+                    Some((currency, needs - had))
+                });
+                return self.judge_refusal(due.err(), *reason, amend.account, extra);
             }
             [told @ Event::Amended { .. }, rest @ ..] => (told, rest),
             _ => offence!("an amend of order {} was neither done nor refused, or both", amend.order),

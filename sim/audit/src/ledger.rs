@@ -27,7 +27,8 @@ struct Sum {
 pub struct Holder {
     pub limited: bool,
     pub totals: Vec<i128>,
-    reserved: Vec<i128>,
+    /// What open spot orders could cost; kept for unlimited accounts too, who are never held to it.
+    pub reserved: Vec<i128>,
     pub positions: BTreeMap<InstrumentId, Holding>,
     /// By instrument, while there are any.
     pub live_orders: BTreeMap<InstrumentId, usize>,
@@ -128,15 +129,9 @@ impl Ledger {
         holder.totals[currency.0 as usize] - holder.reserved[currency.0 as usize]
     }
 
-    /// A limited account commits itself to spend this much; it must have it free.
+    /// An account commits itself to spend this much; a limited one must have it free.
     pub fn commit(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> Judged {
-        let Some((currency, units)) = cost.filter(|_| self.accounts[account.0 as usize].limited) else {
-            return Ok(());
-        };
-        let free = self.free(account, currency);
-        if units > free {
-            offence!("account {account} committed {units} of currency {currency} and had {free} free");
-        }
+        self.can_spend(account, cost)?;
         self.set_aside(account, cost);
         Ok(())
     }
@@ -146,24 +141,33 @@ impl Ledger {
     }
 
     pub fn release(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) {
-        let holder = &mut self.accounts[account.0 as usize];
-        if let Some((currency, units)) = cost
-            && holder.limited
-        {
-            holder.reserved[currency.0 as usize] -= units;
+        if let Some((currency, units)) = cost {
+            self.accounts[account.0 as usize].reserved[currency.0 as usize] -= units;
         }
     }
 
-    /// A market order spends at once what it did not commit before.
+    /// Whether what a limited account spends, or commits itself to, is free.
     pub fn can_spend(&self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> Judged {
         let Some((currency, units)) = cost.filter(|_| self.accounts[account.0 as usize].limited) else {
             return Ok(());
         };
         let free = self.free(account, currency);
         if units > free {
-            offence!("account {account} spent {units} of currency {currency} and had {free} free");
+            offence!("account {account} spends {units} of currency {currency} and had {free} free");
         }
         Ok(())
+    }
+
+    /// Whether a spot order was refused for want of money that the account has. What margin a perpetual ties up is not
+    /// known here, so that an account with a perpetual settled in this currency is given no verdict.
+    pub fn could_spend(&self, account: AccountId, (currency, units): (CurrencyId, i128), markets: &[Market]) -> bool {
+        let holder = &self.accounts[account.0 as usize];
+        let margined = markets.iter().any(|market| {
+            matches!(market.terms, Terms::Perpetual { settles, .. } if settles == currency)
+                && (holder.live_orders.contains_key(&market.spec.id)
+                    || holder.positions.get(&market.spec.id).is_some_and(|held| held.lots != 0))
+        });
+        !margined && units <= self.free(account, currency)
     }
 
     /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.

@@ -5,7 +5,7 @@
 //! Holds       1. shares no code with the engine, only the vocabulary;
 //!             2. memory is bounded by live orders, accounts and instruments, not by the length of the run;
 //!             3. after an offence it has stopped making sense: nothing it says later is evidence.
-//! Leaves out  whether a margin was sufficient, index and mark prices, what a deposit or definition was refused for.
+//! Leaves out  whether a margin sufficed, index and mark prices, what a deposit or definition was refused for.
 //! Costs       a few tree lookups for each event; a million commands take well under a second.
 //! Start at    [`Auditor::observe`], then `commands`, then `turn`.
 
@@ -53,7 +53,7 @@ pub(crate) use offence;
 
 #[derive(Debug, Default)]
 pub struct Auditor {
-    seq: Option<Seq>,
+    seq: Seq,
     at: VenueNanos,
     markets: Vec<Market>,
     orders: BTreeMap<OrderId, Live>,
@@ -83,6 +83,7 @@ impl Auditor {
     /// How many commands pass between two sums over all accounts.
     const RECKON_EVERY: u64 = 1 << 16;
 
+    /// An audit from the first command on.
     pub fn new() -> Self {
         Self::default()
     }
@@ -95,7 +96,7 @@ impl Auditor {
     /// Sums every currency over all accounts, signed entry values of perpetual positions included: nothing but
     /// deposits may have changed the sum. [`Self::observe`] does so too, now and then.
     pub fn reckon(&self) -> Result<(), Offence> {
-        self.ledger.reckon(&self.markets).map_err(|sentence| Offence { seq: self.seq.unwrap_or_default(), sentence })
+        self.ledger.reckon(&self.markets).map_err(|sentence| Offence { seq: self.seq, sentence })
     }
 
     pub fn live_orders(&self) -> usize {
@@ -103,15 +104,13 @@ impl Auditor {
     }
 
     fn judge(&mut self, stamped: &Stamped, events: &[Event]) -> Judged {
-        if let Some(last) = self.seq
-            && stamped.seq != last.next()
-        {
-            offence!("command {} follows command {last}", stamped.seq);
+        if stamped.seq != self.seq.next() {
+            offence!("command {} follows command {}", stamped.seq, self.seq);
         }
         if stamped.at < self.at {
             offence!("venue time went back from {} to {}", self.at, stamped.at);
         }
-        (self.seq, self.at) = (Some(stamped.seq), stamped.at);
+        (self.seq, self.at) = (stamped.seq, stamped.at);
         match &stamped.command {
             Command::Enter(new) => self.judge_entry(new, events)?,
             Command::Amend(amend) => self.judge_amend(amend, events)?,

@@ -47,6 +47,8 @@ pub struct OpeningAccount {
     pub spec: AccountSpec,
     /// Units owned, by currency.
     pub totals: Vec<i128>,
+    /// Units that the account's open spot orders could cost, by currency.
+    pub reserved: Vec<i128>,
     pub positions: Vec<(InstrumentId, OpeningPosition)>,
 }
 
@@ -67,10 +69,11 @@ impl Auditor {
     }
 
     fn take_over(&mut self, opening: Opening) -> Judged {
-        (self.seq, self.at) = (Some(opening.seq), opening.at);
+        (self.seq, self.at) = (opening.seq, opening.at);
         for currency in &opening.currencies {
             self.add_currency(currency)?;
         }
+        let reserved: Vec<_> = opening.accounts.iter().map(|account| account.reserved.clone()).collect();
         for account in opening.accounts {
             self.add_account(&account.spec)?;
             if account.totals.len() != self.names.currencies.len() {
@@ -87,6 +90,13 @@ impl Auditor {
             for order in &market.orders {
                 self.take_over_order(market.spec.id, order)?;
             }
+        }
+        if let Some(at) = self.ledger.accounts.iter().zip(&reserved).position(|(own, told)| own.reserved != *told) {
+            offence!(
+                "account {at} has set aside {:?}, and its orders {:?}",
+                reserved[at],
+                self.ledger.accounts[at].reserved
+            );
         }
         self.ledger.open(&self.markets);
         Ok(())
@@ -111,8 +121,8 @@ impl Auditor {
     }
 
     fn compared(&self, told: &Opening) -> Judged {
-        if self.seq != Some(told.seq) {
-            offence!("the snapshot is of command {} and {:?} was seen last", told.seq, self.seq);
+        if self.seq != told.seq {
+            offence!("the snapshot is of command {} and command {} was seen last", told.seq, self.seq);
         }
         if told.currencies != self.names.currencies {
             offence!("the snapshot has other currencies");
@@ -134,7 +144,10 @@ impl Auditor {
         }
         for ((own, spec), told) in self.ledger.accounts.iter().zip(&self.names.accounts).zip(&told.accounts) {
             if *spec != told.spec || own.totals != told.totals {
-                offence!("the snapshot tells account {} or its balances otherwise", spec.id);
+                offence!("the snapshot tells account {} or what it owns otherwise", spec.id);
+            }
+            if own.reserved != told.reserved {
+                offence!("the snapshot tells what account {} has set aside otherwise", spec.id);
             }
             let flat = |(_, held): &(InstrumentId, OpeningPosition)| *held != OpeningPosition::default();
             let held = own

@@ -47,7 +47,8 @@ fn an_audit_can_begin_at_a_snapshot() {
 
 #[test]
 fn a_snapshot_that_tells_it_otherwise_is_found() {
-    let changes: [fn(&mut pitwire_audit::Opening); 6] = [
+    let changes: [fn(&mut pitwire_audit::Opening); 7] = [
+        |told| told.accounts[1].reserved[1] -= 1,
         |told| told.markets[0].change_id += 1,
         |told| told.markets[0].orders.clear(),
         |told| told.markets[0].orders[0].open = Lots(1),
@@ -106,6 +107,15 @@ fn every_planted_offence_is_named() {
                     vec![Event::Rejected { order: new.id, account: new.account, reason: Reject::NotOpen }];
             },
             "refused as not_open, which was not so",
+        ),
+        (
+            "refused for want of money that is there",
+            |run| {
+                let Command::Enter(new) = run[script::step("sweep")].0.command.clone() else { return };
+                *events(run, "sweep") =
+                    vec![Event::Rejected { order: new.id, account: new.account, reason: Reject::NotEnoughFunds }];
+            },
+            "was refused for want of 816 of currency 1, and has it",
         ),
         (
             "trading while halted",
@@ -280,7 +290,7 @@ fn every_planted_offence_is_named() {
                     *units = 700;
                 }
             },
-            "committed 816 of currency 1 and had 700 free",
+            "spends 816 of currency 1 and had 700 free",
         ),
         (
             "a deposit of more than was paid in",

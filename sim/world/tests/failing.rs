@@ -3,7 +3,11 @@
 
 mod common;
 
-use common::{Writer, judge, open};
+use std::sync::Arc;
+
+use common::{Writer, judge, open, small};
+use pitwire_journal::{Journal, JournalConfig};
+use pitwire_log::Superblock;
 use pitwire_ports::{Log, LogError, OutputHash};
 use pitwire_world::{Crash, FaultyStorage, Trouble};
 
@@ -111,6 +115,65 @@ fn a_preparation_that_comes_late_replaces_nothing() {
     for crash in Crash::ALL {
         judge(&disk.crash(crash, 0), writer.acked, &writer.appended).unwrap();
     }
+}
+
+/// Segments of an earlier setting are used as they are; a spare of the wrong size is replaced when its turn comes.
+#[test]
+fn segments_may_change_their_size_between_starts() {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 38).unwrap();
+    for (size, turn) in [(16 << 10, 0), (64 << 10, 1), (8 << 10, 2), (32 << 10, 3)] {
+        let config = JournalConfig { segment_bytes: size, ..small() };
+        writer.journal = Journal::open(Arc::new(disk.clone()), config).unwrap().0;
+        for _ in 0..14 {
+            writer.turn(turn).unwrap();
+        }
+        if let Some(job) = writer.journal.segment_wanted() {
+            writer.journal.segment_ready(job.run()).unwrap();
+        }
+        for crash in Crash::ALL {
+            judge(&disk.crash(crash, turn), writer.acked, &writer.appended).unwrap();
+        }
+    }
+    let sizes: Vec<usize> = (1..=writer.journal.position().segment)
+        .map(|number| disk.bytes(&format!("journal-{number:08}.seg")).unwrap().len() >> 10)
+        .collect();
+    assert!(sizes.contains(&64) && sizes.contains(&8) && sizes.last() == Some(&32), "{sizes:?}");
+}
+
+#[test]
+fn a_spare_of_another_size_is_not_used() {
+    for (size, is_wanted) in [(32 << 10, false), (16 << 10, true)] {
+        let disk = FaultyStorage::new();
+        let mut writer = Writer::begin(&disk, 39).unwrap();
+        let job = writer.journal.segment_wanted().unwrap();
+        writer.journal.segment_ready(job.run()).unwrap();
+        let config = JournalConfig { segment_bytes: size, ..small() };
+        let mut journal = Journal::open(Arc::new(disk.clone()), config).unwrap().0;
+        assert_eq!(journal.segment_wanted().is_some(), is_wanted);
+    }
+}
+
+#[test]
+fn the_superblock_follows_the_watermark_at_its_pace() {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 40).unwrap(); // rewritten at most every 3 ns
+    let said = || Superblock::decode_file(&disk.bytes("superblock").unwrap()).unwrap().watermark.0;
+    assert_eq!((writer.journal.superblock_due_ns(), said()), (None, 0));
+    for (now, expected) in [(10, 1), (11, 1), (12, 1), (13, 4), (20, 5)] {
+        writer.append(1).unwrap();
+        writer.commit().unwrap();
+        let was = said();
+        assert_eq!(writer.journal.write_superblock_if_due(now).unwrap(), was != expected, "at {now}");
+        assert_eq!(said(), expected, "at {now}");
+        assert!(!writer.journal.write_superblock_if_due(now).unwrap(), "once is enough at {now}");
+    }
+    assert_eq!(writer.journal.superblock_due_ns(), None);
+    writer.append(1).unwrap();
+    writer.commit().unwrap();
+    let acked = writer.acked;
+    writer.journal.close().unwrap();
+    assert_eq!(said(), acked, "a clean end leaves it up to date");
 }
 
 #[test]

@@ -189,6 +189,41 @@ fn a_group_that_belongs_elsewhere_breaks_the_chain() {
     assert!(matches!(refused, OpenError::BrokenChain { .. }), "{refused}");
 }
 
+/// Three groups of one command, each one block long.
+fn short_history(seed: u64) -> FaultyStorage {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, seed).unwrap();
+    for now in [10, 20, 30] {
+        writer.append(1).unwrap();
+        writer.commit().unwrap();
+        writer.journal.write_superblock_if_due(now).unwrap();
+    }
+    assert_eq!(writer.journal.position().offset, 3 * BLOCK as u64);
+    disk
+}
+
+/// A group with the right number, the right commands' numbers and good checksums, but of another history.
+#[test]
+fn a_group_of_another_history_breaks_the_chain() {
+    let (disk, other) = (short_history(1), short_history(2).bytes(SEGMENT).unwrap());
+    disk.edit(SEGMENT, |bytes| bytes[..BLOCK].copy_from_slice(&other[..BLOCK]));
+    match open(&disk).err().expect("refused") {
+        OpenError::BrokenChain { place, .. } => assert_eq!(place.offset, BLOCK as u64),
+        refused => panic!("{refused}"),
+    }
+}
+
+/// Where no later group can contradict it, the superblock does.
+#[test]
+fn a_log_of_another_history_contradicts_the_superblock() {
+    let (disk, other) = (short_history(1), short_history(2).bytes(SEGMENT).unwrap());
+    disk.edit(SEGMENT, |bytes| *bytes = other);
+    match open(&disk).err().expect("refused") {
+        OpenError::BrokenChain { place, .. } => assert_eq!(place.offset, 2 * BLOCK as u64),
+        refused => panic!("{refused}"),
+    }
+}
+
 #[test]
 fn a_superblock_with_one_bad_slot_is_good_and_with_two_is_not() {
     let (disk, writer, _) = closed_journal(3);

@@ -72,6 +72,27 @@ impl Channel {
         }
     }
 
+    /// Whether a name is of a family that the dialect has and this version does not serve: to be left out of an
+    /// answer, where an error would end some clients.
+    pub fn is_known_family(name: &str) -> bool {
+        const FAMILIES: &[&str] = &[
+            "quote.",
+            "chart.trades.",
+            "incremental_ticker.",
+            "perpetual.",
+            "deribit_price_index.",
+            "instrument.state.",
+            "user.changes.",
+            "user.portfolio.",
+            "user.mmp_trigger.",
+            "trades.spot.",
+            "trades.future.",
+            "trades.any.",
+        ];
+        let whole = matches!(name, "platform_state" | "announcements" | "user.lock");
+        whole || (FAMILIES.iter().any(|family| name.starts_with(family)) && !name.ends_with('.'))
+    }
+
     pub fn is_private(&self) -> bool {
         matches!(self, Channel::UserOrders { .. } | Channel::UserTrades { .. })
     }

@@ -121,6 +121,7 @@ pub fn opening(image: EngineImage, seq: Seq, at: VenueNanos) -> Opening {
     let account = |account: pitwire_engine::AccountImage| OpeningAccount {
         spec: account.spec,
         totals: account.balances.iter().map(|balance| balance.total).collect(),
+        reserved: account.balances.iter().map(|balance| balance.reserved).collect(),
         positions: account.positions.into_iter().map(position).collect(),
     };
     Opening {

@@ -105,7 +105,7 @@ pub fn position(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Perpetuals only: what one owns of a spot instrument is a balance.
+/// Perpetuals that are not flat: what one owns of a spot instrument is a balance.
 pub fn positions(call: &mut Call<'_>) -> Done {
     let account = call.account()?;
     let wanted = call.currency()?;
@@ -113,7 +113,7 @@ pub fn positions(call: &mut Call<'_>) -> Done {
     let engine = venue.engine();
     Json::new(out).array(|j| {
         let Some(holder) = engine.account(account) else { return };
-        for (id, _) in holder.positions() {
+        for (id, _) in holder.positions().filter(|(_, held)| held.lots != 0) {
             let Some(market) = engine.market(id).filter(|market| !market.spec.is_spot()) else { continue };
             let settled = objects::settlement_name(&market.spec, engine.currencies());
             if wanted.eq_ignore_ascii_case("any") || wanted.eq_ignore_ascii_case(settled) {

@@ -64,15 +64,17 @@ fn channels(call: &Call<'_>) -> Result<Vec<String>, RpcError> {
     call.params.list("channels")?.ok_or_else(|| RpcError::invalid("channels", "channels is required"))
 }
 
-/// Answers with the channels that are now subscribed. Well-formed names of unknown instruments are left out;
-/// an error is for malformed names only, and only when nothing else was asked for.
+/// Answers with the channels that are now subscribed. Well-formed names of unknown instruments, and channels that this
+/// version does not serve, are left out; an error is for malformed names only, and only when nothing else was asked for.
 pub fn subscribe(call: &mut Call<'_>) -> Done {
     let names = channels(call)?;
     let mut accepted = Vec::new();
     let mut malformed = None;
     for name in names {
         let Some(channel) = Channel::parse(&name) else {
-            malformed = Some(name);
+            if !Channel::is_known_family(&name) {
+                malformed = Some(name);
+            }
             continue;
         };
         if !exists(call, &channel) {

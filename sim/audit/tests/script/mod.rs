@@ -163,11 +163,12 @@ pub fn tail() -> Run {
     stamped(23, steps)
 }
 
-/// The venue as it stands after the run: 9 shares bought for 500 + 303 + 101 cents.
+/// The venue as it stands after the run: 9 shares bought for 500 + 303 + 101 cents, 6 bid for at 90.
 pub fn snapshot() -> Opening {
-    let account = |id, name: &str, credit, totals: [i128; 2]| OpeningAccount {
+    let account = |id, name: &str, credit, totals: [i128; 2], reserved: i128| OpeningAccount {
         spec: AccountSpec { id, name: name.to_owned(), credit },
         totals: totals.to_vec(),
+        reserved: vec![0, reserved],
         positions: Vec::new(),
     };
     let order = OpeningOrder {
@@ -194,8 +195,8 @@ pub fn snapshot() -> Opening {
             orders: vec![order],
         }],
         accounts: vec![
-            account(HOUSE, "house", Credit::Unlimited, [-9, 904]),
-            account(MEMBER, "member", Credit::Limited, [9, 9_096]),
+            account(HOUSE, "house", Credit::Unlimited, [-9, 904], 0),
+            account(MEMBER, "member", Credit::Limited, [9, 9_096], 540),
         ],
     }
 }

@@ -1,0 +1,141 @@
+//! `pitwire doctor`: what this machine offers, and what that costs.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "Examples:
+  pitwire doctor                   what this machine offers, with a remedy where something is missing
+  pitwire doctor --data /mnt/fast  measure that disk instead of the current directory's";
+
+/// Say what this machine offers a venue: cores, files, kernel features, the disk's sync latency.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Doctor {
+    /// Where the sync latency is measured; a small file is made there and removed.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    data: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+struct Finding {
+    name: &'static str,
+    /// A JSON value, and what a person reads.
+    value: String,
+    /// What to do about it, when something should be done.
+    remedy: Option<&'static str>,
+}
+
+impl Doctor {
+    pub fn run(self) -> Result<(), Failure> {
+        let findings = self.examine()?;
+        if self.json {
+            let fields: Vec<String> =
+                findings.iter().map(|finding| format!("\"{}\":{}", finding.name, finding.value)).collect();
+            println!("{{{}}}", fields.join(","));
+            return Ok(());
+        }
+        for finding in &findings {
+            println!("{:<22} {}", finding.name, finding.value.trim_matches('"'));
+            if let Some(remedy) = finding.remedy {
+                println!("{:<22} remedy: {remedy}", "");
+            }
+        }
+        Ok(())
+    }
+
+    fn examine(&self) -> Result<Vec<Finding>, Failure> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let (soft, hard) = (files.current.unwrap_or(u64::MAX), files.maximum.unwrap_or(u64::MAX));
+        let congestion = read("/proc/sys/net/ipv4/tcp_congestion_control");
+        let available = read("/proc/sys/net/ipv4/tcp_available_ulp");
+        let huge = read("/sys/kernel/mm/transparent_hugepage/enabled");
+        let sync = sync_latency(&self.data).map_err(|error| {
+            Failure::new(format!("cannot measure the disk under {}: {error}", self.data.display()))
+                .remedy("name a writable directory with --data")
+        })?;
+        let ktls = available.split_whitespace().any(|name| name == "tls");
+        let say = |name, value: String, remedy: Option<&'static str>| Finding { name, value, remedy };
+        Ok(vec![
+            say("cores", cores.to_string(), (cores < 2).then_some("a venue and its clients want two cores")),
+            say("open_files", soft.to_string(), (soft < 8192).then_some("raise it: ulimit -n 20000")),
+            say("open_files_hard", hard.to_string(), None),
+            say("io_uring", has_io_uring().to_string(), None),
+            say("kernel_tls", ktls.to_string(), None),
+            say(
+                "congestion_control",
+                quoted(&congestion),
+                (congestion != "cubic").then_some("for benchmarks on loopback set cubic on the sockets"),
+            ),
+            say("pipe_max_bytes", number(&read("/proc/sys/fs/pipe-max-size")), None),
+            say("huge_pages", quoted(&huge), None),
+            say(
+                "clock_source",
+                quoted(&read("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+                None,
+            ),
+            say("sync_p50_us", format!("{:.1}", sync.p50_us), slow_disk(sync.p50_us)),
+            say("sync_p99_us", format!("{:.1}", sync.p99_us), None),
+        ])
+    }
+}
+
+fn slow_disk(p50_us: f64) -> Option<&'static str> {
+    (p50_us > 1_000.0)
+        .then_some("every acknowledgement waits for this; use a faster disk, or --durability memory for play")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn number(text: &str) -> String {
+    text.parse::<u64>().map_or_else(|_| "null".into(), |value| value.to_string())
+}
+
+/// The kernel lists its switch for it; absent or 2 means no.
+fn has_io_uring() -> bool {
+    match read("/proc/sys/kernel/io_uring_disabled").as_str() {
+        "0" | "1" => true,
+        _ => fs::read_to_string("/proc/kallsyms").is_ok_and(|symbols| symbols.contains("io_uring_setup")),
+    }
+}
+
+struct SyncLatency {
+    p50_us: f64,
+    p99_us: f64,
+}
+
+/// As a commit does it: 4 KiB writes into a file of written zeros, each synced.
+fn sync_latency(directory: &std::path::Path) -> std::io::Result<SyncLatency> {
+    use std::os::unix::fs::FileExt;
+    const BLOCK: usize = 4096;
+    const ROUNDS: u64 = 200;
+    let path = directory.join(format!(".pitwire-doctor-{}", std::process::id()));
+    let file = fs::OpenOptions::new().create_new(true).read(true).write(true).open(&path)?;
+    // The name goes at once: whatever happens next, nothing is left behind.
+    fs::remove_file(&path)?;
+    let block = [0xA5_u8; BLOCK];
+    file.write_all_at(&vec![0; BLOCK * ROUNDS as usize], 0)?;
+    file.sync_all()?;
+    let mut took = Vec::new();
+    for round in 0..ROUNDS {
+        let started = Instant::now();
+        file.write_all_at(&block, round * BLOCK as u64)?;
+        file.sync_data()?;
+        took.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+    took.sort_by(f64::total_cmp);
+    Ok(SyncLatency { p50_us: took[took.len() / 2], p99_us: took[took.len() * 99 / 100] })
+}

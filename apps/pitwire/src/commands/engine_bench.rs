@@ -1,0 +1,127 @@
+//! `pitwire engine-bench`: the matching core on a file of operations.
+
+mod book;
+mod operations;
+mod reports;
+mod venue;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use hdrhistogram::Histogram;
+
+use crate::failure::Failure;
+use operations::Operation;
+use reports::Reports;
+
+const EXAMPLES: &str = "Examples:
+  pitwire engine-bench --ops ops.bin --json
+  pitwire engine-bench --ops ops.bin --mode venue --reports out.txt
+
+An operation is 24 bytes, little-endian: u8 kind, u8 side, u16 zero, u32 price in ticks, u64 id, u32 quantity, u32 zero.
+Side: 0 buy, 1 sell. Kind: 0 limit, 1 cancel, 2 market, 3 limit immediate-or-cancel, 4 replace (always loses priority).
+Latency is measured in a second pass over a fresh book: every 16th operation between two clock readings.";
+
+/// Run the matching core over a file of operations and time it.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct EngineBench {
+    /// The file of operations.
+    #[arg(long, value_name = "FILE")]
+    ops: PathBuf,
+    /// Write every report as text, in operation order.
+    #[arg(long, value_name = "FILE")]
+    reports: Option<PathBuf>,
+    /// What to run.
+    #[arg(long, value_enum, default_value = "book")]
+    mode: Mode,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// The bare book.
+    Book,
+    /// The full engine: accounts, balances, all rules.
+    Venue,
+}
+
+/// What is timed: one operation at a time, reports into a buffer.
+trait Matcher {
+    fn apply(&mut self, seq: u32, operation: &Operation, reports: &mut Reports);
+}
+
+const SAMPLE_EVERY: usize = 16;
+
+impl EngineBench {
+    pub fn run(self) -> Result<(), Failure> {
+        let operations = operations::load(&self.ops)?;
+        let (seconds, reports) = match self.mode {
+            Mode::Book => timed(&mut book::BareBook::new(operations.len()), &operations),
+            Mode::Venue => timed(&mut venue::Venue::new(operations.len()), &operations),
+        };
+        if let Some(seq) = reports.duplicate {
+            return Err(Failure::usage(format!(
+                "operation {seq} enters id {} which is live already; ids must be unique among live orders",
+                operations[seq as usize].id
+            )));
+        }
+        let latency = match self.mode {
+            Mode::Book => sampled(&mut book::BareBook::new(operations.len()), &operations),
+            Mode::Venue => sampled(&mut venue::Venue::new(operations.len()), &operations),
+        };
+        if let Some(path) = &self.reports {
+            reports.write_text(path)?;
+        }
+        self.print(operations.len(), seconds, &latency);
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn print(&self, ops: usize, seconds: f64, latency: &Histogram<u64>) {
+        let per_second = ops as f64 / seconds.max(1e-9);
+        let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| latency.value_at_quantile(quantile));
+        let max = latency.max();
+        if self.json {
+            println!(
+                "{{\"ops\":{ops},\"seconds\":{seconds:.6},\"ops_per_s\":{per_second:.0},\"p50_ns\":{p50},\"p99_ns\":{p99},\
+                 \"p999_ns\":{p999},\"max_ns\":{max}}}"
+            );
+            return;
+        }
+        println!("ops        {ops}");
+        println!("seconds    {seconds:.6}");
+        println!("ops_per_s  {per_second:.0}");
+        println!(
+            "latency    p50 {p50} ns, p99 {p99} ns, p999 {p999} ns, max {max} ns (every {SAMPLE_EVERY}th operation, second pass)"
+        );
+    }
+}
+
+fn timed(matcher: &mut impl Matcher, operations: &[Operation]) -> (f64, Reports) {
+    let mut reports = Reports::with_room_for(operations.len());
+    let started = Instant::now();
+    for (seq, operation) in (0_u32..).zip(operations) {
+        matcher.apply(seq, operation, &mut reports);
+    }
+    (started.elapsed().as_secs_f64(), reports)
+}
+
+fn sampled(matcher: &mut impl Matcher, operations: &[Operation]) -> Histogram<u64> {
+    // Bounds and digits are constants that the histogram accepts.
+    let mut latency = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("a histogram from 1 ns to a minute");
+    let mut reports = Reports::with_room_for(operations.len());
+    for (seq, operation) in (0_u32..).zip(operations) {
+        if (seq as usize).is_multiple_of(SAMPLE_EVERY) {
+            let started = Instant::now();
+            matcher.apply(seq, operation, &mut reports);
+            latency.saturating_record(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1));
+        } else {
+            matcher.apply(seq, operation, &mut reports);
+        }
+    }
+    latency
+}

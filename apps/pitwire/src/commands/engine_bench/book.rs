@@ -1,0 +1,106 @@
+//! The bare book: price-time matching and nothing else.
+
+use pitwire_engine::{Book, OrderIndex, Owner, Resting, SweepSink};
+use pitwire_model::{AccountId, InstrumentId, OrderId, Side, Ticks};
+
+use super::Matcher;
+use super::operations::{Kind, Operation};
+use super::reports::{Reports, Type};
+
+const HERE: InstrumentId = InstrumentId(0);
+
+pub struct BareBook {
+    book: Book,
+    index: OrderIndex,
+}
+
+/// Prices come from 32-bit fields, so this never cuts.
+#[inline]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub fn narrow(price: Ticks) -> u32 {
+    price.0 as u32
+}
+
+impl BareBook {
+    pub fn new(operations: usize) -> Self {
+        let mut book = Book::new();
+        let room = operations.min(1 << 20);
+        book.reserve(room);
+        BareBook { book, index: OrderIndex::with_capacity(room) }
+    }
+
+    #[inline]
+    fn enter(&mut self, seq: u32, op: &Operation, limit: Option<Ticks>, rests: bool, reports: &mut Reports) {
+        let mut fills = Fills { seq, taker: op.id, index: &mut self.index, reports };
+        let open = self.book.sweep(op.side, limit, op.quantity, &mut fills);
+        if open == 0 {
+            return;
+        }
+        match limit.filter(|_| rests) {
+            Some(price) => {
+                let owner = Owner::new(AccountId(0), op.side, false);
+                let id = OrderId(op.id);
+                let (slot, _) = self.book.rest(Resting { id, price, open, ordered: op.quantity, owner });
+                self.index.insert(id, HERE, slot);
+            }
+            None => reports.order(Type::Cancelled, seq, op.side, op.id, limit.map_or(0, narrow), 0),
+        }
+    }
+}
+
+impl Matcher for BareBook {
+    #[inline]
+    fn apply(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {
+        let id = OrderId(op.id);
+        let price = Ticks(i64::from(op.price));
+        match op.kind {
+            Kind::Limit | Kind::Immediate | Kind::Market => {
+                if self.index.contains(id) {
+                    reports.duplicate.get_or_insert(seq);
+                    return;
+                }
+                let is_market = op.kind == Kind::Market;
+                let shown = if is_market { 0 } else { op.price };
+                reports.order(Type::Accepted, seq, op.side, op.id, shown, op.quantity);
+                self.enter(seq, op, (!is_market).then_some(price), op.kind == Kind::Limit, reports);
+            }
+            Kind::Cancel => match self.index.remove(id) {
+                Some((_, slot)) => {
+                    let (order, _) = self.book.remove(slot);
+                    reports.order(Type::Cancelled, seq, order.owner.side(), op.id, narrow(order.price), 0);
+                }
+                None => reports.refused(Type::CancelRefused, seq, op.id),
+            },
+            Kind::Replace => match self.index.get(id) {
+                Some((_, slot)) if op.quantity > 0 && op.price > 0 => {
+                    self.index.remove(id);
+                    let (order, _) = self.book.remove(slot);
+                    let side: Side = order.owner.side();
+                    reports.order(Type::Replaced, seq, side, op.id, op.price, op.quantity);
+                    self.enter(seq, &Operation { side, ..*op }, Some(price), true, reports);
+                }
+                _ => reports.refused(Type::ReplaceRefused, seq, op.id),
+            },
+        }
+    }
+}
+
+struct Fills<'a> {
+    seq: u32,
+    taker: u64,
+    index: &'a mut OrderIndex,
+    reports: &'a mut Reports,
+}
+
+impl SweepSink for Fills<'_> {
+    #[inline]
+    fn fill(&mut self, maker: OrderId, _: Owner, price: Ticks, lots: u32, maker_open: u32) {
+        if maker_open == 0 {
+            self.index.remove(maker);
+        }
+        self.reports.trade(self.seq, narrow(price), lots, maker.0, self.taker);
+    }
+
+    #[inline]
+    fn level(&mut self, _: Ticks, _: u64) {}
+}

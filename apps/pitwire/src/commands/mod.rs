@@ -1,0 +1,7 @@
+//! One module a subcommand.
+
+pub mod doctor;
+pub mod engine_bench;
+pub mod sim;
+pub mod up;
+pub mod verify;

@@ -1,0 +1,153 @@
+//! `pitwire verify`: is what stands on the disk whole, and does it say what was said?
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pitwire_audit::{Auditor, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition};
+use pitwire_engine::EngineImage;
+use pitwire_host::DirectoryStorage;
+use pitwire_journal::{JournalConfig, Recovery, StartAt, inspect};
+use pitwire_log::SnapshotMeta;
+use pitwire_log::image::state_hash;
+use pitwire_model::{Lots, Seq, VenueNanos};
+
+use crate::failure::Failure;
+use crate::venue::recovery::Replay;
+
+const EXAMPLES: &str = "Examples:
+  pitwire verify pitwire-data          exit 0 and a few figures, or exit 1 and the first offence
+  pitwire verify pitwire-data --json   the figures as one JSON object";
+
+/// Check a data directory: checksums, hash chain, replay, and every invariant by an independent auditor.
+///
+/// Nothing is changed. The venue must be stopped. Everything that is kept is read, from the oldest snapshot on.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Verify {
+    /// The data directory of a stopped venue.
+    dir: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    pub fn run(self) -> Result<(), Failure> {
+        let storage = DirectoryStorage::read_only(&self.dir).map_err(|error| {
+            Failure::new(format!("cannot read {}: {error}", self.dir.display()))
+                .remedy("name the data directory of a venue")
+        })?;
+        let recovery = inspect(&storage, &JournalConfig::default(), StartAt::OldestSnapshot)?;
+        if recovery.is_fresh {
+            return Err(Failure::new(format!("{} holds no journal", self.dir.display()))
+                .remedy("name the data directory of a venue"));
+        }
+        let mut replay = Replay::start(&recovery)?;
+        let mut auditor = auditor_at(&replay)?;
+        let offence = |offence: pitwire_audit::Offence| {
+            Failure::new(format!("offence at command {}: {}", offence.seq, offence.sentence))
+                .remedy("keep the directory as it is and report it: the log is whole but the engine broke a rule")
+        };
+        let replayed = replay.run(&recovery, &storage, |replay, stamped, events| {
+            auditor.observe(stamped, events).map_err(offence)?;
+            match recovery.later_snapshots.iter().find(|meta| meta.seq == stamped.seq) {
+                Some(meta) => check_snapshot(replay, meta),
+                None => Ok(()),
+            }
+        })?;
+        auditor.reckon().map_err(offence)?;
+        let image = replay.engine.image();
+        auditor.compare(&opening(&image, replay.last, replay.time)).map_err(offence)?;
+        self.report(&recovery, &replay, replayed, &image);
+        Ok(())
+    }
+
+    fn report(&self, recovery: &Recovery, replay: &Replay, replayed: u64, image: &EngineImage) {
+        let hex = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let chain = replay.chain.state();
+        let (state, tape, output) = (hex(state_hash(image)), hex(chain.tape), hex(chain.output));
+        if self.json {
+            println!(
+                "{{\"ok\":true,\"commands\":{},\"events\":{},\"orders\":{},\"trades\":{},\"replayed\":{replayed},\"from_command\":{},\
+                 \"watermark\":{},\"state_hash\":\"{state}\",\"tape_hash\":\"{tape}\",\"output_hash\":\"{output}\"}}",
+                chain.commands,
+                chain.events,
+                chain.orders,
+                chain.trades,
+                recovery.base(),
+                recovery.watermark,
+            );
+        } else {
+            match &recovery.snapshot {
+                Some(snapshot) => println!("from          the oldest kept snapshot, at command {}", snapshot.meta.seq),
+                None => println!("from          the first command"),
+            }
+            println!("commands      {} ({replayed} replayed and audited)", chain.commands);
+            println!("events        {}", chain.events);
+            println!("orders        {}", chain.orders);
+            println!("trades        {}", chain.trades);
+            println!("watermark     {}", recovery.watermark);
+            println!("state_hash    {state}");
+            println!("tape_hash     {tape}");
+            println!("output_hash   {output}");
+        }
+        for damaged in &recovery.damaged_snapshots {
+            eprintln!("pitwire: note: {} is damaged ({}); an older one was used", damaged.name, damaged.fault);
+        }
+        if let Some(torn) = &recovery.torn {
+            eprintln!("pitwire: note: torn tail, to be cut at the next start: {torn}");
+        }
+    }
+}
+
+fn check_snapshot(replay: &Replay, meta: &SnapshotMeta) -> Result<(), Failure> {
+    if *replay.chain.state() == meta.chain {
+        return Ok(());
+    }
+    Err(Failure::new(format!("the snapshot at command {} has other hashes or counts than a replay up to it", meta.seq))
+        .remedy("remove that snapshot: the journal before it is whole"))
+}
+
+fn auditor_at(replay: &Replay) -> Result<Auditor, Failure> {
+    if replay.last == Seq(0) {
+        return Ok(Auditor::new());
+    }
+    Auditor::resume(opening(&replay.engine.image(), replay.last, replay.time)).map_err(|offence| {
+        Failure::new(format!("the snapshot at command {} contradicts itself: {}", offence.seq, offence.sentence))
+            .remedy("remove that snapshot: an older one or the journal's beginning is used instead")
+    })
+}
+
+/// The engine's image in the auditor's own words: it shares no types with what it judges.
+fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
+    let markets = image.markets.iter().map(|market| OpeningMarket {
+        spec: market.spec.clone(),
+        phase: market.phase,
+        change_id: market.change_id,
+        trades: market.trades,
+        orders: market
+            .orders
+            .iter()
+            .map(|order| OpeningOrder {
+                id: order.id,
+                account: order.account,
+                side: order.side,
+                day: order.day,
+                price: order.price,
+                open: Lots(u64::from(order.open)),
+                ordered: Lots(u64::from(order.ordered)),
+            })
+            .collect(),
+    });
+    let accounts = image.accounts.iter().map(|account| OpeningAccount {
+        spec: account.spec.clone(),
+        totals: account.balances.iter().map(|balance| balance.total).collect(),
+        reserved: account.balances.iter().map(|balance| balance.reserved).collect(),
+        positions: account
+            .positions
+            .iter()
+            .map(|(id, held)| (*id, OpeningPosition { lots: held.lots, entry_value: held.entry_value }))
+            .collect(),
+    });
+    Opening { seq, at, currencies: image.currencies.clone(), markets: markets.collect(), accounts: accounts.collect() }
+}

@@ -1,0 +1,353 @@
+//! The venue as the event loop sees it: requests to the desk, time to the timetable, frames from the publisher.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use pitwire_host::{Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, SystemClock};
+use pitwire_jsonrpc::{Interval, Request, RequestId, RpcError};
+use pitwire_market_data::{Cursor, FeedId, Publisher};
+use pitwire_model::VenueNanos;
+use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest};
+use pitwire_ports::{Clock as _, LogError};
+use tracing::{error, warn};
+
+use super::chores::Chores;
+use super::clock::VenueClock;
+use super::core::Core;
+use super::metrics::{self, Counters, Gauges};
+use super::page;
+
+/// Flow is looked at this often: its commands carry their own times, and those of one look share a commit.
+const FLOW_GRID_NS: u64 = 10_000_000;
+/// Most of the venue's own commands in one turn of the loop; members must not wait for more.
+const STEPS_PER_TURN: usize = 2_000;
+/// Behind by more than this, venue time stands until the venue has caught up.
+const MOST_LAG_NS: u64 = 2_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Why a lagging subscriber is closed; the code is 1013.
+const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
+
+struct Subscription {
+    name: String,
+    feed: FeedId,
+    cursor: Cursor,
+}
+
+#[derive(Default)]
+struct Client {
+    session: Session,
+    public: Vec<Subscription>,
+}
+
+pub struct VenueApplication {
+    pub core: Core,
+    desk: Desk,
+    clients: BTreeMap<ConnectionId, Client>,
+    clock: SystemClock,
+    venue_clock: VenueClock,
+    chores: Option<Chores>,
+    counters: Counters,
+    /// The log has failed: nothing more may be said.
+    failure: Option<LogError>,
+    last_agg2: u64,
+}
+
+impl VenueApplication {
+    /// Without `chores` nothing is kept on disk.
+    pub fn new(core: Core, desk: Desk, clock: SystemClock, venue_clock: VenueClock, chores: Option<Chores>) -> Self {
+        VenueApplication {
+            core,
+            desk,
+            clients: BTreeMap::new(),
+            clock,
+            venue_clock,
+            chores,
+            counters: Counters::default(),
+            failure: None,
+            last_agg2: 0,
+        }
+    }
+
+    pub fn into_parts(self) -> (Core, Option<Chores>) {
+        (self.core, self.chores)
+    }
+
+    fn rpc_clock() -> Clock {
+        Clock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us }
+    }
+
+    fn note(&mut self, answer: &Answer) {
+        self.counters.errors += u64::from(answer.is_error);
+        if answer.log_failed {
+            self.failure.get_or_insert(LogError::Poisoned);
+        }
+    }
+
+    /// Tells sessions what the last commands changed for their accounts.
+    fn distribute(&mut self, notices: &mut Notices) {
+        let Core { sequencer, views, changes, windows, .. } = &mut self.core;
+        let engine = sequencer.engine();
+        for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.listens()) {
+            let mut send = |text: &[u8]| notices.notify(*id, text);
+            if !changes.is_empty() {
+                client.session.notify(engine, views, changes, &mut send);
+            }
+            for at in windows.iter() {
+                client.session.close_window(Interval::Ms100, engine, views, &mut send);
+                if at.0 / SECOND_NS != self.last_agg2 {
+                    client.session.close_window(Interval::Agg2, engine, views, &mut send);
+                }
+            }
+        }
+        if let Some(at) = windows.last() {
+            self.last_agg2 = at.0 / SECOND_NS;
+        }
+        changes.clear();
+        windows.clear();
+    }
+
+    fn apply(&mut self, id: ConnectionId, effects: Vec<Effect>, notices: &mut Notices) {
+        for effect in effects {
+            let Some(client) = self.clients.get_mut(&id) else { return };
+            let publisher = &mut self.core.publisher;
+            match effect {
+                Effect::Subscribe(name, channel) => {
+                    if client.public.iter().any(|sub| sub.name == name) {
+                        continue;
+                    }
+                    let (engine, views) = (self.core.sequencer.engine(), &self.core.views);
+                    let Some(subscribed) = publisher.subscribe(&channel, engine, views, self.core.now) else {
+                        continue;
+                    };
+                    if let Some(first) = &subscribed.first {
+                        notices.reply(id, first);
+                    }
+                    client.public.push(Subscription { name, feed: subscribed.feed, cursor: subscribed.cursor });
+                }
+                Effect::Unsubscribe(name) => {
+                    client.public.retain(|sub| {
+                        let is_it = sub.name == name;
+                        if is_it {
+                            publisher.unsubscribe(sub.feed);
+                        }
+                        !is_it
+                    });
+                }
+                Effect::UnsubscribeAll => leave(&mut client.public, publisher),
+                Effect::Close => {
+                    notices.close(id, pitwire_host::CloseCode::Normal, "logged out");
+                }
+            }
+        }
+    }
+
+    fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
+        let clock = Self::rpc_clock();
+        let mut out = Vec::with_capacity(1024);
+        let answer = self.answer_http(request, clock, &mut out);
+        self.note(&answer);
+        self.distribute(notices);
+        HttpResponse::json(if answer.is_error { 400 } else { 200 }, out)
+    }
+
+    fn answer_http(&mut self, request: &HttpRequest<'_>, clock: Clock, out: &mut Vec<u8>) -> Answer {
+        let nameless = RequestId::default();
+        let Ok(body) = std::str::from_utf8(request.body) else {
+            return Desk::refuse(&nameless, &RpcError::new("parse_error", "the body is not UTF-8"), clock, out);
+        };
+        let mut session = Session::new();
+        if let Some(header) = request.headers.get("authorization") {
+            let signed = SignedRequest { method: request.method, uri: request.target, body };
+            match self.desk.login(Authorization(header), signed, clock.received_us / 1000) {
+                Ok(login) => session = Session::logged_in(login),
+                Err(error) => return Desk::refuse(&nameless, &error, clock, out),
+            }
+        }
+        let method = request.path().strip_prefix("/api/v2").unwrap_or_default().trim_matches('/');
+        let (desk, core) = (&mut self.desk, &mut self.core);
+        if request.method == "POST" && !body.trim().is_empty() {
+            let named = (!method.is_empty()).then_some(method);
+            return desk.answer_text(core, &mut session, Entrance::Http, body, named, clock, out);
+        }
+        match Request::from_query(method, request.query()) {
+            Ok(request) => desk.answer(core, &mut session, Entrance::Http, &request, clock, out),
+            Err(error) => Desk::refuse(&nameless, &error, clock, out),
+        }
+    }
+
+    fn metrics(&self) -> HttpResponse {
+        let text = metrics::render(
+            &self.counters,
+            &Gauges {
+                chain: self.core.chain.state(),
+                epoch: self.core.sequencer.engine().epoch().0,
+                durable: self.core.durable().0,
+                live_orders: self.core.sequencer.engine().live_orders(),
+                open_connections: self.clients.len(),
+                open_channels: self.core.publisher.open_channels(),
+                is_durable: self.chores.is_some(),
+            },
+        );
+        HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
+    }
+
+    fn health(&self) -> HttpResponse {
+        let durability = if self.chores.is_some() { "disk" } else { "memory" };
+        let status = if self.core.is_stopping { "stopping" } else { "ok" };
+        let body = format!(
+            "{{\"status\":\"{status}\",\"durability\":\"{durability}\",\"epoch\":{},\"command\":{}}}\n",
+            self.core.sequencer.engine().epoch(),
+            self.core.durable()
+        );
+        HttpResponse::json(if self.core.is_stopping { 503 } else { 200 }, body.into_bytes())
+    }
+
+    /// Runs what is due of the venue's own, up to the present.
+    fn catch_up(&mut self, now_ns: u64, notices: &mut Notices) -> Result<(), LogError> {
+        let target = self.venue_clock.at(now_ns);
+        let mut steps = 0;
+        while self.core.step(target)? {
+            self.distribute(notices);
+            steps += 1;
+            if steps == STEPS_PER_TURN {
+                break;
+            }
+        }
+        if steps < STEPS_PER_TURN {
+            self.core.now = self.core.now.max(target);
+        } else if target.0.saturating_sub(self.core.now.0) > MOST_LAG_NS {
+            warn!(behind_ns = target.0 - self.core.now.0, "the machine stood still; venue time goes on from here");
+            self.venue_clock.resume_from(self.core.now, now_ns);
+        }
+        Ok(())
+    }
+}
+
+fn leave(public: &mut Vec<Subscription>, publisher: &mut Publisher) {
+    for sub in public.drain(..) {
+        publisher.unsubscribe(sub.feed);
+    }
+}
+
+impl Application for VenueApplication {
+    fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
+        self.counters.http_requests += 1;
+        let path = request.path();
+        if path == "/api/v2" || path.starts_with("/api/v2/") {
+            let mut response = match request.method {
+                "GET" | "POST" => self.api(request, notices),
+                "OPTIONS" => HttpResponse::new(204, "text/plain", Vec::new()),
+                _ => HttpResponse::text(405, "use GET or POST"),
+            };
+            if request.method == "OPTIONS" {
+                response.headers.push(("Access-Control-Allow-Methods", "GET, POST, OPTIONS".into()));
+                response.headers.push(("Access-Control-Allow-Headers", "authorization, content-type".into()));
+            }
+            return response;
+        }
+        if !matches!(request.method, "GET" | "HEAD") {
+            return HttpResponse::text(405, "use GET");
+        }
+        match path {
+            "/metrics" => self.metrics(),
+            "/healthz" => self.health(),
+            "/ws/api/v2" | "/ws/api/v2/" => HttpResponse::text(426, "this is a WebSocket entrance"),
+            _ => page::serve(path).unwrap_or_else(|| {
+                if path == "/" {
+                    return page::missing();
+                }
+                HttpResponse::json(404, b"{\"error\":{\"code\":404,\"message\":\"not found\",\"data\":{\"remedy\":\"the page is at /, the API at /api/v2\"}}}\n".to_vec())
+            }),
+        }
+    }
+
+    fn accepts_websocket(&self, path: &str) -> bool {
+        matches!(path, "/ws/api/v2" | "/ws/api/v2/")
+    }
+
+    fn connected(&mut self, id: ConnectionId) {
+        self.counters.connections += 1;
+        self.clients.insert(id, Client::default());
+    }
+
+    fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
+        self.counters.messages += 1;
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let mut out = Vec::with_capacity(1024);
+        let clock = Self::rpc_clock();
+        let session = &mut client.session;
+        let answer = self.desk.answer_text(&mut self.core, session, Entrance::WebSocket, text, None, clock, &mut out);
+        notices.reply(id, &out);
+        self.note(&answer);
+        self.apply(id, answer.effects, notices);
+        self.distribute(notices);
+    }
+
+    fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {
+        if let Some(mut client) = self.clients.remove(&id) {
+            leave(&mut client.public, &mut self.core.publisher);
+        }
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
+        let venue = self.venue_clock.real(self.core.next_due());
+        let on_grid = venue.div_ceil(FLOW_GRID_NS).saturating_mul(FLOW_GRID_NS);
+        let journal = self.core.sequencer.log().journal();
+        let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
+        Some(on_grid.min(superblock))
+    }
+
+    fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
+        if self.core.is_stopping || self.failure.is_some() {
+            return;
+        }
+        if let Err(error) = self.catch_up(now_ns, notices) {
+            self.failure = Some(error);
+        }
+    }
+
+    fn commit(&mut self) -> io::Result<bool> {
+        if let Some(error) = &self.failure {
+            error!(%error, "the journal failed");
+            return Err(io::Error::other(error.to_string()));
+        }
+        let started = self.clock.monotonic_ns();
+        let before = self.core.durable();
+        self.core.commit().map_err(|error| io::Error::other(error.to_string()))?;
+        let now = self.clock.monotonic_ns();
+        if self.core.durable() > before {
+            let took = now - started;
+            self.counters.commits += 1;
+            self.counters.commit_ns += took;
+            self.counters.commit_ns_max = self.counters.commit_ns_max.max(took);
+        }
+        if let Some(chores) = &mut self.chores {
+            chores.attend(&mut self.core, now).map_err(|error| io::Error::other(error.to_string()))?;
+        }
+        Ok(self.core.publisher.release())
+    }
+
+    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
+        let Some(client) = self.clients.get_mut(&id) else { return Ok(()) };
+        for sub in &mut client.public {
+            if out.len() >= enough {
+                break;
+            }
+            self.core
+                .publisher
+                .read(sub.feed, &mut sub.cursor, out, enough)
+                .map_err(|_| Closing { code: pitwire_host::CloseCode::TryAgainLater, reason: TOO_SLOW.into() })?;
+        }
+        Ok(())
+    }
+
+    fn stopping(&mut self) {
+        self.core.is_stopping = true;
+    }
+}
+
+/// Where a fresh process's venue time begins.
+pub fn venue_time(clock: &SystemClock, last: VenueNanos, speed: f64) -> VenueClock {
+    VenueClock::start(clock.wall_ns(), last, clock.monotonic_ns(), speed)
+}

@@ -1,0 +1,124 @@
+//! Work that must not hold up the loop, on threads of its own: preparing segments, writing snapshots.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use pitwire_journal::{JournalConfig, PreparedSegment, retain, write_snapshot};
+use pitwire_log::SnapshotMeta;
+use pitwire_log::image::encode_state;
+use pitwire_model::Seq;
+use pitwire_ports::{Log, LogError, Storage};
+use tracing::{error, info};
+
+use super::core::Core;
+use crate::failure::Failure;
+
+/// A snapshot after so many commands, or after so long, whichever comes first; less to replay against more to write.
+const SNAPSHOT_COMMANDS: u64 = 500_000;
+const SNAPSHOT_NS: u64 = 300_000_000_000;
+const SNAPSHOTS_KEPT: usize = 2;
+const RULE_VERSION: u16 = 1;
+
+enum Done {
+    Segment(Result<PreparedSegment, LogError>),
+    Snapshot(Seq, Result<(), String>),
+}
+
+pub struct Chores {
+    storage: Arc<dyn Storage>,
+    done: Receiver<Done>,
+    report: Sender<Done>,
+    is_snapshotting: bool,
+    last_snapshot: Seq,
+    last_snapshot_ns: u64,
+}
+
+impl Chores {
+    pub fn new(storage: Arc<dyn Storage>, last_snapshot: Seq, now_ns: u64) -> Self {
+        let (report, done) = channel();
+        Chores { storage, done, report, is_snapshotting: false, last_snapshot, last_snapshot_ns: now_ns }
+    }
+
+    /// Collects what is finished and starts what is due. Called with everything committed.
+    pub fn attend(&mut self, core: &mut Core, now_ns: u64) -> Result<(), LogError> {
+        while let Ok(done) = self.done.try_recv() {
+            match done {
+                // Not fatal: the journal makes the segment itself when it comes to need it.
+                Done::Segment(outcome) => {
+                    if let Some(journal) = core.sequencer.log_mut().journal_mut()
+                        && let Err(error) = journal.segment_ready(outcome)
+                    {
+                        error!(%error, "could not prepare the next segment");
+                    }
+                }
+                Done::Snapshot(seq, Ok(())) => {
+                    info!(seq = seq.0, "snapshot written");
+                    self.is_snapshotting = false;
+                }
+                Done::Snapshot(seq, Err(error)) => {
+                    error!(seq = seq.0, error, "snapshot failed; the journal before it is kept");
+                    self.is_snapshotting = false;
+                }
+            }
+        }
+        let Some(journal) = core.sequencer.log_mut().journal_mut() else { return Ok(()) };
+        journal.write_superblock_if_due(now_ns)?;
+        if let Some(job) = journal.segment_wanted() {
+            let report = self.report.clone();
+            // A receiver that is gone means the venue has ended: nobody wants the segment.
+            thread::spawn(move || drop(report.send(Done::Segment(job.run()))));
+        }
+        let last = core.durable();
+        let due = last.0 - self.last_snapshot.0 >= SNAPSHOT_COMMANDS || now_ns - self.last_snapshot_ns >= SNAPSHOT_NS;
+        if due && last > self.last_snapshot && !self.is_snapshotting {
+            self.start_snapshot(core, now_ns);
+        }
+        Ok(())
+    }
+
+    fn start_snapshot(&mut self, core: &Core, now_ns: u64) {
+        let Some((meta, payload)) = capture(core) else { return };
+        self.is_snapshotting = true;
+        self.last_snapshot = meta.seq;
+        self.last_snapshot_ns = now_ns;
+        let (storage, report) = (Arc::clone(&self.storage), self.report.clone());
+        thread::spawn(move || {
+            let outcome = keep(storage.as_ref(), &meta, &payload).map_err(|error| error.to_string());
+            drop(report.send(Done::Snapshot(meta.seq, outcome)));
+        });
+    }
+
+    /// The last snapshot of a clean end, written before the process goes.
+    pub fn finish(self, core: &Core) -> Result<(), Failure> {
+        let Some((meta, payload)) = capture(core) else { return Ok(()) };
+        while self.is_snapshotting {
+            match self.done.recv() {
+                Ok(Done::Snapshot(..)) | Err(_) => break,
+                Ok(Done::Segment(_)) => {}
+            }
+        }
+        keep(self.storage.as_ref(), &meta, &payload)
+    }
+}
+
+/// The state as plain bytes, taken between two commands.
+fn capture(core: &Core) -> Option<(SnapshotMeta, Vec<u8>)> {
+    let journal = core.sequencer.log().journal()?;
+    let meta = SnapshotMeta {
+        rule_version: RULE_VERSION,
+        seq: journal.durable_position(),
+        at: core.sequencer.time(),
+        position: journal.position(),
+        chain: *core.chain.state(),
+    };
+    let mut payload = Vec::new();
+    encode_state(&core.sequencer.engine().image(), &core.views.image(), &mut payload);
+    Some((meta, payload))
+}
+
+fn keep(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<(), Failure> {
+    write_snapshot(storage, meta, payload)?;
+    retain(storage, &JournalConfig::default(), SNAPSHOTS_KEPT)?;
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `/metrics` in the Prometheus text format, and `/healthz`.
+
+use std::fmt::Write as _;
+
+use pitwire_log::ChainState;
+
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub http_requests: u64,
+    pub messages: u64,
+    pub errors: u64,
+    pub connections: u64,
+    pub commits: u64,
+    pub commit_ns: u64,
+    pub commit_ns_max: u64,
+}
+
+pub struct Gauges<'a> {
+    pub chain: &'a ChainState,
+    pub epoch: u64,
+    pub durable: u64,
+    pub live_orders: usize,
+    pub open_connections: usize,
+    pub open_channels: usize,
+    pub is_durable: bool,
+}
+
+pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {
+    let mut out = String::new();
+    let seconds = |ns: u64| {
+        let (whole, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+        format!("{whole}.{rest:09}")
+    };
+    let rows: [(&str, &str, &str, String); 16] = [
+        ("commands_total", "counter", "Commands in the log.", gauges.chain.commands.to_string()),
+        ("events_total", "counter", "Events put out by the engine.", gauges.chain.events.to_string()),
+        ("orders_total", "counter", "Orders accepted.", gauges.chain.orders.to_string()),
+        ("trades_total", "counter", "Trades.", gauges.chain.trades.to_string()),
+        ("durable_command", "gauge", "Newest command that would survive a power cut.", gauges.durable.to_string()),
+        ("epoch", "gauge", "Starts of this venue so far.", gauges.epoch.to_string()),
+        ("live_orders", "gauge", "Orders resting in all books.", gauges.live_orders.to_string()),
+        ("open_connections", "gauge", "WebSocket connections.", gauges.open_connections.to_string()),
+        ("open_channels", "gauge", "Public channels with a subscriber.", gauges.open_channels.to_string()),
+        ("connections_total", "counter", "WebSocket connections accepted.", counters.connections.to_string()),
+        ("http_requests_total", "counter", "HTTP requests answered.", counters.http_requests.to_string()),
+        ("messages_total", "counter", "WebSocket messages answered.", counters.messages.to_string()),
+        ("errors_total", "counter", "Requests answered with an error.", counters.errors.to_string()),
+        ("commits_total", "counter", "Group commits.", counters.commits.to_string()),
+        ("commit_seconds_total", "counter", "Time spent in commits.", seconds(counters.commit_ns)),
+        ("commit_seconds_max", "gauge", "The longest commit of this start.", seconds(counters.commit_ns_max)),
+    ];
+    for (name, kind, help, value) in rows {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "# HELP pitwire_{name} {help}\n# TYPE pitwire_{name} {kind}\npitwire_{name} {value}");
+    }
+    let durability = u8::from(gauges.is_durable);
+    let _ =
+        writeln!(out, "# HELP pitwire_durable_on_disk 1 when commands are on disk before anything is said about them.");
+    let _ = writeln!(out, "# TYPE pitwire_durable_on_disk gauge\npitwire_durable_on_disk {durability}");
+    out
+}

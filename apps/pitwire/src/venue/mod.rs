@@ -1,0 +1,13 @@
+//! The venue put together: one log, one engine, and everything that listens to them, served by one loop.
+//!
+//! Start at    [`application`], then [`core`].
+
+pub mod application;
+pub mod chores;
+pub mod clock;
+pub mod core;
+pub mod ledger;
+mod metrics;
+mod page;
+pub mod preset;
+pub mod recovery;

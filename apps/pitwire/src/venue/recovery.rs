@@ -1,0 +1,125 @@
+//! From a data directory to a venue that goes on where it was: newest snapshot, then the tail of the journal.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pitwire_engine::Engine;
+use pitwire_host::{DirectoryLock, DirectoryStorage};
+use pitwire_journal::{Journal, JournalConfig, Recovery};
+use pitwire_log::OutputChain;
+use pitwire_log::image::decode_state;
+use pitwire_model::{Event, Seq, VenueNanos};
+use pitwire_ports::Storage;
+use pitwire_sequencer::Sequencer;
+use pitwire_views::Views;
+use tracing::{info, warn};
+
+use super::ledger::Ledger;
+use crate::failure::Failure;
+
+pub struct Recovered {
+    pub sequencer: Sequencer<Ledger>,
+    pub views: Views,
+    pub chain: OutputChain,
+    pub storage: Arc<dyn Storage>,
+    lock: DirectoryLock,
+}
+
+/// State that a replay carries along.
+pub struct Replay {
+    pub engine: Engine,
+    pub views: Views,
+    pub chain: OutputChain,
+    pub last: Seq,
+    pub time: VenueNanos,
+}
+
+impl Replay {
+    /// From the recovery's snapshot, or from nothing.
+    pub fn start(recovery: &Recovery) -> Result<Self, Failure> {
+        let Some(snapshot) = &recovery.snapshot else {
+            let (engine, views, chain) = (Engine::new(), Views::new(), OutputChain::new());
+            return Ok(Replay { engine, views, chain, last: Seq(0), time: VenueNanos(0) });
+        };
+        let seq = snapshot.meta.seq;
+        let unusable = |why: String| {
+            Failure::new(format!("the snapshot at command {seq} is whole but cannot be used: {why}"))
+                .remedy("start the build that wrote it, or restore the directory from a copy")
+        };
+        let (engine, views) = decode_state(&snapshot.payload).map_err(|error| unusable(error.to_string()))?;
+        let engine = Engine::from_image(engine).map_err(|error| unusable(error.0.into()))?;
+        Ok(Replay {
+            engine,
+            views: Views::from_image(views),
+            chain: OutputChain::resume(snapshot.meta.chain),
+            last: seq,
+            time: snapshot.meta.at,
+        })
+    }
+
+    /// Applies the tail group by group, holding each to the outputs it had when it was first applied.
+    /// `visit` sees every command with its events.
+    pub fn run(
+        &mut self,
+        recovery: &Recovery,
+        storage: &dyn Storage,
+        mut visit: impl FnMut(&Replay, &pitwire_model::Stamped, &[Event]) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
+        let (mut events, mut changes, mut replayed) = (Vec::new(), Vec::new(), 0);
+        for group in recovery.tail(storage)? {
+            let group = group?;
+            for stamped in &group.commands {
+                events.clear();
+                changes.clear();
+                self.engine.apply(stamped, &mut events);
+                self.chain.absorb(stamped, &events);
+                self.views.observe(stamped, &events, &mut changes);
+                self.last = stamped.seq;
+                self.time = stamped.at;
+                replayed += 1;
+                visit(self, stamped, &events)?;
+            }
+            if group.output.is_some_and(|output| output.0 != self.chain.output()) {
+                let text = format!("replaying up to command {} gives other events than were sent", self.last);
+                return Err(Failure::new(text)
+                    .remedy("the journal is whole, so this build applies other rules than the one that wrote it; start that build"));
+            }
+        }
+        Ok(replayed)
+    }
+}
+
+pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
+    let opened = DirectoryStorage::open_or_create(directory);
+    let storage = opened.map_err(|error| {
+        Failure::new(format!("cannot use the data directory {}: {error}", directory.display()))
+            .remedy("give another with --data, or make it writable")
+    })?;
+    let lock =
+        DirectoryLock::acquire(directory).map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    let config = JournalConfig { segment_bytes: 16 << 20, ..JournalConfig::default() };
+    let (journal, recovery) = Journal::open(Arc::clone(&storage), config)?;
+    for damaged in &recovery.damaged_snapshots {
+        warn!(snapshot = damaged.name, fault = %damaged.fault, "damaged snapshot passed over; an older one is used");
+    }
+    if let Some(torn) = &recovery.torn {
+        warn!(%torn, "cut: nothing in it had been acknowledged");
+    }
+    let mut replay = Replay::start(&recovery)?;
+    let base = replay.last;
+    let replayed = replay.run(&recovery, storage.as_ref(), |_, _, _| Ok(()))?;
+    if !recovery.is_fresh {
+        info!(snapshot = base.0, replayed, last = replay.last.0, "recovered");
+    }
+    let Replay { engine, views, chain, last, time } = replay;
+    let sequencer = Sequencer::resume(engine, Ledger::Disk(Box::new(journal)), last, time);
+    Ok(Recovered { sequencer, views, chain, storage, lock })
+}
+
+impl Recovered {
+    /// Gives up the parts; the lock lives as long as what is returned with them.
+    pub fn into_parts(self) -> (Sequencer<Ledger>, Views, OutputChain, (Arc<dyn Storage>, DirectoryLock)) {
+        (self.sequencer, self.views, self.chain, (self.storage, self.lock))
+    }
+}
