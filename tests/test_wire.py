@@ -134,10 +134,14 @@ def test_lenient_requests(ws: Ws, message: str) -> None:
 
 @pytest.mark.parametrize("truth", ["true", "True", "1", 1, True])
 def test_numbers_and_booleans_may_be_strings(trader: Ws, http: Http, truth: Any) -> None:
-    params = resting_buy(http) | {"amount": "10.0", "post_only": truth}
-    params["price"] = f"{params['price']}.00"
+    params = resting_buy(http) | {"amount": "10.0"}
+    params["price"] = f"{params['price']}"
     order = trader.result("private/buy", params)["order"]
-    assert (order["amount"], order["post_only"]) == (10, True)
+    assert order["amount"] == 10
+    trader.result("private/cancel", {"order_id": order["order_id"]})
+    asked = {"instrument_name": params["instrument_name"], "include_unfilled": truth, "count": "1000"}
+    history = trader.result("private/get_order_history_by_instrument", asked)
+    assert order["order_id"] in [past["order_id"] for past in history]
 
 
 @pytest.mark.parametrize("amount", ["10", "10.0", "1e1", "1E+1", "100e-1"])

@@ -54,7 +54,8 @@ fn main() -> ExitCode {
 /// Help goes to standard output; a mistake is one line that says what to do.
 fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        print!("{}", error.render().ansi());
+        // A closed standard output is nobody's loss.
+        drop(error.print());
         return ExitCode::SUCCESS;
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -41,8 +41,9 @@ impl Engine {
                     lots: order.lots,
                     tif: order.tif,
                 });
-                self.match_and_rest(incoming, out);
-                self.book_changed(order.instrument, out);
+                if self.match_and_rest(incoming, out) {
+                    self.book_changed(order.instrument, out);
+                }
             }
         }
     }
@@ -157,16 +158,17 @@ impl Engine {
         free
     }
 
-    /// HOT. Trades what can be traded; rests or expires the remainder.
+    /// HOT. Trades what can be traded; rests or expires the remainder. Says whether the public book changed: an order
+    /// that neither trades nor rests leaves no trace.
     #[inline]
-    fn match_and_rest(&mut self, order: Incoming, out: &mut impl EventSink) {
+    fn match_and_rest(&mut self, order: Incoming, out: &mut impl EventSink) -> bool {
         let Engine { accounts, markets, orders, .. } = self;
         let market = &mut markets[order.instrument.0 as usize];
         let Market { book, money, trades, last, .. } = market;
         let mut matching = Matching { order, open: order.open, money: *money, trades, last, accounts, orders, out };
         let open = book.sweep(order.side, order.limit, order.open, &mut matching);
         if open == 0 {
-            return;
+            return true;
         }
         match order.limit.filter(|_| order.rests) {
             Some(price) => {
@@ -175,16 +177,20 @@ impl Engine {
                 orders.insert(order.id, order.instrument, slot);
                 set_aside(accounts, market, order.account, order.side, price, i128::from(open));
                 out.emit(Event::Level { instrument: order.instrument, side: order.side, price, lots: Lots(lots) });
+                true
             }
-            None => out.emit(Event::Cancelled {
-                order: order.id,
-                account: order.account,
-                instrument: order.instrument,
-                side: order.side,
-                price: order.limit.unwrap_or(Ticks::ZERO),
-                open: Lots(u64::from(open)),
-                reason: CancelReason::ImmediateRemainder,
-            }),
+            None => {
+                out.emit(Event::Cancelled {
+                    order: order.id,
+                    account: order.account,
+                    instrument: order.instrument,
+                    side: order.side,
+                    price: order.limit.unwrap_or(Ticks::ZERO),
+                    open: Lots(u64::from(open)),
+                    reason: CancelReason::ImmediateRemainder,
+                });
+                open < order.open
+            }
         }
     }
 

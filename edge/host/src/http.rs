@@ -103,6 +103,9 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     if headers.get("transfer-encoding").is_some() {
         return Parsed::Refuse(HttpResponse::text(501, "send a Content-Length instead of a transfer encoding"));
     }
+    if headers.0.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-length")).count() > 1 {
+        return Parsed::Refuse(HttpResponse::text(400, "more than one Content-Length"));
+    }
     let length = match headers.get("content-length").map(str::parse::<usize>) {
         None => 0,
         Some(Ok(length)) if length <= MAX_BODY => length,
@@ -221,6 +224,7 @@ mod tests {
             ("POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nab", "more"),
             ("nonsense\r\n\r\n", "!400"),
             ("\u{1}\u{2}\u{3}", "!400"),
+            ("POST /a HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na", "!400"),
             ("POST /a HTTP/1.1\r\nContent-Length: x\r\n\r\n", "!400"),
             ("POST /a HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", "!413"),
             ("POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "!501"),

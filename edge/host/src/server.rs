@@ -412,6 +412,9 @@ fn read_some(connection: &mut Connection, now: u64) {
 
 /// Answers every complete request or message in the input.
 fn act_on_input(connection: &mut Connection, app: &mut impl Application, notices: &mut Notices, now: u64) {
+    if connection.input.is_empty() {
+        return;
+    }
     let input = std::mem::take(&mut connection.input);
     let mut used = 0;
     while used < input.len() && !connection.closing {

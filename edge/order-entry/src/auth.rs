@@ -91,7 +91,9 @@ impl Keys {
         let grant_type = params.required("grant_type")?;
         let at = match grant_type.as_ref() {
             "client_credentials" => {
-                self.by_secret(&params.required("client_id")?, &params.required("client_secret")?)?
+                let secret = params.text("client_secret")?;
+                let secret = secret.ok_or_else(|| RpcError::invalid("client_secret", "client_secret is required"))?;
+                self.by_secret(&params.required("client_id")?, &secret)?
             }
             "client_signature" => self.by_signature(params, wall_ms)?,
             "refresh_token" => self.by_refresh(&params.required("refresh_token")?, wall_ms)?,

@@ -100,7 +100,6 @@ impl Auditor {
             (None, Side::Buy) => {} // what the offers ask is seen trade by trade
         }
         let mut turn = Turn::new(Leaves::Nobody);
-        turn.touched = Some(new.instrument);
         turn.taker = Some(Taker { order, limit, may_rest: may_rest(new) });
         self.follow(turn, events)
     }

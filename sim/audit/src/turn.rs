@@ -75,6 +75,7 @@ impl Auditor {
             }
         }
         turn.nothing_untold()?;
+        nobody_forgotten(&mut turn)?;
         match turn.touched {
             Some(instrument) => Err(format!("instrument {instrument} changed and was given no change number")),
             None => Ok(()),
@@ -244,11 +245,7 @@ impl Auditor {
         if turn.touched.take() != Some(instrument) {
             offence!("instrument {instrument} was given change {change_id} and had not changed");
         }
-        if let Some(taker) = turn.taker.take()
-            && taker.order.open > 0
-        {
-            offence!("{} lots of order {} neither traded nor rest nor expired", taker.order.open, taker.order.id);
-        }
+        nobody_forgotten(turn)?;
         let market = &mut self.markets[instrument.0 as usize];
         if change_id != market.change_id + 1 {
             offence!("change {change_id} of instrument {instrument} follows change {}", market.change_id);
@@ -296,5 +293,15 @@ fn worse(taker: Side, price: Ticks, limit: Ticks) -> bool {
     match taker {
         Side::Buy => price > limit,
         Side::Sell => price < limit,
+    }
+}
+
+/// Every lot of an incoming order trades, rests or expires.
+fn nobody_forgotten(turn: &mut Turn) -> Judged {
+    match turn.taker.take() {
+        Some(Taker { order, .. }) if order.open > 0 => {
+            Err(format!("{} lots of order {} neither traded nor rest nor expired", order.open, order.id))
+        }
+        _ => Ok(()),
     }
 }

@@ -164,9 +164,15 @@ impl VenueApplication {
                 Err(error) => return Desk::refuse(&nameless, &error, clock, out),
             }
         }
+        // A page elsewhere can make a browser send this; it must not come near an account.
+        let is_private = !request.path().starts_with("/api/v2/public/");
+        if is_private && request.headers.get("sec-fetch-site") == Some("cross-site") {
+            let error = RpcError::new("authorization_required", "cross-site requests may only be public");
+            return Desk::refuse(&nameless, &error, clock, out);
+        }
         let method = request.path().strip_prefix("/api/v2").unwrap_or_default().trim_matches('/');
         let (desk, core) = (&mut self.desk, &mut self.core);
-        if request.method == "POST" && !body.trim().is_empty() {
+        if request.method == "POST" && (method.is_empty() || !body.trim().is_empty()) {
             let named = (!method.is_empty()).then_some(method);
             return desk.answer_text(core, &mut session, Entrance::Http, body, named, clock, out);
         }

@@ -84,7 +84,10 @@ impl ReferenceEngine {
         } else if left.open > 0 {
             out.push(cancelled(new.instrument, &left, left.price, CancelReason::ImmediateRemainder));
         }
-        self.markets[new.instrument.0 as usize].tell_change(out);
+        // Nothing traded and nothing rests: nothing public happened.
+        if left.open < new.lots.0 || may_rest(new) {
+            self.markets[new.instrument.0 as usize].tell_change(out);
+        }
     }
 
     fn may_enter(&self, new: &NewOrder) -> Result<(), Reject> {

@@ -12,7 +12,7 @@ use pitwire_engine::Market;
 use pitwire_jsonrpc::{Json, RpcError};
 use pitwire_model::{InstrumentId, InstrumentSpec};
 
-use crate::desk::Call;
+use crate::desk::{Call, Entrance};
 
 type Done = Result<(), RpcError>;
 
@@ -90,17 +90,19 @@ pub(crate) fn run(method: &str, call: &mut Call<'_>) -> Done {
         "private/get_position" => account::position(call),
         "private/get_positions" => account::positions(call),
         "private/get_subaccounts" => account::subaccounts(call),
-        _ => Err(unknown(method)),
+        _ => Err(unknown(method, call.entrance)),
     }
 }
 
-fn unknown(method: &str) -> RpcError {
-    const LATER: &[&str] = &[
+fn unknown(method: &str, entrance: Entrance) -> RpcError {
+    const CONNECTIONS_ONLY: &[&str] = &[
         "public/set_heartbeat",
         "public/disable_heartbeat",
         "private/enable_cancel_on_disconnect",
         "private/disable_cancel_on_disconnect",
         "private/get_cancel_on_disconnect",
+    ];
+    const LATER: &[&str] = &[
         "private/mass_quote",
         "private/get_margins",
         "private/get_transaction_log",
@@ -112,7 +114,9 @@ fn unknown(method: &str) -> RpcError {
         "private/get_current_deposit_address",
         "private/create_deposit_address",
     ];
-    if LATER.contains(&method) {
+    if CONNECTIONS_ONLY.contains(&method) && entrance != Entrance::WebSocket {
+        RpcError::new("must_be_websocket", "this belongs to a connection")
+    } else if LATER.contains(&method) || CONNECTIONS_ONLY.contains(&method) {
         RpcError::new("not_implemented", format!("{method} is not served by this version"))
     } else {
         let shown: String = method.chars().take(80).collect();

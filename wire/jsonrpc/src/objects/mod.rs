@@ -32,9 +32,10 @@ pub(crate) const fn tif_name(tif: TimeInForce) -> &'static str {
     }
 }
 
-/// Unique over the venue, made of the instrument and its own trade number, digits only.
+/// Unique over the venue, made of the instrument and its own trade number, digits only. Ids of one instrument have
+/// equal length, for clients that sort them as text.
 pub fn trade_id(instrument: InstrumentId, seq: TradeSeq) -> String {
-    (u128::from(instrument.0) * 1_000_000_000_000 + u128::from(seq.0)).to_string()
+    ((u128::from(instrument.0) + 1) * 1_000_000_000_000 + u128::from(seq.0)).to_string()
 }
 
 /// Lots as contracts: one each for an inverse contract, the amount itself for spot.
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn trade_ids_never_meet() {
-        assert_eq!(trade_id(InstrumentId(0), TradeSeq(5)), "5");
-        assert_eq!(trade_id(InstrumentId(7), TradeSeq(512)), "7000000000512");
+        assert_eq!(trade_id(InstrumentId(0), TradeSeq(5)), "1000000000005");
+        assert_eq!(trade_id(InstrumentId(7), TradeSeq(512)), "8000000000512");
     }
 }

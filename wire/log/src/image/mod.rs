@@ -105,12 +105,12 @@ mod tests {
                 last: None,
                 index: Ticks(100),
                 mark: Ticks(99),
-                orders: vec![order],
+                orders: vec![order; 40],
             }],
             accounts: vec![AccountImage {
                 spec: AccountSpec { id: AccountId(0), name: "x".into(), credit: Credit::Limited },
-                balances: vec![Balance { total: -5, reserved: i128::MAX }],
-                positions: vec![(InstrumentId(0), position)],
+                balances: vec![Balance { total: -5, reserved: i128::MAX }; 40],
+                positions: vec![(InstrumentId(0), position); 40],
             }],
         }
     }
@@ -169,14 +169,18 @@ mod tests {
                 direction: TickDirection::ZeroMinus,
                 index: Ticks(100),
                 mark: Some(Ticks(99)),
-                trades: vec![trade],
-                candles: vec![candle],
+                trades: vec![trade; 40],
+                candles: vec![candle; 40],
             }],
             accounts: vec![AccountBookImage {
                 account: AccountId(0),
-                orders: vec![order],
-                closed: vec![OrderId(9)],
-                trades: vec![fill],
+                // More than one, and unlabelled: the smallest encodings must pass the bound on counts.
+                orders: vec![OrderRecord { label: Label::default(), cancel_reason: None, ..order.clone() }; 40]
+                    .into_iter()
+                    .chain([order])
+                    .collect(),
+                closed: vec![OrderId(9); 40],
+                trades: vec![fill; 40],
             }],
         }
     }
@@ -186,8 +190,29 @@ mod tests {
         let mut bytes = Vec::new();
         encode_state(&engine(), &views(), &mut bytes);
         assert_eq!(decode_state(&bytes), Ok((engine(), views())));
-        for cut in 0..bytes.len() {
+        // All of the beginning, then every 13th: each truncation walks the whole input.
+        for cut in (0..2_000).chain((2_000..bytes.len()).step_by(13)) {
             assert!(decode_state(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    /// Nothing stands behind these lists that could make up for a bound set too high.
+    #[test]
+    fn a_list_of_the_smallest_items_at_the_very_end_is_read() {
+        let whole = views();
+        let order = OrderRecord { label: Label::default(), ..whole.accounts[0].orders[0].clone() };
+        let fill = UserTrade { label: Label::default(), ..whole.accounts[0].trades[0].clone() };
+        let account = AccountId(0);
+        for (orders, closed, trades) in [
+            (vec![order; 40], vec![], vec![]),
+            (vec![], vec![OrderId(1); 40], vec![]),
+            (vec![], vec![], vec![fill; 40]),
+        ] {
+            let book = AccountBookImage { account, orders, closed, trades };
+            let views = ViewsImage { tapes: vec![], accounts: vec![book] };
+            let mut bytes = Vec::new();
+            encode_state(&EngineImage::default(), &views, &mut bytes);
+            assert_eq!(decode_state(&bytes), Ok((EngineImage::default(), views)));
         }
     }
 

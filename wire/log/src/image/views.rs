@@ -92,7 +92,7 @@ fn put_book(w: &mut Writer<'_>, book: &AccountBookImage) {
 fn take_book(r: &mut Reader<'_>) -> Result<AccountBookImage, DecodeError> {
     Ok(AccountBookImage {
         account: AccountId(r.take_u32()?),
-        orders: take_all(r, 82, take_order)?,
+        orders: take_all(r, 80, take_order)?,
         closed: take_all(r, 8, |r| r.take_u64().map(OrderId))?,
         trades: take_all(r, 69, take_fill)?,
     })
