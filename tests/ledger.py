@@ -37,11 +37,14 @@ class Order:
     amount: Decimal
     price: Decimal
     state: str
+    # What the venue said has filled in its last answer: a client over HTTP is not told of its passive fills one by one.
+    told_filled: Decimal = Decimal(0)
     trades: dict[str, Json] = field(default_factory=dict)
 
     @property
     def filled(self) -> Decimal:
-        return sum((exact(trade["amount"]) for trade in self.trades.values()), Decimal(0))
+        overheard = sum((exact(trade["amount"]) for trade in self.trades.values()), Decimal(0))
+        return max(self.told_filled, overheard)
 
 
 @dataclass
@@ -176,6 +179,7 @@ class Trader:
             )
             self.orders[order.order_id] = order
         order.amount, order.state = exact(told["amount"]), told["order_state"]
+        order.told_filled = exact(told["filled_amount"])
         if told["order_type"] == "limit":
             order.price = exact(told["price"])
         order.trades |= {trade["trade_id"]: trade for trade in trades}
@@ -268,7 +272,7 @@ class Trader:
             assert f"private/{order['direction']}" == request.method, (request, order)
             if request.params["type"] == "limit":
                 assert exact(order["price"]) == exact(request.params["price"]), (request, order)
-            self._learn(order, [])
+            self._learn(order, ws.result("private/get_user_trades_by_order", {"order_id": order["order_id"], "count": 1000}))
 
 
 def ask_many(ws: Ws, method: str, every_params: list[Json]) -> list[Any]:

@@ -6,7 +6,8 @@ use pitwire_websocket::accept_key;
 
 /// Room for 628 stream names in one request line.
 const MAX_REQUEST_LINE: usize = 64 * 1024;
-const MAX_HEAD: usize = MAX_REQUEST_LINE + 16 * 1024;
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+const MAX_HEAD: usize = MAX_REQUEST_LINE + MAX_HEADER_BYTES;
 const MAX_HEADERS: usize = 64;
 const MAX_BODY: usize = 64 * 1024;
 
@@ -96,8 +97,11 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     let (Some(method), Some(target)) = (head.method, head.path) else {
         return Parsed::Refuse(HttpResponse::text(400, "malformed request line"));
     };
-    if target.len() > MAX_REQUEST_LINE || head_bytes > MAX_HEAD {
+    if target.len() > MAX_REQUEST_LINE {
         return Parsed::Refuse(HttpResponse::text(414, "the request line is above 64 KiB"));
+    }
+    if head_bytes - method.len() - target.len() > MAX_HEADER_BYTES {
+        return Parsed::Refuse(HttpResponse::text(431, "headers are above 16 KiB"));
     }
     let headers = Headers(head.headers.iter().map(|header| (header.name, header.value)).collect());
     if headers.get("transfer-encoding").is_some() {
@@ -232,6 +236,7 @@ mod tests {
             assert_eq!(outcome(text), expected, "{text:?}");
         }
         assert_eq!(outcome(&format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(65))), "!431");
+        assert_eq!(outcome(&format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "b".repeat(20_000))), "!431");
         assert_eq!(outcome(&format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000))), "!414");
         assert_eq!(outcome(&format!("GET /{}", "a".repeat(90_000))), "!431");
     }
