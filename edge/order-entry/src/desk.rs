@@ -23,6 +23,14 @@ pub struct Clock {
     pub now_us: fn() -> u64,
 }
 
+/// One request's surroundings: who asks, through which door, of which venue, and when.
+pub struct Visit<'a> {
+    pub venue: &'a mut dyn Venue,
+    pub session: &'a mut Session,
+    pub entrance: Entrance,
+    pub clock: Clock,
+}
+
 /// What the host must do to the connection after the answer has been queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -83,20 +91,17 @@ impl Desk {
         self.keys.by_header(header, request, wall_ms)
     }
 
-    /// Answers one JSON text.
+    /// Answers one JSON text. `path_method` is what the URL named, if it named anything.
     pub fn answer_text(
         &mut self,
-        venue: &mut dyn Venue,
-        session: &mut Session,
-        entrance: Entrance,
+        visit: Visit<'_>,
         text: &str,
         path_method: Option<&str>,
-        clock: Clock,
         out: &mut Vec<u8>,
     ) -> Answer {
         match Request::parse(text, path_method) {
-            Ok(request) => self.answer(venue, session, entrance, &request, clock, out),
-            Err((id, error)) => Self::refuse(&id, &error, clock, out),
+            Ok(request) => self.answer(visit, &request, out),
+            Err((id, error)) => Self::refuse(&id, &error, visit.clock, out),
         }
     }
 
@@ -107,15 +112,8 @@ impl Desk {
     }
 
     /// Answers one request: exactly one envelope is appended to `out`.
-    pub fn answer(
-        &mut self,
-        venue: &mut dyn Venue,
-        session: &mut Session,
-        entrance: Entrance,
-        request: &Request<'_>,
-        clock: Clock,
-        out: &mut Vec<u8>,
-    ) -> Answer {
+    pub fn answer(&mut self, visit: Visit<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> Answer {
+        let Visit { venue, session, entrance, clock } = visit;
         let mut call = Call {
             desk: self,
             venue,

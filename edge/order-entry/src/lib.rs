@@ -14,5 +14,5 @@ mod notices;
 mod session;
 
 pub use auth::{Authorization, Credential, SignedRequest};
-pub use desk::{Answer, Clock, Desk, Effect, Entrance};
+pub use desk::{Answer, Clock, Desk, Effect, Entrance, Visit};
 pub use session::{PrivateSubscription, Session};

@@ -2,7 +2,7 @@ import { Book } from '../lib/book';
 import { addTrade, fromChartData, type Candle } from '../lib/candles';
 import type { Connection } from '../lib/connection';
 import { after, merge } from '../lib/tape';
-import type { BookMessage, ChartData, Trade } from '../lib/venue';
+import type { BookMessage, ChartData, Ticker, Trade } from '../lib/venue';
 
 const TAPE_LENGTH = 120;
 const HISTORY_COUNT = 100;
@@ -62,7 +62,8 @@ export class Market {
     if (name === null || !this.#connection.live) return;
     const load = ++this.#load;
     this.#backlog = [];
-    const now = Date.now();
+    const now = await this.#venueTime(name);
+    if (load !== this.#load) return;
     // The order matters: trades up to the newest of the second answer are taken to be in the candles of the first.
     const [chart, last] = await Promise.allSettled([
       this.#connection.call<ChartData>('public/get_tradingview_chart_data', {
@@ -86,6 +87,16 @@ export class Market {
     this.#backlog = null;
     this.loaded = true;
     this.#onTrades(backlog);
+  }
+
+  /** Candles lie in venue time, which need not be the wall's: it may run faster, or go on from where it stopped. */
+  async #venueTime(name: string): Promise<number> {
+    try {
+      const ticker = await this.#connection.call<Ticker>('public/ticker', { instrument_name: name });
+      return ticker.timestamp;
+    } catch {
+      return Date.now();
+    }
   }
 
   #empty(): void {

@@ -147,7 +147,10 @@ mod tests {
             (1, 18, "0.000000000000000001"),
             (i128::MAX, 0, "170141183460469231731687303715884105727.0"),
         ] {
-            assert_eq!(written(|j| drop(j.decimal(Decimal::new(mantissa, scale)))), text);
+            let write = |j: &mut Json<'_>| {
+                j.decimal(Decimal::new(mantissa, scale));
+            };
+            assert_eq!(written(write), text);
         }
     }
 

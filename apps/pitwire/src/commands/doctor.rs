@@ -121,7 +121,7 @@ struct SyncLatency {
 fn sync_latency(directory: &std::path::Path) -> std::io::Result<SyncLatency> {
     use std::os::unix::fs::FileExt;
     const BLOCK: usize = 4096;
-    const ROUNDS: u64 = 200;
+    const ROUNDS: u32 = 200;
     let path = directory.join(format!(".pitwire-doctor-{}", std::process::id()));
     let file = fs::OpenOptions::new().create_new(true).read(true).write(true).open(&path)?;
     // The name goes at once: whatever happens next, nothing is left behind.
@@ -132,7 +132,7 @@ fn sync_latency(directory: &std::path::Path) -> std::io::Result<SyncLatency> {
     let mut took = Vec::new();
     for round in 0..ROUNDS {
         let started = Instant::now();
-        file.write_all_at(&block, round * BLOCK as u64)?;
+        file.write_all_at(&block, u64::from(round) * BLOCK as u64)?;
         file.sync_data()?;
         took.push(started.elapsed().as_secs_f64() * 1e6);
     }

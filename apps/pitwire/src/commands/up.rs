@@ -19,7 +19,7 @@ use crate::venue::chores::Chores;
 use crate::venue::core::Core;
 use crate::venue::ledger::Ledger;
 use crate::venue::preset::{self, Preset};
-use crate::venue::recovery::recover;
+use crate::venue::recovery::{Recovered, recover};
 
 const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
@@ -129,8 +129,8 @@ impl Up {
     ) -> Result<(Core, Option<Chores>, Option<pitwire_host::DirectoryLock>), Failure> {
         let (sequencer, views, chain, keeping) = match self.durability {
             Durability::Disk => {
-                let (sequencer, views, chain, keeping) = recover(&self.data)?.into_parts();
-                (sequencer, views, chain, Some(keeping))
+                let Recovered { sequencer, views, chain, storage, lock } = recover(&self.data)?;
+                (sequencer, views, chain, Some((storage, lock)))
             }
             Durability::Memory => {
                 let engine = pitwire_engine::Engine::new();

@@ -7,7 +7,7 @@ use pitwire_host::{Application, Closing, ConnectionId, HttpRequest, HttpResponse
 use pitwire_jsonrpc::{Interval, Request, RequestId, RpcError};
 use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::VenueNanos;
-use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest};
+use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
 use pitwire_ports::{Clock as _, LogError};
 use tracing::{error, warn};
 
@@ -174,10 +174,14 @@ impl VenueApplication {
         let (desk, core) = (&mut self.desk, &mut self.core);
         if request.method == "POST" && (method.is_empty() || !body.trim().is_empty()) {
             let named = (!method.is_empty()).then_some(method);
-            return desk.answer_text(core, &mut session, Entrance::Http, body, named, clock, out);
+            let visit = Visit { venue: core, session: &mut session, entrance: Entrance::Http, clock };
+            return desk.answer_text(visit, body, named, out);
         }
         match Request::from_query(method, request.query()) {
-            Ok(request) => desk.answer(core, &mut session, Entrance::Http, &request, clock, out),
+            Ok(request) => {
+                let visit = Visit { venue: core, session: &mut session, entrance: Entrance::Http, clock };
+                desk.answer(visit, &request, out)
+            }
             Err(error) => Desk::refuse(&nameless, &error, clock, out),
         }
     }
@@ -282,8 +286,9 @@ impl Application for VenueApplication {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let mut out = Vec::with_capacity(1024);
         let clock = Self::rpc_clock();
-        let session = &mut client.session;
-        let answer = self.desk.answer_text(&mut self.core, session, Entrance::WebSocket, text, None, clock, &mut out);
+        let entrance = Entrance::WebSocket;
+        let visit = Visit { venue: &mut self.core, session: &mut client.session, entrance, clock };
+        let answer = self.desk.answer_text(visit, text, None, &mut out);
         notices.reply(id, &out);
         self.note(&answer);
         self.apply(id, answer.effects, notices);

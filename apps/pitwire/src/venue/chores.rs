@@ -92,11 +92,10 @@ impl Chores {
     /// The last snapshot of a clean end, written before the process goes.
     pub fn finish(self, core: &Core) -> Result<(), Failure> {
         let Some((meta, payload)) = capture(core) else { return Ok(()) };
-        while self.is_snapshotting {
-            match self.done.recv() {
-                Ok(Done::Snapshot(..)) | Err(_) => break,
-                Ok(Done::Segment(_)) => {}
-            }
+        if self.is_snapshotting {
+            // The one under way ends first: two must not retain at once.
+            let is_snapshot = |done: &Done| matches!(done, Done::Snapshot(..));
+            self.done.iter().find(is_snapshot);
         }
         keep(self.storage.as_ref(), &meta, &payload)
     }

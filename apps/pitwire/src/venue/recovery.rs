@@ -22,7 +22,8 @@ pub struct Recovered {
     pub views: Views,
     pub chain: OutputChain,
     pub storage: Arc<dyn Storage>,
-    lock: DirectoryLock,
+    /// Held for as long as the venue writes.
+    pub lock: DirectoryLock,
 }
 
 /// State that a replay carries along.
@@ -115,11 +116,4 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     let Replay { engine, views, chain, last, time } = replay;
     let sequencer = Sequencer::resume(engine, Ledger::Disk(Box::new(journal)), last, time);
     Ok(Recovered { sequencer, views, chain, storage, lock })
-}
-
-impl Recovered {
-    /// Gives up the parts; the lock lives as long as what is returned with them.
-    pub fn into_parts(self) -> (Sequencer<Ledger>, Views, OutputChain, (Arc<dyn Storage>, DirectoryLock)) {
-        (self.sequencer, self.views, self.chain, (self.storage, self.lock))
-    }
 }
