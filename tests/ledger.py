@@ -272,7 +272,9 @@ class Trader:
             assert f"private/{order['direction']}" == request.method, (request, order)
             if request.params["type"] == "limit":
                 assert exact(order["price"]) == exact(request.params["price"]), (request, order)
-            self._learn(order, ws.result("private/get_user_trades_by_order", {"order_id": order["order_id"], "count": 1000}))
+            self._learn(
+                order, ws.result("private/get_user_trades_by_order", {"order_id": order["order_id"], "count": 1000})
+            )
 
 
 def ask_many(ws: Ws, method: str, every_params: list[Json]) -> list[Any]:
