@@ -2,6 +2,7 @@
 
 mod commands;
 mod failure;
+mod output;
 mod venue;
 
 use std::process::ExitCode;

@@ -107,17 +107,45 @@ impl Engine {
                     return Err(Reject::NotEnoughFunds);
                 }
             }
-            Money::Inverse { settle, .. } => {
-                let extra = |wanted: Side| if side == wanted { lots } else { 0 };
-                let margin = self.margin(account, market, extra(Side::Buy), extra(Side::Sell));
-                let held = self.margin(account, market, 0, 0);
-                // An order that cannot make the position larger is always let in: it is the way out.
-                if margin > held && margin - held > self.available(account, settle) {
-                    return Err(Reject::NotEnoughFunds);
-                }
+            Money::Inverse { .. } => {
+                let worst = limit.or_else(|| market.book.worst_price(side, lots));
+                return self.check_perpetual(market, account, side, worst, (lots, lots));
             }
         }
         Ok(())
+    }
+
+    /// A perpetual order may cost what initial margin grows by, plus what it would lose at once against the mark if all
+    /// of it traded at its worst price: else two accounts could trade at an absurd price and one of them owe what the
+    /// other may spend. An order that leaves the margin as it is may lose what is free plus the margin of the lots it
+    /// closes: it is the way out. `more` lots count for margin, `lots` for the loss.
+    fn check_perpetual(
+        &self,
+        market: &Market,
+        account: AccountId,
+        side: Side,
+        worst: Option<Ticks>,
+        (more, lots): (u64, u64),
+    ) -> Result<(), Reject> {
+        let Money::Inverse { settle, value_numerator, max_leverage } = market.money else { return Ok(()) };
+        let extra = |wanted: Side| if side == wanted { more } else { 0 };
+        let grown =
+            self.margin(account, market, extra(Side::Buy), extra(Side::Sell)) - self.margin(account, market, 0, 0);
+        let value = |price: Ticks| i128::from(lots) * value_numerator / i128::from(price.0);
+        let loss = worst.map_or(0, |worst| match side {
+            Side::Sell => value(worst) - value(market.mark),
+            Side::Buy => value(market.mark) - value(worst),
+        });
+        let free = self.available(account, settle);
+        let (cost, bound) = if grown > 0 {
+            (grown + loss.max(0), free)
+        } else {
+            let held = self.account(account).map_or(0, |holder| holder.position(market.spec.id).lots);
+            let against = if side == Side::Sell { held.max(0) } else { held.min(0) };
+            let closed = i128::from(lots.min(against.unsigned_abs()));
+            (loss, free.max(0) + initial_margin(closed, market.mark, value_numerator, max_leverage))
+        };
+        if cost > bound { Err(Reject::NotEnoughFunds) } else { Ok(()) }
     }
 
     /// Initial margin of a perpetual for the largest position that open orders and so many more lots could lead to:
@@ -126,9 +154,8 @@ impl Engine {
         let Money::Inverse { value_numerator, max_leverage, .. } = market.money else { return 0 };
         let Some(account) = self.account(account) else { return 0 };
         let lots = account.position(market.spec.id).worst_case_lots(extra_buy, extra_sell);
-        let value = i128::try_from(lots).unwrap_or(i128::MAX >> 64).saturating_mul(value_numerator);
-        let divisor = i128::from(market.mark.0) * max_leverage;
-        value.saturating_add(divisor - 1) / divisor
+        let lots = i128::try_from(lots).unwrap_or(i128::MAX >> 64);
+        initial_margin(lots, market.mark, value_numerator, max_leverage)
     }
 
     /// The initial margin an account's position and orders in one perpetual tie up, in settlement units.
@@ -302,9 +329,11 @@ impl Engine {
                 let released = spot_reserve(market.money, side, old.price, i128::from(old.open)).1;
                 self.check_funds(market, account, side, Some(price), u64::from(open), released)
             }
+            // Less of the same is always allowed.
+            Money::Inverse { .. } if price == old.price && open <= old.open => Ok(()),
             Money::Inverse { .. } => {
                 let more = open.saturating_sub(old.open);
-                self.check_funds(market, account, side, Some(price), u64::from(more), 0)
+                self.check_perpetual(market, account, side, Some(price), (u64::from(more), u64::from(open)))
             }
         }
     }
@@ -348,6 +377,12 @@ impl Engine {
         market.change_id += 1;
         out.emit(Event::BookChanged { instrument, change_id: market.change_id });
     }
+}
+
+/// Value at the mark divided by the leverage, rounded up.
+fn initial_margin(lots: i128, mark: Ticks, value_numerator: i128, max_leverage: i128) -> i128 {
+    let divisor = i128::from(mark.0) * max_leverage;
+    lots.saturating_mul(value_numerator).saturating_add(divisor - 1) / divisor
 }
 
 #[inline]

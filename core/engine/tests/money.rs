@@ -147,6 +147,45 @@ fn perpetual_margin_is_rounded_up() {
     }
 }
 
+/// At the mark of 1000 a lot is worth 2,000,000 units, at 500 twice that: who sells there loses 2,000,000 at once, and
+/// may not owe what another could spend. A member of 2,000,000 units has none left for the margin of 40,000.
+#[test]
+fn a_price_far_from_the_mark_costs_what_it_loses() {
+    let loss_at = |price: i64| 2_000_000_000 / price - 2_000_000;
+    for (side, lots, price, refused) in [
+        (Side::Sell, 1, 500, true),
+        (Side::Sell, 1, 1, true),
+        (Side::Sell, 1, 999, false),
+        // 2e9 / 505 - 2e6 = 1,960,396; with the margin 2,000,396 units: 396 too many. At 506 it fits.
+        (Side::Sell, 1, 505, true),
+        (Side::Sell, 1, 506, false),
+        // A buyer far below the mark gains, one far above it loses at most the lot's worth.
+        (Side::Buy, 1, 1, false),
+        (Side::Buy, 1, 4_000_000, true),
+        // 40 lots: margin 1,600,000; at 1005 a loss of 8e7 - 79,601,990 = 398,010, at 1006 of 477,138.
+        (Side::Buy, 40, 1_005, false),
+        (Side::Buy, 40, 1_006, true),
+    ] {
+        let mut floor = Floor::new(100, 100);
+        let events = limit(&mut floor, 1, MEMBER, PERPETUAL, side, lots, price);
+        assert_eq!(refused_for_money(&events), refused, "{side:?} {lots} at {price}, loss {}", loss_at(price));
+        floor.image();
+    }
+}
+
+/// Closing is the way out, but not at any price: a partner's absurd bid must not turn a small long into a fortune.
+#[test]
+fn a_position_cannot_be_closed_at_an_absurd_price() {
+    for (price, refused) in [(999, false), (950, false), (500, true), (1, true)] {
+        let mut floor = Floor::new(100, 100);
+        limit(&mut floor, 1, AccountId(0), PERPETUAL, Side::Sell, 10, 1000);
+        limit(&mut floor, 2, MEMBER, PERPETUAL, Side::Buy, 10, 1000);
+        limit(&mut floor, 3, AccountId(0), PERPETUAL, Side::Buy, 10, price);
+        let events = limit(&mut floor, 4, MEMBER, PERPETUAL, Side::Sell, 10, price);
+        assert_eq!(refused_for_money(&events), refused, "{price}");
+    }
+}
+
 #[test]
 fn perpetual_profit_is_paid_in_the_settlement_currency() {
     let mut floor = Floor::new(100, 100);

@@ -59,16 +59,22 @@ impl Timetable {
         Some((due, command))
     }
 
+    fn arm_window(&mut self, at: VenueNanos) {
+        self.window = Some(self.window.map_or(at, |armed| armed.min(at)));
+    }
+
     /// Takes note of what a command made public.
     pub fn observe(&mut self, at: VenueNanos, events: &[Event]) {
         for event in events {
             match event {
                 Event::BookChanged { .. } | Event::PhaseChanged { .. } => {
-                    self.window.get_or_insert(boundary_after(at, WINDOW_NS));
+                    self.arm_window(boundary_after(at, WINDOW_NS));
                     self.sample.get_or_insert(boundary_after(at, SECOND_NS));
                 }
-                Event::IndexSampled { .. } => {
-                    self.window.get_or_insert(boundary_after(at, WINDOW_NS));
+                Event::IndexSampled { .. } => self.arm_window(boundary_after(at, WINDOW_NS)),
+                // The slower channels wait for the turn of the second, whatever else happens until then.
+                Event::WindowClosed if !at.0.is_multiple_of(SECOND_NS) => {
+                    self.arm_window(boundary_after(at, SECOND_NS))
                 }
                 _ => {}
             }
@@ -103,7 +109,14 @@ mod tests {
         table.observe(VenueNanos(250_000_000), BUSY);
         table.observe(VenueNanos(290_000_000), BUSY);
         assert_eq!(due(&mut table, 299_999_999), []);
-        assert_eq!(due(&mut table, 2 * SECOND_NS), [(300_000_000, "window"), (SECOND_NS, "sample")]);
+        assert_eq!(due(&mut table, 300_000_000), [(300_000_000, "window")]);
+        // The window's own event arms the one that ends the second; an earlier one may still come between.
+        table.observe(VenueNanos(300_000_000), &[Event::WindowClosed]);
+        table.observe(VenueNanos(450_000_000), BUSY);
+        assert_eq!(due(&mut table, 600_000_000), [(500_000_000, "window")]);
+        table.observe(VenueNanos(500_000_000), &[Event::WindowClosed]);
+        assert_eq!(due(&mut table, 2 * SECOND_NS), [(SECOND_NS, "sample"), (SECOND_NS, "window")]);
+        table.observe(VenueNanos(SECOND_NS), &[Event::WindowClosed]);
         assert_eq!(due(&mut table, 20 * SECOND_NS), []);
     }
 

@@ -63,7 +63,7 @@ pub struct Recovery {
     pub damaged_snapshots: Vec<DamagedSnapshot>,
     /// Every other readable snapshot from the one used on, for a verifier to compare with. Only filled by
     /// [`StartAt::OldestSnapshot`].
-    pub later_snapshots: Vec<SnapshotMeta>,
+    pub later_snapshots: Vec<RecoveredSnapshot>,
     pub torn: Option<TornTail>,
     /// The newest command that is whole in the log.
     pub last: Seq,

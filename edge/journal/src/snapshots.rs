@@ -41,7 +41,7 @@ fn write_and_rename(storage: &dyn Storage, unfinished: &str, name: &str, bytes: 
 pub(crate) struct Choice {
     pub used: Option<RecoveredSnapshot>,
     pub damaged: Vec<DamagedSnapshot>,
-    pub later: Vec<SnapshotMeta>,
+    pub later: Vec<RecoveredSnapshot>,
     /// Of the newest readable one.
     pub newest_seq: Seq,
 }
@@ -67,7 +67,7 @@ pub(crate) fn choose(
         if from == StartAt::NewestSnapshot {
             break;
         }
-        choice.later.extend(older.map(|snapshot| snapshot.meta));
+        choice.later.extend(older);
     }
     choice.later.reverse();
     Ok(choice)

@@ -87,7 +87,7 @@ fn a_verifier_starts_at_the_oldest_and_learns_of_all() {
     let (disk, _, seqs) = with_snapshots(3);
     let recovery = inspect(&disk, &small(), StartAt::OldestSnapshot).unwrap();
     assert_eq!(recovery.base(), seqs[0]);
-    assert_eq!(recovery.later_snapshots.iter().map(|meta| meta.seq).collect::<Vec<_>>(), &seqs[1..]);
+    assert_eq!(recovery.later_snapshots.iter().map(|later| later.meta.seq).collect::<Vec<_>>(), &seqs[1..]);
     let groups: Vec<_> = recovery.tail(&disk).unwrap().map(Result::unwrap).collect();
     assert_eq!(groups.first().unwrap().commands.first().unwrap().seq, seqs[0].next());
     assert_eq!(groups.last().unwrap().commands.last().unwrap().seq, recovery.last);
@@ -114,7 +114,7 @@ fn a_snapshot_inside_a_group_skips_what_it_contains() {
 #[test]
 fn retention_removes_exactly_what_nothing_needs() {
     let (disk, writer, seqs) = with_snapshots(4);
-    let oldest_kept = inspect(&disk, &small(), StartAt::OldestSnapshot).unwrap().later_snapshots[1];
+    let oldest_kept = inspect(&disk, &small(), StartAt::OldestSnapshot).unwrap().later_snapshots[1].meta;
     assert_eq!(oldest_kept.seq, seqs[2]);
     let removed = retain(&disk, &small(), 2).unwrap();
     assert_eq!(removed.snapshots, [name(seqs[0]), name(seqs[1])]);

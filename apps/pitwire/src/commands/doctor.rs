@@ -7,6 +7,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::output::say;
 
 const EXAMPLES: &str = "Examples:
   pitwire doctor                   what this machine offers, with a remedy where something is missing
@@ -38,13 +39,13 @@ impl Doctor {
         if self.json {
             let fields: Vec<String> =
                 findings.iter().map(|finding| format!("\"{}\":{}", finding.name, finding.value)).collect();
-            println!("{{{}}}", fields.join(","));
+            say(&format!("{{{}}}", fields.join(",")));
             return Ok(());
         }
         for finding in &findings {
-            println!("{:<22} {}", finding.name, finding.value.trim_matches('"'));
+            say(&format!("{:<22} {}", finding.name, finding.value.trim_matches('"')));
             if let Some(remedy) = finding.remedy {
-                println!("{:<22} remedy: {remedy}", "");
+                say(&format!("{:<22} remedy: {remedy}", ""));
             }
         }
         Ok(())

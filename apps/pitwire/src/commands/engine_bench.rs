@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use hdrhistogram::Histogram;
 
 use crate::failure::Failure;
+use crate::output::say;
 use operations::Operation;
 use reports::Reports;
 
@@ -86,18 +87,18 @@ impl EngineBench {
         let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| latency.value_at_quantile(quantile));
         let max = latency.max();
         if self.json {
-            println!(
+            say(&format!(
                 "{{\"ops\":{ops},\"seconds\":{seconds:.6},\"ops_per_s\":{per_second:.0},\"p50_ns\":{p50},\"p99_ns\":{p99},\
                  \"p999_ns\":{p999},\"max_ns\":{max}}}"
-            );
+            ));
             return;
         }
-        println!("ops        {ops}");
-        println!("seconds    {seconds:.6}");
-        println!("ops_per_s  {per_second:.0}");
-        println!(
+        say(&format!("ops        {ops}"));
+        say(&format!("seconds    {seconds:.6}"));
+        say(&format!("ops_per_s  {per_second:.0}"));
+        say(&format!(
             "latency    p50 {p50} ns, p99 {p99} ns, p999 {p999} ns, max {max} ns (every {SAMPLE_EVERY}th operation, second pass)"
-        );
+        ));
     }
 }
 

@@ -10,6 +10,7 @@ use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::Views;
 
 use crate::failure::Failure;
+use crate::output::say;
 use crate::venue::core::Core;
 use crate::venue::ledger::Ledger;
 use crate::venue::preset;
@@ -103,18 +104,18 @@ impl Sim {
         let tape: String = chain.tape.iter().map(|byte| format!("{byte:02x}")).collect();
         let per_second = events as f64 / wall_s.max(1e-9);
         if self.json {
-            println!(
+            say(&format!(
                 "{{\"events\":{events},\"orders\":{},\"trades\":{},\"wall_s\":{wall_s:.6},\"events_per_s\":{per_second:.1},\"tape_hash\":\"{tape}\"}}",
                 chain.orders, chain.trades
-            );
+            ));
             return;
         }
-        println!("events        {events}");
-        println!("orders        {}", chain.orders);
-        println!("trades        {}", chain.trades);
-        println!("wall_s        {wall_s:.3}");
-        println!("events_per_s  {per_second:.0}");
-        println!("tape_hash     {tape}");
+        say(&format!("events        {events}"));
+        say(&format!("orders        {}", chain.orders));
+        say(&format!("trades        {}", chain.trades));
+        say(&format!("wall_s        {wall_s:.3}"));
+        say(&format!("events_per_s  {per_second:.0}"));
+        say(&format!("tape_hash     {tape}"));
     }
 }
 

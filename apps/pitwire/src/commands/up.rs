@@ -14,6 +14,7 @@ use pitwire_sequencer::{Sequencer, Timetable};
 use tracing::info;
 
 use crate::failure::Failure;
+use crate::output::say;
 use crate::venue::application::{VenueApplication, venue_time};
 use crate::venue::chores::Chores;
 use crate::venue::core::Core;
@@ -79,14 +80,15 @@ fn speed(text: &str) -> Result<f64, String> {
 
 impl Up {
     pub fn run(self) -> Result<(), Failure> {
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
         // The port first: a venue that cannot be reached must not touch its journal.
         let listener = TcpListener::bind(self.http).map_err(|error| {
             Failure::new(format!("cannot listen on {}: {error}", self.http))
                 .remedy("stop what uses the port, or give another with --http")
         })?;
+        // Only now: another venue on this port may have written the old one.
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
         let signals = stop_signals()?;
         let clock = SystemClock::start();
         let preset = match self.preset {
@@ -102,7 +104,11 @@ impl Up {
         if let Some(path) = &self.ready_file {
             write_ready(path, address)?;
         }
-        let app = server.run().map_err(|error| {
+        let ended = server.run();
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        let app = ended.map_err(|error| {
             Failure::new(format!("the venue stopped: {error}"))
                 .remedy("look at the disk, then start again: nothing acknowledged is lost")
         })?;
@@ -112,9 +118,6 @@ impl Up {
         }
         if let Ledger::Disk(journal) = core.sequencer.into_log() {
             journal.close()?;
-        }
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
         }
         drop(lock);
         info!("stopped cleanly");
@@ -165,18 +168,18 @@ impl Up {
         } else {
             address
         };
-        println!("Pitwire is up: the {} venue", preset.name);
-        println!("  page       http://{shown}/");
-        println!("  WebSocket  ws://{shown}/ws/api/v2");
-        println!("  HTTP       http://{shown}/api/v2");
+        say(&format!("Pitwire is up: the {} venue", preset.name));
+        say(&format!("  page       http://{shown}/"));
+        say(&format!("  WebSocket  ws://{shown}/ws/api/v2"));
+        say(&format!("  HTTP       http://{shown}/api/v2"));
         for credential in &preset.credentials {
-            println!("  login      {} / {}", credential.client_id, credential.secret);
+            say(&format!("  login      {} / {}", credential.client_id, credential.secret));
         }
         match self.durability {
-            Durability::Disk => println!("  data       {}", self.data.display()),
-            Durability::Memory => println!("  data       none: --durability memory, nothing survives this process"),
+            Durability::Disk => say(&format!("  data       {}", self.data.display())),
+            Durability::Memory => say("  data       none: --durability memory, nothing survives this process"),
         }
-        println!("Ctrl-C stops it; nothing acknowledged is lost, however it ends.");
+        say("Ctrl-C stops it; nothing acknowledged is lost, however it ends.");
     }
 }
 

@@ -6,13 +6,13 @@ use clap::Args;
 use pitwire_audit::{Auditor, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition};
 use pitwire_engine::EngineImage;
 use pitwire_host::DirectoryStorage;
-use pitwire_journal::{JournalConfig, Recovery, StartAt, inspect};
-use pitwire_log::SnapshotMeta;
-use pitwire_log::image::state_hash;
+use pitwire_journal::{RecoveredSnapshot, Recovery, StartAt, inspect};
+use pitwire_log::image::{encode_state, state_hash};
 use pitwire_model::{Lots, Seq, VenueNanos};
 
 use crate::failure::Failure;
-use crate::venue::recovery::Replay;
+use crate::output::say;
+use crate::venue::recovery::{Replay, journal_config};
 
 const EXAMPLES: &str = "Examples:
   pitwire verify pitwire-data          exit 0 and a few figures, or exit 1 and the first offence
@@ -37,7 +37,7 @@ impl Verify {
             Failure::new(format!("cannot read {}: {error}", self.dir.display()))
                 .remedy("name the data directory of a venue")
         })?;
-        let recovery = inspect(&storage, &JournalConfig::default(), StartAt::OldestSnapshot)?;
+        let recovery = inspect(&storage, &journal_config(), StartAt::OldestSnapshot)?;
         if recovery.is_fresh {
             return Err(Failure::new(format!("{} holds no journal", self.dir.display()))
                 .remedy("name the data directory of a venue"));
@@ -50,8 +50,8 @@ impl Verify {
         };
         let replayed = replay.run(&recovery, &storage, |replay, stamped, events| {
             auditor.observe(stamped, events).map_err(offence)?;
-            match recovery.later_snapshots.iter().find(|meta| meta.seq == stamped.seq) {
-                Some(meta) => check_snapshot(replay, meta),
+            match recovery.later_snapshots.iter().find(|snapshot| snapshot.meta.seq == stamped.seq) {
+                Some(snapshot) => check_snapshot(replay, snapshot),
                 None => Ok(()),
             }
         })?;
@@ -67,7 +67,7 @@ impl Verify {
         let chain = replay.chain.state();
         let (state, tape, output) = (hex(state_hash(image)), hex(chain.tape), hex(chain.output));
         if self.json {
-            println!(
+            say(&format!(
                 "{{\"ok\":true,\"commands\":{},\"events\":{},\"orders\":{},\"trades\":{},\"replayed\":{replayed},\"from_command\":{},\
                  \"watermark\":{},\"state_hash\":\"{state}\",\"tape_hash\":\"{tape}\",\"output_hash\":\"{output}\"}}",
                 chain.commands,
@@ -76,20 +76,22 @@ impl Verify {
                 chain.trades,
                 recovery.base(),
                 recovery.watermark,
-            );
+            ));
         } else {
             match &recovery.snapshot {
-                Some(snapshot) => println!("from          the oldest kept snapshot, at command {}", snapshot.meta.seq),
-                None => println!("from          the first command"),
+                Some(snapshot) => {
+                    say(&format!("from          the oldest kept snapshot, at command {}", snapshot.meta.seq))
+                }
+                None => say("from          the first command"),
             }
-            println!("commands      {} ({replayed} replayed and audited)", chain.commands);
-            println!("events        {}", chain.events);
-            println!("orders        {}", chain.orders);
-            println!("trades        {}", chain.trades);
-            println!("watermark     {}", recovery.watermark);
-            println!("state_hash    {state}");
-            println!("tape_hash     {tape}");
-            println!("output_hash   {output}");
+            say(&format!("commands      {} ({replayed} replayed and audited)", chain.commands));
+            say(&format!("events        {}", chain.events));
+            say(&format!("orders        {}", chain.orders));
+            say(&format!("trades        {}", chain.trades));
+            say(&format!("watermark     {}", recovery.watermark));
+            say(&format!("state_hash    {state}"));
+            say(&format!("tape_hash     {tape}"));
+            say(&format!("output_hash   {output}"));
         }
         for damaged in &recovery.damaged_snapshots {
             eprintln!("pitwire: note: {} is damaged ({}); an older one was used", damaged.name, damaged.fault);
@@ -100,12 +102,16 @@ impl Verify {
     }
 }
 
-fn check_snapshot(replay: &Replay, meta: &SnapshotMeta) -> Result<(), Failure> {
-    if *replay.chain.state() == meta.chain {
+/// A start would begin from this: it must hold exactly what a replay up to it gives.
+fn check_snapshot(replay: &Replay, snapshot: &RecoveredSnapshot) -> Result<(), Failure> {
+    let mut payload = Vec::new();
+    encode_state(&replay.engine.image(), &replay.views.image(), &mut payload);
+    if *replay.chain.state() == snapshot.meta.chain && payload == snapshot.payload {
         return Ok(());
     }
-    Err(Failure::new(format!("the snapshot at command {} has other hashes or counts than a replay up to it", meta.seq))
-        .remedy("remove that snapshot: the journal before it is whole"))
+    let text =
+        format!("the snapshot at command {} holds something else than a replay up to it gives", snapshot.meta.seq);
+    Err(Failure::new(text).remedy("remove that snapshot: the journal before it is whole"))
 }
 
 fn auditor_at(replay: &Replay) -> Result<Auditor, Failure> {

@@ -21,7 +21,7 @@ use super::page;
 const FLOW_GRID_NS: u64 = 10_000_000;
 /// Most of the venue's own commands in one turn of the loop; members must not wait for more.
 const STEPS_PER_TURN: usize = 2_000;
-/// Behind by more than this, venue time stands until the venue has caught up.
+/// Behind by more than this in real time, venue time goes on from where the venue is.
 const MOST_LAG_NS: u64 = 2_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -86,6 +86,9 @@ impl VenueApplication {
 
     /// Tells sessions what the last commands changed for their accounts.
     fn distribute(&mut self, notices: &mut Notices) {
+        if self.core.changes.is_empty() && self.core.windows.is_empty() {
+            return;
+        }
         let Core { sequencer, views, changes, windows, .. } = &mut self.core;
         let engine = sequencer.engine();
         for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.listens()) {
@@ -226,8 +229,11 @@ impl VenueApplication {
         }
         if steps < STEPS_PER_TURN {
             self.core.now = self.core.now.max(target);
-        } else if target.0.saturating_sub(self.core.now.0) > MOST_LAG_NS {
-            warn!(behind_ns = target.0 - self.core.now.0, "the machine stood still; venue time goes on from here");
+        } else if now_ns.saturating_sub(self.venue_clock.real(self.core.now)) > MOST_LAG_NS {
+            warn!(
+                behind_ns = target.0.saturating_sub(self.core.now.0),
+                "the machine stood still; venue time goes on from here"
+            );
             self.venue_clock.resume_from(self.core.now, now_ns);
         }
         Ok(())

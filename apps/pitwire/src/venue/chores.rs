@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use pitwire_journal::{JournalConfig, PreparedSegment, retain, write_snapshot};
+use pitwire_journal::{PreparedSegment, retain, write_snapshot};
 use pitwire_log::SnapshotMeta;
 use pitwire_log::image::encode_state;
 use pitwire_model::Seq;
@@ -12,13 +12,15 @@ use pitwire_ports::{Log, LogError, Storage};
 use tracing::{error, info};
 
 use super::core::Core;
+use super::recovery::journal_config;
 use crate::failure::Failure;
 
 /// A snapshot after so many commands, or after so long, whichever comes first; less to replay against more to write.
 const SNAPSHOT_COMMANDS: u64 = 500_000;
 const SNAPSHOT_NS: u64 = 300_000_000_000;
 const SNAPSHOTS_KEPT: usize = 2;
-const RULE_VERSION: u16 = 1;
+/// After a segment could not be prepared: the disk is full, and trying at once again would only wear it.
+const RETRY_NS: u64 = 1_000_000_000;
 
 enum Done {
     Segment(Result<PreparedSegment, LogError>),
@@ -32,12 +34,21 @@ pub struct Chores {
     is_snapshotting: bool,
     last_snapshot: Seq,
     last_snapshot_ns: u64,
+    no_segment_before_ns: u64,
 }
 
 impl Chores {
     pub fn new(storage: Arc<dyn Storage>, last_snapshot: Seq, now_ns: u64) -> Self {
         let (report, done) = channel();
-        Chores { storage, done, report, is_snapshotting: false, last_snapshot, last_snapshot_ns: now_ns }
+        Chores {
+            storage,
+            done,
+            report,
+            is_snapshotting: false,
+            last_snapshot,
+            last_snapshot_ns: now_ns,
+            no_segment_before_ns: 0,
+        }
     }
 
     /// Collects what is finished and starts what is due. Called with everything committed.
@@ -50,6 +61,7 @@ impl Chores {
                         && let Err(error) = journal.segment_ready(outcome)
                     {
                         error!(%error, "could not prepare the next segment");
+                        self.no_segment_before_ns = now_ns + RETRY_NS;
                     }
                 }
                 Done::Snapshot(seq, Ok(())) => {
@@ -64,7 +76,8 @@ impl Chores {
         }
         let Some(journal) = core.sequencer.log_mut().journal_mut() else { return Ok(()) };
         journal.write_superblock_if_due(now_ns)?;
-        if let Some(job) = journal.segment_wanted() {
+        let may_prepare = now_ns >= self.no_segment_before_ns;
+        if let Some(job) = may_prepare.then(|| journal.segment_wanted()).flatten() {
             let report = self.report.clone();
             // A receiver that is gone means the venue has ended: nobody wants the segment.
             thread::spawn(move || drop(report.send(Done::Segment(job.run()))));
@@ -95,6 +108,7 @@ impl Chores {
         if self.is_snapshotting {
             // The one under way ends first: two must not retain at once.
             let is_snapshot = |done: &Done| matches!(done, Done::Snapshot(..));
+            drop(self.report);
             self.done.iter().find(is_snapshot);
         }
         keep(self.storage.as_ref(), &meta, &payload)
@@ -105,7 +119,7 @@ impl Chores {
 fn capture(core: &Core) -> Option<(SnapshotMeta, Vec<u8>)> {
     let journal = core.sequencer.log().journal()?;
     let meta = SnapshotMeta {
-        rule_version: RULE_VERSION,
+        rule_version: journal.config().rule_version,
         seq: journal.durable_position(),
         at: core.sequencer.time(),
         position: journal.position(),
@@ -118,6 +132,6 @@ fn capture(core: &Core) -> Option<(SnapshotMeta, Vec<u8>)> {
 
 fn keep(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<(), Failure> {
     write_snapshot(storage, meta, payload)?;
-    retain(storage, &JournalConfig::default(), SNAPSHOTS_KEPT)?;
+    retain(storage, &journal_config(), SNAPSHOTS_KEPT)?;
     Ok(())
 }

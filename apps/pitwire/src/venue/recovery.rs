@@ -90,6 +90,11 @@ impl Replay {
     }
 }
 
+/// How every part of this program reads and writes a journal. Small segments: a fresh venue starts in a blink.
+pub fn journal_config() -> JournalConfig {
+    JournalConfig { segment_bytes: 16 << 20, ..JournalConfig::default() }
+}
+
 pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     let opened = DirectoryStorage::open_or_create(directory);
     let storage = opened.map_err(|error| {
@@ -99,8 +104,7 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     let lock =
         DirectoryLock::acquire(directory).map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
     let storage: Arc<dyn Storage> = Arc::new(storage);
-    let config = JournalConfig { segment_bytes: 16 << 20, ..JournalConfig::default() };
-    let (journal, recovery) = Journal::open(Arc::clone(&storage), config)?;
+    let (journal, recovery) = Journal::open(Arc::clone(&storage), journal_config())?;
     for damaged in &recovery.damaged_snapshots {
         warn!(snapshot = damaged.name, fault = %damaged.fault, "damaged snapshot passed over; an older one is used");
     }

@@ -246,6 +246,19 @@ impl Book {
         (cost, lots - left)
     }
 
+    /// The last price that `lots` incoming lots would reach; `None` when nobody is there.
+    pub fn worst_price(&self, side: Side, lots: u64) -> Option<Ticks> {
+        let (mut left, mut worst) = (lots, None);
+        for (price, there) in self.levels(side.opposite()) {
+            worst = Some(price);
+            left = left.saturating_sub(there.0);
+            if left == 0 {
+                break;
+            }
+        }
+        worst
+    }
+
     /// Slots of an account's orders, in the order in which they were entered.
     pub fn slots_of(&self, wanted: impl Fn(&Resting) -> bool) -> Vec<(OrderId, Slot)> {
         let mut found: Vec<_> =

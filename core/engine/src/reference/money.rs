@@ -80,17 +80,21 @@ impl ReferenceEngine {
 
     /// Initial margin of a perpetual if `extra` more lots were open on a side.
     fn margin(&self, account: AccountId, instrument: InstrumentId, extra: Option<(Side, u64)>) -> i128 {
-        let market = &self.markets[instrument.0 as usize];
-        let InstrumentKind::InversePerpetual { max_leverage, .. } = market.spec.kind else { return 0 };
         let on = |side: Side| {
             let more = extra.filter(|(extra_side, _)| *extra_side == side).map_or(0, |(_, lots)| lots);
             i128::from(self.open_lots(account, instrument, side) + more)
         };
         let position = i128::from(self.holding(account, instrument).lots);
         let worst = (position + on(Side::Buy)).abs().max((position - on(Side::Sell)).abs());
+        self.margin_of(instrument, worst)
+    }
+
+    fn margin_of(&self, instrument: InstrumentId, lots: i128) -> i128 {
+        let market = &self.markets[instrument.0 as usize];
+        let InstrumentKind::InversePerpetual { max_leverage, .. } = market.spec.kind else { return 0 };
         let k = self.contract_constant(&market.spec).expect("checked when the instrument was defined");
         let divisor = i128::from(market.mark.0) * i128::from(max_leverage);
-        (k * worst + divisor - 1) / divisor
+        (k * lots + divisor - 1) / divisor
     }
 
     /// What the open position would bring if it were closed at the mark.
@@ -119,7 +123,12 @@ impl ReferenceEngine {
         }
         let spec = &self.markets[order.instrument.0 as usize].spec;
         if !spec.is_spot() {
-            return self.affords_margin(order.account, order.instrument, order.side, order.lots.0);
+            let worst = match order.order_type {
+                OrderType::Limit { price } => Some(price),
+                OrderType::Market => self.last_reached(order.instrument, order.side, order.lots.0),
+            };
+            let lots = (order.lots.0, order.lots.0);
+            return self.affords_perpetual(order.account, order.instrument, order.side, worst, lots);
         }
         let (currency, needed) = match (order.order_type, order.side) {
             (OrderType::Limit { price }, side) => self.spot_cost(spec, side, price, order.lots.0),
@@ -149,17 +158,54 @@ impl ReferenceEngine {
         let spec = &self.markets[instrument.0 as usize].spec;
         if !spec.is_spot() {
             let more = open.saturating_sub(order.open);
-            return self.affords_margin(order.account, instrument, order.side, more);
+            let is_less_of_the_same = price == order.price && more == 0;
+            return is_less_of_the_same
+                || self.affords_perpetual(order.account, instrument, order.side, Some(price), (more, open));
         }
         let (currency, needed) = self.spot_cost(spec, order.side, price, open);
         let (_, own) = self.spot_cost(spec, order.side, order.price, order.open);
         needed <= self.available(order.account, currency) + own
     }
 
-    fn affords_margin(&self, account: AccountId, instrument: InstrumentId, side: Side, more: u64) -> bool {
-        let currency = self.markets[instrument.0 as usize].spec.base();
-        let extra = self.margin(account, instrument, Some((side, more))) - self.margin(account, instrument, None);
-        extra <= 0 || extra <= self.available(account, currency)
+    /// The price of the last order that so many incoming lots would meet.
+    fn last_reached(&self, instrument: InstrumentId, side: Side, lots: u64) -> Option<Ticks> {
+        let mut met = 0;
+        let mut price = None;
+        for resting in self.markets[instrument.0 as usize].queue(side.opposite()) {
+            if met < lots {
+                price = Some(resting.price);
+            }
+            met += resting.open;
+        }
+        price
+    }
+
+    /// The growth of margin and the loss against the mark at the worst price must be free. Where margin does not
+    /// grow, the loss may also use up the margin of the lots that the order would close.
+    fn affords_perpetual(
+        &self,
+        account: AccountId,
+        instrument: InstrumentId,
+        side: Side,
+        worst: Option<Ticks>,
+        (more, lots): (u64, u64),
+    ) -> bool {
+        let market = &self.markets[instrument.0 as usize];
+        let free = self.available(account, market.spec.base());
+        let growth = self.margin(account, instrument, Some((side, more))) - self.margin(account, instrument, None);
+        let at_mark = self.contract_value(&market.spec, lots, market.mark);
+        let mut loss = 0;
+        if let Some(worst) = worst {
+            // A seller owes the contract's worth in coin, and a buyer gets it.
+            let traded = self.contract_value(&market.spec, lots, worst);
+            loss = if side == Side::Sell { traded - at_mark } else { at_mark - traded };
+        }
+        if growth > 0 {
+            return growth + loss.max(0) <= free;
+        }
+        let position = self.holding(account, instrument).lots;
+        let closes = if (position > 0) == (side == Side::Sell) { lots.min(position.unsigned_abs()) } else { 0 };
+        loss <= free.max(0) + self.margin_of(instrument, i128::from(closes))
     }
 
     /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.
