@@ -29,11 +29,11 @@ impl Feed {
     }
 
     /// Encodes one message, once for everyone, frame header included.
-    pub fn publish(&mut self, payload: &[u8]) {
+    pub fn publish(&mut self, place: u64, payload: &[u8]) {
         let mut frame = Vec::with_capacity(payload.len() + 10);
         write_header(&mut frame, Opcode::Text, payload.len());
         frame.extend_from_slice(payload);
-        self.ring.append(&frame);
+        self.ring.append(place, &frame);
         self.dirty = true;
     }
 }

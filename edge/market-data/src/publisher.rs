@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::objects::{self, LevelAction};
+use pitwire_jsonrpc::objects;
 use pitwire_jsonrpc::{Channel, Interval, write_notification};
-use pitwire_model::{Event, InstrumentId, InstrumentSpec, Lots, Side, Stamped, Ticks, VenueNanos};
+use pitwire_model::{Event, InstrumentId, InstrumentSpec, Lots, Seq, Side, Stamped, Ticks, VenueNanos};
 use pitwire_views::{MarketFacts, PublicTrade, Views};
 
 use crate::feed::{Feed, Lag};
 use crate::levels::{Levels, Pending};
 use crate::ring::{Cursor, Overrun};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeedId(u32);
 
 /// What a new subscriber starts from.
@@ -57,6 +57,8 @@ pub struct Publisher {
     by_name: BTreeMap<String, FeedId>,
     instruments: Vec<Instrument>,
     last_second: u64,
+    /// The command being told.
+    seq: Seq,
     scratch: Vec<u8>,
 }
 
@@ -155,6 +157,7 @@ impl Publisher {
 
     /// Takes in one command's events. Within one command trades are told first, then the book, then the ticker.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
+        self.seq = stamped.seq;
         for event in events {
             match event {
                 Event::InstrumentAdded(_) => self.instruments.push(Instrument::default()),
@@ -223,7 +226,8 @@ impl Publisher {
 
     /// Sends what one interval of an instrument has yet to tell.
     fn tell(&mut self, id: InstrumentId, interval: Interval, at: VenueNanos, engine: &Engine, views: &Views) {
-        let Self { feeds, instruments, scratch, .. } = self;
+        let Self { feeds, instruments, scratch, seq, .. } = self;
+        let place = |kind| place(*seq, kind);
         let (Some(instrument), Some(market)) = (instruments.get_mut(id.0 as usize), engine.market(id)) else { return };
         let Instrument { levels, change_id, backlogs } = instrument;
         let backlog = &mut backlogs[interval as usize];
@@ -233,18 +237,22 @@ impl Publisher {
         let spec = &market.spec;
         if let Some(feed) = heard(feeds, backlog.tape).filter(|_| !backlog.trades.is_empty()) {
             let trades = std::mem::take(&mut backlog.trades);
-            publish(feed, scratch, |j| {
+            publish(feed, place(Kind::Trades), scratch, |j| {
                 j.array(|j| trades.iter().for_each(|trade| objects::public_trade(j, spec, trade)));
             });
         }
+        // A message with two empty sides must not be sent.
         if let Some(feed) = heard(feeds, backlog.book) {
             let (bids, asks) = backlog.levels.take(levels);
-            tell_book(feed, scratch, spec, at, &mut backlog.told, *change_id, (&bids, &asks));
+            if !(bids.is_empty() && asks.is_empty()) {
+                let ids = (std::mem::replace(&mut backlog.told, *change_id), *change_id);
+                publish(feed, place(Kind::Book), scratch, |j| objects::book_change(j, spec, at, ids, &bids, &asks));
+            }
         }
         if let Some(feed) = heard(feeds, backlog.ticker)
             && let Some(facts) = MarketFacts::of(engine, views, id, at)
         {
-            publish(feed, scratch, |j| objects::ticker(j, &facts));
+            publish(feed, place(Kind::Ticker), scratch, |j| objects::ticker(j, &facts));
         }
     }
 
@@ -258,18 +266,19 @@ impl Publisher {
         fresh
     }
 
-    /// Copies a subscriber's next frames, as many as make `out` hold `enough` bytes. An error means the reader must be
-    /// closed; a state channel's reader is moved to the latest message instead.
-    pub fn read(&self, id: FeedId, cursor: &mut Cursor, out: &mut Vec<u8>, enough: usize) -> Result<(), Overrun> {
-        let Some(feed) = self.feeds.get(id.0 as usize) else { return Ok(()) };
+    /// The place in the venue's order of a subscriber's next frame, if there is one. An error means that the reader
+    /// must be closed; a state channel's reader is moved to the latest message instead.
+    pub fn peek(&self, id: FeedId, cursor: &mut Cursor) -> Result<Option<u64>, Overrun> {
+        let Some(feed) = self.feeds.get(id.0 as usize) else { return Ok(None) };
         if feed.lag == Lag::Latest {
             feed.ring.skip_to_newest(cursor);
         }
-        feed.ring.read(cursor, out, enough)
+        feed.ring.peek(*cursor)
     }
 
-    pub fn has_more(&self, id: FeedId, cursor: Cursor) -> bool {
-        self.feeds.get(id.0 as usize).is_some_and(|feed| feed.ring.has_more(cursor))
+    /// Copies a subscriber's next frame to `out`.
+    pub fn read(&self, id: FeedId, cursor: &mut Cursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
+        self.feeds.get(id.0 as usize).map_or(Ok(()), |feed| feed.ring.read(cursor, out))
     }
 
     pub fn name(&self, id: FeedId) -> &str {
@@ -304,27 +313,20 @@ fn heard(feeds: &mut [Feed], id: Option<FeedId>) -> Option<&mut Feed> {
     id.and_then(|id| feeds.get_mut(id.0 as usize)).filter(|feed| feed.subscribers > 0)
 }
 
-fn publish(feed: &mut Feed, scratch: &mut Vec<u8>, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) {
-    scratch.clear();
-    write_notification(scratch, &feed.name, fill);
-    feed.publish(scratch);
+/// Within one command trades are told first, then the book, then the ticker.
+#[derive(Clone, Copy)]
+enum Kind {
+    Trades = 0,
+    Book = 1,
+    Ticker = 2,
 }
 
-type Sides<'a> = (&'a [(LevelAction, Ticks, Lots)], &'a [(LevelAction, Ticks, Lots)]);
+fn place(seq: Seq, kind: Kind) -> u64 {
+    seq.0 * 4 + kind as u64
+}
 
-/// Says nothing when nothing is left to say: a message with two empty sides must not be sent.
-fn tell_book(
-    feed: &mut Feed,
-    scratch: &mut Vec<u8>,
-    spec: &InstrumentSpec,
-    at: VenueNanos,
-    told: &mut u64,
-    change_id: u64,
-    (bids, asks): Sides<'_>,
-) {
-    if bids.is_empty() && asks.is_empty() {
-        return;
-    }
-    publish(feed, scratch, |j| objects::book_change(j, spec, at, (*told, change_id), bids, asks));
-    *told = change_id;
+fn publish(feed: &mut Feed, place: u64, scratch: &mut Vec<u8>, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) {
+    scratch.clear();
+    write_notification(scratch, &feed.name, fill);
+    feed.publish(place, scratch);
 }

@@ -1,11 +1,12 @@
 //! A byte ring of ready-made frames: one writer appends, any number of cursors read.
 //!
 //! Holds       1. a cursor always stands between two frames;
-//!             2. the newest frames are kept, as many as fit.
+//!             2. the newest frames are kept, as many as fit;
+//!             3. each frame carries its place in the venue's order, by which a reader of several rings merges them.
 //! Costs       append and read: the frame's bytes; a cursor: 8 bytes.
 
 /// How far one reader has read: a position in the ring's endless stream of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(u64);
 
 /// The frames after the cursor are gone.
@@ -25,8 +26,9 @@ pub struct Ring {
     newest: u64,
 }
 
-/// Each frame stands behind its length.
-const PREFIX: usize = 4;
+/// Each frame stands behind its length and its place.
+const LENGTH: usize = 4;
+const PREFIX: usize = LENGTH + 8;
 
 impl Ring {
     /// `capacity` is a power of two.
@@ -37,7 +39,7 @@ impl Ring {
 
     /// Appends one frame, invisible until [`Self::release`]. What nobody could see yet is never overwritten: when it
     /// does not fit, the ring grows.
-    pub fn append(&mut self, frame: &[u8]) {
+    pub fn append(&mut self, place: u64, frame: &[u8]) {
         let needed = (frame.len() + PREFIX) as u64;
         if self.head + needed - self.visible > self.bytes.len() as u64 {
             self.grow(self.head + needed - self.visible);
@@ -48,6 +50,7 @@ impl Ring {
         self.newest = self.head;
         let len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         self.write(self.head, &len.to_le_bytes());
+        self.write(self.head + LENGTH as u64, &place.to_le_bytes());
         self.write(self.head + PREFIX as u64, frame);
         self.head += needed;
     }
@@ -75,17 +78,19 @@ impl Ring {
         Cursor(self.head)
     }
 
-    /// Whether a cursor has visible frames before it.
-    pub fn has_more(&self, cursor: Cursor) -> bool {
-        cursor.0 < self.visible
-    }
-
-    /// Copies whole visible frames to `out` until it holds at least `enough` bytes, and moves the cursor.
-    pub fn read(&self, cursor: &mut Cursor, out: &mut Vec<u8>, enough: usize) -> Result<(), Overrun> {
+    /// The place of the next visible frame, if there is one and it is still there.
+    pub fn peek(&self, cursor: Cursor) -> Result<Option<u64>, Overrun> {
         if cursor.0 < self.oldest {
             return Err(Overrun);
         }
-        while cursor.0 < self.visible && out.len() < enough {
+        let mut place = [0; 8];
+        self.fill(cursor.0 + LENGTH as u64, &mut place);
+        Ok((cursor.0 < self.visible).then(|| u64::from_le_bytes(place)))
+    }
+
+    /// Copies the next visible frame to `out` and moves the cursor behind it; does nothing when there is none.
+    pub fn read(&self, cursor: &mut Cursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
+        if self.peek(*cursor)?.is_some() {
             let bytes = self.frame_bytes(cursor.0);
             let payload = usize::try_from(bytes).unwrap_or(PREFIX) - PREFIX;
             self.copy(cursor.0 + PREFIX as u64, payload, out);
@@ -109,11 +114,15 @@ impl Ring {
     }
 
     fn frame_bytes(&self, position: u64) -> u64 {
-        let mut prefix = [0; PREFIX];
-        for (at, byte) in (position..).zip(&mut prefix) {
+        let mut length = [0; LENGTH];
+        self.fill(position, &mut length);
+        u64::from(u32::from_le_bytes(length)) + PREFIX as u64
+    }
+
+    fn fill(&self, position: u64, into: &mut [u8]) {
+        for (at, byte) in (position..).zip(into) {
             *byte = self.bytes[self.mask(at)];
         }
-        u64::from(u32::from_le_bytes(prefix)) + PREFIX as u64
     }
 
     fn write(&mut self, position: u64, data: &[u8]) {
@@ -137,18 +146,33 @@ mod tests {
 
     fn read_all(ring: &Ring, cursor: &mut Cursor) -> Result<String, Overrun> {
         let mut out = Vec::new();
-        ring.read(cursor, &mut out, usize::MAX)?;
+        while ring.peek(*cursor)?.is_some() {
+            ring.read(cursor, &mut out)?;
+        }
         Ok(String::from_utf8(out).unwrap())
     }
 
     #[test]
-    fn nothing_is_seen_before_it_is_released() {
+    fn frames_tell_their_place_before_they_are_taken() {
         let mut ring = Ring::new(64);
         let mut cursor = ring.end();
-        ring.append(b"one");
+        ring.append(7, b"a");
+        assert_eq!(ring.peek(cursor), Ok(None));
+        ring.append(9, b"b");
+        ring.release();
+        assert_eq!(ring.peek(cursor), Ok(Some(7)));
+        ring.read(&mut cursor, &mut Vec::new()).unwrap();
+        assert_eq!(ring.peek(cursor), Ok(Some(9)));
+    }
+
+    #[test]
+    fn nothing_is_seen_before_it_is_released() {
+        let mut ring = Ring::new(128);
+        let mut cursor = ring.end();
+        ring.append(1, b"one");
         assert_eq!(read_all(&ring, &mut cursor).unwrap(), "");
         assert!(ring.release());
-        ring.append(b"two");
+        ring.append(1, b"two");
         assert_eq!(read_all(&ring, &mut cursor).unwrap(), "one");
         assert!(ring.release());
         assert!(!ring.release());
@@ -157,11 +181,11 @@ mod tests {
 
     #[test]
     fn frames_survive_the_seam_and_the_slow_are_overrun() {
-        let mut ring = Ring::new(64);
+        let mut ring = Ring::new(128);
         let (mut quick, mut slow) = (ring.end(), ring.end());
         for n in 0..1_000 {
             let frame = format!("frame-{n:04}.").repeat(n % 3 + 1);
-            ring.append(frame.as_bytes());
+            ring.append(n as u64, frame.as_bytes());
             ring.release();
             assert_eq!(read_all(&ring, &mut quick).unwrap(), frame);
         }
@@ -174,10 +198,10 @@ mod tests {
     fn what_nobody_could_see_yet_is_never_overwritten() {
         let mut ring = Ring::new(16);
         let mut cursor = ring.end();
-        ring.append(b"abc");
+        ring.append(1, b"abc");
         let big = "x".repeat(100);
-        ring.append(big.as_bytes());
-        (0..50).for_each(|n| ring.append(format!("{n:02}").as_bytes()));
+        ring.append(2, big.as_bytes());
+        (0..50).for_each(|n| ring.append(3, format!("{n:02}").as_bytes()));
         assert_eq!(read_all(&ring, &mut cursor).unwrap(), "");
         ring.release();
         let all: String = (0..50).map(|n| format!("{n:02}")).collect();

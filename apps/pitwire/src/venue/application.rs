@@ -347,14 +347,17 @@ impl Application for VenueApplication {
 
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
         let Some(client) = self.clients.get_mut(&id) else { return Ok(()) };
-        for sub in &mut client.public {
-            if out.len() >= enough {
-                break;
+        let too_slow = |_| Closing { code: pitwire_host::CloseCode::TryAgainLater, reason: TOO_SLOW.into() };
+        // Several channels are one stream to their reader: told in the venue's order, not one channel after another.
+        while out.len() < enough {
+            let mut next = None;
+            for (at, sub) in client.public.iter_mut().enumerate() {
+                let place = self.core.publisher.peek(sub.feed, &mut sub.cursor).map_err(too_slow)?;
+                next = place.map(|place| (place, at)).into_iter().chain(next).min();
             }
-            self.core
-                .publisher
-                .read(sub.feed, &mut sub.cursor, out, enough)
-                .map_err(|_| Closing { code: pitwire_host::CloseCode::TryAgainLater, reason: TOO_SLOW.into() })?;
+            let Some((_, at)) = next else { break };
+            let sub = &mut client.public[at];
+            self.core.publisher.read(sub.feed, &mut sub.cursor, out).map_err(too_slow)?;
         }
         Ok(())
     }

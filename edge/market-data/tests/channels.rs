@@ -1,0 +1,206 @@
+//! Whoever joins a channel at any moment, on any interval, holds the engine's public book, by legal steps only.
+
+use std::collections::BTreeMap;
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::{Channel, Interval};
+use pitwire_market_data::{Cursor, FeedId, Publisher};
+use pitwire_model::{
+    AccountId, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId, InstrumentKind,
+    InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Stamped, Ticks, TimeInForce,
+    VenueNanos,
+};
+use pitwire_views::Views;
+use serde_json::Value;
+
+struct Floor {
+    engine: Engine,
+    views: Views,
+    publisher: Publisher,
+    seq: u64,
+    at: u64,
+}
+
+impl Floor {
+    fn new() -> Self {
+        let engine = Engine::new();
+        let publisher = Publisher::new(&engine);
+        let mut floor = Floor { engine, views: Views::new(), publisher, seq: 0, at: 0 };
+        for (id, name) in [(0, "NPN"), (1, "ZAR")] {
+            floor.apply(Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 2 }));
+        }
+        floor.apply(Command::AddInstrument(Box::new(InstrumentSpec {
+            id: InstrumentId(0),
+            name: "NPN_ZAR".into(),
+            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
+            tick: Decimal::new(1, 2),
+            lot: Decimal::new(1, 0),
+            start_price: Ticks(100),
+            max_resting_orders: 1_000,
+        })));
+        let account = AccountSpec { id: AccountId(0), name: "house".into(), credit: Credit::Unlimited };
+        floor.apply(Command::AddAccount(account));
+        floor.apply(Command::SetPhase { instrument: InstrumentId(0), phase: Phase::Continuous });
+        floor
+    }
+
+    fn apply(&mut self, command: Command) {
+        self.seq += 1;
+        let stamped = Stamped { seq: Seq(self.seq), at: VenueNanos(self.at), command };
+        let mut events = Vec::new();
+        self.engine.apply(&stamped, &mut events);
+        self.views.observe(&stamped, &events, &mut Vec::new());
+        self.publisher.observe(&stamped, &events, &self.engine, &self.views);
+    }
+
+    fn join(&mut self, name: &str) -> Reader {
+        let channel = Channel::parse(name).expect("a channel");
+        let subscribed = self.publisher.subscribe(&channel, &self.engine, &self.views, VenueNanos(self.at));
+        let subscribed = subscribed.expect("of this venue");
+        let mut reader = Reader { feed: subscribed.feed, cursor: subscribed.cursor, ..Reader::default() };
+        if let Some(first) = subscribed.first {
+            reader.take(&serde_json::from_slice(&first).expect("JSON"));
+        }
+        reader
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    feed: FeedId,
+    cursor: Cursor,
+    sides: [BTreeMap<String, String>; 2],
+    change_id: u64,
+    messages: u64,
+    trades: Vec<u64>,
+}
+
+impl Reader {
+    fn read(&mut self, publisher: &Publisher) {
+        while publisher.peek(self.feed, &mut self.cursor).expect("never overrun").is_some() {
+            let mut frame = Vec::new();
+            publisher.read(self.feed, &mut self.cursor, &mut frame).expect("it was there");
+            // The frame's header is two, four or ten bytes, by the length it tells.
+            let header = [2, 4, 10][usize::from(frame[1].saturating_sub(125).min(2))];
+            self.take(&serde_json::from_slice(&frame[header..]).expect("JSON"));
+        }
+    }
+
+    fn take(&mut self, message: &Value) {
+        let data = &message["params"]["data"];
+        self.messages += 1;
+        if let Some(trades) = data.as_array() {
+            self.trades.extend(trades.iter().map(|trade| trade["trade_seq"].as_u64().expect("a number")));
+            return;
+        }
+        match data.get("prev_change_id") {
+            None => assert_eq!(data["type"], "snapshot"),
+            Some(previous) => assert_eq!(previous.as_u64(), Some(self.change_id), "the chain broke"),
+        }
+        self.change_id = data["change_id"].as_u64().expect("a number");
+        let mut told = 0;
+        for (side, key) in self.sides.iter_mut().zip(["bids", "asks"]) {
+            for level in data[key].as_array().expect("a list") {
+                told += 1;
+                let (price, amount) = (level[1].to_string(), level[2].to_string());
+                let before = match level[0].as_str() {
+                    Some("delete") => side.remove(&price),
+                    _ => side.insert(price.clone(), amount),
+                };
+                let is_new = level[0] == "new";
+                assert_eq!(before.is_none(), is_new, "{} of {price} which was {before:?}", level[0]);
+            }
+        }
+        assert!(told > 0 || data["type"] == "snapshot", "a change that changes nothing");
+    }
+
+    fn agrees(&self, engine: &Engine) {
+        let market = &engine.markets()[0];
+        for (mine, side) in self.sides.iter().zip([Side::Buy, Side::Sell]) {
+            let theirs: BTreeMap<String, String> = market
+                .book()
+                .levels(side)
+                .map(|(price, lots)| (number(market.spec.price(price)), number(market.spec.amount(lots))))
+                .collect();
+            assert_eq!(*mine, theirs, "{side:?}");
+        }
+    }
+}
+
+/// As the JSON reader prints a number, whatever zeros were written.
+fn number(value: Decimal) -> String {
+    let text = value.to_string();
+    let value: f64 = text.parse().expect("a number");
+    Value::from(value).to_string()
+}
+
+#[test]
+fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
+    let mut floor = Floor::new();
+    let mut state = 11_u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut readers: Vec<(Interval, Reader)> = Vec::new();
+    let mut tape = floor.join("trades.NPN_ZAR.100ms");
+    let mut live = Vec::new();
+    for step in 0..6_000_u64 {
+        if step % 400 == 7 {
+            // Somebody leaves, too: a channel without listeners must start afresh when one comes back.
+            if readers.len() > 4 {
+                let (_, left) = readers.remove(0);
+                floor.publisher.unsubscribe(left.feed);
+            }
+            let interval = Interval::ALL[usize::try_from(random(3)).unwrap_or(0)];
+            readers.push((interval, floor.join(&format!("book.NPN_ZAR.{}", interval.name()))));
+        }
+        let command = match random(10) {
+            0..=5 => {
+                let limit = OrderType::Limit { price: Ticks(i64::try_from(95 + random(11)).unwrap_or(100)) };
+                live.push(OrderId(floor.seq + 1));
+                Command::Enter(NewOrder {
+                    id: OrderId(floor.seq + 1),
+                    account: AccountId(0),
+                    instrument: InstrumentId(0),
+                    side: if random(2) == 0 { Side::Buy } else { Side::Sell },
+                    order_type: if random(8) == 0 { OrderType::Market } else { limit },
+                    lots: Lots(1 + random(5)),
+                    tif: TimeInForce::GoodTillCancel,
+                    label: Label::default(),
+                })
+            }
+            6..=8 if !live.is_empty() => {
+                let at = usize::try_from(random(live.len() as u64)).unwrap_or(0);
+                Command::Cancel { account: AccountId(0), order: live.swap_remove(at) }
+            }
+            _ => {
+                floor.at += 100_000_000;
+                Command::CloseWindow
+            }
+        };
+        let is_window = command == Command::CloseWindow;
+        let is_second = floor.at.is_multiple_of(1_000_000_000);
+        floor.apply(command);
+        floor.publisher.release();
+        for (interval, reader) in &mut readers {
+            reader.read(&floor.publisher);
+            let is_current = match interval {
+                Interval::Raw => true,
+                Interval::Ms100 => is_window,
+                Interval::Agg2 => is_window && is_second,
+            };
+            if is_current {
+                reader.agrees(&floor.engine);
+            }
+        }
+        tape.read(&floor.publisher);
+    }
+    floor.at += 1_000_000_000;
+    floor.apply(Command::CloseWindow);
+    floor.publisher.release();
+    tape.read(&floor.publisher);
+    let all: Vec<u64> = (1..=floor.engine.markets()[0].trades().0).collect();
+    assert_eq!(tape.trades, all, "each trade once, in order");
+    assert!(all.len() > 500 && readers.iter().all(|(_, reader)| reader.messages > 1));
+}
