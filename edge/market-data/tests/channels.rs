@@ -146,14 +146,19 @@ fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
     let mut tape = floor.join("trades.NPN_ZAR.100ms");
     let mut live = Vec::new();
     for step in 0..6_000_u64 {
-        if step % 400 == 7 {
+        if step % 60 == 7 {
             // Somebody leaves, too: a channel without listeners must start afresh when one comes back.
-            if readers.len() > 4 {
+            if readers.len() > 1 {
                 let (_, left) = readers.remove(0);
                 floor.publisher.unsubscribe(left.feed);
             }
             let interval = Interval::ALL[usize::try_from(random(3)).unwrap_or(0)];
-            readers.push((interval, floor.join(&format!("book.NPN_ZAR.{}", interval.name()))));
+            let reader = floor.join(&format!("book.NPN_ZAR.{}", interval.name()));
+            if interval == Interval::Raw {
+                reader.agrees(&floor.engine);
+                assert_eq!(reader.change_id, floor.engine.markets()[0].change_id(), "the number REST gives it");
+            }
+            readers.push((interval, reader));
         }
         let command = match random(10) {
             0..=5 => {
@@ -202,5 +207,5 @@ fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
     tape.read(&floor.publisher);
     let all: Vec<u64> = (1..=floor.engine.markets()[0].trades().0).collect();
     assert_eq!(tape.trades, all, "each trade once, in order");
-    assert!(all.len() > 500 && readers.iter().all(|(_, reader)| reader.messages > 1));
+    assert!(all.len() > 500 && tape.messages > 100);
 }
