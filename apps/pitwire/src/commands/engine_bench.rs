@@ -1,6 +1,7 @@
 //! `pitwire engine-bench`: the matching core on a file of operations.
 
 mod book;
+mod generate;
 mod operations;
 mod reports;
 mod venue;
@@ -18,6 +19,7 @@ use reports::Reports;
 
 const EXAMPLES: &str = "Examples:
   pitwire engine-bench --ops ops.bin --json
+  pitwire engine-bench --generate 5000000 --seed 1 --ops ops.bin
   pitwire engine-bench --ops ops.bin --mode venue --reports out.txt
 
 An operation is 24 bytes, little-endian: u8 kind, u8 side, u16 zero, u32 price in ticks, u64 id, u32 quantity, u32 zero.
@@ -31,6 +33,12 @@ pub struct EngineBench {
     /// The file of operations.
     #[arg(long, value_name = "FILE")]
     ops: PathBuf,
+    /// Write so many operations of mixed flow to the file first.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    generate: Option<u32>,
+    /// Seed of the generated flow.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// Write every report as text, in operation order.
     #[arg(long, value_name = "FILE")]
     reports: Option<PathBuf>,
@@ -59,6 +67,9 @@ const SAMPLE_EVERY: usize = 16;
 
 impl EngineBench {
     pub fn run(self) -> Result<(), Failure> {
+        if let Some(count) = self.generate {
+            generate::write(&self.ops, count, self.seed)?;
+        }
         let operations = operations::load(&self.ops)?;
         let (seconds, reports) = match self.mode {
             Mode::Book => timed(&mut book::BareBook::new(operations.len()), &operations),

@@ -24,9 +24,13 @@ pub fn narrow(price: Ticks) -> u32 {
 impl BareBook {
     pub fn new(operations: usize) -> Self {
         let mut book = Book::new();
-        let room = operations.min(1 << 20);
+        let room = operations.min(1 << 15);
         book.reserve(room);
         BareBook { book, index: OrderIndex::with_capacity(room) }
+    }
+
+    pub fn is_live(&self, id: u64) -> bool {
+        self.index.contains(OrderId(id))
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use pitwire_model::Side;
 
 use crate::failure::Failure;
 
-const RECORD: usize = 24;
+pub const RECORD: usize = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

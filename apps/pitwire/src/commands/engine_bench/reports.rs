@@ -52,6 +52,11 @@ impl Reports {
         Reports { records, duplicate: None }
     }
 
+    /// Forgets everything reported so far.
+    pub fn clear(&mut self) {
+        self.records.clear();
+    }
+
     #[inline]
     pub fn order(&mut self, kind: Type, seq: u32, side: Side, id: u64, price: u32, quantity: u32) {
         self.records.push(Report { kind, side, seq, id, taker: 0, price, quantity });

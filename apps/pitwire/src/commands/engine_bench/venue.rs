@@ -26,7 +26,7 @@ impl Venue {
         for command in definitions() {
             engine.apply(&Stamped { seq: Seq(0), at: VenueNanos(0), command }, &mut ignored);
         }
-        engine.reserve(HERE, operations.min(1 << 20));
+        engine.reserve(HERE, operations.min(1 << 15));
         Venue { engine }
     }
 }
