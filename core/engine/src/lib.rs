@@ -7,11 +7,12 @@
 //!             4. money is conserved: what one account gains, others lose.
 //! Leaves out  clocks, numbering, logging, byte layouts.
 //! Costs       enter, cancel, fill: constant each; mass cancel and day end: the resting orders.
-//! Start at    [`Engine::apply`], then `trading`, then `book`.
+//! Start at    [`Engine::apply`], then `trading` and `funds`, then `book`.
 
 mod account;
 mod book;
 mod engine;
+mod funds;
 mod image;
 mod index;
 mod market;

@@ -80,111 +80,6 @@ impl Engine {
         })
     }
 
-    /// Whether an order could be paid for in the worst case. `released` is what an amended order has set aside already.
-    fn check_funds(
-        &self,
-        market: &Market,
-        account: AccountId,
-        side: Side,
-        limit: Option<Ticks>,
-        lots: u64,
-        released: i128,
-    ) -> Result<(), Reject> {
-        match market.money {
-            Money::Spot { base, quote, base_units_per_lot, quote_units_per_tick_lot } => {
-                let (currency, needed) = match side {
-                    Side::Sell => (base, i128::from(lots) * base_units_per_lot),
-                    Side::Buy => {
-                        let tick_lots = match limit {
-                            Some(price) => i128::from(price.0) * i128::from(lots),
-                            // A market order pays what the book asks; what finds no seller costs nothing.
-                            None => market.book.cost_of(side, None, lots).0,
-                        };
-                        (quote, tick_lots * quote_units_per_tick_lot)
-                    }
-                };
-                if needed > self.available(account, currency) + released {
-                    return Err(Reject::NotEnoughFunds);
-                }
-            }
-            Money::Inverse { .. } => {
-                let worst = limit.or_else(|| market.book.worst_price(side, lots));
-                return self.check_perpetual(market, account, side, worst, (lots, lots));
-            }
-        }
-        Ok(())
-    }
-
-    /// A perpetual order may cost what initial margin grows by, plus what it would lose at once against the mark if all
-    /// of it traded at its worst price: else two accounts could trade at an absurd price and one of them owe what the
-    /// other may spend. An order that leaves the margin as it is may lose what is free plus the margin of the lots it
-    /// closes: it is the way out. `more` lots count for margin, `lots` for the loss.
-    fn check_perpetual(
-        &self,
-        market: &Market,
-        account: AccountId,
-        side: Side,
-        worst: Option<Ticks>,
-        (more, lots): (u64, u64),
-    ) -> Result<(), Reject> {
-        let Money::Inverse { settle, value_numerator, max_leverage } = market.money else { return Ok(()) };
-        let extra = |wanted: Side| if side == wanted { more } else { 0 };
-        let grown =
-            self.margin(account, market, extra(Side::Buy), extra(Side::Sell)) - self.margin(account, market, 0, 0);
-        let value = |price: Ticks| i128::from(lots) * value_numerator / i128::from(price.0);
-        let loss = worst.map_or(0, |worst| match side {
-            Side::Sell => value(worst) - value(market.mark),
-            Side::Buy => value(market.mark) - value(worst),
-        });
-        let free = self.available(account, settle);
-        let (cost, bound) = if grown > 0 {
-            (grown + loss.max(0), free)
-        } else {
-            let held = self.account(account).map_or(0, |holder| holder.position(market.spec.id).lots);
-            let against = if side == Side::Sell { held.max(0) } else { held.min(0) };
-            let closed = i128::from(lots.min(against.unsigned_abs()));
-            (loss, free.max(0) + initial_margin(closed, market.mark, value_numerator, max_leverage))
-        };
-        if cost > bound { Err(Reject::NotEnoughFunds) } else { Ok(()) }
-    }
-
-    /// Initial margin of a perpetual for the largest position that open orders and so many more lots could lead to:
-    /// its value at the mark price divided by the leverage, rounded up.
-    fn margin(&self, account: AccountId, market: &Market, extra_buy: u64, extra_sell: u64) -> i128 {
-        let Money::Inverse { value_numerator, max_leverage, .. } = market.money else { return 0 };
-        let Some(account) = self.account(account) else { return 0 };
-        let lots = account.position(market.spec.id).worst_case_lots(extra_buy, extra_sell);
-        let lots = i128::try_from(lots).unwrap_or(i128::MAX >> 64);
-        initial_margin(lots, market.mark, value_numerator, max_leverage)
-    }
-
-    /// The initial margin an account's position and orders in one perpetual tie up, in settlement units.
-    pub fn margin_of(&self, account: AccountId, instrument: InstrumentId) -> i128 {
-        self.market(instrument).map_or(0, |market| self.margin(account, market, 0, 0))
-    }
-
-    /// Profit of an open perpetual position at the mark price, in settlement units.
-    pub fn unrealized(&self, account: AccountId, instrument: InstrumentId) -> i128 {
-        let (Some(market), Some(account)) = (self.market(instrument), self.account(account)) else { return 0 };
-        let Money::Inverse { value_numerator, .. } = market.money else { return 0 };
-        let position = account.position(instrument);
-        let now = i128::from(position.lots.unsigned_abs()) * value_numerator / i128::from(market.mark.0);
-        if position.lots >= 0 { position.entry_value - now } else { now - position.entry_value }
-    }
-
-    /// What an account may still spend or set aside: its total, less reserves, less margin, less unrealized losses.
-    pub fn available(&self, account: AccountId, currency: CurrencyId) -> i128 {
-        let Some(holder) = self.account(account) else { return 0 };
-        let balance = holder.balance(currency);
-        let mut free = balance.total - balance.reserved;
-        for (instrument, _) in holder.positions() {
-            if self.market(instrument).is_some_and(|market| market.spec.base() == currency) {
-                free -= self.margin_of(account, instrument) - self.unrealized(account, instrument).min(0);
-            }
-        }
-        free
-    }
-
     /// HOT. Trades what can be traded; rests or expires the remainder. Says whether the public book changed: an order
     /// that neither trades nor rests leaves no trace.
     #[inline]
@@ -322,22 +217,6 @@ impl Engine {
         Ok((slot, Incoming { id, account, instrument, side, limit, open, ordered, day, rests: true }))
     }
 
-    fn check_amend_funds(&self, market: &Market, old: &Resting, price: Ticks, open: u32) -> Result<(), Reject> {
-        let (account, side) = (old.owner.account(), old.owner.side());
-        match market.money {
-            Money::Spot { .. } => {
-                let released = spot_reserve(market.money, side, old.price, i128::from(old.open)).1;
-                self.check_funds(market, account, side, Some(price), u64::from(open), released)
-            }
-            // Less of the same is always allowed.
-            Money::Inverse { .. } if price == old.price && open <= old.open => Ok(()),
-            Money::Inverse { .. } => {
-                let more = open.saturating_sub(old.open);
-                self.check_perpetual(market, account, side, Some(price), (u64::from(more), u64::from(open)))
-            }
-        }
-    }
-
     fn change(&mut self, amend: Amend, slot: Slot, change: Incoming, out: &mut impl EventSink) {
         let market = &mut self.markets[change.instrument.0 as usize];
         let old = market.book.get(slot);
@@ -379,12 +258,6 @@ impl Engine {
     }
 }
 
-/// Value at the mark divided by the leverage, rounded up.
-fn initial_margin(lots: i128, mark: Ticks, value_numerator: i128, max_leverage: i128) -> i128 {
-    let divisor = i128::from(mark.0) * max_leverage;
-    lots.saturating_mul(value_numerator).saturating_add(divisor - 1) / divisor
-}
-
 #[inline]
 fn whole_lots(lots: Lots) -> Result<u32, Reject> {
     u32::try_from(lots.0).ok().filter(|lots| *lots > 0).ok_or(Reject::QuantityOutOfRange)
@@ -400,7 +273,7 @@ fn check_price(limit: Option<Ticks>) -> Result<(), Reject> {
 
 /// The currency a spot order sets aside, and how many units of it.
 #[inline]
-fn spot_reserve(money: Money, side: Side, price: Ticks, lots: i128) -> (CurrencyId, i128) {
+pub(crate) fn spot_reserve(money: Money, side: Side, price: Ticks, lots: i128) -> (CurrencyId, i128) {
     match (money, side) {
         (Money::Spot { base, base_units_per_lot, .. }, Side::Sell) => (base, lots * base_units_per_lot),
         (Money::Spot { quote, quote_units_per_tick_lot, .. }, Side::Buy) => {
