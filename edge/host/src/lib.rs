@@ -4,15 +4,20 @@
 //! Leaves out  what is served: the loop knows an [`Application`], not a venue.
 //! Start at    [`Server::run`].
 
+mod application;
 mod clock;
+mod connection;
 mod disk;
 mod http;
+mod notices;
 mod server;
 mod signals;
 
+pub use application::{Application, Closing, ConnectionId};
 pub use clock::SystemClock;
 pub use disk::{DirectoryLock, DirectoryStorage};
 pub use http::{Headers, HttpRequest, HttpResponse};
+pub use notices::Notices;
 pub use pitwire_websocket::CloseCode;
-pub use server::{Application, Closing, ConnectionId, Notices, Server};
+pub use server::Server;
 pub use signals::stop_signals;

@@ -2,7 +2,6 @@
 //!
 //! Holds       secrets never appear in a Debug text, and every comparison of one takes the same time.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine as _;
@@ -13,13 +12,13 @@ use pitwire_model::AccountId;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
+use crate::tokens::{SessionNumber, Tokens, Use};
+
 /// How long an access token lives; the dialect's habit.
 pub const TOKEN_LIFE_S: u64 = 900;
 const REFRESH_LIFE_S: u64 = 7 * 24 * 3600;
 /// How far a signed request's clock may be from ours.
 const SKEW_MS: u64 = 60_000;
-/// Tokens kept at once; the oldest go first.
-const MAX_TOKENS: usize = 100_000;
 
 /// One API key. The secret must be recoverable: it is the key of a signature.
 #[derive(Clone)]
@@ -49,16 +48,9 @@ pub struct SignedRequest<'a> {
 #[derive(Clone, Copy)]
 pub struct Authorization<'a>(pub &'a str);
 
-struct Token {
-    credential: usize,
-    expires_s: u64,
-    refresh: bool,
-}
-
 pub(crate) struct Keys {
     credentials: Vec<Credential>,
-    /// By BLAKE3 of the token: whoever reads this memory or a dump of it cannot use what stands there.
-    tokens: BTreeMap<[u8; 32], Token>,
+    pub tokens: Tokens,
     random: fn() -> [u8; 32],
 }
 
@@ -66,8 +58,7 @@ pub(crate) struct Keys {
 pub(crate) struct Grant {
     pub access: String,
     pub refresh: String,
-    pub account: AccountId,
-    pub operator: bool,
+    pub login: Login,
 }
 
 /// Who a request or session speaks for.
@@ -83,11 +74,16 @@ fn refused(reason: &str) -> RpcError {
 
 impl Keys {
     pub fn new(credentials: Vec<Credential>, random: fn() -> [u8; 32]) -> Self {
-        Keys { credentials, tokens: BTreeMap::new(), random }
+        Keys { credentials, tokens: Tokens::default(), random }
     }
 
-    /// `public/auth`.
-    pub fn grant(&mut self, params: &Params<'_>, wall_ms: u64) -> Result<Grant, RpcError> {
+    /// `public/auth`. `session` may take the tokens back later.
+    pub fn grant(
+        &mut self,
+        params: &Params<'_>,
+        session: Option<SessionNumber>,
+        wall_ms: u64,
+    ) -> Result<Grant, RpcError> {
         let grant_type = params.required("grant_type")?;
         let at = match grant_type.as_ref() {
             "client_credentials" => {
@@ -102,12 +98,13 @@ impl Keys {
                 return Err(RpcError::invalid("grant_type", known));
             }
         };
-        self.forget_expired(wall_ms / 1000);
-        let credential = &self.credentials[at];
-        let (account, operator) = (credential.account, credential.operator);
-        let access = self.issue(at, wall_ms / 1000 + TOKEN_LIFE_S, false);
-        let refresh = self.issue(at, wall_ms / 1000 + REFRESH_LIFE_S, true);
-        Ok(Grant { access, refresh, account, operator })
+        let mut issue = |of_use, life_s| {
+            let text = hex(&(self.random)());
+            self.tokens.issue(&text, (at, of_use), session, (wall_ms / 1000, life_s));
+            text
+        };
+        let (access, refresh) = (issue(Use::Access, TOKEN_LIFE_S), issue(Use::Refresh, REFRESH_LIFE_S));
+        Ok(Grant { access, refresh, login: self.login(at) })
     }
 
     fn find(&self, client_id: &str) -> Result<usize, RpcError> {
@@ -133,20 +130,15 @@ impl Keys {
     }
 
     fn by_refresh(&mut self, token: &str, wall_ms: u64) -> Result<usize, RpcError> {
-        let key = *blake3::hash(token.as_bytes()).as_bytes();
-        match self.tokens.get(&key) {
-            Some(token) if token.refresh && token.expires_s > wall_ms / 1000 => Ok(token.credential),
-            _ => Err(RpcError::new("invalid_token", "unknown or expired refresh token")),
-        }
+        let spent = self.tokens.spend(token, wall_ms / 1000);
+        spent.ok_or_else(|| RpcError::new("invalid_token", "unknown, used or expired refresh token"))
     }
 
     /// The login behind an access token.
     pub fn by_token(&self, token: &str, wall_ms: u64) -> Result<Login, RpcError> {
-        let key = *blake3::hash(token.as_bytes()).as_bytes();
-        match self.tokens.get(&key) {
-            Some(token) if !token.refresh && token.expires_s > wall_ms / 1000 => Ok(self.login(token.credential)),
-            _ => Err(RpcError::new("invalid_token", "unknown or expired access token")),
-        }
+        let found = self.tokens.find(token, Use::Access, wall_ms / 1000);
+        let at = found.ok_or_else(|| RpcError::new("invalid_token", "unknown or expired access token"))?;
+        Ok(self.login(at))
     }
 
     fn login(&self, at: usize) -> Login {
@@ -189,23 +181,6 @@ impl Keys {
         let signed = format!("{timestamp}\n{nonce}\n{method}\n{}\n{}\n", request.uri, request.body);
         verify(&self.credentials[at].secret, &signed, field("sig")?)?;
         Ok(self.login(at))
-    }
-
-    fn issue(&mut self, credential: usize, expires_s: u64, refresh: bool) -> String {
-        let token = hex(&(self.random)());
-        let key = *blake3::hash(token.as_bytes()).as_bytes();
-        self.tokens.insert(key, Token { credential, expires_s, refresh });
-        token
-    }
-
-    fn forget_expired(&mut self, now_s: u64) {
-        if self.tokens.len() < 1_000 {
-            return;
-        }
-        self.tokens.retain(|_, token| token.expires_s > now_s);
-        while self.tokens.len() >= MAX_TOKENS {
-            self.tokens.pop_first();
-        }
     }
 }
 

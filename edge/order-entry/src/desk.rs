@@ -60,6 +60,8 @@ pub(crate) struct Call<'a> {
     pub venue: &'a mut dyn Venue,
     pub session: &'a mut Session,
     pub params: &'a Params<'a>,
+    /// Whom this call speaks for, or why nobody believes it. Methods that need nobody do not look.
+    pub login: Result<Option<Login>, RpcError>,
     pub entrance: Entrance,
     pub wall_ms: u64,
     pub effects: Vec<Effect>,
@@ -70,8 +72,8 @@ pub(crate) struct Call<'a> {
 
 impl Call<'_> {
     pub fn account(&self) -> Result<AccountId, RpcError> {
-        let login = self.session.login.ok_or_else(|| RpcError::new("authorization_required", "log in first"))?;
-        Ok(login.account)
+        let login = self.login.as_ref().map_err(Clone::clone)?;
+        login.map(|login| login.account).ok_or_else(|| RpcError::new("authorization_required", "log in first"))
     }
 }
 
@@ -89,6 +91,15 @@ impl Desk {
         wall_ms: u64,
     ) -> Result<Login, RpcError> {
         self.keys.by_header(header, request, wall_ms)
+    }
+
+    /// The session of an HTTP request with an `Authorization` header. What is wrong with the header is told only by
+    /// methods that need a login: a client whose token has gone stale must still be able to ask for another.
+    pub fn session_of(&self, header: Authorization<'_>, request: SignedRequest<'_>, wall_ms: u64) -> Session {
+        match self.keys.by_header(header, request, wall_ms) {
+            Ok(login) => Session::logged_in(login),
+            Err(refusal) => Session::refused(refusal),
+        }
     }
 
     /// Answers one JSON text. `path_method` is what the URL named, if it named anything.
@@ -114,24 +125,40 @@ impl Desk {
     /// Answers one request: exactly one envelope is appended to `out`.
     pub fn answer(&mut self, visit: Visit<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> Answer {
         let Visit { venue, session, entrance, clock } = visit;
+        let wall_ms = clock.received_us / 1000;
+        let login = self.caller(session, &request.params, wall_ms);
         let mut call = Call {
             desk: self,
             venue,
             session,
             params: &request.params,
+            login,
             entrance,
-            wall_ms: clock.received_us / 1000,
+            wall_ms,
             effects: Vec::new(),
             out: Vec::with_capacity(512),
             log_failed: false,
         };
         let done = methods::run(&request.method, &mut call);
-        let Call { effects, out: result, log_failed, .. } = call;
+        let Call { mut effects, out: result, log_failed, .. } = call;
+        if done.is_err() {
+            // What answers an error has not happened.
+            effects.clear();
+        }
         let us_out = (clock.now_us)();
         match &done {
             Ok(()) => write_result(out, &request.id, &result, clock.received_us, us_out),
             Err(error) => write_error(out, &request.id, error, clock.received_us, us_out),
         }
         Answer { effects, is_error: done.is_err(), log_failed }
+    }
+
+    /// A token among the parameters decides its one call, valid or refused, and nothing after it: a connection may
+    /// carry the orders of several accounts, each with its own token.
+    fn caller(&self, session: &Session, params: &Params<'_>, wall_ms: u64) -> Result<Option<Login>, RpcError> {
+        match params.text("access_token")? {
+            Some(token) => self.keys.by_token(&token, wall_ms).map(Some),
+            None => session.caller(),
+        }
     }
 }

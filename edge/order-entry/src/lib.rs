@@ -12,7 +12,9 @@ mod desk;
 mod methods;
 mod notices;
 mod session;
+mod tokens;
 
-pub use auth::{Authorization, Credential, SignedRequest};
+pub use auth::{Authorization, Credential, Login, SignedRequest};
 pub use desk::{Answer, Clock, Desk, Effect, Entrance, Visit};
-pub use session::{PrivateSubscription, Session};
+pub use methods::names as method_names;
+pub use session::Session;

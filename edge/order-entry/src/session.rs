@@ -1,34 +1,75 @@
-//! One connection's memory: who it is and which private channels it hears.
+//! One connection's memory: who it is and which channels it hears.
+//!
+//! Holds       1. a private channel tells of the account that asked for it, whoever the connection speaks for later;
+//!             2. what a connection can make us remember is bounded: [`Session::MOST_CHANNELS`] names.
 
-use pitwire_jsonrpc::{Channel, Interval};
-use pitwire_model::OrderId;
+use std::collections::{BTreeMap, BTreeSet};
 
-pub use crate::auth::Login;
+use pitwire_jsonrpc::{Channel, Interval, RpcError};
+use pitwire_model::{AccountId, OrderId};
+
+use crate::auth::Login;
+use crate::tokens::SessionNumber;
 
 #[derive(Debug)]
-pub struct PrivateSubscription {
-    /// As the client wrote it; notifications carry it back.
-    pub name: String,
+pub(crate) struct PrivateSubscription {
     pub channel: Channel,
     /// What a merged channel will tell at the next window: orders by id, or ready trade objects.
-    pub(crate) orders: Vec<OrderId>,
-    pub(crate) trades: Vec<u8>,
+    pub orders: BTreeSet<OrderId>,
+    pub trades: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
 pub struct Session {
-    pub login: Option<Login>,
-    pub(crate) private: Vec<PrivateSubscription>,
+    login: Option<Login>,
+    /// Why the header of an HTTP request proves nobody; told to those who need somebody.
+    refusal: Option<RpcError>,
+    /// Given with the first tokens.
+    pub(crate) number: Option<SessionNumber>,
+    /// By account, then by the name as the client wrote it, which notifications carry back.
+    pub(crate) private: BTreeMap<AccountId, BTreeMap<String, PrivateSubscription>>,
+    /// Names of public channels. The host holds the channels themselves; here they are counted.
+    public: BTreeSet<String>,
 }
 
 impl Session {
+    /// How many channels one connection may hear.
+    pub const MOST_CHANNELS: usize = 1_000;
+
     pub fn new() -> Self {
         Self::default()
     }
 
     /// For an HTTP request, which is a session of one call.
     pub fn logged_in(login: Login) -> Self {
-        Session { login: Some(login), private: Vec::new() }
+        Session { login: Some(login), ..Self::default() }
+    }
+
+    /// For an HTTP request whose header proves nobody: public methods need not know.
+    pub fn refused(refusal: RpcError) -> Self {
+        Session { refusal: Some(refusal), ..Self::default() }
+    }
+
+    /// Whom a call speaks for that brings no token of its own.
+    pub(crate) fn caller(&self) -> Result<Option<Login>, RpcError> {
+        match &self.refusal {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(self.login),
+        }
+    }
+
+    /// A connection that becomes somebody else hears no more of whom it was.
+    pub(crate) fn log_in(&mut self, login: Login) {
+        if let Some(before) = self.login.filter(|before| before.account != login.account) {
+            self.private.remove(&before.account);
+        }
+        self.login = Some(login);
+        self.refusal = None;
+    }
+
+    pub(crate) fn log_out(&mut self) {
+        self.login = None;
+        self.unsubscribe_all();
     }
 
     /// Whether any private channel is open: most sessions need not be looked at after a command.
@@ -36,25 +77,48 @@ impl Session {
         !self.private.is_empty()
     }
 
-    pub(crate) fn subscribe_private(&mut self, name: &str, channel: Channel) {
-        if self.private.iter().all(|sub| sub.name != name) {
-            self.private.push(PrivateSubscription {
-                name: name.to_owned(),
-                channel,
-                orders: Vec::new(),
-                trades: Vec::new(),
-            });
+    pub(crate) fn channels(&self) -> usize {
+        self.public.len() + self.private.values().map(BTreeMap::len).sum::<usize>()
+    }
+
+    /// Whether a channel is open already; `account` for a private one.
+    pub(crate) fn hears(&self, name: &str, account: Option<AccountId>) -> bool {
+        match account {
+            Some(account) => self.private.get(&account).is_some_and(|subs| subs.contains_key(name)),
+            None => self.public.contains(name),
         }
     }
 
-    pub(crate) fn unsubscribe_private(&mut self, name: &str) {
-        self.private.retain(|sub| sub.name != name);
+    pub(crate) fn subscribe_private(&mut self, account: AccountId, name: &str, channel: Channel) {
+        self.private.entry(account).or_default().entry(name.to_owned()).or_insert_with(|| PrivateSubscription {
+            channel,
+            orders: BTreeSet::new(),
+            trades: Vec::new(),
+        });
     }
 
-    /// Whether a merged private channel waits for the end of its window.
+    /// Says whether the channel was not open before.
+    pub(crate) fn subscribe_public(&mut self, name: &str) -> bool {
+        self.public.insert(name.to_owned())
+    }
+
+    pub(crate) fn unsubscribe(&mut self, name: &str) {
+        self.public.remove(name);
+        self.private.retain(|_, subs| {
+            subs.remove(name);
+            !subs.is_empty()
+        });
+    }
+
+    pub(crate) fn unsubscribe_all(&mut self) {
+        self.public.clear();
+        self.private.clear();
+    }
+}
+
+impl PrivateSubscription {
+    /// Whether something waits for the end of this window.
     pub(crate) fn waits_for(&self, interval: Interval) -> bool {
-        self.private
-            .iter()
-            .any(|sub| sub.channel.interval() == interval && !(sub.orders.is_empty() && sub.trades.is_empty()))
+        self.channel.interval() == interval && !(self.orders.is_empty() && self.trades.is_empty())
     }
 }

@@ -93,7 +93,6 @@ impl Sim {
         while commands(core) < most && core.next_due().0 <= end {
             core.step(VenueNanos(end))?;
             core.changes.clear();
-            core.windows.clear();
         }
         Ok(())
     }

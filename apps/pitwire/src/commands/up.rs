@@ -80,15 +80,15 @@ fn speed(text: &str) -> Result<f64, String> {
 
 impl Up {
     pub fn run(self) -> Result<(), Failure> {
-        // The port first: a venue that cannot be reached must not touch its journal.
+        // An old one must not be taken for ours, whatever happens next.
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        // The port before the data: a venue that cannot be reached must not touch its journal.
         let listener = TcpListener::bind(self.http).map_err(|error| {
             Failure::new(format!("cannot listen on {}: {error}", self.http))
                 .remedy("stop what uses the port, or give another with --http")
         })?;
-        // Only now: another venue on this port may have written the old one.
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
         let signals = stop_signals()?;
         let clock = SystemClock::start();
         let preset = match self.preset {

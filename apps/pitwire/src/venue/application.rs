@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use pitwire_host::{Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, SystemClock};
-use pitwire_jsonrpc::{Interval, Request, RequestId, RpcError};
+use pitwire_jsonrpc::{Request, RequestId, RpcError};
 use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::VenueNanos;
 use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
@@ -16,6 +16,7 @@ use super::clock::VenueClock;
 use super::core::Core;
 use super::metrics::{self, Counters, Gauges};
 use super::page;
+use super::windows::PrivateWindows;
 
 /// Flow is looked at this often: its commands carry their own times, and those of one look share a commit.
 const FLOW_GRID_NS: u64 = 10_000_000;
@@ -23,7 +24,6 @@ const FLOW_GRID_NS: u64 = 10_000_000;
 const STEPS_PER_TURN: usize = 2_000;
 /// Behind by more than this in real time, venue time goes on from where the venue is.
 const MOST_LAG_NS: u64 = 2_000_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Why a lagging subscriber is closed; the code is 1013.
 const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
@@ -50,7 +50,7 @@ pub struct VenueApplication {
     counters: Counters,
     /// The log has failed: nothing more may be said.
     failure: Option<LogError>,
-    last_agg2: u64,
+    private_windows: PrivateWindows,
 }
 
 impl VenueApplication {
@@ -65,7 +65,7 @@ impl VenueApplication {
             chores,
             counters: Counters::default(),
             failure: None,
-            last_agg2: 0,
+            private_windows: PrivateWindows::default(),
         }
     }
 
@@ -86,28 +86,28 @@ impl VenueApplication {
 
     /// Tells sessions what the last commands changed for their accounts.
     fn distribute(&mut self, notices: &mut Notices) {
-        if self.core.changes.is_empty() && self.core.windows.is_empty() {
+        if self.core.changes.is_empty() {
             return;
         }
-        let Core { sequencer, views, changes, windows, .. } = &mut self.core;
-        let engine = sequencer.engine();
+        let Core { sequencer, views, changes, now, .. } = &mut self.core;
         for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.listens()) {
             let mut send = |text: &[u8]| notices.notify(*id, text);
-            if !changes.is_empty() {
-                client.session.notify(engine, views, changes, &mut send);
-            }
-            for at in windows.iter() {
-                client.session.close_window(Interval::Ms100, engine, views, &mut send);
-                if at.0 / SECOND_NS != self.last_agg2 {
-                    client.session.close_window(Interval::Agg2, engine, views, &mut send);
-                }
-            }
-        }
-        if let Some(at) = windows.last() {
-            self.last_agg2 = at.0 / SECOND_NS;
+            client.session.notify(sequencer.engine(), views, changes, &mut send);
+            self.private_windows.arm(*now);
         }
         changes.clear();
-        windows.clear();
+    }
+
+    /// Merged private channels are told at venue-time boundaries like public ones, but by no command: what happens to
+    /// one account must leave no trace in the log that others can read.
+    fn close_private_windows(&mut self, notices: &mut Notices) {
+        let Core { sequencer, views, now, .. } = &self.core;
+        while let Some(interval) = self.private_windows.take(*now) {
+            for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.listens()) {
+                let mut send = |text: &[u8]| notices.notify(*id, text);
+                client.session.close_window(interval, sequencer.engine(), views, &mut send);
+            }
+        }
     }
 
     fn apply(&mut self, id: ConnectionId, effects: Vec<Effect>, notices: &mut Notices) {
@@ -159,14 +159,10 @@ impl VenueApplication {
         let Ok(body) = std::str::from_utf8(request.body) else {
             return Desk::refuse(&nameless, &RpcError::new("parse_error", "the body is not UTF-8"), clock, out);
         };
-        let mut session = Session::new();
-        if let Some(header) = request.headers.get("authorization") {
+        let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
             let signed = SignedRequest { method: request.method, uri: request.target, body };
-            match self.desk.login(Authorization(header), signed, clock.received_us / 1000) {
-                Ok(login) => session = Session::logged_in(login),
-                Err(error) => return Desk::refuse(&nameless, &error, clock, out),
-            }
-        }
+            self.desk.session_of(Authorization(header), signed, clock.received_us / 1000)
+        });
         // A page elsewhere can make a browser send this; it must not come near an account.
         let is_private = !request.path().starts_with("/api/v2/public/");
         if is_private && request.headers.get("sec-fetch-site") == Some("cross-site") {
@@ -229,6 +225,7 @@ impl VenueApplication {
         }
         if steps < STEPS_PER_TURN {
             self.core.now = self.core.now.max(target);
+            self.close_private_windows(notices);
         } else if now_ns.saturating_sub(self.venue_clock.real(self.core.now)) > MOST_LAG_NS {
             warn!(
                 behind_ns = target.0.saturating_sub(self.core.now.0),
@@ -308,7 +305,9 @@ impl Application for VenueApplication {
     }
 
     fn next_due_ns(&self) -> Option<u64> {
-        let venue = self.venue_clock.real(self.core.next_due());
+        let due =
+            self.private_windows.next_due().map_or(self.core.next_due(), |window| window.min(self.core.next_due()));
+        let venue = self.venue_clock.real(due);
         let on_grid = venue.div_ceil(FLOW_GRID_NS).saturating_mul(FLOW_GRID_NS);
         let journal = self.core.sequencer.log().journal();
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);

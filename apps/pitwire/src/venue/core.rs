@@ -21,8 +21,6 @@ pub struct Core {
     events: Vec<Event>,
     /// What accounts may want to hear, not yet told.
     pub changes: Vec<Change>,
-    /// Window ends not yet told to private channels.
-    pub windows: Vec<VenueNanos>,
     /// The venue's time for commands that carry none of their own.
     pub now: VenueNanos,
     pub is_stopping: bool,
@@ -40,7 +38,6 @@ impl Core {
             flow: None,
             events: Vec::new(),
             changes: Vec::new(),
-            windows: Vec::new(),
             is_stopping: false,
         }
     }
@@ -56,9 +53,6 @@ impl Core {
         self.timetable.observe(stamped.at, &self.events);
         if let Some(flow) = &mut self.flow {
             flow.observe(&stamped, &self.events);
-        }
-        if matches!(stamped.command, Command::CloseWindow) {
-            self.windows.push(stamped.at);
         }
         Ok(stamped.seq)
     }

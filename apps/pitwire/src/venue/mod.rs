@@ -11,3 +11,4 @@ mod metrics;
 mod page;
 pub mod preset;
 pub mod recovery;
+mod windows;

@@ -1,22 +1,26 @@
-//! Login, liveness, subscriptions.
+//! Login and liveness.
 
-use pitwire_jsonrpc::{Channel, Interval, RpcError, Scope};
+use pitwire_jsonrpc::RpcError;
 
 use super::Done;
 use crate::auth::TOKEN_LIFE_S;
 use crate::desk::{Call, Effect, Entrance};
-use crate::session::Login;
 
 /// The dialect's version, as its clients expect to read it.
 const VERSION: &str = "1.2.26";
 
 pub fn auth(call: &mut Call<'_>) -> Done {
-    let wall_ms = call.wall_ms;
-    let grant = call.desk.keys.grant(call.params, wall_ms)?;
-    call.session.login = Some(Login { account: grant.account, operator: grant.operator });
+    // Read before anything is granted: a call that fails must leave nothing behind.
     let asked = call.params.text("scope")?.unwrap_or_default();
     let session = asked.split_whitespace().find(|scope| scope.starts_with("session:")).unwrap_or("connection");
-    let operator = if grant.operator { " operator:read_write" } else { "" };
+    let keys = &mut call.desk.keys;
+    let number = match call.entrance {
+        Entrance::WebSocket => Some(*call.session.number.get_or_insert_with(|| keys.tokens.number_session())),
+        Entrance::Http => None,
+    };
+    let grant = keys.grant(call.params, number, call.wall_ms)?;
+    call.session.log_in(grant.login);
+    let operator = if grant.login.operator { " operator:read_write" } else { "" };
     let scope = format!("{session} account:read_write trade:read_write wallet:read{operator}");
     call.json().object(|j| {
         j.key("access_token").string(&grant.access);
@@ -57,99 +61,16 @@ pub fn status(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn channels(call: &Call<'_>) -> Result<Vec<String>, RpcError> {
-    if call.entrance != Entrance::WebSocket {
-        return Err(RpcError::new("must_be_websocket", "subscriptions belong to a connection"));
-    }
-    call.params.list("channels")?.ok_or_else(|| RpcError::invalid("channels", "channels is required"))
-}
-
-/// Answers with the channels that are now subscribed. Well-formed names of unknown instruments, and channels that this
-/// version does not serve, are left out; an error is for malformed names only, and only when nothing else was asked for.
-pub fn subscribe(call: &mut Call<'_>) -> Done {
-    let names = channels(call)?;
-    let mut accepted = Vec::new();
-    let mut malformed = None;
-    for name in names {
-        let Some(channel) = Channel::parse(&name) else {
-            if !Channel::is_known_family(&name) {
-                malformed = Some(name);
-            }
-            continue;
-        };
-        if !exists(call, &channel) {
-            continue;
-        }
-        if call.session.login.is_none() {
-            if channel.is_private() {
-                return Err(RpcError::param("authorization_required", "channels", format!("{name} needs a login")));
-            }
-            if channel.interval() == Interval::Raw {
-                return Err(RpcError::param("raw_requires_login", "channels", format!("{name} needs a login")));
-            }
-        }
-        if channel.is_private() {
-            call.session.subscribe_private(&name, channel);
-        } else {
-            call.effects.push(Effect::Subscribe(name.clone(), channel));
-        }
-        accepted.push(name);
-    }
-    if let Some(name) = malformed.filter(|_| accepted.is_empty()) {
-        let shown: String = name.chars().take(80).collect();
-        return Err(RpcError::invalid("channels", format!("no channel is named {shown:?}")));
-    }
-    write_names(call, &accepted);
-    Ok(())
-}
-
-fn exists(call: &Call<'_>, channel: &Channel) -> bool {
-    let known = |name: &str| call.venue.engine().instrument_named(name).is_some();
-    match channel {
-        Channel::Book { instrument, .. } | Channel::Trades { instrument, .. } | Channel::Ticker { instrument, .. } => {
-            known(instrument)
-        }
-        Channel::UserOrders { scope, .. } | Channel::UserTrades { scope, .. } => match scope {
-            Scope::Instrument(name) => known(name),
-            Scope::Kind { .. } => true,
-        },
-    }
-}
-
-pub fn unsubscribe(call: &mut Call<'_>) -> Done {
-    let names = channels(call)?;
-    for name in &names {
-        call.session.unsubscribe_private(name);
-        call.effects.push(Effect::Unsubscribe(name.clone()));
-    }
-    write_names(call, &names);
-    Ok(())
-}
-
-pub fn unsubscribe_all(call: &mut Call<'_>) -> Done {
-    if call.entrance != Entrance::WebSocket {
-        return Err(RpcError::new("must_be_websocket", "subscriptions belong to a connection"));
-    }
-    call.session.private.clear();
-    call.effects.push(Effect::UnsubscribeAll);
-    call.json().string("ok");
-    Ok(())
-}
-
-fn write_names(call: &mut Call<'_>, names: &[String]) {
-    call.json().array(|j| {
-        for name in names {
-            j.string(name);
-        }
-    });
-}
-
+/// Takes the connection's tokens back unless `invalidate_token` says not to, and closes it.
 pub fn logout(call: &mut Call<'_>) -> Done {
     if call.entrance != Entrance::WebSocket {
         return Err(RpcError::new("must_be_websocket", "only a connection can be logged out"));
     }
-    call.session.login = None;
-    call.session.private.clear();
+    let invalidate = call.params.boolean("invalidate_token")?.unwrap_or(true);
+    if let Some(number) = call.session.number.filter(|_| invalidate) {
+        call.desk.keys.tokens.forget_session(number);
+    }
+    call.session.log_out();
     call.effects.push(Effect::Close);
     call.json().string("ok");
     Ok(())

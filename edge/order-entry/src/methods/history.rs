@@ -1,37 +1,28 @@
 //! Questions about one's own orders and fills.
 
 use pitwire_jsonrpc::{Json, RpcError, objects};
-use pitwire_model::InstrumentId;
 use pitwire_views::{AccountBook, OrderRecord, UserTrade};
 
+use super::cover::{self, Cover};
 use super::{Done, trading};
 use crate::desk::Call;
 
-/// Which instruments a history request covers. Histories by currency must not overlap, for clients add them up:
-/// an instrument belongs to the currency it settles in.
-struct Cover {
-    instrument: Option<InstrumentId>,
-    currency: String,
-    kind: String,
+/// What a question goes by. A label goes with a currency, if one is named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Instrument,
+    Currency,
+    Label,
 }
 
-impl Cover {
-    fn of(call: &Call<'_>, method: &str) -> Result<Cover, RpcError> {
-        let instrument = if method.contains("by_instrument") { Some(call.instrument_id()?) } else { None };
-        let kind = call.params.text("kind")?.filter(|kind| !kind.is_empty());
-        Ok(Cover { instrument, currency: call.currency()?, kind: kind.map_or("any".into(), |kind| kind.into_owned()) })
-    }
+/// Most records that one question looks at: all that an account keeps of either sort, and a bound on one call's work
+/// whatever becomes of that cap.
+const MOST_LOOKED_AT: usize = 50_000;
 
-    fn covers(&self, call: &Call<'_>, id: InstrumentId) -> bool {
-        if let Some(instrument) = self.instrument {
-            return instrument == id;
-        }
-        let engine = call.venue.engine();
-        engine.market(id).is_some_and(|market| {
-            let settled = objects::settlement_name(&market.spec, engine.currencies());
-            (self.currency.eq_ignore_ascii_case("any") || self.currency.eq_ignore_ascii_case(settled))
-                && (self.kind == "any" || self.kind == objects::instrument_kind(&market.spec))
-        })
+fn cover_by(call: &Call<'_>, by: By) -> Result<Cover, RpcError> {
+    match by {
+        By::Instrument => Cover::instrument(call),
+        By::Currency | By::Label => Cover::currency(call),
     }
 }
 
@@ -75,12 +66,12 @@ pub fn order_state(call: &mut Call<'_>) -> Done {
 }
 
 pub fn order_state_by_label(call: &mut Call<'_>) -> Done {
-    let label = call.params.required("label")?;
-    let cover = Cover::of(call, "by_currency")?;
+    let (label, cover) = (call.required_label()?, cover_by(call, By::Label)?);
     let Some(book) = book(call)? else { return empty(call) };
-    let all = book.open_orders().chain(book.closed_orders());
-    let found: Vec<_> =
-        all.filter(|order| order.label.as_str() == label && cover.covers(call, order.instrument)).collect();
+    let engine = call.venue.engine();
+    // Open ones first, then the newest of the past.
+    let all = book.open_orders().chain(book.closed_orders().rev()).take(MOST_LOOKED_AT);
+    let found: Vec<_> = all.filter(|order| order.label == label && cover.covers(engine, order.instrument)).collect();
     call.out = write_orders(call, &found);
     Ok(())
 }
@@ -90,12 +81,14 @@ fn empty(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn open_orders(call: &mut Call<'_>, method: &str) -> Done {
-    let cover = Cover::of(call, method)?;
-    let label = if method.ends_with("by_label") { Some(call.params.required("label")?) } else { None };
-    let Some(book) = book(call)? else { return empty(call) };
+pub fn open_orders(call: &mut Call<'_>, by: By) -> Done {
+    let cover = cover_by(call, by)?;
+    let label = if by == By::Label { Some(call.required_label()?) } else { None };
+    let limits = cover::limit_orders(call)?;
+    let Some(book) = book(call)?.filter(|_| limits) else { return empty(call) };
+    let engine = call.venue.engine();
     let wanted = |order: &&OrderRecord| {
-        cover.covers(call, order.instrument) && label.as_deref().is_none_or(|label| order.label.as_str() == label)
+        cover.covers(engine, order.instrument) && label.as_ref().is_none_or(|label| order.label == *label)
     };
     let found: Vec<_> = book.open_orders().filter(wanted).collect();
     call.out = write_orders(call, &found);
@@ -103,35 +96,38 @@ pub fn open_orders(call: &mut Call<'_>, method: &str) -> Done {
 }
 
 /// Closed orders, newest first. Those cancelled without a fill are left out unless `include_unfilled`.
-pub fn order_history(call: &mut Call<'_>, method: &str) -> Done {
-    let cover = Cover::of(call, method)?;
+pub fn order_history(call: &mut Call<'_>, by: By) -> Done {
+    let cover = cover_by(call, by)?;
     let count = call.count(20)?;
     let offset = usize::try_from(call.params.integer("offset")?.unwrap_or(0).max(0)).unwrap_or(0);
     let unfilled = call.params.boolean("include_unfilled")?.unwrap_or(false);
     let Some(book) = book(call)? else { return empty(call) };
-    let wanted = |order: &&OrderRecord| cover.covers(call, order.instrument) && (unfilled || !order.filled.is_zero());
-    let found: Vec<_> = book.closed_orders().rev().filter(wanted).skip(offset).take(count).collect();
+    let engine = call.venue.engine();
+    let wanted = |order: &&OrderRecord| cover.covers(engine, order.instrument) && (unfilled || !order.filled.is_zero());
+    let newest = book.closed_orders().rev().take(MOST_LOOKED_AT);
+    let found: Vec<_> = newest.filter(wanted).skip(offset).take(count).collect();
     call.out = write_orders(call, &found);
     Ok(())
 }
 
-pub fn user_trades(call: &mut Call<'_>, method: &str) -> Done {
-    let cover = Cover::of(call, method)?;
+pub fn user_trades(call: &mut Call<'_>, by: By) -> Done {
+    let cover = cover_by(call, by)?;
     let count = call.count(10)?;
     let (from_ms, to_ms) = call.time_range()?;
     let ascending = call.is_ascending()?;
     let seq = |name| Ok::<_, RpcError>(call.params.integer(name)?.and_then(|value| u64::try_from(value).ok()));
     let (start_seq, end_seq) = (seq("start_seq")?.unwrap_or(0), seq("end_seq")?.unwrap_or(u64::MAX));
     let fills = book(call)?.map(|book| book.trades());
+    let engine = call.venue.engine();
     let wanted = |fill: &&UserTrade| {
-        cover.covers(call, fill.instrument)
+        cover.covers(engine, fill.instrument)
             && (from_ms..=to_ms).contains(&fill.trade.at.as_millis())
             && (start_seq..=end_seq).contains(&fill.trade.seq.0)
     };
     let mut found: Vec<&UserTrade> = match fills {
         None => Vec::new(),
-        Some(fills) if ascending => fills.iter().filter(wanted).take(count + 1).collect(),
-        Some(fills) => fills.iter().rev().filter(wanted).take(count + 1).collect(),
+        Some(fills) if ascending => fills.iter().take(MOST_LOOKED_AT).filter(wanted).take(count + 1).collect(),
+        Some(fills) => fills.iter().rev().take(MOST_LOOKED_AT).filter(wanted).take(count + 1).collect(),
     };
     let has_more = found.len() > count;
     found.truncate(count);
@@ -148,6 +144,7 @@ pub fn user_trades(call: &mut Call<'_>, method: &str) -> Done {
 /// A bare array, oldest first unless asked otherwise: the one answer of this family without an object around it.
 pub fn user_trades_by_order(call: &mut Call<'_>) -> Done {
     let id = trading::order_id(call)?;
+    call.is_ascending()?;
     let descending = call.params.text("sorting")?.as_deref() == Some("desc");
     let Some(book) = book(call)? else { return empty(call) };
     let mut found: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();

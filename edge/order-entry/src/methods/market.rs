@@ -5,8 +5,8 @@ use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_views::{MarketFacts, PublicTrade};
 
 use super::Done;
+use super::cover::{self, is_of_currency};
 use crate::desk::Call;
-use crate::notices::in_currency;
 
 pub fn get_currencies(call: &mut Call<'_>) -> Done {
     let Call { venue, out, .. } = call;
@@ -18,23 +18,13 @@ pub fn get_currencies(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Whether an instrument is of the `kind` that was asked for; none asks for all.
-fn of_kind(call: &Call<'_>, spec: &InstrumentSpec) -> Result<bool, RpcError> {
-    Ok(match call.params.text("kind")?.as_deref() {
-        None | Some("" | "any") => true,
-        Some(kind) => kind == objects::instrument_kind(spec),
-    })
-}
-
 fn instruments_in(call: &Call<'_>, currency: &str) -> Result<Vec<InstrumentId>, RpcError> {
-    let engine = call.venue.engine();
-    let mut found = Vec::new();
-    for market in engine.markets() {
-        if in_currency(&market.spec, engine, currency) && of_kind(call, &market.spec)? {
-            found.push(market.spec.id);
-        }
-    }
-    Ok(found)
+    let (engine, kind) = (call.venue.engine(), cover::kind(call)?);
+    let wanted = |spec: &InstrumentSpec| {
+        is_of_currency(spec, engine, currency)
+            && kind.as_deref().is_none_or(|kind| kind == objects::instrument_kind(spec))
+    };
+    Ok(engine.markets().iter().map(|market| &market.spec).filter(|spec| wanted(spec)).map(|spec| spec.id).collect())
 }
 
 pub fn get_instruments(call: &mut Call<'_>) -> Done {

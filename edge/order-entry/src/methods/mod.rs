@@ -1,7 +1,10 @@
 //! Every method of the dialect that this venue serves, by name.
 
 mod account;
+mod cancelling;
+mod channels;
 mod connection;
+pub(crate) mod cover;
 mod history;
 mod market;
 mod trading;
@@ -10,88 +13,104 @@ use std::borrow::Cow;
 
 use pitwire_engine::Market;
 use pitwire_jsonrpc::{Json, RpcError};
-use pitwire_model::{InstrumentId, InstrumentSpec};
+use pitwire_model::{InstrumentId, InstrumentSpec, Label, Side};
 
 use crate::desk::{Call, Entrance};
+use cancelling::Which;
+use history::By;
 
 type Done = Result<(), RpcError>;
+
+type Method = fn(&mut Call<'_>) -> Done;
+
+const METHODS: &[(&str, Method)] = &[
+    ("public/auth", connection::auth),
+    ("public/test", connection::test),
+    ("public/hello", connection::version),
+    ("public/get_time", connection::get_time),
+    ("public/status", connection::status),
+    ("public/subscribe", channels::subscribe),
+    ("public/unsubscribe", channels::unsubscribe),
+    ("public/unsubscribe_all", channels::unsubscribe_all),
+    ("private/subscribe", channels::subscribe),
+    ("private/unsubscribe", channels::unsubscribe),
+    ("private/unsubscribe_all", channels::unsubscribe_all),
+    ("private/logout", connection::logout),
+    ("public/get_currencies", market::get_currencies),
+    ("public/get_instruments", market::get_instruments),
+    ("public/get_instrument", market::get_instrument),
+    ("public/ticker", market::ticker),
+    ("public/get_order_book", market::get_order_book),
+    ("public/get_last_trades_by_instrument", market::last_trades_by_instrument),
+    ("public/get_last_trades_by_instrument_and_time", market::last_trades_by_instrument),
+    ("public/get_last_trades_by_currency", market::last_trades_by_currency),
+    ("public/get_last_trades_by_currency_and_time", market::last_trades_by_currency),
+    ("public/get_tradingview_chart_data", market::chart),
+    ("public/get_book_summary_by_currency", market::summaries_by_currency),
+    ("public/get_book_summary_by_instrument", market::summary_by_instrument),
+    ("public/get_index_price", market::index_price),
+    ("public/get_index_price_names", market::index_names),
+    ("public/get_combos", nothing),
+    ("public/get_expirations", nothing),
+    ("public/get_funding_rate_history", nothing),
+    ("public/get_funding_rate_value", zero),
+    ("private/buy", |call| trading::enter(call, Side::Buy)),
+    ("private/sell", |call| trading::enter(call, Side::Sell)),
+    ("private/edit", trading::edit),
+    ("private/edit_by_label", trading::edit_by_label),
+    ("private/close_position", trading::close_position),
+    ("private/cancel", cancelling::cancel),
+    ("private/cancel_all", |call| cancelling::cancel_where(call, Which::All)),
+    ("private/cancel_all_by_instrument", |call| cancelling::cancel_where(call, Which::Instrument)),
+    ("private/cancel_all_by_currency", |call| cancelling::cancel_where(call, Which::Currency)),
+    ("private/cancel_all_by_kind_or_type", |call| cancelling::cancel_where(call, Which::KindOrType)),
+    ("private/cancel_by_label", |call| cancelling::cancel_where(call, Which::Label)),
+    ("private/get_order_state", history::order_state),
+    ("private/get_order_state_by_label", history::order_state_by_label),
+    ("private/get_open_orders", |call| history::open_orders(call, By::Currency)),
+    ("private/get_open_orders_by_currency", |call| history::open_orders(call, By::Currency)),
+    ("private/get_open_orders_by_instrument", |call| history::open_orders(call, By::Instrument)),
+    ("private/get_open_orders_by_label", |call| history::open_orders(call, By::Label)),
+    ("private/get_order_history_by_instrument", |call| history::order_history(call, By::Instrument)),
+    ("private/get_order_history_by_currency", |call| history::order_history(call, By::Currency)),
+    ("private/get_user_trades_by_instrument", |call| history::user_trades(call, By::Instrument)),
+    ("private/get_user_trades_by_instrument_and_time", |call| history::user_trades(call, By::Instrument)),
+    ("private/get_user_trades_by_currency", |call| history::user_trades(call, By::Currency)),
+    ("private/get_user_trades_by_currency_and_time", |call| history::user_trades(call, By::Currency)),
+    ("private/get_user_trades_by_order", history::user_trades_by_order),
+    ("private/get_account_summary", account::summary),
+    ("private/get_account_summaries", account::summaries),
+    ("private/get_position", account::position),
+    ("private/get_positions", account::positions),
+    ("private/get_subaccounts", account::subaccounts),
+];
+
+/// Every method that is served, as `scope/name`.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    METHODS.iter().map(|(name, _)| *name)
+}
 
 /// Runs a method. Private ones are refused here when nobody is logged in, so none can forget to ask.
 pub(crate) fn run(method: &str, call: &mut Call<'_>) -> Done {
     if method.starts_with("private/") {
-        login_from_params(call)?;
         call.account()?;
     }
-    let name = method.split_once('/').map_or("", |(_, name)| name);
-    match method {
-        "public/auth" => connection::auth(call),
-        "public/test" => connection::test(call),
-        "public/hello" => connection::version(call),
-        "public/get_time" => connection::get_time(call),
-        "public/status" => connection::status(call),
-        "public/subscribe" | "private/subscribe" => connection::subscribe(call),
-        "public/unsubscribe" | "private/unsubscribe" => connection::unsubscribe(call),
-        "public/unsubscribe_all" | "private/unsubscribe_all" => connection::unsubscribe_all(call),
-        "private/logout" => connection::logout(call),
-
-        "public/get_currencies" => market::get_currencies(call),
-        "public/get_instruments" => market::get_instruments(call),
-        "public/get_instrument" => market::get_instrument(call),
-        "public/ticker" => market::ticker(call),
-        "public/get_order_book" => market::get_order_book(call),
-        "public/get_last_trades_by_instrument" | "public/get_last_trades_by_instrument_and_time" => {
-            market::last_trades_by_instrument(call)
-        }
-        "public/get_last_trades_by_currency" | "public/get_last_trades_by_currency_and_time" => {
-            market::last_trades_by_currency(call)
-        }
-        "public/get_tradingview_chart_data" => market::chart(call),
-        "public/get_book_summary_by_currency" => market::summaries_by_currency(call),
-        "public/get_book_summary_by_instrument" => market::summary_by_instrument(call),
-        "public/get_index_price" => market::index_price(call),
-        "public/get_index_price_names" => market::index_names(call),
-        "public/get_combos" | "public/get_expirations" | "public/get_funding_rate_history" => {
-            call.json().array(|_| {});
-            Ok(())
-        }
-        "public/get_funding_rate_value" => {
-            call.json().raw(b"0.0");
-            Ok(())
-        }
-
-        "private/buy" | "private/sell" => trading::enter(call, name == "buy"),
-        "private/edit" => trading::edit(call),
-        "private/edit_by_label" => trading::edit_by_label(call),
-        "private/cancel" => trading::cancel(call),
-        "private/cancel_all" => trading::cancel_where(call, trading::Which::All),
-        "private/cancel_all_by_instrument" => trading::cancel_where(call, trading::Which::Instrument),
-        "private/cancel_all_by_currency" => trading::cancel_where(call, trading::Which::Currency),
-        "private/cancel_all_by_kind_or_type" => trading::cancel_where(call, trading::Which::Kind),
-        "private/cancel_by_label" => trading::cancel_where(call, trading::Which::Label),
-        "private/close_position" => trading::close_position(call),
-
-        "private/get_order_state" => history::order_state(call),
-        "private/get_order_state_by_label" => history::order_state_by_label(call),
-        "private/get_open_orders"
-        | "private/get_open_orders_by_currency"
-        | "private/get_open_orders_by_instrument"
-        | "private/get_open_orders_by_label" => history::open_orders(call, name),
-        "private/get_order_history_by_instrument" | "private/get_order_history_by_currency" => {
-            history::order_history(call, name)
-        }
-        "private/get_user_trades_by_instrument"
-        | "private/get_user_trades_by_instrument_and_time"
-        | "private/get_user_trades_by_currency"
-        | "private/get_user_trades_by_currency_and_time" => history::user_trades(call, name),
-        "private/get_user_trades_by_order" => history::user_trades_by_order(call),
-
-        "private/get_account_summary" => account::summary(call),
-        "private/get_account_summaries" => account::summaries(call),
-        "private/get_position" => account::position(call),
-        "private/get_positions" => account::positions(call),
-        "private/get_subaccounts" => account::subaccounts(call),
-        _ => Err(unknown(method, call.entrance)),
+    match METHODS.iter().find(|(name, _)| *name == method) {
+        Some((_, run)) => run(call),
+        None => Err(unknown(method, call.entrance)),
     }
+}
+
+/// For questions about things that this venue never has.
+fn nothing(call: &mut Call<'_>) -> Done {
+    call.json().array(|_| {});
+    Ok(())
+}
+
+/// No funding in this version: a stated zero.
+fn zero(call: &mut Call<'_>) -> Done {
+    call.json().raw(b"0.0");
+    Ok(())
 }
 
 fn unknown(method: &str, entrance: Entrance) -> RpcError {
@@ -124,16 +143,6 @@ fn unknown(method: &str, entrance: Entrance) -> RpcError {
     }
 }
 
-/// A token inside `params` counts where the session has no login of its own.
-fn login_from_params(call: &mut Call<'_>) -> Done {
-    if call.session.login.is_none()
-        && let Some(token) = call.params.text("access_token")?
-    {
-        call.session.login = Some(call.desk.keys.by_token(&token, call.wall_ms)?);
-    }
-    Ok(())
-}
-
 impl<'a> Call<'a> {
     /// The writer of this method's `result`.
     pub(crate) fn json(&mut self) -> Json<'_> {
@@ -158,6 +167,25 @@ impl<'a> Call<'a> {
     /// `currency`, or `any` when it is not given.
     pub(crate) fn currency(&self) -> Result<String, RpcError> {
         Ok(self.params.text("currency")?.filter(|text| !text.is_empty()).map_or("any".into(), Cow::into_owned))
+    }
+
+    /// A member's own words. The dialect counts 64 characters; we keep 64 bytes of them, so letters beyond ASCII cost
+    /// more than one, and the refusal says which limit was met.
+    pub(crate) fn label(&self) -> Result<Label, RpcError> {
+        let text = self.params.text("label")?.unwrap_or_default();
+        Label::new(&text).ok_or_else(|| {
+            let (characters, bytes, most) = (text.chars().count(), text.len(), Label::MAX_BYTES);
+            RpcError::invalid(
+                "label",
+                format!("a label is at most {most} characters and {most} bytes of UTF-8; this one has {characters} and {bytes}"),
+            )
+        })
+    }
+
+    /// The label by which orders are meant.
+    pub(crate) fn required_label(&self) -> Result<Label, RpcError> {
+        self.params.required("label")?;
+        self.label()
     }
 
     pub(crate) fn count(&self, default: usize) -> Result<usize, RpcError> {

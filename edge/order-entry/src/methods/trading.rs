@@ -1,15 +1,14 @@
-//! Orders in, changed and out.
+//! Orders in and changed; how they go out is in `cancelling`.
 
 use pitwire_jsonrpc::{Json, RpcError, objects};
 use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType,
     Priority, Side, Ticks, TimeInForce,
 };
-use pitwire_views::{Liquidity, OrderRecord, UserTrade};
+use pitwire_views::{Liquidity, OrderRecord, OrderState, UserTrade};
 
 use super::Done;
 use crate::desk::Call;
-use crate::notices::in_currency;
 
 /// Parameters that change what is bought. Refused when set, for ignoring them would be a lie.
 const REFUSED_FLAGS: &[&str] = &["post_only", "reject_post_only", "reduce_only", "mmp"];
@@ -26,10 +25,10 @@ const REFUSED_VALUES: &[&str] = &[
     "otoco_config",
 ];
 
-pub fn enter(call: &mut Call<'_>, buy: bool) -> Done {
+pub fn enter(call: &mut Call<'_>, side: Side) -> Done {
     let account = call.account()?;
     let instrument = call.instrument_id()?;
-    let order = read_order(call, account, instrument, if buy { Side::Buy } else { Side::Sell })?;
+    let order = read_order(call, account, instrument, side)?;
     submit_order(call, order)
 }
 
@@ -60,8 +59,7 @@ fn read_order(call: &Call<'_>, account: AccountId, instrument: InstrumentId, sid
             return Err(RpcError::invalid("time_in_force", known));
         }
     };
-    let label = call.params.text("label")?.unwrap_or_default();
-    let label = Label::new(&label).ok_or_else(|| RpcError::invalid("label", "a label is at most 64 bytes"))?;
+    let label = call.label()?;
     Ok(NewOrder { id: OrderId::ZERO, account, instrument, side, order_type, lots, tif, label })
 }
 
@@ -131,7 +129,7 @@ fn required_price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcEr
 
 impl Call<'_> {
     /// Submits a command; a log that fails ends the venue, and this answer is never sent.
-    fn submit(&mut self, command: Command) -> Result<OrderId, RpcError> {
+    pub(super) fn submit(&mut self, command: Command) -> Result<OrderId, RpcError> {
         let opens = matches!(command, Command::Enter(_) | Command::Amend(_));
         if opens && !self.venue.takes_orders() {
             return Err(RpcError::new("shutting_down", "the venue is stopping"));
@@ -180,31 +178,38 @@ fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
 }
 
 /// House accounts keep no history, so they cannot trade over the API.
-fn no_history() -> RpcError {
+pub fn no_history() -> RpcError {
     RpcError::new("internal_error", "this account keeps no order history")
 }
 
+/// Ours are plain numbers; some clients put a currency before them, as in `ETH-123`.
 pub fn order_id(call: &Call<'_>) -> Result<OrderId, RpcError> {
     let text = call.params.required("order_id")?;
-    // Some clients prefix ids with a currency; ours are plain numbers.
-    let digits = text.rsplit('-').next().unwrap_or_default();
+    let shown = || text.chars().take(40).collect::<String>();
+    let digits = match text.split_once('-') {
+        Some((currency, digits)) if is_currency(currency) => digits,
+        _ => text.as_ref(),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let reason = format!("{:?} is not a number, nor a currency and a number", shown());
+        return Err(RpcError::param("invalid_order_id", "order_id", reason));
+    }
+    // A number too long for us is well-formed, and nobody's order.
     let parsed = digits.parse().map(OrderId);
-    parsed.map_err(|_| {
-        RpcError::param(
-            "unknown_order",
-            "order_id",
-            format!("no order {:?}", text.chars().take(40).collect::<String>()),
-        )
-    })
+    parsed.map_err(|_| RpcError::param("unknown_order", "order_id", format!("no order {:?}", shown())))
 }
 
-/// Why an order of this account cannot be changed: finished, or never there.
-fn not_live(call: &Call<'_>, account: AccountId, id: OrderId) -> RpcError {
+fn is_currency(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Why an order of this account cannot be changed or cancelled: finished, or never there.
+pub fn not_live(call: &Call<'_>, account: AccountId, id: OrderId, filled: &'static str) -> RpcError {
     let known = call.venue.views().account(account).and_then(|book| book.order(id));
-    match known {
-        Some(order) => {
-            RpcError::param("already_closed", "order_id", format!("order {id} has ended: {:?}", order.state))
-        }
+    match known.map(|order| order.state) {
+        Some(OrderState::Filled) => RpcError::param(filled, "order_id", format!("order {id} has filled")),
+        Some(_) => RpcError::param("already_closed", "order_id", format!("order {id} has been cancelled")),
         None => RpcError::param("unknown_order", "order_id", format!("no order {id}")),
     }
 }
@@ -216,15 +221,15 @@ pub fn edit(call: &mut Call<'_>) -> Done {
 
 pub fn edit_by_label(call: &mut Call<'_>) -> Done {
     let account = call.account()?;
-    let label = call.params.required("label")?.into_owned();
+    let label = call.required_label()?;
     let instrument = call.instrument_id()?;
     let book = call.venue.views().account(account).ok_or_else(no_history)?;
-    let is_meant = |order: &&OrderRecord| order.instrument == instrument && order.label.as_str() == label;
+    let is_meant = |order: &&OrderRecord| order.instrument == instrument && order.label == label;
     let found: Vec<OrderId> = book.open_orders().filter(is_meant).map(|order| order.id).collect();
     match found[..] {
         [id] => edit_order(call, id),
         [] => Err(RpcError::param("unknown_order", "label", "no open order has this label")),
-        _ => Err(RpcError::param("unsupported_combination", "label", "several open orders have this label")),
+        _ => Err(RpcError::param("non_unique_label", "label", format!("{} open orders have this label", found.len()))),
     }
 }
 
@@ -232,7 +237,7 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
     let account = call.account()?;
     refuse_unsupported(call)?;
     let live = call.venue.engine().order(id).filter(|order| order.account == account);
-    let live = live.ok_or_else(|| not_live(call, account, id))?;
+    let live = live.ok_or_else(|| not_live(call, account, id, "already_filled"))?;
     let spec = call.spec(live.instrument)?;
     // What is not given stays as it is.
     let price = price(call, spec)?.unwrap_or(live.price);
@@ -243,67 +248,6 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
         return Err(RpcError::from(*reason));
     }
     write_outcome(call, account, id)
-}
-
-pub fn cancel(call: &mut Call<'_>) -> Done {
-    let (account, id) = (call.account()?, order_id(call)?);
-    call.submit(Command::Cancel { account, order: id })?;
-    if let Some(Event::CancelRefused { .. }) = call.venue.events().first() {
-        return Err(not_live(call, account, id));
-    }
-    let Call { venue, out, .. } = call;
-    let record = venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
-    let market = venue.engine().market(record.instrument).ok_or_else(no_history)?;
-    objects::order(&mut Json::new(out), &market.spec, record);
-    Ok(())
-}
-
-/// What a mass cancel covers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    All,
-    Instrument,
-    Currency,
-    Kind,
-    Label,
-}
-
-/// Answers with the number of orders that were cancelled.
-pub fn cancel_where(call: &mut Call<'_>, which: Which) -> Done {
-    let account = call.account()?;
-    let instrument = if which == Which::Instrument { Some(call.instrument_id()?) } else { None };
-    let cancelled = if matches!(which, Which::All | Which::Instrument) {
-        call.submit(Command::CancelAll { account, instrument })?;
-        call.venue.events().iter().filter(|event| matches!(event, Event::Cancelled { .. })).count()
-    } else {
-        cancel_each(call, account, which)?
-    };
-    call.json().uint(cancelled as u64);
-    Ok(())
-}
-
-fn cancel_each(call: &mut Call<'_>, account: AccountId, which: Which) -> Result<usize, RpcError> {
-    let currency = call.currency()?;
-    let kind = call.params.text("kind")?.filter(|kind| !kind.is_empty()).map_or("any".into(), |kind| kind.into_owned());
-    let label = if which == Which::Label { call.params.required("label")?.into_owned() } else { String::new() };
-    let engine = call.venue.engine();
-    let Some(book) = call.venue.views().account(account) else { return Ok(0) };
-    let mut wanted = Vec::new();
-    for order in book.open_orders() {
-        let Some(market) = engine.market(order.instrument) else { continue };
-        let covered = match which {
-            Which::Label => order.label.as_str() == label,
-            _ => kind == "any" || kind == objects::instrument_kind(&market.spec),
-        };
-        if covered && in_currency(&market.spec, engine, &currency) {
-            wanted.push(order.id);
-        }
-    }
-    let count = wanted.len();
-    for order in wanted {
-        call.submit(Command::Cancel { account, order })?;
-    }
-    Ok(count)
 }
 
 /// Brings a perpetual position to zero with a market order, or a limit order at `price`.

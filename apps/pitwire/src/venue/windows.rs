@@ -1,0 +1,57 @@
+//! When the merged private channels are told.
+
+use pitwire_jsonrpc::Interval;
+use pitwire_model::VenueNanos;
+
+/// Armed by what there is to tell; nothing is due in between.
+#[derive(Debug, Default)]
+pub struct PrivateWindows {
+    tenth: Option<VenueNanos>,
+    second: Option<VenueNanos>,
+}
+
+const fn boundary_after(at: VenueNanos, width_ns: u64) -> VenueNanos {
+    VenueNanos((at.0 / width_ns + 1) * width_ns)
+}
+
+impl PrivateWindows {
+    pub fn arm(&mut self, now: VenueNanos) {
+        self.tenth.get_or_insert(boundary_after(now, 100_000_000));
+        self.second.get_or_insert(boundary_after(now, 1_000_000_000));
+    }
+
+    pub fn next_due(&self) -> Option<VenueNanos> {
+        self.tenth.into_iter().chain(self.second).min()
+    }
+
+    /// The interval of a window that has ended, each once.
+    pub fn take(&mut self, now: VenueNanos) -> Option<Interval> {
+        if self.tenth.is_some_and(|due| due <= now) {
+            self.tenth = None;
+            return Some(Interval::Ms100);
+        }
+        if self.second.is_some_and(|due| due <= now) {
+            self.second = None;
+            return Some(Interval::Agg2);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_end_on_boundaries_and_only_when_there_is_something_to_tell() {
+        let mut windows = PrivateWindows::default();
+        assert_eq!(windows.next_due(), None);
+        windows.arm(VenueNanos(950_000_000));
+        windows.arm(VenueNanos(960_000_000));
+        assert_eq!(windows.take(VenueNanos(999_999_999)), None);
+        let now = VenueNanos(1_000_000_000);
+        assert_eq!(windows.take(now), Some(Interval::Ms100));
+        assert_eq!(windows.take(now), Some(Interval::Agg2));
+        assert_eq!((windows.take(now), windows.next_due()), (None, None));
+    }
+}

@@ -1,0 +1,134 @@
+//! Subscriptions: which channels a connection hears.
+//!
+//! Holds       a request takes effect whole or not at all.
+
+use std::collections::BTreeSet;
+
+use pitwire_jsonrpc::{Channel, Interval, RpcError, Scope};
+use pitwire_model::AccountId;
+
+use super::{Done, cover};
+use crate::desk::{Call, Effect, Entrance};
+use crate::session::Session;
+
+fn names(call: &Call<'_>) -> Result<Vec<String>, RpcError> {
+    must_stay(call)?;
+    let names = call.params.list("channels")?.ok_or_else(|| RpcError::invalid("channels", "channels is required"))?;
+    // Asking twice in one request is asking once.
+    let mut seen = BTreeSet::new();
+    Ok(names.iter().filter(|name| seen.insert(name.as_str())).cloned().collect())
+}
+
+fn must_stay(call: &Call<'_>) -> Done {
+    if call.entrance == Entrance::WebSocket {
+        return Ok(());
+    }
+    Err(RpcError::new("must_be_websocket", "subscriptions belong to a connection"))
+}
+
+/// Answers with the channels that are now subscribed. Well-formed names of unknown instruments, and channels that this
+/// version does not serve, are left out; an error is for malformed names only, and only when nothing else was asked for.
+pub fn subscribe(call: &mut Call<'_>) -> Done {
+    let mut accepted = Vec::new();
+    let (mut malformed, mut fresh) = (None, 0);
+    for name in names(call)? {
+        match read(call, &name) {
+            Name::Malformed => malformed = Some(name),
+            Name::NotHere => {}
+            Name::Served(channel) => {
+                let account = listener(call, &name, &channel)?;
+                fresh += usize::from(!call.session.hears(&name, account));
+                accepted.push((name, channel, account));
+            }
+        }
+    }
+    if let Some(name) = malformed.filter(|_| accepted.is_empty()) {
+        let shown: String = name.chars().take(80).collect();
+        return Err(RpcError::invalid("channels", format!("no channel is named {shown:?}")));
+    }
+    if call.session.channels() + fresh > Session::MOST_CHANNELS {
+        let reason = format!("a connection hears at most {} channels; open another", Session::MOST_CHANNELS);
+        return Err(RpcError::param("too_many_requests", "channels", reason));
+    }
+    write_names(call, accepted.iter().map(|(name, ..)| name));
+    for (name, channel, account) in accepted {
+        match account {
+            Some(account) => call.session.subscribe_private(account, &name, channel),
+            None if call.session.subscribe_public(&name) => call.effects.push(Effect::Subscribe(name, channel)),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+enum Name {
+    Served(Channel),
+    /// Well-formed, but of nothing that is here.
+    NotHere,
+    Malformed,
+}
+
+fn read(call: &Call<'_>, name: &str) -> Name {
+    let Some(channel) = Channel::parse(name) else {
+        return if Channel::is_known_family(name) { Name::NotHere } else { Name::Malformed };
+    };
+    let (Channel::Book { instrument, .. }
+    | Channel::Trades { instrument, .. }
+    | Channel::Ticker { instrument, .. }
+    | Channel::UserOrders { scope: Scope::Instrument(instrument), .. }
+    | Channel::UserTrades { scope: Scope::Instrument(instrument), .. }) = &channel
+    else {
+        return if has_known_words(&channel) { Name::Served(channel) } else { Name::Malformed };
+    };
+    let known = call.venue.engine().instrument_named(instrument).is_some();
+    if known { Name::Served(channel) } else { Name::NotHere }
+}
+
+/// A currency may be one that nobody has, but it must look like one.
+fn has_known_words(channel: &Channel) -> bool {
+    let (Channel::UserOrders { scope: Scope::Kind { kind, currency }, .. }
+    | Channel::UserTrades { scope: Scope::Kind { kind, currency }, .. }) = channel
+    else {
+        return true;
+    };
+    let looks_right = (1..=16).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    cover::is_kind(kind) && looks_right
+}
+
+/// Whose private channel this is; `None` for a public one, which is for everybody, or for everybody who has a login.
+fn listener(call: &Call<'_>, name: &str, channel: &Channel) -> Result<Option<AccountId>, RpcError> {
+    let (is_private, is_raw) = (channel.is_private(), channel.interval() == Interval::Raw);
+    if !is_private && !is_raw {
+        return Ok(None);
+    }
+    let refusal = if is_private { "authorization_required" } else { "raw_requires_login" };
+    let login = call.login.as_ref().map_err(Clone::clone)?;
+    let login = login.ok_or_else(|| RpcError::param(refusal, "channels", format!("{name} needs a login")))?;
+    Ok(is_private.then_some(login.account))
+}
+
+pub fn unsubscribe(call: &mut Call<'_>) -> Done {
+    let names = names(call)?;
+    write_names(call, names.iter());
+    for name in names {
+        call.session.unsubscribe(&name);
+        call.effects.push(Effect::Unsubscribe(name));
+    }
+    Ok(())
+}
+
+pub fn unsubscribe_all(call: &mut Call<'_>) -> Done {
+    must_stay(call)?;
+    call.session.unsubscribe_all();
+    call.effects.push(Effect::UnsubscribeAll);
+    call.json().string("ok");
+    Ok(())
+}
+
+fn write_names<'n>(call: &mut Call<'_>, names: impl Iterator<Item = &'n String>) {
+    call.json().array(|j| {
+        for name in names {
+            j.string(name);
+        }
+    });
+}

@@ -1,0 +1,107 @@
+//! What a request covers: which instruments by name, kind and currency, and which types of order.
+//!
+//! Holds       1. of one's own orders and fills, an instrument belongs to the one currency it settles in, for clients
+//!                ask currency by currency and add up (a spot instrument settles in its quote);
+//!             2. of public lists and channels, it is found by its base and by its quote;
+//!             3. a word outside the dialect's list is refused, for guessing at it would cover more, or less, than
+//!                was asked.
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::{RpcError, objects};
+use pitwire_model::{InstrumentId, InstrumentSpec};
+
+use crate::desk::Call;
+
+const KINDS: &[&str] = &["any", "spot", "future", "option", "future_combo", "option_combo", "combo"];
+
+/// Types of orders that wait for a trigger. This version takes none, so there are none to cover.
+const TRIGGERS: &[&str] = &[
+    "trigger_all",
+    "stop",
+    "stop_all",
+    "stop_limit",
+    "stop_market",
+    "take",
+    "take_all",
+    "take_limit",
+    "take_market",
+    "trailing_all",
+    "trailing_stop",
+];
+
+pub fn is_kind(word: &str) -> bool {
+    KINDS.contains(&word)
+}
+
+/// `kind`; nothing when it is not given or is `any`.
+pub fn kind(call: &Call<'_>) -> Result<Option<String>, RpcError> {
+    match call.params.text("kind")?.as_deref() {
+        None | Some("" | "any") => Ok(None),
+        Some(word) if is_kind(word) => Ok(Some(word.into())),
+        Some(_) => Err(RpcError::invalid("kind", format!("kind is one of {}", KINDS.join(", ")))),
+    }
+}
+
+/// Whether `type` covers limit orders, which are all that can rest here.
+pub fn limit_orders(call: &Call<'_>) -> Result<bool, RpcError> {
+    match call.params.text("type")?.as_deref() {
+        None | Some("" | "all" | "limit") => Ok(true),
+        Some(word) if TRIGGERS.contains(&word) => Ok(false),
+        Some(_) => Err(RpcError::invalid("type", format!("type is all, limit, or one of {}", TRIGGERS.join(", ")))),
+    }
+}
+
+/// Of one's own orders and fills.
+#[derive(Default)]
+pub struct Cover {
+    instrument: Option<InstrumentId>,
+    /// Empty for any.
+    currencies: Vec<String>,
+    kind: Option<String>,
+}
+
+impl Cover {
+    pub fn instrument(call: &Call<'_>) -> Result<Cover, RpcError> {
+        Ok(Cover { instrument: Some(call.instrument_id()?), ..Cover::default() })
+    }
+
+    /// By `currency`, which may be several, and `kind`: any where they are not given.
+    pub fn currency(call: &Call<'_>) -> Result<Cover, RpcError> {
+        Ok(Cover { instrument: None, currencies: currencies(call)?.unwrap_or_default(), kind: kind(call)? })
+    }
+
+    /// The same where guessing would be dangerous.
+    pub fn named_currency(call: &Call<'_>) -> Result<Cover, RpcError> {
+        let named = currencies(call)?.ok_or_else(|| RpcError::invalid("currency", "currency is required"))?;
+        Ok(Cover { instrument: None, currencies: named, kind: kind(call)? })
+    }
+
+    pub fn covers(&self, engine: &Engine, id: InstrumentId) -> bool {
+        if let Some(instrument) = self.instrument {
+            return instrument == id;
+        }
+        engine.market(id).is_some_and(|market| {
+            let settled = objects::settlement_name(&market.spec, engine.currencies());
+            (self.currencies.is_empty() || self.currencies.iter().any(|name| name.eq_ignore_ascii_case(settled)))
+                && self.kind.as_deref().is_none_or(|kind| kind == objects::instrument_kind(&market.spec))
+        })
+    }
+}
+
+/// `None` when not given, empty for any.
+fn currencies(call: &Call<'_>) -> Result<Option<Vec<String>>, RpcError> {
+    let Some(names) = call.params.list("currency")? else { return Ok(None) };
+    match names.as_slice() {
+        // `currency=` of a query that somebody's client always sends.
+        [name] if name.is_empty() => Ok(None),
+        [] => Err(RpcError::invalid("currency", "an empty list names no currency; send any for all")),
+        names if names.iter().any(|name| name.eq_ignore_ascii_case("any")) => Ok(Some(Vec::new())),
+        _ => Ok(Some(names)),
+    }
+}
+
+/// Whether a public list or a channel by currency means this instrument.
+pub fn is_of_currency(spec: &InstrumentSpec, engine: &Engine, wanted: &str) -> bool {
+    let is = |id| engine.currency(id).is_some_and(|currency| currency.name.eq_ignore_ascii_case(wanted));
+    wanted.eq_ignore_ascii_case("any") || is(spec.base()) || is(spec.quote())
+}

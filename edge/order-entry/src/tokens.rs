@@ -1,0 +1,183 @@
+//! Tokens: what a login leaves behind for the calls that follow it.
+//!
+//! Does        remember who an access or refresh token speaks for, until it expires, is spent or is taken back.
+//! Holds       1. only hashes are kept: whoever reads this memory or a dump of it cannot use what stands there;
+//!             2. a credential that asks for too many loses its own oldest, never another's;
+//!             3. a refresh token works once.
+//! Costs       a grant or a question: logarithmic in what is held; nothing ever scans it.
+//! Start at    [`Tokens::issue`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+type Key = [u8; 32];
+
+/// How many live tokens of one use a credential may hold.
+pub(crate) const MOST_TOKENS: usize = 10_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Use {
+    Access,
+    Refresh,
+}
+
+/// A connection, as tokens remember it: `private/logout` takes back what it was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionNumber(u64);
+
+struct Token {
+    credential: usize,
+    of_use: Use,
+    serial: u64,
+    expires_s: u64,
+    session: Option<SessionNumber>,
+}
+
+#[derive(Default)]
+pub(crate) struct Tokens {
+    held: BTreeMap<Key, Token>,
+    /// By serial number. Tokens of one use live equally long, so the oldest is also the next to expire.
+    queues: BTreeMap<(usize, Use), BTreeMap<u64, Key>>,
+    by_session: BTreeSet<(SessionNumber, Key)>,
+    last_serial: u64,
+    last_session: u64,
+}
+
+fn key_of(text: &str) -> Key {
+    *blake3::hash(text.as_bytes()).as_bytes()
+}
+
+impl Tokens {
+    pub fn number_session(&mut self) -> SessionNumber {
+        self.last_session += 1;
+        SessionNumber(self.last_session)
+    }
+
+    pub fn issue(
+        &mut self,
+        text: &str,
+        (credential, of_use): (usize, Use),
+        session: Option<SessionNumber>,
+        (now_s, life_s): (u64, u64),
+    ) {
+        self.make_room(credential, of_use, now_s);
+        let key = key_of(text);
+        // Random texts do not repeat; a generator that fails in this way must not leave two entries for one key.
+        self.remove(&key);
+        self.last_serial += 1;
+        let token = Token { credential, of_use, serial: self.last_serial, expires_s: now_s + life_s, session };
+        self.queues.entry((credential, of_use)).or_default().insert(token.serial, key);
+        if let Some(session) = session {
+            self.by_session.insert((session, key));
+        }
+        self.held.insert(key, token);
+    }
+
+    /// The credential behind a live token.
+    pub fn find(&self, text: &str, of_use: Use, now_s: u64) -> Option<usize> {
+        let token = self.held.get(&key_of(text))?;
+        (token.of_use == of_use && token.expires_s > now_s).then_some(token.credential)
+    }
+
+    /// Uses up a refresh token.
+    pub fn spend(&mut self, text: &str, now_s: u64) -> Option<usize> {
+        let credential = self.find(text, Use::Refresh, now_s)?;
+        self.remove(&key_of(text));
+        Some(credential)
+    }
+
+    /// Takes back everything that was granted to a session.
+    pub fn forget_session(&mut self, session: SessionNumber) {
+        let granted: Vec<Key> =
+            self.by_session.range((session, [0; 32])..=(session, [0xFF; 32])).map(|(_, key)| *key).collect();
+        for key in granted {
+            self.remove(&key);
+        }
+    }
+
+    /// Drops what has expired, then the oldest, until one more fits: each token is dropped once, so a grant pays for
+    /// itself.
+    fn make_room(&mut self, credential: usize, of_use: Use, now_s: u64) {
+        while let Some(queue) = self.queues.get(&(credential, of_use))
+            && let Some((_, key)) = queue.first_key_value()
+        {
+            let expired = self.held.get(key).is_none_or(|token| token.expires_s <= now_s);
+            if !expired && queue.len() < MOST_TOKENS {
+                return;
+            }
+            let key = *key;
+            self.remove(&key);
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let Some(token) = self.held.remove(key) else { return };
+        if let Some(queue) = self.queues.get_mut(&(token.credential, token.of_use)) {
+            queue.remove(&token.serial);
+        }
+        if let Some(session) = token.session {
+            self.by_session.remove(&(session, *key));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFE: (u64, u64) = (1_000, 900);
+
+    fn sizes(tokens: &Tokens) -> (usize, usize, usize) {
+        (tokens.held.len(), tokens.queues.values().map(BTreeMap::len).sum(), tokens.by_session.len())
+    }
+
+    #[test]
+    fn a_greedy_credential_loses_its_own_oldest_and_nobody_elses() {
+        let mut tokens = Tokens::default();
+        tokens.issue("modest", (1, Use::Access), None, LIFE);
+        for n in 0..=MOST_TOKENS {
+            tokens.issue(&format!("greedy-{n}"), (0, Use::Access), None, LIFE);
+        }
+        assert_eq!(tokens.find("modest", Use::Access, 1_000), Some(1), "older than all of them, but not theirs");
+        assert_eq!(tokens.find("greedy-0", Use::Access, 1_000), None);
+        assert_eq!(tokens.find("greedy-1", Use::Access, 1_000), Some(0));
+        assert_eq!(tokens.find(&format!("greedy-{MOST_TOKENS}"), Use::Access, 1_000), Some(0));
+        assert_eq!(sizes(&tokens), (MOST_TOKENS + 1, MOST_TOKENS + 1, 0));
+    }
+
+    #[test]
+    fn expired_tokens_are_dropped_by_the_next_grant() {
+        let mut tokens = Tokens::default();
+        for n in 0..50 {
+            tokens.issue(&format!("old-{n}"), (0, Use::Access), None, LIFE);
+        }
+        assert_eq!(tokens.find("old-0", Use::Access, 1_899), Some(0));
+        assert_eq!(tokens.find("old-0", Use::Access, 1_900), None, "900 s are over");
+        tokens.issue("new", (0, Use::Access), None, (1_900, 900));
+        assert_eq!(sizes(&tokens), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_refresh_token_works_once_and_only_as_one() {
+        let mut tokens = Tokens::default();
+        tokens.issue("r", (0, Use::Refresh), None, LIFE);
+        tokens.issue("a", (0, Use::Access), None, LIFE);
+        assert_eq!(tokens.find("r", Use::Access, 1_000), None);
+        assert_eq!(tokens.spend("a", 1_000), None);
+        assert_eq!(tokens.spend("r", 1_000), Some(0));
+        assert_eq!(tokens.spend("r", 1_000), None);
+        assert_eq!(sizes(&tokens), (1, 1, 0), "a spent token leaves nothing behind");
+    }
+
+    #[test]
+    fn a_session_takes_back_its_own() {
+        let mut tokens = Tokens::default();
+        let (one, two) = (tokens.number_session(), tokens.number_session());
+        for (text, session) in [("a", Some(one)), ("b", Some(two)), ("c", None), ("d", Some(one))] {
+            tokens.issue(text, (0, Use::Access), session, LIFE);
+        }
+        tokens.forget_session(one);
+        let live = ["a", "b", "c", "d"].map(|text| tokens.find(text, Use::Access, 1_000).is_some());
+        assert_eq!(live, [false, true, true, false]);
+        assert_eq!(sizes(&tokens), (2, 2, 1));
+    }
+}
