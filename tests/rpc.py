@@ -103,7 +103,8 @@ class Ws:
     """One WebSocket. Replies are matched by id; what arrives in between waits in `inbox`, in order."""
 
     def __init__(self, url: str) -> None:
-        self._connection = connect(url, compression=None, max_size=None, open_timeout=PATIENCE_S, close_timeout=2)
+        opening = connect(url, compression=None, max_size=None, open_timeout=PATIENCE_S, close_timeout=2)
+        self._connection = opening.__enter__()
         self._ids = itertools.count(1)
         self.inbox: deque[Json] = deque()
 

@@ -4,8 +4,8 @@ use pitwire_host::HttpResponse;
 
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-                   connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                   base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub fn serve(path: &str) -> Option<HttpResponse> {
     let wanted = if path == "/" { "/index.html" } else { path };
