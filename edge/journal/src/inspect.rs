@@ -20,8 +20,9 @@ use crate::{
 pub enum StartAt {
     /// As a start does: the least to replay.
     NewestSnapshot,
-    /// As `verify` does: everything that is kept.
-    OldestSnapshot,
+    /// As `verify` does: everything that is kept, from the first command if the journal reaches back to it, else from
+    /// the oldest snapshot.
+    Oldest,
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +63,7 @@ pub struct Recovery {
     pub snapshot: Option<RecoveredSnapshot>,
     pub damaged_snapshots: Vec<DamagedSnapshot>,
     /// Every other readable snapshot from the one used on, for a verifier to compare with. Only filled by
-    /// [`StartAt::OldestSnapshot`].
+    /// [`StartAt::Oldest`].
     pub later_snapshots: Vec<RecoveredSnapshot>,
     pub torn: Option<TornTail>,
     /// The newest command that is whole in the log.
@@ -122,7 +123,10 @@ pub fn inspect(storage: &dyn Storage, config: &JournalConfig, from: StartAt) -> 
         return if is_fresh { Ok(Recovery::fresh()) } else { Err(OpenError::MissingSuperblock) };
     }
     let superblock = superblock::read(storage)?;
-    let choice = snapshots::choose(storage, &listing, config, from)?;
+    let mut choice = snapshots::choose(storage, &listing, config, from)?;
+    if from == StartAt::Oldest {
+        choice.prefer_the_beginning(&listing);
+    }
     if superblock.watermark == Seq(0) && listing.segments.is_empty() && choice.used.is_none() {
         return Ok(Recovery { superblock: Some(superblock), ..Recovery::fresh() });
     }

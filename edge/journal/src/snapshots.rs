@@ -46,6 +46,17 @@ pub(crate) struct Choice {
     pub newest_seq: Seq,
 }
 
+impl Choice {
+    /// Where every segment from the first one on is still there, the oldest snapshot has to be proved like the others.
+    pub(crate) fn prefer_the_beginning(&mut self, listing: &Listing) {
+        let Some(used) = &self.used else { return };
+        let reaches_back = (1..=used.meta.position.segment).all(|number| listing.segments.contains(&number));
+        if reaches_back {
+            self.later.splice(0..0, self.used.take());
+        }
+    }
+}
+
 pub(crate) fn choose(
     storage: &dyn Storage,
     listing: &Listing,

@@ -268,19 +268,19 @@ fn inspecting_changes_nothing() {
     disk.edit(SEGMENT, |bytes| bytes[..8].copy_within(.., 0));
     let before: Vec<_> = disk.list().unwrap().iter().map(|name| disk.bytes(name)).collect();
     let operations = disk.operations();
-    let _ = inspect(&disk, &small(), StartAt::OldestSnapshot);
+    let _ = inspect(&disk, &small(), StartAt::Oldest);
     let torn = disk.copy();
     torn.edit(SEGMENT, |bytes| {
         bytes[ends[1]..].fill(0);
         bytes[ends[1] + 600] = 1;
     });
-    let recovery = inspect(&torn, &small(), StartAt::OldestSnapshot).unwrap();
+    let recovery = inspect(&torn, &small(), StartAt::Oldest).unwrap();
     assert_eq!(recovery.torn.map(|torn| (torn.offset, torn.bytes)), Some((ends[1] as u64, 4096)));
     assert_eq!((torn.operations(), torn.bytes(SEGMENT).unwrap()[ends[1] + 600]), (0, 1));
     let after: Vec<_> = disk.list().unwrap().iter().map(|name| disk.bytes(name)).collect();
     assert_eq!((disk.operations(), after), (operations, before));
     let empty = FaultyStorage::new();
-    let recovery = inspect(&empty, &small(), StartAt::OldestSnapshot).unwrap();
+    let recovery = inspect(&empty, &small(), StartAt::Oldest).unwrap();
     assert!(recovery.is_fresh && recovery.tail(&empty).unwrap().next().is_none());
     assert_eq!(empty.operations(), 0);
 }

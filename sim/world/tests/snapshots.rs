@@ -83,14 +83,22 @@ fn without_any_snapshot_the_log_from_its_beginning_will_do() {
 }
 
 #[test]
-fn a_verifier_starts_at_the_oldest_and_learns_of_all() {
+fn a_verifier_starts_as_early_as_it_can_and_learns_of_every_snapshot() {
     let (disk, _, seqs) = with_snapshots(3);
-    let recovery = inspect(&disk, &small(), StartAt::OldestSnapshot).unwrap();
-    assert_eq!(recovery.base(), seqs[0]);
-    assert_eq!(recovery.later_snapshots.iter().map(|later| later.meta.seq).collect::<Vec<_>>(), &seqs[1..]);
-    let groups: Vec<_> = recovery.tail(&disk).unwrap().map(Result::unwrap).collect();
-    assert_eq!(groups.first().unwrap().commands.first().unwrap().seq, seqs[0].next());
-    assert_eq!(groups.last().unwrap().commands.last().unwrap().seq, recovery.last);
+    // The journal still reaches back to the first command: even the oldest snapshot has to be proved.
+    let proves_all = (Seq(0), &seqs[..]);
+    let from_oldest = (seqs[0], &seqs[1..]);
+    for (base, later) in [proves_all, from_oldest] {
+        let recovery = inspect(&disk, &small(), StartAt::Oldest).unwrap();
+        assert_eq!(recovery.base(), base);
+        assert_eq!(recovery.later_snapshots.iter().map(|later| later.meta.seq).collect::<Vec<_>>(), later);
+        let groups: Vec<_> = recovery.tail(&disk).unwrap().map(Result::unwrap).collect();
+        assert_eq!(groups.first().unwrap().commands.first().unwrap().seq, base.next());
+        assert_eq!(groups.last().unwrap().commands.last().unwrap().seq, recovery.last);
+        if base == Seq(0) {
+            disk.remove("journal-00000001.seg").unwrap();
+        }
+    }
 }
 
 /// A snapshot taken of a state ahead of its position: commands it contains already are not handed out again.
@@ -114,7 +122,7 @@ fn a_snapshot_inside_a_group_skips_what_it_contains() {
 #[test]
 fn retention_removes_exactly_what_nothing_needs() {
     let (disk, writer, seqs) = with_snapshots(4);
-    let oldest_kept = inspect(&disk, &small(), StartAt::OldestSnapshot).unwrap().later_snapshots[1].meta;
+    let oldest_kept = inspect(&disk, &small(), StartAt::Oldest).unwrap().later_snapshots[2].meta;
     assert_eq!(oldest_kept.seq, seqs[2]);
     let removed = retain(&disk, &small(), 2).unwrap();
     assert_eq!(removed.snapshots, [name(seqs[0]), name(seqs[1])]);
@@ -123,7 +131,7 @@ fn retention_removes_exactly_what_nothing_needs() {
     assert_eq!(removed.segments, gone);
     assert_eq!(retain(&disk, &small(), 2).unwrap(), Default::default());
     judge(&disk, writer.acked, &writer.appended).unwrap();
-    let recovery = inspect(&disk, &small(), StartAt::OldestSnapshot).unwrap();
+    let recovery = inspect(&disk, &small(), StartAt::Oldest).unwrap();
     assert_eq!(recovery.base(), seqs[2]);
     // What is left is just enough: with the newest damaged, the other one and its segments carry on.
     disk.edit(&name(seqs[3]), |bytes| bytes[0] ^= 1);
@@ -168,7 +176,7 @@ fn a_crash_while_snapshots_come_and_go_loses_nothing() {
                     assert_eq!(used.payload, payload(used.meta.seq));
                 }
                 // From the oldest one as well: retention must not have pulled the log from under it.
-                inspect(&crashed, &small(), StartAt::OldestSnapshot).unwrap();
+                inspect(&crashed, &small(), StartAt::Oldest).unwrap();
                 assert!(!crashed.list().unwrap().iter().any(|name| name.ends_with(".new")), "left-overs are removed");
                 states += 1;
             }

@@ -20,7 +20,8 @@ const EXAMPLES: &str = "Examples:
 
 /// Check a data directory: checksums, hash chain, replay, and every invariant by an independent auditor.
 ///
-/// Nothing is changed. The venue must be stopped. Everything that is kept is read, from the oldest snapshot on.
+/// Nothing is changed. The venue must be stopped. Everything that is kept is read: from the first command if the
+/// journal still reaches back to it, else from the oldest snapshot.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
@@ -37,7 +38,7 @@ impl Verify {
             Failure::new(format!("cannot read {}: {error}", self.dir.display()))
                 .remedy("name the data directory of a venue")
         })?;
-        let recovery = inspect(&storage, &journal_config(), StartAt::OldestSnapshot)?;
+        let recovery = inspect(&storage, &journal_config(), StartAt::Oldest)?;
         if recovery.is_fresh {
             return Err(Failure::new(format!("{} holds no journal", self.dir.display()))
                 .remedy("name the data directory of a venue"));
