@@ -26,6 +26,10 @@ def exact(value: Any) -> Decimal:
     return Decimal(str(value))
 
 
+def filled_by(fills: list[Json]) -> Decimal:
+    return sum((exact(fill["amount"]) for fill in fills), Decimal(0))
+
+
 @dataclass
 class Order:
     """What the venue has acknowledged about one order."""
@@ -216,6 +220,14 @@ class Trader:
         asking = [{"order_id": order.order_id, "count": 1000} for order in orders]
         trades = ask_many(ws, "private/get_user_trades_by_order", asking)
         for order, found, fills in zip(orders, states, trades, strict=True):
+            for _ in range(10):
+                if filled_by(fills) == exact(found["filled_amount"]):
+                    break
+                # The market goes on between two questions: an open order may have filled meanwhile. Ask again.
+                (found,) = ask_many(ws, "private/get_order_state", [{"order_id": order.order_id}])
+                (fills,) = ask_many(
+                    ws, "private/get_user_trades_by_order", [{"order_id": order.order_id, "count": 1000}]
+                )
             self._compare_one(order, found, fills)
 
     def compare_all_closed(self, ws: Ws) -> None:
@@ -231,7 +243,7 @@ class Trader:
         asked = self._asked_about(order)
         told = f"{self.name}: {order} against {found} with fills {fills}, unanswered {asked}"
         ids = [fill["trade_id"] for fill in fills]
-        filled = sum((exact(fill["amount"]) for fill in fills), Decimal(0))
+        filled = filled_by(fills)
         assert found["order_id"] == order.order_id and found["label"] == order.label, told
         assert len(ids) == len(set(ids)), f"a fill twice: {told}"
         assert set(order.trades) <= set(ids), f"an acknowledged fill is gone: {told}"
