@@ -17,6 +17,7 @@ from websockets.exceptions import WebSocketException
 CONNECTION_LOST = (ConnectionError, EOFError, HTTPException, WebSocketException)
 TICKS = {"NPN_ZAR": "0.01", "MTN_ZAR": "0.01", "BTC_USDC": "0.5", "BTC-PERPETUAL": "0.5"}
 LOTS = {"NPN_ZAR": "1", "MTN_ZAR": "1", "BTC_USDC": "0.0001", "BTC-PERPETUAL": "10"}
+REMEMBERED = 20_000
 FINAL = ("filled", "cancelled", "rejected")
 MOST_OPEN = 40
 WINDOW = 4
@@ -231,11 +232,17 @@ class Trader:
             self._compare_one(order, found, fills)
 
     def compare_all_closed(self, ws: Ws) -> None:
-        """After a cancel of everything: the whole ledger once more, and nothing is open."""
+        """After a cancel of everything: once more all that the venue still remembers, and nothing is open.
+
+        It keeps the newest 50,000 closed orders of an account, which two traders share. Older ones were compared when
+        they were new.
+        """
         for order in self.orders.values():
             if order.state == "open":
                 self.pending.append(Request("private/cancel", {"order_id": order.order_id}, order))
-        self.compare(ws, list(self.orders.values()))
+        newest = sorted(self.orders.values(), key=lambda order: int(order.order_id))[-REMEMBERED:]
+        unsettled = [order for order in self.orders.values() if order.state not in FINAL]
+        self.compare(ws, list({order.order_id: order for order in unsettled + newest}.values()))
         self.pending = []
         assert all(order.state in FINAL for order in self.orders.values())
 

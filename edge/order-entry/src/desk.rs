@@ -83,16 +83,6 @@ impl Desk {
         Desk { keys: Keys::new(credentials, random) }
     }
 
-    /// The login that an HTTP request's header proves.
-    pub fn login(
-        &self,
-        header: Authorization<'_>,
-        request: SignedRequest<'_>,
-        wall_ms: u64,
-    ) -> Result<Login, RpcError> {
-        self.keys.by_header(header, request, wall_ms)
-    }
-
     /// The session of an HTTP request with an `Authorization` header. What is wrong with the header is told only by
     /// methods that need a login: a client whose token has gone stale must still be able to ask for another.
     pub fn session_of(&self, header: Authorization<'_>, request: SignedRequest<'_>, wall_ms: u64) -> Session {
