@@ -17,7 +17,6 @@ from websockets.exceptions import WebSocketException
 CONNECTION_LOST = (ConnectionError, EOFError, HTTPException, WebSocketException)
 TICKS = {"NPN_ZAR": "0.01", "MTN_ZAR": "0.01", "BTC_USDC": "0.5", "BTC-PERPETUAL": "0.5"}
 LOTS = {"NPN_ZAR": "1", "MTN_ZAR": "1", "BTC_USDC": "0.0001", "BTC-PERPETUAL": "10"}
-REMEMBERED = 20_000
 FINAL = ("filled", "cancelled", "rejected")
 MOST_OPEN = 40
 WINDOW = 4
@@ -75,6 +74,7 @@ class Trader:
         self.failure: BaseException | None = None
         self._labels = itertools.count(1)
         self._marks: dict[str, Decimal] = {}
+        self._touched: set[str] = set()  # orders learned of since the last comparison
 
     # Trading
 
@@ -185,6 +185,7 @@ class Trader:
             self.orders[order.order_id] = order
         order.amount, order.state = exact(told["amount"]), told["order_state"]
         order.told_filled = exact(told["filled_amount"])
+        self._touched.add(order.order_id)
         if told["order_type"] == "limit":
             order.price = exact(told["price"])
         order.trades |= {trade["trade_id"]: trade for trade in trades}
@@ -211,10 +212,13 @@ class Trader:
         assert self.failure is None, self.failure
         self.in_flight_at_death += len(self.pending)
         self._adopt_unanswered(ws)
-        newest = list(self.orders.values())[-500:]
-        unsettled = [order for order in self.orders.values() if order.state not in FINAL]
-        self.compare(ws, list({order.order_id: order for order in unsettled + newest}.values()))
+        self.compare(ws, self._open_or_touched())
+        self._touched.clear()
         self.pending = []
+
+    def _open_or_touched(self) -> list[Order]:
+        """Every order whose last word this ledger may not have heard: those open, and those it learned of since."""
+        return [o for o in self.orders.values() if o.state not in FINAL or o.order_id in self._touched]
 
     def compare(self, ws: Ws, orders: list[Order]) -> None:
         states = ask_many(ws, "private/get_order_state", [{"order_id": order.order_id} for order in orders])
@@ -232,17 +236,15 @@ class Trader:
             self._compare_one(order, found, fills)
 
     def compare_all_closed(self, ws: Ws) -> None:
-        """After a cancel of everything: once more all that the venue still remembers, and nothing is open.
+        """After a cancel of everything: what has changed since the last comparison, and nothing is open.
 
-        It keeps the newest 50,000 closed orders of an account, which two traders share. Older ones were compared when
-        they were new.
+        What had ended by then was compared then; the venue keeps only an account's newest 50,000 closed orders.
         """
         for order in self.orders.values():
             if order.state == "open":
                 self.pending.append(Request("private/cancel", {"order_id": order.order_id}, order))
-        newest = sorted(self.orders.values(), key=lambda order: int(order.order_id))[-REMEMBERED:]
-        unsettled = [order for order in self.orders.values() if order.state not in FINAL]
-        self.compare(ws, list({order.order_id: order for order in unsettled + newest}.values()))
+        self.compare(ws, self._open_or_touched())
+        self._touched.clear()
         self.pending = []
         assert all(order.state in FINAL for order in self.orders.values())
 
