@@ -201,13 +201,6 @@ impl Book {
         level.lots
     }
 
-    /// Whether an incoming order on `side` at `limit` (`None`: any price) would trade at once.
-    #[inline]
-    pub fn crosses(&self, side: Side, limit: Option<Ticks>) -> bool {
-        let other = side.opposite();
-        self.ladder(other).best().is_some_and(|best| limit.is_none_or(|limit| best <= key_of(other, limit)))
-    }
-
     /// HOT. Fills up to `open` lots of an incoming order on `side` from the other side's best level on, oldest order
     /// first, no further than `limit`. Returns what could not be filled. Bounded by the orders it fills.
     #[inline]

@@ -33,6 +33,10 @@ impl BareBook {
         self.index.contains(OrderId(id))
     }
 
+    pub fn live_orders(&self) -> usize {
+        self.index.len()
+    }
+
     #[inline]
     fn enter(&mut self, seq: u32, op: &Operation, limit: Option<Ticks>, rests: bool, reports: &mut Reports) {
         let mut fills = Fills { seq, taker: op.id, index: &mut self.index, reports };

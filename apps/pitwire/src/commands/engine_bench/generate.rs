@@ -1,7 +1,7 @@
 //! A seeded file of mixed flow: what a busy book sees.
 //!
-//! In a hundred operations about 48 limit orders near the touch with a heavy tail, 40 cancels of live orders (mostly
-//! among the last few thousand entered), 7 market orders and 5 immediate ones; about 20,000 orders live at a time.
+//! In a hundred operations about 54 limit orders near the touch with a heavy tail, 34 cancels of live orders (mostly
+//! among the last few thousand entered), 7 market orders and 5 immediate ones; about 19,000 orders live throughout.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -56,10 +56,11 @@ impl Generator {
         if self.random.below(64) == 0 {
             self.mid += i64::from(self.random.below(2) == 0) * 2 - 1;
         }
-        // Fewer adds than cancels only once the book is as deep as it should be.
-        let full = self.live.len() > LIVE * 5 / 4;
+        // What fills is not known beforehand: the depth is held by turning some cancels into entries, or the reverse.
+        let depth = self.book.live_orders();
         match self.random.below(100) {
-            0..=47 if !full => self.limit(Kind::Limit),
+            0..=47 if depth < LIVE * 21 / 20 => self.limit(Kind::Limit),
+            48..=87 if depth < LIVE * 19 / 20 => self.limit(Kind::Limit),
             0..=87 => self.cancel().unwrap_or_else(|| self.limit(Kind::Limit)),
             88..=94 => self.market(),
             _ => self.limit(Kind::Immediate),
@@ -84,14 +85,16 @@ impl Generator {
             Side::Buy => self.mid - away,
             Side::Sell => self.mid + away,
         };
-        let quantity = 1 + self.random.heavy(10) as u32;
+        let scale = if kind == Kind::Immediate { 2 } else { 10 };
+        let quantity = 1 + self.random.heavy(scale) as u32;
         Operation { kind, side, price: price.max(1) as u32, id, quantity }
     }
 
     #[allow(clippy::cast_possible_truncation)]
     fn market(&mut self) -> Operation {
         let (id, side) = (self.id(), self.side());
-        Operation { kind: Kind::Market, side, price: 0, id, quantity: 1 + self.random.heavy(10) as u32 }
+        // Mostly smaller than what rests: about one order is used up by each.
+        Operation { kind: Kind::Market, side, price: 0, id, quantity: 1 + self.random.heavy(2) as u32 }
     }
 
     fn cancel(&mut self) -> Option<Operation> {
