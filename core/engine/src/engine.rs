@@ -1,8 +1,8 @@
 //! The venue's one state machine: dispatches each command to what it concerns.
 
 use pitwire_model::{
-    AccountId, AccountSpec, Command, Currency, CurrencyId, Epoch, Event, InstrumentId, InstrumentKind, InstrumentSpec,
-    Lots, OrderId, Phase, Reject, Side, Stamped, Ticks, TimeInForce,
+    AccountId, AccountSpec, Command, Currency, CurrencyId, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind,
+    InstrumentSpec, Lots, OrderId, Phase, Reject, SessionId, Side, Stamped, Ticks, TimeInForce,
 };
 
 use crate::account::Account;
@@ -33,6 +33,11 @@ pub struct OrderView {
     pub open: Lots,
     pub ordered: Lots,
     pub tif: TimeInForce,
+    /// The peak of an iceberg; `None` for an order that shows all.
+    pub display: Option<Lots>,
+    /// What the public sees of it now.
+    pub shown: Lots,
+    pub session: SessionId,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +47,9 @@ pub struct Engine {
     pub(crate) accounts: Vec<Account>,
     pub(crate) markets: Vec<Market>,
     pub(crate) orders: OrderIndex,
+    pub(crate) flow: FlowSetting,
+    /// The highest number an order has come from.
+    pub(crate) last_session: SessionId,
 }
 
 impl Engine {
@@ -72,8 +80,8 @@ impl Engine {
     #[cold]
     fn apply_rare(&mut self, command: &Command, out: &mut impl EventSink) {
         let done = match command {
-            Command::CancelAll { account, instrument } => {
-                self.cancel_all(*account, *instrument, out);
+            Command::CancelAll { account, which, reason } => {
+                self.cancel_all(*account, which, *reason, out);
                 Ok(())
             }
             Command::SampleIndex => {
@@ -94,6 +102,21 @@ impl Engine {
             Command::AddAccount(spec) => self.add_account(spec, out),
             Command::Deposit { account, currency, units } => self.deposit(*account, *currency, *units, out),
             Command::SetPhase { instrument, phase } => self.set_phase(*instrument, *phase, out),
+            Command::SetFlow(flow) => {
+                self.flow = *flow;
+                out.emit(Event::FlowSet(*flow));
+                Ok(())
+            }
+            // Being built: see the order rules.
+            Command::SetInstrumentLimits { .. }
+            | Command::DeleteInstrument { .. }
+            | Command::SetAccount { .. }
+            | Command::SetCreditLine { .. }
+            | Command::CloseAccount { .. }
+            | Command::Kill { .. }
+            | Command::Lift { .. }
+            | Command::BustTrade(_)
+            | Command::Quarantine { .. } => Err(Reject::BadDefinition),
             Command::Enter(_) | Command::Cancel { .. } | Command::Amend(_) | Command::CloseWindow => Ok(()),
         };
         if let Err(reason) = done {
@@ -207,6 +230,26 @@ impl Engine {
 
     // What anyone may ask.
 
+    pub fn flow(&self) -> FlowSetting {
+        self.flow
+    }
+
+    /// The highest session number that any order has carried: the next connection's is above it.
+    pub fn last_session(&self) -> SessionId {
+        self.last_session
+    }
+
+    /// Visible quantity that trades before an order of a member's own; `None` when no live order has this id.
+    /// Costs the orders before it.
+    pub fn queue_ahead(&self, id: OrderId) -> Option<Lots> {
+        let (instrument, slot) = self.orders.get(id)?;
+        let book = &self.market(instrument)?.book;
+        let order = book.get(slot);
+        let side = order.owner.side();
+        let ahead = book.orders(side).filter(|other| other.price == order.price).take_while(|other| other.id != id);
+        Some(Lots(ahead.map(|other| u64::from(other.open)).sum()))
+    }
+
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -263,6 +306,9 @@ impl Engine {
             open: Lots(u64::from(order.open)),
             ordered: Lots(u64::from(order.ordered)),
             tif: if order.owner.is_day() { TimeInForce::Day } else { TimeInForce::GoodTillCancel },
+            display: None,
+            shown: Lots(u64::from(order.open)),
+            session: SessionId::ZERO,
         })
     }
 

@@ -128,8 +128,8 @@ impl ReferenceEngine {
                 self.cancel(*account, *order, out);
                 Ok(())
             }
-            Command::CancelAll { account, instrument } => {
-                self.cancel_all(*account, *instrument, out);
+            Command::CancelAll { account, which, reason } => {
+                self.cancel_all(*account, which, *reason, out);
                 Ok(())
             }
             Command::CloseWindow => {
@@ -144,6 +144,7 @@ impl ReferenceEngine {
                 self.end_day(out);
                 Ok(())
             }
+            _ => Err(Reject::BadDefinition),
         };
         if let Err(reason) = done {
             out.push(Event::CommandRefused { reason });

@@ -3,8 +3,8 @@
 //! Start at    `Engine::enter`.
 
 use pitwire_model::{
-    AccountId, Amend, CancelReason, CurrencyId, Event, InstrumentId, Lots, NewOrder, OrderId, Phase, Priority, Reject,
-    Side, Ticks, TimeInForce, TradeSeq,
+    AccountId, Amend, CancelFilter, CancelReason, CurrencyId, Event, InstrumentId, Lots, NewOrder, OrderId, Phase,
+    Priority, Reject, Side, Ticks, TimeInForce, TradeSeq,
 };
 
 use crate::account::Account;
@@ -40,6 +40,7 @@ impl Engine {
                     order_type: order.order_type,
                     lots: order.lots,
                     tif: order.tif,
+                    display: order.display,
                 });
                 if self.match_and_rest(incoming, out) {
                     self.book_changed(order.instrument, out);
@@ -60,7 +61,7 @@ impl Engine {
         if self.orders.contains(order.id) {
             return Err(Reject::DuplicateOrderId);
         }
-        let rests = limit.is_some() && order.tif != TimeInForce::ImmediateOrCancel;
+        let rests = limit.is_some() && order.tif.rests();
         if rests && market.book.resting_orders() >= market.spec.max_resting_orders {
             return Err(Reject::BookFull);
         }
@@ -148,10 +149,23 @@ impl Engine {
     pub(crate) fn cancel_all(
         &mut self,
         account: AccountId,
-        instrument: Option<InstrumentId>,
+        which: &CancelFilter,
+        reason: CancelReason,
         out: &mut impl EventSink,
     ) {
-        self.take_off_where(instrument, CancelReason::Requested, |order| order.owner.account() == account, out);
+        let only = match which {
+            CancelFilter::Instrument(instrument) => Some(*instrument),
+            CancelFilter::All | CancelFilter::Session(_) | CancelFilter::Listed(_) => None,
+        };
+        let wanted = |order: &Resting| {
+            order.owner.account() == account
+                && match which {
+                    CancelFilter::All | CancelFilter::Instrument(_) => true,
+                    CancelFilter::Session(_) => false,
+                    CancelFilter::Listed(orders) => orders.contains(&order.id),
+                }
+        };
+        self.take_off_where(only, reason, wanted, out);
     }
 
     pub(crate) fn end_day(&mut self, out: &mut impl EventSink) {
@@ -231,6 +245,7 @@ impl Engine {
             lots: Lots(u64::from(change.ordered)),
             open: Lots(u64::from(change.open)),
             kept_priority,
+            display: amend.display,
         };
         if kept_priority {
             let less = i128::from(old.open - change.open);

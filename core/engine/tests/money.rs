@@ -104,6 +104,7 @@ fn limit(
         lots: Lots(lots),
         tif: TimeInForce::GoodTillCancel,
         label: Label::default(),
+        ..NewOrder::PLAIN
     }))
 }
 

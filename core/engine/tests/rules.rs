@@ -280,6 +280,7 @@ fn sweep_of_5000_orders_at_one_price_fills_each_in_turn() {
             lots: Lots(lots),
             tif: TimeInForce::ImmediateOrCancel,
             label: Label::default(),
+            ..NewOrder::PLAIN
         })
     };
     for id in 1..=5000 {

@@ -3,8 +3,8 @@
 //! A timer, a day's end, an operator's halt is a command like any other: the engine reads no clock.
 
 use crate::{
-    AccountId, AccountSpec, Currency, CurrencyId, Epoch, InstrumentId, InstrumentSpec, Lots, OrderId, Phase, Seq, Side,
-    Ticks, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, CancelReason, Currency, CurrencyId, Epoch, InstrumentId, InstrumentLimits,
+    InstrumentSpec, Lots, OrderId, Phase, SelfMatch, Seq, SessionId, Side, Ticks, TradeSeq, VenueNanos,
 };
 
 /// A command as it stands in the log: numbered, timed, and never changed afterwards.
@@ -40,10 +40,11 @@ pub enum Command {
         account: AccountId,
         order: OrderId,
     },
-    /// Cancels an account's orders, in one instrument or in all, in the order in which they were entered.
+    /// Cancels those of an account's orders that the filter names, in the order in which they were entered.
     CancelAll {
         account: AccountId,
-        instrument: Option<InstrumentId>,
+        which: CancelFilter,
+        reason: CancelReason,
     },
     /// A window boundary of the merged public channels.
     CloseWindow,
@@ -51,6 +52,45 @@ pub enum Command {
     SampleIndex,
     /// The venue day turns: DAY orders expire.
     EndDay,
+    SetInstrumentLimits {
+        instrument: InstrumentId,
+        limits: InstrumentLimits,
+    },
+    /// Cancels what rests and ends trading for good; the name and number stay taken.
+    DeleteInstrument {
+        instrument: InstrumentId,
+    },
+    SetAccount {
+        account: AccountId,
+        settings: AccountSettings,
+    },
+    /// How far below zero what an account has free of a currency may fall.
+    SetCreditLine {
+        account: AccountId,
+        currency: CurrencyId,
+        units: i128,
+    },
+    /// Cancels the account's orders and takes no more of them, for good; balances stay as they are.
+    CloseAccount {
+        account: AccountId,
+    },
+    /// Cancels everything in the scope and takes no new order from it until the scope is lifted.
+    Kill {
+        scope: KillScope,
+        reason: Label,
+    },
+    /// Takes a kill or a tripped execution throttle back.
+    Lift {
+        scope: KillScope,
+    },
+    BustTrade(Box<Bust>),
+    /// Starts, stops or scales the resident order flow. The engine only remembers it.
+    SetFlow(FlowSetting),
+    /// Command `seq` made the engine fail: it is skipped in every replay, and its instrument is halted.
+    Quarantine {
+        seq: Seq,
+        instrument: Option<InstrumentId>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +103,112 @@ pub struct NewOrder {
     pub order_type: OrderType,
     pub lots: Lots,
     pub tif: TimeInForce,
+    /// An iceberg shows at most this much at a time; `None` shows all.
+    pub display: Option<Lots>,
+    pub post_only: PostOnly,
+    /// In place of the account's own setting.
+    pub self_match: Option<SelfMatch>,
+    pub match_group: MatchGroup,
+    pub session: SessionId,
+    /// Goes when its session does, and does not outlive the epoch.
+    pub cancel_on_disconnect: bool,
     pub label: Label,
+    /// The member's own number for this order, by which a resend is recognised. The engine never reads it.
+    pub client_order_id: Label,
+}
+
+impl NewOrder {
+    /// An order with nothing special about it, and nothing filled in: the rest of `NewOrder { id, …, ..PLAIN }`.
+    pub const PLAIN: NewOrder = NewOrder {
+        id: OrderId::ZERO,
+        account: AccountId::ZERO,
+        instrument: InstrumentId::ZERO,
+        side: Side::Buy,
+        order_type: OrderType::Market,
+        lots: Lots::ZERO,
+        tif: TimeInForce::GoodTillCancel,
+        display: None,
+        post_only: PostOnly::No,
+        self_match: None,
+        match_group: MatchGroup::Account,
+        session: SessionId::ZERO,
+        cancel_on_disconnect: false,
+        label: Label::NONE,
+        client_order_id: Label::NONE,
+    };
+}
+
+/// Whether an order may only add to the visible book.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum PostOnly {
+    #[default]
+    No = 0,
+    /// A price that would trade is moved to one tick short of the visible best price of the other side.
+    Reprice = 1,
+    /// An order that would trade is refused.
+    Reject = 2,
+}
+
+/// Which orders are one member's to self-match prevention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MatchGroup {
+    /// All orders of the account that name no key.
+    #[default]
+    Account,
+    /// This order alone: it never meets its own.
+    Order,
+    /// All orders with this key, whatever their account.
+    Key(u32),
+}
+
+/// Which of an account's orders a mass cancel takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CancelFilter {
+    All,
+    Instrument(InstrumentId),
+    Session(SessionId),
+    /// By number: how the desk spells labels, currencies and kinds. Numbers of no live order are passed over.
+    Listed(Box<[OrderId]>),
+}
+
+/// What a kill stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KillScope {
+    /// One order: nothing stays blocked.
+    Order(OrderId),
+    Session(SessionId),
+    Account(AccountId),
+    Venue,
+}
+
+/// A trade to be taken back, as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bust {
+    pub instrument: InstrumentId,
+    pub trade_seq: TradeSeq,
+    pub price: Ticks,
+    pub lots: Lots,
+    pub buyer: AccountId,
+    pub seller: AccountId,
+    pub reason: Label,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowSetting {
+    pub running: bool,
+    /// Events per second in hundredths of what the flow's parameters give; 1 to [`Self::MOST_RATE_PERCENT`].
+    pub rate_percent: u32,
+}
+
+impl FlowSetting {
+    pub const MOST_RATE_PERCENT: u32 = 100_000;
+}
+
+impl Default for FlowSetting {
+    fn default() -> Self {
+        FlowSetting { running: true, rate_percent: 100 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,6 +238,15 @@ pub enum TimeInForce {
     GoodTillCancel = 1,
     /// Trades at once; the remainder expires.
     ImmediateOrCancel = 2,
+    /// Trades at once and whole, or not at all.
+    FillOrKill = 3,
+}
+
+impl TimeInForce {
+    /// Whether a remainder may rest.
+    pub const fn rests(self) -> bool {
+        matches!(self, TimeInForce::Day | TimeInForce::GoodTillCancel)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +256,22 @@ pub struct Amend {
     pub price: Ticks,
     pub lots: Lots,
     pub priority: Priority,
+    /// A new peak for an iceberg, or for an order that was none; `None` leaves what is shown as it was.
+    pub display: Option<Lots>,
+    pub post_only: PostOnly,
+}
+
+impl Amend {
+    /// The rest of `Amend { account, order, price, lots, ..PLAIN }`.
+    pub const PLAIN: Amend = Amend {
+        account: AccountId::ZERO,
+        order: OrderId::ZERO,
+        price: Ticks::ZERO,
+        lots: Lots::ZERO,
+        priority: Priority::KeepWhenReduced,
+        display: None,
+        post_only: PostOnly::No,
+    };
 }
 
 /// What an amend does to an order's place in its queue, and what its quantity means.
@@ -130,6 +300,7 @@ pub struct Label(Option<Box<str>>);
 
 impl Label {
     pub const MAX_BYTES: usize = 64;
+    pub const NONE: Label = Label(None);
 
     /// `None` when the text is longer than [`Self::MAX_BYTES`].
     pub fn new(text: &str) -> Option<Label> {

@@ -1,8 +1,9 @@
 //! Everything the venue can say. State can be rebuilt from these alone.
 
 use crate::{
-    AccountId, AccountSpec, Currency, CurrencyId, Epoch, InstrumentId, InstrumentSpec, Lots, OrderId, OrderType, Phase,
-    Reject, Side, Ticks, TimeInForce, TradeSeq,
+    AccountId, AccountSettings, AccountSpec, Bust, Currency, CurrencyId, Epoch, FlowSetting, InstrumentId,
+    InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OrderId, OrderType, Phase, Reject, Seq, Side, Ticks,
+    TimeInForce, TradeSeq,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +29,11 @@ pub enum Event {
         account: AccountId,
         instrument: InstrumentId,
         side: Side,
+        /// With the price at which it will rest: a post-only order may have been moved.
         order_type: OrderType,
         lots: Lots,
         tif: TimeInForce,
+        display: Option<Lots>,
     },
     /// An entry was refused; nothing changed.
     Rejected {
@@ -75,6 +78,16 @@ pub enum Event {
         /// What is open before any trade the amend causes.
         open: Lots,
         kept_priority: bool,
+        display: Option<Lots>,
+    },
+    /// An iceberg shows its next part, last in the queue of its price.
+    Refreshed {
+        order: OrderId,
+        account: AccountId,
+        instrument: InstrumentId,
+        side: Side,
+        price: Ticks,
+        shown: Lots,
     },
     AmendRefused {
         order: OrderId,
@@ -111,6 +124,41 @@ pub enum Event {
         mark: Ticks,
     },
     DayEnded,
+    InstrumentLimitsSet {
+        instrument: InstrumentId,
+        limits: InstrumentLimits,
+    },
+    AccountSet {
+        account: AccountId,
+        settings: AccountSettings,
+    },
+    CreditLineSet {
+        account: AccountId,
+        currency: CurrencyId,
+        units: i128,
+    },
+    AccountClosed {
+        account: AccountId,
+    },
+    Killed {
+        scope: KillScope,
+        /// How many orders went with it.
+        cancelled: u32,
+        reason: Label,
+    },
+    Lifted {
+        scope: KillScope,
+    },
+    /// The account traded more often than its throttle allows: it takes no new order until lifted.
+    ThrottleTripped {
+        account: AccountId,
+    },
+    /// PUBLIC but for the accounts and the reason.
+    TradeBusted(Box<Bust>),
+    FlowSet(FlowSetting),
+    Quarantined {
+        seq: Seq,
+    },
 }
 
 impl Event {
@@ -124,6 +172,7 @@ impl Event {
                 | Event::BookChanged { .. }
                 | Event::WindowClosed
                 | Event::IndexSampled { .. }
+                | Event::TradeBusted(_)
         )
     }
 }
@@ -137,9 +186,28 @@ pub enum CancelReason {
     ImmediateRemainder = 1,
     /// A DAY order at the turn of the venue day.
     DayEnded = 2,
+    /// A fill-or-kill order that could not be filled whole.
+    FillOrKill = 3,
+    /// It would have traded with its own group.
+    SelfMatch = 4,
+    /// Its session ended with cancel on disconnect enabled.
+    Disconnected = 5,
+    /// An operator's kill.
+    Killed = 6,
+    InstrumentDeleted = 7,
+    AccountClosed = 8,
 }
 
 impl CancelReason {
-    pub const ALL: [CancelReason; 3] =
-        [CancelReason::Requested, CancelReason::ImmediateRemainder, CancelReason::DayEnded];
+    pub const ALL: [CancelReason; 9] = [
+        CancelReason::Requested,
+        CancelReason::ImmediateRemainder,
+        CancelReason::DayEnded,
+        CancelReason::FillOrKill,
+        CancelReason::SelfMatch,
+        CancelReason::Disconnected,
+        CancelReason::Killed,
+        CancelReason::InstrumentDeleted,
+        CancelReason::AccountClosed,
+    ];
 }

@@ -38,6 +38,19 @@ pub struct InstrumentSpec {
     pub start_price: Ticks,
     /// Most orders that may rest at once; one more is refused by name.
     pub max_resting_orders: u32,
+    pub limits: InstrumentLimits,
+}
+
+/// What an operator allows one order to be. `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct InstrumentLimits {
+    pub max_lots: Option<Lots>,
+    /// Most that price times quantity may come to, in whole units of the quote currency (spot) or of the settlement
+    /// currency (inverse). A market order counts at what the book asks.
+    pub max_notional_units: Option<i128>,
+    /// How far a limit price may lie from the reference on the side where it would trade badly, in hundredths of a
+    /// percent. Reference: the last trade, else the start price.
+    pub collar_bps: Option<u32>,
 }
 
 impl InstrumentSpec {
@@ -75,16 +88,19 @@ pub enum Phase {
     Continuous = 1,
     /// As closed, by an operator's word; resting orders stay.
     Halted = 2,
+    /// Gone for good.
+    Deleted = 3,
 }
 
 impl Phase {
-    pub const ALL: [Phase; 3] = [Phase::Closed, Phase::Continuous, Phase::Halted];
+    pub const ALL: [Phase; 4] = [Phase::Closed, Phase::Continuous, Phase::Halted, Phase::Deleted];
 
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Closed => "closed",
             Phase::Continuous => "continuous",
             Phase::Halted => "halt",
+            Phase::Deleted => "deleted",
         }
     }
 }
@@ -94,4 +110,43 @@ pub struct AccountSpec {
     pub id: AccountId,
     pub name: String,
     pub credit: Credit,
+    pub settings: AccountSettings,
+}
+
+/// What an operator may change about an account. `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AccountSettings {
+    pub self_match: SelfMatch,
+    /// Most orders that may rest at once, over all instruments.
+    pub max_open_orders: Option<u32>,
+    pub throttle: Option<Throttle>,
+}
+
+/// What happens when an order would trade with one of its own group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum SelfMatch {
+    /// The resting order is cancelled and matching goes on.
+    #[default]
+    CancelResting = 0,
+    /// What is left of the incoming order is cancelled.
+    CancelIncoming = 1,
+    /// Both.
+    CancelBoth = 2,
+    /// They trade.
+    Allow = 3,
+}
+
+impl SelfMatch {
+    pub const ALL: [SelfMatch; 4] =
+        [SelfMatch::CancelResting, SelfMatch::CancelIncoming, SelfMatch::CancelBoth, SelfMatch::Allow];
+}
+
+/// The repeated-execution throttle: an account that trades more often than this within one window of venue time takes
+/// no new order until an operator lifts it. Windows begin at multiples of their length since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Throttle {
+    /// Fills, as maker or taker, that one window allows.
+    pub executions: u32,
+    pub window_ns: u64,
 }

@@ -13,9 +13,17 @@ mod instrument;
 mod reject;
 mod units;
 
-pub use command::{Amend, Command, Credit, Label, NewOrder, OrderType, Priority, Stamped, TimeInForce};
+pub use command::{
+    Amend, Bust, CancelFilter, Command, Credit, FlowSetting, KillScope, Label, MatchGroup, NewOrder, OrderType,
+    PostOnly, Priority, Stamped, TimeInForce,
+};
 pub use decimal::{Decimal, DecimalError};
 pub use event::{CancelReason, Event};
-pub use instrument::{AccountSpec, Currency, InstrumentKind, InstrumentSpec, Phase};
+pub use instrument::{
+    AccountSettings, AccountSpec, Currency, InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, SelfMatch,
+    Throttle,
+};
 pub use reject::Reject;
-pub use units::{AccountId, CurrencyId, Epoch, InstrumentId, Lots, OrderId, Seq, Side, Ticks, TradeSeq, VenueNanos};
+pub use units::{
+    AccountId, CurrencyId, Epoch, InstrumentId, Lots, OrderId, Seq, SessionId, Side, Ticks, TradeSeq, VenueNanos,
+};

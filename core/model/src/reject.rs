@@ -47,4 +47,26 @@ rejects! {
     BadDefinition = 14, "bad_definition";
     /// An account cannot hold more digits than money has here.
     AmountOverflow = 15, "amount_overflow";
+    /// Post-only, and the price would trade with the visible book.
+    PostOnlyWouldTrade = 16, "post_only_would_trade";
+    /// Post-only, and there is no price short of the other side's best.
+    PostOnlyNoPlace = 17, "post_only_no_place";
+    /// Post-only on an order that cannot rest.
+    PostOnlyNotAllowed = 18, "post_only_not_allowed";
+    /// An iceberg's peak is zero, more than the order, or given for an order that cannot rest.
+    DisplayOutOfRange = 19, "display_out_of_range";
+    QuantityAboveLimit = 20, "quantity_above_limit";
+    NotionalAboveLimit = 21, "notional_above_limit";
+    PriceBelowCollar = 22, "price_below_collar";
+    PriceAboveCollar = 23, "price_above_collar";
+    TooManyOpenOrders = 24, "too_many_open_orders";
+    /// The session, the account or the venue is killed.
+    Killed = 25, "killed";
+    ExecutionThrottle = 26, "execution_throttle";
+    AccountClosed = 27, "account_closed";
+    InstrumentDeleted = 28, "instrument_deleted";
+    UnknownTrade = 29, "unknown_trade";
+    AlreadyBusted = 30, "already_busted";
+    /// The command made the engine fail and was taken out of the log.
+    Quarantined = 31, "quarantined";
 }

@@ -54,6 +54,10 @@ unit!(
     Epoch(u64)
 );
 unit!(
+    /// A connection that enters orders; zero for orders that belong to none. Numbers grow for the life of the venue.
+    SessionId(u32)
+);
+unit!(
     /// An account, dense from 0 in order of creation.
     AccountId(u32)
 );

@@ -6,9 +6,9 @@ use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Channel, Interval};
 use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::{
-    AccountId, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId, InstrumentKind,
-    InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Stamped, Ticks, TimeInForce,
-    VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side,
+    Stamped, Ticks, TimeInForce, VenueNanos,
 };
 use pitwire_views::Views;
 use serde_json::Value;
@@ -37,8 +37,14 @@ impl Floor {
             lot: Decimal::new(1, 0),
             start_price: Ticks(100),
             max_resting_orders: 1_000,
+            limits: InstrumentLimits::default(),
         })));
-        let account = AccountSpec { id: AccountId(0), name: "house".into(), credit: Credit::Unlimited };
+        let account = AccountSpec {
+            id: AccountId(0),
+            name: "house".into(),
+            credit: Credit::Unlimited,
+            settings: AccountSettings::default(),
+        };
         floor.apply(Command::AddAccount(account));
         floor.apply(Command::SetPhase { instrument: InstrumentId(0), phase: Phase::Continuous });
         floor
@@ -173,6 +179,7 @@ fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
                     lots: Lots(1 + random(5)),
                     tif: TimeInForce::GoodTillCancel,
                     label: Label::default(),
+                    ..NewOrder::PLAIN
                 })
             }
             6..=8 if !live.is_empty() => {

@@ -23,7 +23,7 @@ impl Auditor {
                 let cost = cost.zip(market).and_then(|(price, market)| market.terms.cost(new.side, price, new.lots.0));
                 self.judge_refusal(due, *reason, new.account, cost)
             }
-            [Event::Accepted { order, account, instrument, side, order_type, lots, tif }, rest @ ..] => {
+            [Event::Accepted { order, account, instrument, side, order_type, lots, tif, .. }, rest @ ..] => {
                 let told = (*order, *account, *instrument, *side, *order_type, *lots, *tif);
                 if told != (new.id, new.account, new.instrument, new.side, new.order_type, new.lots, new.tif) {
                     offence!("order {} was accepted as another than was entered", new.id);
@@ -134,6 +134,7 @@ impl Auditor {
             lots: Lots(after.ordered),
             open: Lots(after.open),
             kept_priority: keeps,
+            display: amend.display,
         };
         if *told != expected {
             offence!("an amend was told as {told:?} and is {expected:?}");

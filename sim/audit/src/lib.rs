@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use pitwire_model::{
-    AccountSpec, Command, Currency, Event, InstrumentSpec, Lots, OrderId, Phase, Reject, Seq, Stamped, Ticks,
-    VenueNanos,
+    AccountSpec, CancelFilter, Command, Currency, Event, InstrumentSpec, Lots, OrderId, Phase, Reject, Seq, Stamped,
+    Ticks, VenueNanos,
 };
 
 use book::{Book, Live};
@@ -115,7 +115,13 @@ impl Auditor {
             Command::Enter(new) => self.judge_entry(new, events)?,
             Command::Amend(amend) => self.judge_amend(amend, events)?,
             Command::Cancel { account, order } => self.judge_cancel(*account, *order, events)?,
-            Command::CancelAll { account, instrument } => self.judge_cancel_all(*account, *instrument, events)?,
+            Command::CancelAll { account, which, .. } => {
+                let instrument = match which {
+                    CancelFilter::Instrument(instrument) => Some(*instrument),
+                    _ => None,
+                };
+                self.judge_cancel_all(*account, instrument, events)?;
+            }
             Command::EndDay => self.judge_day_end(events)?,
             other => self.judge_plain(other, events)?,
         }

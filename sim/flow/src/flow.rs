@@ -352,6 +352,7 @@ fn enter(account: AccountId, instrument: InstrumentId, proposal: Proposal) -> Co
         lots: proposal.lots,
         tif: proposal.tif,
         label: Label::default(),
+        ..NewOrder::PLAIN
     })
 }
 

@@ -78,6 +78,7 @@ fn no_order_is_orphaned() {
         lots: Lots(there.0 + 1000),
         tif,
         label,
+        ..NewOrder::PLAIN
     };
     venue.submit(VenueNanos(START.0 + 300 * SECOND), Command::Enter(crossing));
     assert!(venue.engine.order(OrderId(venue.seq.0)).is_some_and(|order| order.open == Lots(1000)));

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use pitwire_flow::{Flow, FlowConfig, FlowError, Kernel, Style};
 use pitwire_model::{
-    AccountId, AccountSpec, Command, Credit, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase,
-    Seq, Side, Ticks, TimeInForce, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, CancelFilter, CancelReason, Command, Credit, Event, InstrumentId, Label,
+    Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Ticks, TimeInForce, VenueNanos,
 };
 use venue::{HOUSE, SECOND, START, Venue, closed_engine, engine, house};
 
@@ -122,14 +122,29 @@ fn a_fresh_venue_has_a_two_sided_book_at_once() {
 
 fn order(account: AccountId, side: Side, order_type: OrderType, lots: u64) -> Command {
     let (instrument, tif, label) = (InstrumentId(4), TimeInForce::GoodTillCancel, Label::default());
-    Command::Enter(NewOrder { id: OrderId(0), account, instrument, side, order_type, lots: Lots(lots), tif, label })
+    Command::Enter(NewOrder {
+        id: OrderId(0),
+        account,
+        instrument,
+        side,
+        order_type,
+        lots: Lots(lots),
+        tif,
+        label,
+        ..NewOrder::PLAIN
+    })
 }
 
 /// A venue with one more account, of unlimited means and no manners.
 fn with_rowdy(seed: u64) -> (Venue, AccountId) {
     let mut venue = Venue::demo(seed);
     let rowdy = AccountId(HOUSE);
-    let spec = AccountSpec { id: rowdy, name: "rowdy".into(), credit: Credit::Unlimited };
+    let spec = AccountSpec {
+        id: rowdy,
+        name: "rowdy".into(),
+        credit: Credit::Unlimited,
+        settings: AccountSettings::default(),
+    };
     venue.submit(START, Command::AddAccount(spec));
     (venue, rowdy)
 }
@@ -163,7 +178,10 @@ fn mad_quotes_do_not_carry_the_price_away() {
         venue.submit(at, quote(Side::Sell, 7_200_000, 1));
         venue.submit(at, order(rowdy, Side::Buy, OrderType::Market, 400_000));
         venue.submit(at, quote(Side::Buy, 9_000, 50));
-        venue.submit(at, Command::CancelAll { account: AccountId(3), instrument: None });
+        venue.submit(
+            at,
+            Command::CancelAll { account: AccountId(3), which: CancelFilter::All, reason: CancelReason::Requested },
+        );
     }
     venue.run_until(1800);
     let mid = venue.engine.markets()[4].mid().0;
@@ -243,7 +261,12 @@ fn a_full_book_is_left_alone() {
 #[test]
 fn configurations_that_cannot_work_are_refused() {
     let mut engine = engine();
-    let limited = AccountSpec { id: AccountId(HOUSE), name: "member".into(), credit: Credit::Limited };
+    let limited = AccountSpec {
+        id: AccountId(HOUSE),
+        name: "member".into(),
+        credit: Credit::Limited,
+        settings: AccountSettings::default(),
+    };
     let stamped = pitwire_model::Stamped { seq: Seq(1), at: START, command: Command::AddAccount(limited) };
     engine.apply(&stamped, &mut Vec::new());
     let change = |change: fn(&mut FlowConfig)| {

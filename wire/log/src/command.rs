@@ -11,26 +11,49 @@
 //!             2  AddCurrency       currency u32, name text, decimals u8
 //!             3  AddInstrument     instrument u32, name text, kind (0 spot: base u32, quote u32; 1 inverse perpetual:
 //!                                  base u32, quote u32, index instrument u32, max leverage u32), tick decimal,
-//!                                  lot decimal, start price i64, most resting orders u32
-//!             4  AddAccount        account u32, name text, credit u8
+//!                                  lot decimal, start price i64, most resting orders u32, limits
+//!             4  AddAccount        account u32, name text, credit u8, settings
 //!             5  Deposit           account u32, currency u32, units i128
 //!             6  SetPhase          instrument u32, phase u8
 //!             7  Enter             order u64, account u32, instrument u32, side u8, type (0 limit: price i64;
-//!                                  1 market), lots u64, time in force u8, label text
-//!             8  Amend             account u32, order u64, price i64, lots u64, priority u8
+//!                                  1 market), lots u64, time in force u8, session u32, label text, terms
+//!             8  Amend             account u32, order u64, price i64, lots u64, priority u8, post-only u8,
+//!                                  display option u64
 //!             9  Cancel            account u32, order u64
-//!             10 CancelAll         account u32, flag, and when it is set instrument u32
+//!             10 CancelAll         account u32, reason u8, filter (0 all; 1 instrument u32; 2 session u32;
+//!                                  3 count u32 and that many orders u64)
 //!             11 CloseWindow  12 SampleIndex  13 EndDay   nothing
-//!             A decimal is a mantissa i128 and a scale u8. Codes of enums are those of `core/model`.
+//!             14 SetInstrumentLimits  instrument u32, limits
+//!             15 DeleteInstrument  instrument u32
+//!             16 SetAccount        account u32, settings
+//!             17 SetCreditLine     account u32, currency u32, units i128
+//!             18 CloseAccount      account u32
+//!             19 Kill              scope (0 order u64; 1 session u32; 2 account u32; 3 venue), reason text
+//!             20 Lift              scope
+//!             21 BustTrade         instrument u32, trade u64, price i64, lots u64, buyer u32, seller u32, reason text
+//!             22 SetFlow           running u8, percent u32
+//!             23 Quarantine        seq u64, instrument option u32
+//!             Terms are a u8 of bits and what they announce, in this order: 1 reprice 2 reject (post-only),
+//!             4 display u64, 8 self-match u8, 16 group of its own, 32 group key u32, 64 goes with its session,
+//!             128 client order id text. Limits: lots option u64, units option i128, collar option u32. Settings:
+//!             self-match u8, open orders option u32, throttle option (executions u32, window u64).
+//!             A decimal is a mantissa i128 and a scale u8; an option is a flag and, when it is set, the value. Codes
+//!             of enums are those of `core/model`.
 //! Holds       a text of more than 255 bytes has no NUL, so that no sector of a group can be all zeros.
 
+mod operator;
+mod order;
+
 use pitwire_model::{
-    AccountId, AccountSpec, Amend, Command, Credit, Currency, CurrencyId, Decimal, Epoch, InstrumentId, InstrumentKind,
-    InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Seq, Side, Stamped, Ticks, TimeInForce,
+    AccountId, AccountSpec, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Epoch,
+    InstrumentId, InstrumentKind, InstrumentSpec, Label, OrderId, Phase, Seq, SessionId, Side, Stamped, Ticks,
     VenueNanos,
 };
 
 use crate::bytes::{DecodeError, Reader, Writer};
+pub(crate) use operator::put_option_with;
+pub use operator::{put_limits, put_scope, put_settings, take_limits, take_settings};
+pub use order::{put_order_type, take_order_type, take_tif};
 
 const KIND_VERSION: u8 = 1;
 /// Length, kind, version, seq and time.
@@ -45,7 +68,7 @@ pub fn fits(command: &Command) -> bool {
         Command::AddCurrency(currency) => currency.name.as_str(),
         Command::AddInstrument(spec) => spec.name.as_str(),
         Command::AddAccount(spec) => spec.name.as_str(),
-        Command::Enter(order) => order.label.as_str(),
+        // Labels are too short to fill a sector.
         _ => "",
     };
     text_fits(text)
@@ -106,6 +129,16 @@ fn kind_of(command: &Command) -> u8 {
         Command::CloseWindow => 11,
         Command::SampleIndex => 12,
         Command::EndDay => 13,
+        Command::SetInstrumentLimits { .. } => 14,
+        Command::DeleteInstrument { .. } => 15,
+        Command::SetAccount { .. } => 16,
+        Command::SetCreditLine { .. } => 17,
+        Command::CloseAccount { .. } => 18,
+        Command::Kill { .. } => 19,
+        Command::Lift { .. } => 20,
+        Command::BustTrade(_) => 21,
+        Command::SetFlow(_) => 22,
+        Command::Quarantine { .. } => 23,
     }
 }
 
@@ -124,20 +157,19 @@ fn put_body(w: &mut Writer<'_>, command: &Command) {
             w.put_u32(instrument.0);
             w.put_u8(*phase as u8);
         }
-        Command::Enter(order) => put_order(w, order),
-        Command::Amend(amend) => put_amend(w, amend),
+        Command::Enter(order) => order::put_order(w, order),
+        Command::Amend(amend) => order::put_amend(w, amend),
         Command::Cancel { account, order } => {
             w.put_u32(account.0);
             w.put_u64(order.0);
         }
-        Command::CancelAll { account, instrument } => {
+        Command::CancelAll { account, which, reason } => {
             w.put_u32(account.0);
-            w.put_bool(instrument.is_some());
-            if let Some(instrument) = instrument {
-                w.put_u32(instrument.0);
-            }
+            w.put_u8(*reason as u8);
+            put_filter(w, which);
         }
         Command::CloseWindow | Command::SampleIndex | Command::EndDay => {}
+        other => operator::put_body(w, other),
     }
 }
 
@@ -153,64 +185,54 @@ fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeError> {
             units: r.take_i128()?,
         },
         6 => Command::SetPhase { instrument: InstrumentId(r.take_u32()?), phase: take_phase(r)? },
-        7 => Command::Enter(take_order(r)?),
-        8 => Command::Amend(take_amend(r)?),
+        7 => Command::Enter(order::take_order(r)?),
+        8 => Command::Amend(order::take_amend(r)?),
         9 => Command::Cancel { account: AccountId(r.take_u32()?), order: OrderId(r.take_u64()?) },
         10 => {
             let account = AccountId(r.take_u32()?);
-            let instrument = if r.take_bool()? { Some(InstrumentId(r.take_u32()?)) } else { None };
-            Command::CancelAll { account, instrument }
+            let reason = take_code(r, "cancel reason", |code| {
+                CancelReason::ALL.into_iter().find(|reason| *reason as u8 == code)
+            })?;
+            Command::CancelAll { account, which: take_filter(r)?, reason }
         }
         11 => Command::CloseWindow,
         12 => Command::SampleIndex,
         13 => Command::EndDay,
-        _ => return Err(DecodeError::UnknownTag { what: "command kind", tag: u32::from(kind), at: 4 }),
+        _ => return operator::take_body(r, kind),
     })
 }
 
-fn put_order(w: &mut Writer<'_>, order: &NewOrder) {
-    w.put_u64(order.id.0);
-    w.put_u32(order.account.0);
-    w.put_u32(order.instrument.0);
-    w.put_u8(order.side as u8);
-    put_order_type(w, order.order_type);
-    w.put_u64(order.lots.0);
-    w.put_u8(order.tif as u8);
-    w.put_text(order.label.as_str());
+fn put_filter(w: &mut Writer<'_>, which: &CancelFilter) {
+    match which {
+        CancelFilter::All => w.put_u8(0),
+        CancelFilter::Instrument(instrument) => {
+            w.put_u8(1);
+            w.put_u32(instrument.0);
+        }
+        CancelFilter::Session(session) => {
+            w.put_u8(2);
+            w.put_u32(session.0);
+        }
+        CancelFilter::Listed(orders) => {
+            w.put_u8(3);
+            w.put_count(orders.len());
+            orders.iter().for_each(|order| w.put_u64(order.0));
+        }
+    }
 }
 
-fn take_order(r: &mut Reader<'_>) -> Result<NewOrder, DecodeError> {
-    Ok(NewOrder {
-        id: OrderId(r.take_u64()?),
-        account: AccountId(r.take_u32()?),
-        instrument: InstrumentId(r.take_u32()?),
-        side: take_side(r)?,
-        order_type: take_order_type(r)?,
-        lots: Lots(r.take_u64()?),
-        tif: take_tif(r)?,
-        label: take_label(r)?,
-    })
-}
-
-fn put_amend(w: &mut Writer<'_>, amend: &Amend) {
-    w.put_u32(amend.account.0);
-    w.put_u64(amend.order.0);
-    w.put_i64(amend.price.0);
-    w.put_u64(amend.lots.0);
-    w.put_u8(amend.priority as u8);
-}
-
-fn take_amend(r: &mut Reader<'_>) -> Result<Amend, DecodeError> {
-    Ok(Amend {
-        account: AccountId(r.take_u32()?),
-        order: OrderId(r.take_u64()?),
-        price: Ticks(r.take_i64()?),
-        lots: Lots(r.take_u64()?),
-        priority: take_code(r, "priority", |code| match code {
-            0 => Some(Priority::KeepWhenReduced),
-            1 => Some(Priority::AlwaysLose),
-            _ => None,
-        })?,
+fn take_filter(r: &mut Reader<'_>) -> Result<CancelFilter, DecodeError> {
+    let at = r.position();
+    Ok(match r.take_u8()? {
+        0 => CancelFilter::All,
+        1 => CancelFilter::Instrument(InstrumentId(r.take_u32()?)),
+        2 => CancelFilter::Session(SessionId(r.take_u32()?)),
+        3 => {
+            let orders: Result<Box<[OrderId]>, DecodeError> =
+                (0..r.take_count(8)?).map(|_| r.take_u64().map(OrderId)).collect();
+            CancelFilter::Listed(orders?)
+        }
+        tag => return Err(DecodeError::UnknownTag { what: "cancel filter", tag: u32::from(tag), at }),
     })
 }
 
@@ -228,6 +250,7 @@ pub fn put_account(w: &mut Writer<'_>, spec: &AccountSpec) {
     w.put_u32(spec.id.0);
     w.put_text(&spec.name);
     w.put_u8(spec.credit as u8);
+    put_settings(w, &spec.settings);
 }
 
 pub fn take_account(r: &mut Reader<'_>) -> Result<AccountSpec, DecodeError> {
@@ -239,6 +262,7 @@ pub fn take_account(r: &mut Reader<'_>) -> Result<AccountSpec, DecodeError> {
             1 => Some(Credit::Unlimited),
             _ => None,
         })?,
+        settings: take_settings(r)?,
     })
 }
 
@@ -263,6 +287,7 @@ pub fn put_instrument(w: &mut Writer<'_>, spec: &InstrumentSpec) {
     put_decimal(w, spec.lot);
     w.put_i64(spec.start_price.0);
     w.put_u32(spec.max_resting_orders);
+    put_limits(w, &spec.limits);
 }
 
 pub fn take_instrument(r: &mut Reader<'_>) -> Result<InstrumentSpec, DecodeError> {
@@ -274,6 +299,7 @@ pub fn take_instrument(r: &mut Reader<'_>) -> Result<InstrumentSpec, DecodeError
         lot: take_decimal(r)?,
         start_price: Ticks(r.take_i64()?),
         max_resting_orders: r.take_u32()?,
+        limits: take_limits(r)?,
     })
 }
 
@@ -302,38 +328,10 @@ pub fn take_decimal(r: &mut Reader<'_>) -> Result<Decimal, DecodeError> {
     Ok(Decimal { mantissa: r.take_i128()?, scale: r.take_u8()? })
 }
 
-pub fn put_order_type(w: &mut Writer<'_>, order_type: OrderType) {
-    match order_type {
-        OrderType::Limit { price } => {
-            w.put_u8(0);
-            w.put_i64(price.0);
-        }
-        OrderType::Market => w.put_u8(1),
-    }
-}
-
-pub fn take_order_type(r: &mut Reader<'_>) -> Result<OrderType, DecodeError> {
-    let at = r.position();
-    match r.take_u8()? {
-        0 => Ok(OrderType::Limit { price: Ticks(r.take_i64()?) }),
-        1 => Ok(OrderType::Market),
-        tag => Err(DecodeError::UnknownTag { what: "order type", tag: u32::from(tag), at }),
-    }
-}
-
 pub fn take_side(r: &mut Reader<'_>) -> Result<Side, DecodeError> {
     take_code(r, "side", |code| match code {
         0 => Some(Side::Buy),
         1 => Some(Side::Sell),
-        _ => None,
-    })
-}
-
-pub fn take_tif(r: &mut Reader<'_>) -> Result<TimeInForce, DecodeError> {
-    take_code(r, "time in force", |code| match code {
-        0 => Some(TimeInForce::Day),
-        1 => Some(TimeInForce::GoodTillCancel),
-        2 => Some(TimeInForce::ImmediateOrCancel),
         _ => None,
     })
 }

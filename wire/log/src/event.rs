@@ -10,12 +10,17 @@
 //!             1 EpochStarted  2 CurrencyAdded  3 InstrumentAdded  4 AccountAdded  5 Deposited  6 PhaseChanged
 //!             7 Accepted  8 Rejected  9 Trade  10 Cancelled  11 Amended  12 AmendRefused  13 CancelRefused
 //!             14 CommandRefused  15 Level  16 BookChanged  17 WindowClosed  18 IndexSampled  19 DayEnded
+//!             20 Refreshed  21 InstrumentLimitsSet  22 AccountSet  23 CreditLineSet  24 AccountClosed  25 Killed
+//!             26 Lifted  27 ThrottleTripped  28 TradeBusted (public: instrument, trade, price, lots; then buyer,
+//!             seller, reason)  29 FlowSet  30 Quarantined
 
 use pitwire_model::{Event, VenueNanos};
 
 use crate::{
     bytes::Writer,
-    command::{put_account, put_currency, put_instrument, put_order_type},
+    command::{
+        put_account, put_currency, put_instrument, put_limits, put_option_with, put_order_type, put_scope, put_settings,
+    },
 };
 
 /// Appends the whole event.
@@ -61,6 +66,17 @@ fn tag_of(event: &Event) -> u8 {
         Event::WindowClosed => 17,
         Event::IndexSampled { .. } => 18,
         Event::DayEnded => 19,
+        Event::Refreshed { .. } => 20,
+        Event::InstrumentLimitsSet { .. } => 21,
+        Event::AccountSet { .. } => 22,
+        Event::CreditLineSet { .. } => 23,
+        Event::AccountClosed { .. } => 24,
+        Event::Killed { .. } => 25,
+        Event::Lifted { .. } => 26,
+        Event::ThrottleTripped { .. } => 27,
+        Event::TradeBusted(_) => 28,
+        Event::FlowSet(_) => 29,
+        Event::Quarantined { .. } => 30,
     }
 }
 
@@ -91,6 +107,12 @@ fn put_public_fields(w: &mut Writer<'_>, event: &Event) {
             w.put_u32(instrument.0);
             w.put_i64(index.0);
             w.put_i64(mark.0);
+        }
+        Event::TradeBusted(bust) => {
+            w.put_u32(bust.instrument.0);
+            w.put_u64(bust.trade_seq.0);
+            w.put_i64(bust.price.0);
+            w.put_u64(bust.lots.0);
         }
         _ => {}
     }
@@ -123,20 +145,60 @@ fn put_private_fields(w: &mut Writer<'_>, event: &Event) {
             w.put_u8(*reason as u8);
         }
         Event::CommandRefused { reason } => w.put_u8(*reason as u8),
-        Event::Accepted { .. } | Event::Cancelled { .. } | Event::Amended { .. } => put_order_event(w, event),
+        Event::Accepted { .. } | Event::Cancelled { .. } | Event::Amended { .. } | Event::Refreshed { .. } => {
+            put_order_event(w, event);
+        }
         Event::PhaseChanged { .. }
         | Event::Level { .. }
         | Event::BookChanged { .. }
         | Event::WindowClosed
         | Event::IndexSampled { .. }
         | Event::DayEnded => {}
+        other => put_operator_fields(w, other),
+    }
+}
+
+/// What operators do.
+fn put_operator_fields(w: &mut Writer<'_>, event: &Event) {
+    match event {
+        Event::InstrumentLimitsSet { instrument, limits } => {
+            w.put_u32(instrument.0);
+            put_limits(w, limits);
+        }
+        Event::AccountSet { account, settings } => {
+            w.put_u32(account.0);
+            put_settings(w, settings);
+        }
+        Event::CreditLineSet { account, currency, units } => {
+            w.put_u32(account.0);
+            w.put_u32(currency.0);
+            w.put_i128(*units);
+        }
+        Event::AccountClosed { account } | Event::ThrottleTripped { account } => w.put_u32(account.0),
+        Event::Killed { scope, cancelled, reason } => {
+            put_scope(w, *scope);
+            w.put_u32(*cancelled);
+            w.put_text(reason.as_str());
+        }
+        Event::Lifted { scope } => put_scope(w, *scope),
+        Event::TradeBusted(bust) => {
+            w.put_u32(bust.buyer.0);
+            w.put_u32(bust.seller.0);
+            w.put_text(bust.reason.as_str());
+        }
+        Event::FlowSet(flow) => {
+            w.put_bool(flow.running);
+            w.put_u32(flow.rate_percent);
+        }
+        Event::Quarantined { seq } => w.put_u64(seq.0),
+        _ => {}
     }
 }
 
 /// The life of one order.
 fn put_order_event(w: &mut Writer<'_>, event: &Event) {
     match event {
-        Event::Accepted { order, account, instrument, side, order_type, lots, tif } => {
+        Event::Accepted { order, account, instrument, side, order_type, lots, tif, display } => {
             w.put_u64(order.0);
             w.put_u32(account.0);
             w.put_u32(instrument.0);
@@ -144,6 +206,7 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             put_order_type(w, *order_type);
             w.put_u64(lots.0);
             w.put_u8(*tif as u8);
+            put_option_with(w, *display, |w, display| w.put_u64(display.0));
         }
         Event::Cancelled { order, account, instrument, side, price, open, reason } => {
             w.put_u64(order.0);
@@ -154,7 +217,7 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             w.put_u64(open.0);
             w.put_u8(*reason as u8);
         }
-        Event::Amended { order, account, instrument, side, price, lots, open, kept_priority } => {
+        Event::Amended { order, account, instrument, side, price, lots, open, kept_priority, display } => {
             w.put_u64(order.0);
             w.put_u32(account.0);
             w.put_u32(instrument.0);
@@ -163,6 +226,15 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             w.put_u64(lots.0);
             w.put_u64(open.0);
             w.put_bool(*kept_priority);
+            put_option_with(w, *display, |w, display| w.put_u64(display.0));
+        }
+        Event::Refreshed { order, account, instrument, side, price, shown } => {
+            w.put_u64(order.0);
+            w.put_u32(account.0);
+            w.put_u32(instrument.0);
+            w.put_u8(*side as u8);
+            w.put_i64(price.0);
+            w.put_u64(shown.0);
         }
         _ => {}
     }

@@ -28,7 +28,7 @@ pub use snapshot::{JournalPosition, SnapshotFault, SnapshotMeta};
 pub use superblock::{Superblock, SuperblockFault};
 
 /// Of records, groups, superblocks and snapshots together. Written into each container; a newer one is refused.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 
 /// A BLAKE3 hash.
 pub type Hash = [u8; 32];

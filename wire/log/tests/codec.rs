@@ -9,9 +9,9 @@ use pitwire_log::{
     snapshot::{decode_snapshot, encode_snapshot},
 };
 use pitwire_model::{
-    AccountId, AccountSpec, Amend, Command, Credit, Currency, CurrencyId, Decimal, Epoch, InstrumentId, InstrumentKind,
-    InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Seq, Side, Stamped, Ticks, TimeInForce,
-    VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
+    Decimal, Epoch, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId,
+    OrderType, Phase, Priority, Seq, SessionId, Side, Stamped, Ticks, TimeInForce, VenueNanos,
 };
 
 /// SplitMix64, as in `sim/world`, which this crate cannot see.
@@ -72,7 +72,12 @@ fn arbitrary(kind: usize, r: &mut Random) -> Command {
         2 => Command::AddInstrument(Box::new(instrument_spec(r))),
         3 => {
             let credit = r.pick(&[Credit::Limited, Credit::Unlimited]);
-            Command::AddAccount(AccountSpec { id: account, name: r.text(200), credit })
+            Command::AddAccount(AccountSpec {
+                id: account,
+                name: r.text(200),
+                credit,
+                settings: AccountSettings::default(),
+            })
         }
         4 => Command::Deposit { account, currency: CurrencyId(r.short()), units: r.wide() },
         5 => Command::SetPhase { instrument, phase: r.pick(&Phase::ALL) },
@@ -87,6 +92,7 @@ fn arbitrary(kind: usize, r: &mut Random) -> Command {
                 lots: Lots(r.number()),
                 tif: r.pick(&[TimeInForce::Day, TimeInForce::GoodTillCancel, TimeInForce::ImmediateOrCancel]),
                 label: Label::new(&r.text(Label::MAX_BYTES)).unwrap(),
+                ..NewOrder::PLAIN
             })
         }
         7 => Command::Amend(Amend {
@@ -95,12 +101,22 @@ fn arbitrary(kind: usize, r: &mut Random) -> Command {
             price: Ticks(r.next().cast_signed()),
             lots: Lots(r.number()),
             priority: r.pick(&[Priority::KeepWhenReduced, Priority::AlwaysLose]),
+            ..Amend::PLAIN
         }),
         8 => Command::Cancel { account, order },
-        9 => Command::CancelAll { account, instrument: r.pick(&[None, Some(instrument)]) },
+        9 => Command::CancelAll { account, which: filter(r), reason: r.pick(&CancelReason::ALL) },
         10 => Command::CloseWindow,
         11 => Command::SampleIndex,
         _ => Command::EndDay,
+    }
+}
+
+fn filter(r: &mut Random) -> CancelFilter {
+    match r.below(4) {
+        0 => CancelFilter::All,
+        1 => CancelFilter::Instrument(InstrumentId(r.short())),
+        2 => CancelFilter::Session(SessionId(r.short())),
+        _ => CancelFilter::Listed((0..r.below(5)).map(|_| OrderId(r.number())).collect()),
     }
 }
 
@@ -118,6 +134,7 @@ fn instrument_spec(r: &mut Random) -> InstrumentSpec {
         lot: Decimal::new(r.wide(), r.byte()),
         start_price: Ticks(r.next().cast_signed()),
         max_resting_orders: r.short(),
+        limits: InstrumentLimits::default(),
     }
 }
 
@@ -267,6 +284,7 @@ fn no_sector_of_a_group_is_all_zeros() {
             lot: Decimal::ZERO,
             start_price: Ticks(0),
             max_resting_orders: 0,
+            limits: InstrumentLimits::default(),
         })),
     };
     let bytes = group(&(0..300).map(|_| zeros(0)).collect::<Vec<_>>());

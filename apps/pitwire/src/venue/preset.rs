@@ -1,8 +1,8 @@
 //! Ready-made markets: the commands that a fresh venue begins with.
 
 use pitwire_model::{
-    AccountId, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId, InstrumentKind,
-    InstrumentSpec, Phase, Ticks,
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Ticks,
 };
 use pitwire_order_entry::Credential;
 
@@ -86,7 +86,7 @@ pub fn demo() -> Preset {
         if credit == Credit::Unlimited {
             house.push(id);
         }
-        commands.push(Command::AddAccount(AccountSpec { id, name, credit }));
+        commands.push(Command::AddAccount(AccountSpec { id, name, credit, settings: AccountSettings::default() }));
     }
     for account in [AccountId(0), AccountId(1)] {
         commands.extend(endowment(account));
@@ -112,6 +112,7 @@ fn instruments() -> Vec<InstrumentSpec> {
             lot: Decimal::new(row.lot.0, row.lot.1),
             start_price: Ticks(row.start_ticks),
             max_resting_orders: MAX_RESTING_ORDERS,
+            limits: InstrumentLimits::default(),
         });
     }
     let index = specs.iter().find(|spec| spec.name == "BTC_USDC").map_or(InstrumentId(0), |spec| spec.id);
@@ -128,6 +129,7 @@ fn instruments() -> Vec<InstrumentSpec> {
         lot: Decimal::new(10, 0),
         start_price: Ticks(120_000),
         max_resting_orders: MAX_RESTING_ORDERS,
+        limits: InstrumentLimits::default(),
     });
     specs
 }

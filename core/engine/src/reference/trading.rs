@@ -1,8 +1,8 @@
 //! Entering, amending and cancelling, step by step as the rules tell it.
 
 use pitwire_model::{
-    AccountId, Amend, CancelReason, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Reject,
-    Side, Ticks, TimeInForce, TradeSeq,
+    AccountId, Amend, CancelFilter, CancelReason, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase,
+    Priority, Reject, Side, Ticks, TimeInForce, TradeSeq,
 };
 
 use super::{Market, Order, ReferenceEngine};
@@ -66,6 +66,7 @@ impl ReferenceEngine {
             order_type: new.order_type,
             lots: new.lots,
             tif: new.tif,
+            display: new.display,
         });
         let limit = new.order_type.limit_price();
         let order = Order {
@@ -242,6 +243,7 @@ impl ReferenceEngine {
             lots: Lots(after.ordered),
             open: Lots(open),
             kept_priority: keeps,
+            display: amend.display,
         });
         let market = &mut self.markets[instrument.0 as usize];
         market.remove(before.id);
@@ -271,9 +273,23 @@ impl ReferenceEngine {
         }
     }
 
-    pub(super) fn cancel_all(&mut self, account: AccountId, instrument: Option<InstrumentId>, out: &mut Vec<Event>) {
-        let concerned = |market: &Market| instrument.is_none_or(|instrument| market.spec.id == instrument);
-        self.expel_all(concerned, |order| order.account == account, CancelReason::Requested, out);
+    pub(super) fn cancel_all(
+        &mut self,
+        account: AccountId,
+        which: &CancelFilter,
+        reason: CancelReason,
+        out: &mut Vec<Event>,
+    ) {
+        let concerned = |market: &Market| !matches!(which, CancelFilter::Instrument(only) if *only != market.spec.id);
+        let leaves = |order: &Order| {
+            order.account == account
+                && match which {
+                    CancelFilter::All | CancelFilter::Instrument(_) => true,
+                    CancelFilter::Session(_) => false,
+                    CancelFilter::Listed(orders) => orders.contains(&order.id),
+                }
+        };
+        self.expel_all(concerned, leaves, reason, out);
     }
 
     pub(super) fn end_day(&mut self, out: &mut Vec<Event>) {

@@ -18,8 +18,8 @@ use pitwire_audit::Auditor;
 use pitwire_engine::reference::ReferenceEngine;
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
-    AccountId, Amend, CancelReason, Command, Event, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Side,
-    Ticks, TimeInForce,
+    AccountId, Amend, CancelFilter, CancelReason, Command, Event, Label, Lots, NewOrder, OrderId, OrderType, Phase,
+    Priority, Side, Ticks, TimeInForce,
 };
 
 use super::world::{NPN_ZAR, Stamper, opening, opening_commands};
@@ -124,12 +124,14 @@ fn command(text: &str) -> Command {
         ["close"] => phase(Phase::Closed),
         ["open"] => phase(Phase::Continuous),
         ["end", "day"] => Command::EndDay,
-        ["cancel", "all", ..] => Command::CancelAll { account, instrument: None },
+        ["cancel", "all", ..] => {
+            Command::CancelAll { account, which: CancelFilter::All, reason: CancelReason::Requested }
+        }
         ["cancel", order, ..] => Command::Cancel { account, order: order_id(order) },
         [kind @ ("amend" | "replace"), order, size, ..] => {
             let (lots, price) = size_at(size);
             let priority = if kind == "amend" { Priority::KeepWhenReduced } else { Priority::AlwaysLose };
-            Command::Amend(Amend { account, order: order_id(order), price, lots, priority })
+            Command::Amend(Amend { account, order: order_id(order), price, lots, priority, ..Amend::PLAIN })
         }
         [order, side @ ("buy" | "sell"), size, ref rest @ ..] => {
             let (order_type, lots) = match (size.parse(), rest.first()) {
@@ -153,6 +155,7 @@ fn command(text: &str) -> Command {
                 lots,
                 tif,
                 label: Label::default(),
+                ..NewOrder::PLAIN
             })
         }
         _ => panic!("nobody on this floor understands `{text}`"),
@@ -167,6 +170,11 @@ fn tell(event: &Event) -> Option<String> {
                 CancelReason::Requested => "cancelled",
                 CancelReason::ImmediateRemainder => "expires",
                 CancelReason::DayEnded => "ends",
+                CancelReason::FillOrKill => "killed",
+                CancelReason::SelfMatch => "meets itself",
+                CancelReason::Disconnected => "disconnected",
+                CancelReason::Killed => "stopped",
+                CancelReason::InstrumentDeleted | CancelReason::AccountClosed => "closed",
             };
             Some(format!("{} {open} {how}", letter(*order)))
         }

@@ -6,8 +6,8 @@
 //! Start at    [`Flow::command`].
 
 use pitwire_model::{
-    AccountId, Amend, Command, Credit, CurrencyId, Decimal, Epoch, Event, InstrumentId, InstrumentKind, Label, Lots,
-    NewOrder, OrderId, OrderType, Phase, Priority, Seq, Side, Ticks, TimeInForce,
+    AccountId, Amend, CancelFilter, CancelReason, Command, Credit, CurrencyId, Decimal, Epoch, Event, InstrumentId,
+    InstrumentKind, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Seq, Side, Ticks, TimeInForce,
 };
 
 use super::SplitMix64;
@@ -161,7 +161,11 @@ impl Flow {
             Kind::CancelAll => {
                 let instrument = self.instrument();
                 let all = self.rng.one_in(2);
-                Command::CancelAll { account: self.account(), instrument: (!all).then_some(instrument) }
+                Command::CancelAll {
+                    account: self.account(),
+                    which: if all { CancelFilter::All } else { CancelFilter::Instrument(instrument) },
+                    reason: CancelReason::Requested,
+                }
             }
             Kind::EndDay => Command::EndDay,
             Kind::SetPhase => {
@@ -200,6 +204,7 @@ impl Flow {
             lots: self.lots(),
             tif: self.rng.pick(&self.tifs),
             label: Label::default(),
+            ..NewOrder::PLAIN
         })
     }
 
@@ -212,7 +217,7 @@ impl Flow {
             _ => Lots(lots.saturating_sub(self.rng.below(4))),
         };
         let priority = self.rng.pick(&[Priority::KeepWhenReduced, Priority::KeepWhenReduced, Priority::AlwaysLose]);
-        Command::Amend(Amend { account: self.owner_or_another(owner), order, price, lots, priority })
+        Command::Amend(Amend { account: self.owner_or_another(owner), order, price, lots, priority, ..Amend::PLAIN })
     }
 
     /// Mostly a live order, now and then one that is gone or never was.

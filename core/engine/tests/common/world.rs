@@ -2,8 +2,8 @@
 
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
-    AccountId, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId, InstrumentKind,
-    InstrumentSpec, Lots, Phase, Seq, Stamped, Ticks, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase, Seq, Stamped, Ticks, VenueNanos,
 };
 
 use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition};
@@ -29,7 +29,7 @@ pub fn currency(id: u32, name: &str, decimals: u8) -> Currency {
 }
 
 pub fn account(id: u32, name: &str, credit: Credit) -> AccountSpec {
-    AccountSpec { id: AccountId(id), name: name.to_owned(), credit }
+    AccountSpec { id: AccountId(id), name: name.to_owned(), credit, settings: AccountSettings::default() }
 }
 
 pub fn instrument(id: InstrumentId, most: u32) -> InstrumentSpec {
@@ -49,6 +49,7 @@ pub fn instrument(id: InstrumentId, most: u32) -> InstrumentSpec {
         lot: Decimal::new(lot.0, lot.1),
         start_price: START,
         max_resting_orders: most,
+        limits: InstrumentLimits::default(),
     }
 }
 

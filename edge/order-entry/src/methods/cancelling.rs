@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use pitwire_jsonrpc::{Json, RpcError, objects};
-use pitwire_model::{AccountId, Command, Event, InstrumentId, OrderId};
+use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, OrderId};
 
 use super::Done;
 use super::cover::{self, Cover};
@@ -65,14 +65,14 @@ pub fn cancel_where(call: &mut Call<'_>, which: Which) -> Done {
         // Only trigger orders were meant, and there are none.
         _ if !limits => {}
         None => {
-            call.submit(Command::CancelAll { account, instrument })?;
+            let which = instrument.map_or(CancelFilter::All, CancelFilter::Instrument);
+            call.submit(Command::CancelAll { account, which, reason: CancelReason::Requested })?;
             collect(call, &mut cancelled);
         }
         Some(wanted) => {
-            for order in wanted {
-                call.submit(Command::Cancel { account, order })?;
-                collect(call, &mut cancelled);
-            }
+            let which = CancelFilter::Listed(wanted.into());
+            call.submit(Command::CancelAll { account, which, reason: CancelReason::Requested })?;
+            collect(call, &mut cancelled);
         }
     }
     if detailed {

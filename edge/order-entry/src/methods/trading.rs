@@ -60,7 +60,7 @@ fn read_order(call: &Call<'_>, account: AccountId, instrument: InstrumentId, sid
         }
     };
     let label = call.label()?;
-    Ok(NewOrder { id: OrderId::ZERO, account, instrument, side, order_type, lots, tif, label })
+    Ok(NewOrder { id: OrderId::ZERO, account, instrument, side, order_type, lots, tif, label, ..NewOrder::PLAIN })
 }
 
 fn refuse_unsupported(call: &Call<'_>) -> Done {
@@ -242,7 +242,7 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
     // What is not given stays as it is.
     let price = price(call, spec)?.unwrap_or(live.price);
     let lots = lots(call, spec)?.unwrap_or(live.ordered);
-    let amend = Amend { account, order: id, price, lots, priority: Priority::KeepWhenReduced };
+    let amend = Amend { account, order: id, price, lots, priority: Priority::KeepWhenReduced, ..Amend::PLAIN };
     call.submit(Command::Amend(amend))?;
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
         return Err(RpcError::from(*reason));
@@ -268,5 +268,8 @@ pub fn close_position(call: &mut Call<'_>) -> Done {
     let tif = if order_type == OrderType::Market { TimeInForce::Day } else { TimeInForce::GoodTillCancel };
     let lots = Lots(held.unsigned_abs());
     let label = Label::default();
-    submit_order(call, NewOrder { id: OrderId::ZERO, account, instrument, side, order_type, lots, tif, label })
+    submit_order(
+        call,
+        NewOrder { id: OrderId::ZERO, account, instrument, side, order_type, lots, tif, label, ..NewOrder::PLAIN },
+    )
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::Request;
 use pitwire_model::{
-    AccountId, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId, InstrumentKind,
-    InstrumentSpec, OrderId, Phase, Seq, Stamped, Ticks, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, OrderId, Phase, Seq, Stamped, Ticks, VenueNanos,
 };
 use pitwire_order_entry::{Answer, Clock, Credential, Desk, Effect, Entrance, Session, Visit};
 use pitwire_ports::{LogError, Venue};
@@ -107,6 +107,7 @@ fn instruments() -> Vec<InstrumentSpec> {
             lot: Decimal::new(lot.0, lot.1),
             start_price: Ticks(start),
             max_resting_orders: 10_000,
+            limits: InstrumentLimits::default(),
         })
         .collect()
 }
@@ -127,7 +128,12 @@ impl TestVenue {
             venue.must(Command::AddCurrency(Currency { id: currency(name), name: name.into(), decimals }));
         }
         for (id, name) in (0..).zip(["alice", "bob", "operator"]) {
-            let spec = AccountSpec { id: AccountId(id), name: name.into(), credit: Credit::Limited };
+            let spec = AccountSpec {
+                id: AccountId(id),
+                name: name.into(),
+                credit: Credit::Limited,
+                settings: AccountSettings::default(),
+            };
             venue.must(Command::AddAccount(spec));
             for (currency_name, whole) in
                 [("ZAR", 1_000_000), ("USDC", 1_000_000), ("BTC", 20), ("NPN", 100), ("AGL", 100)]

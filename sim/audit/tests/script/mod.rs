@@ -2,9 +2,9 @@
 
 use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder};
 use pitwire_model::{
-    AccountId, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Reject, Seq, Side,
-    Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    AccountId, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Event,
+    InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase,
+    Priority, Reject, Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
 pub type Run = Vec<(Stamped, Vec<Event>)>;
@@ -34,8 +34,18 @@ pub fn run() -> Run {
     use TimeInForce::{Day, GoodTillCancel, ImmediateOrCancel};
     let shares = Currency { id: CurrencyId(0), name: "NPN".to_owned(), decimals: 0 };
     let cash = Currency { id: CurrencyId(1), name: "ZAR".to_owned(), decimals: 2 };
-    let house = AccountSpec { id: HOUSE, name: "house".to_owned(), credit: Credit::Unlimited };
-    let member = AccountSpec { id: MEMBER, name: "member".to_owned(), credit: Credit::Limited };
+    let house = AccountSpec {
+        id: HOUSE,
+        name: "house".to_owned(),
+        credit: Credit::Unlimited,
+        settings: AccountSettings::default(),
+    };
+    let member = AccountSpec {
+        id: MEMBER,
+        name: "member".to_owned(),
+        credit: Credit::Limited,
+        settings: AccountSettings::default(),
+    };
     let mut steps = vec![
         (Command::AddCurrency(shares.clone()), vec![Event::CurrencyAdded(shares)]),
         (Command::AddCurrency(cash.clone()), vec![Event::CurrencyAdded(cash)]),
@@ -98,6 +108,7 @@ pub fn run() -> Run {
             price: Ticks(90),
             lots: Lots(6),
             priority: Priority::KeepWhenReduced,
+            ..Amend::PLAIN
         }),
         vec![
             Event::Amended {
@@ -158,7 +169,7 @@ pub fn tail() -> Run {
         vec![cancelled(OrderId(16), MEMBER, 90, 4, CancelReason::Requested), level(Side::Buy, 90, 0), changed(13)];
     let steps = vec![
         (enter(23, HOUSE, Side::Sell, 90, 2, TimeInForce::Day), all),
-        (Command::CancelAll { account: MEMBER, instrument: None }, left),
+        (Command::CancelAll { account: MEMBER, which: CancelFilter::All, reason: CancelReason::Requested }, left),
     ];
     stamped(23, steps)
 }
@@ -166,7 +177,7 @@ pub fn tail() -> Run {
 /// The venue as it stands after the run: 9 shares bought for 500 + 303 + 101 cents, 6 bid for at 90.
 pub fn snapshot() -> Opening {
     let account = |id, name: &str, credit, totals: [i128; 2], reserved: i128| OpeningAccount {
-        spec: AccountSpec { id, name: name.to_owned(), credit },
+        spec: AccountSpec { id, name: name.to_owned(), credit, settings: AccountSettings::default() },
         totals: totals.to_vec(),
         reserved: vec![0, reserved],
         positions: Vec::new(),
@@ -215,6 +226,7 @@ fn spec() -> InstrumentSpec {
         lot: Decimal::new(1, 0),
         start_price: Ticks(100),
         max_resting_orders: 10,
+        limits: InstrumentLimits::default(),
     }
 }
 
@@ -228,6 +240,7 @@ fn enter(id: u64, account: AccountId, side: Side, price: i64, lots: u64, tif: Ti
         lots: Lots(lots),
         tif,
         label: Label::default(),
+        ..NewOrder::PLAIN
     })
 }
 

@@ -6,8 +6,8 @@
 use pitwire_engine::Engine;
 use pitwire_flow::{Flow, FlowConfig};
 use pitwire_model::{
-    AccountId, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId, InstrumentKind,
-    InstrumentSpec, Phase, Seq, Stamped, Ticks, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Seq, Stamped, Ticks, VenueNanos,
 };
 
 pub const START: VenueNanos = VenueNanos(1_767_225_600_000_000_000); // 2026-01-01 00:00 UTC
@@ -74,14 +74,28 @@ fn definitions() -> Vec<Command> {
     commands.extend(instruments.map(|spec| Command::AddInstrument(Box::new(spec))));
     for at in 0..HOUSE {
         let name = format!("house-{at}");
-        commands.push(Command::AddAccount(AccountSpec { id: AccountId(at), name, credit: Credit::Unlimited }));
+        commands.push(Command::AddAccount(AccountSpec {
+            id: AccountId(at),
+            name,
+            credit: Credit::Unlimited,
+            settings: AccountSettings::default(),
+        }));
     }
     commands
 }
 
 fn spec(at: usize, name: &str, kind: InstrumentKind, (tick, lot): (Decimal, Decimal), start: i64) -> InstrumentSpec {
     let (id, name, start_price) = (InstrumentId(number(at)), name.to_owned(), Ticks(start));
-    InstrumentSpec { id, name, kind, tick, lot, start_price, max_resting_orders: 200_000 }
+    InstrumentSpec {
+        id,
+        name,
+        kind,
+        tick,
+        lot,
+        start_price,
+        max_resting_orders: 200_000,
+        limits: InstrumentLimits::default(),
+    }
 }
 
 /// The demo preset's engine, every instrument open.

@@ -30,7 +30,7 @@ pub fn command(seq: u64, random: &mut SplitMix64) -> Stamped {
         1 => Command::CloseWindow,
         2 => {
             let (price, lots) = (Ticks(1 + (random.next() >> 40) as i64), Lots(random.below(100)));
-            Command::Amend(Amend { account, order, price, lots, priority: Priority::KeepWhenReduced })
+            Command::Amend(Amend { account, order, price, lots, priority: Priority::KeepWhenReduced, ..Amend::PLAIN })
         }
         // Now and then something long, so that groups of several blocks and full groups occur.
         3 => {
@@ -47,6 +47,7 @@ pub fn command(seq: u64, random: &mut SplitMix64) -> Stamped {
             lots: Lots(1 + random.below(1000)),
             tif: TimeInForce::GoodTillCancel,
             label: Label::new(&"\0".repeat(64)).unwrap(),
+            ..NewOrder::PLAIN
         }),
     };
     Stamped { seq: Seq(seq), at: VenueNanos(seq * 10), command }

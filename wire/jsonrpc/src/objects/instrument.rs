@@ -31,6 +31,7 @@ pub fn phase_state(phase: Phase) -> &'static str {
         Phase::Continuous => "open",
         Phase::Closed => "inactive",
         Phase::Halted => "halted",
+        Phase::Deleted => "archivized",
     }
 }
 

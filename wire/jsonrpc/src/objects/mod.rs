@@ -29,6 +29,7 @@ pub(crate) const fn tif_name(tif: TimeInForce) -> &'static str {
         TimeInForce::Day => "good_til_day",
         TimeInForce::GoodTillCancel => "good_til_cancelled",
         TimeInForce::ImmediateOrCancel => "immediate_or_cancel",
+        TimeInForce::FillOrKill => "fill_or_kill",
     }
 }
 

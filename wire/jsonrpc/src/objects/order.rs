@@ -51,9 +51,14 @@ fn with_state(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, stat
         if let Some(reason) = order.cancel_reason {
             j.key("cancel_reason").string(match reason {
                 CancelReason::Requested => "user_request",
-                // The dialect has no word for either; this one says the venue ended it.
+                // The dialect has no words of its own for most; these come nearest.
                 CancelReason::ImmediateRemainder => "immediate_or_cancel",
-                CancelReason::DayEnded => "settlement",
+                CancelReason::FillOrKill => "fill_or_kill",
+                CancelReason::DayEnded | CancelReason::InstrumentDeleted => "settlement",
+                CancelReason::SelfMatch => "self_match_prevention",
+                CancelReason::Disconnected => "cancel_on_disconnect",
+                CancelReason::Killed => "risk_mitigation",
+                CancelReason::AccountClosed => "pme_account_locked",
             });
         }
     });

@@ -80,6 +80,7 @@ mod tests {
             lot: Decimal::new(1, 0),
             start_price: Ticks(100),
             max_resting_orders: 10,
+            limits: pitwire_model::InstrumentLimits::default(),
         }
     }
 
@@ -108,7 +109,12 @@ mod tests {
                 orders: vec![order; 40],
             }],
             accounts: vec![AccountImage {
-                spec: AccountSpec { id: AccountId(0), name: "x".into(), credit: Credit::Limited },
+                spec: AccountSpec {
+                    id: AccountId(0),
+                    name: "x".into(),
+                    credit: Credit::Limited,
+                    settings: pitwire_model::AccountSettings::default(),
+                },
                 balances: vec![Balance { total: -5, reserved: i128::MAX }; 40],
                 positions: vec![(InstrumentId(0), position); 40],
             }],

@@ -2,9 +2,9 @@
 #![allow(dead_code)] // each test binary uses its part
 
 use pitwire_model::{
-    AccountId, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Epoch, Event,
-    InstrumentId, InstrumentKind, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Reject,
-    Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    AccountId, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Epoch,
+    Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType,
+    Phase, Priority, Reject, Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
 const ACCOUNT: AccountId = AccountId(8);
@@ -24,6 +24,7 @@ fn spot() -> InstrumentSpec {
         lot: Decimal::new(1, 0),
         start_price: Ticks(325_000),
         max_resting_orders: 1_000_000,
+        limits: InstrumentLimits::default(),
     }
 }
 
@@ -41,11 +42,17 @@ fn perpetual() -> InstrumentSpec {
         lot: Decimal::new(10, 0),
         start_price: Ticks(120_000),
         max_resting_orders: 9,
+        limits: InstrumentLimits::default(),
     }
 }
 
 fn account() -> AccountSpec {
-    AccountSpec { id: ACCOUNT, name: "demo-a".to_owned(), credit: Credit::Limited }
+    AccountSpec {
+        id: ACCOUNT,
+        name: "demo-a".to_owned(),
+        credit: Credit::Limited,
+        settings: AccountSettings::default(),
+    }
 }
 
 fn limit_order() -> NewOrder {
@@ -58,6 +65,7 @@ fn limit_order() -> NewOrder {
         lots: Lots(1 << 40),
         tif: TimeInForce::GoodTillCancel,
         label: Label::new("mine").unwrap(),
+        ..NewOrder::PLAIN
     }
 }
 
@@ -74,12 +82,17 @@ fn market_order() -> NewOrder {
 }
 
 fn amend(priority: Priority) -> Amend {
-    Amend { account: ACCOUNT, order: ORDER, price: Ticks(101), lots: Lots(12), priority }
+    Amend { account: ACCOUNT, order: ORDER, price: Ticks(101), lots: Lots(12), priority, ..Amend::PLAIN }
 }
 
 /// Numbered from 1 in this order.
 pub fn commands() -> Vec<(&'static str, Stamped)> {
-    let house = AccountSpec { id: AccountId(9), name: String::new(), credit: Credit::Unlimited };
+    let house = AccountSpec {
+        id: AccountId(9),
+        name: String::new(),
+        credit: Credit::Unlimited,
+        settings: AccountSettings::default(),
+    };
     let units = -10_i128.pow(30);
     let commands = vec![
         ("start_epoch", Command::StartEpoch { epoch: Epoch(7) }),
@@ -95,8 +108,18 @@ pub fn commands() -> Vec<(&'static str, Stamped)> {
         ("amend", Command::Amend(amend(Priority::KeepWhenReduced))),
         ("amend_losing", Command::Amend(amend(Priority::AlwaysLose))),
         ("cancel", Command::Cancel { account: ACCOUNT, order: ORDER }),
-        ("cancel_all", Command::CancelAll { account: ACCOUNT, instrument: None }),
-        ("cancel_all_of_one", Command::CancelAll { account: ACCOUNT, instrument: Some(INSTRUMENT) }),
+        (
+            "cancel_all",
+            Command::CancelAll { account: ACCOUNT, which: CancelFilter::All, reason: CancelReason::Requested },
+        ),
+        (
+            "cancel_all_of_one",
+            Command::CancelAll {
+                account: ACCOUNT,
+                which: CancelFilter::Instrument(INSTRUMENT),
+                reason: CancelReason::Requested,
+            },
+        ),
         ("close_window", Command::CloseWindow),
         ("sample_index", Command::SampleIndex),
         ("end_day", Command::EndDay),

@@ -2,9 +2,9 @@
 
 use pitwire_engine::{Engine, EventSink};
 use pitwire_model::{
-    AccountId, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Reject, Seq, Stamped,
-    Ticks, TimeInForce, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
+    Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType,
+    Phase, Priority, Reject, Seq, Stamped, Ticks, TimeInForce, VenueNanos,
 };
 
 use super::Matcher;
@@ -43,11 +43,17 @@ fn definitions() -> Vec<Command> {
         lot: Decimal::new(1, 0),
         start_price: Ticks(1),
         max_resting_orders: u32::MAX - 1,
+        limits: InstrumentLimits::default(),
     };
     let mut commands = vec![currency(0, "BASE"), currency(1, "QUOTE"), Command::AddInstrument(Box::new(instrument))];
     commands.extend((0..64).map(|id| {
         let name = format!("member-{id}");
-        Command::AddAccount(AccountSpec { id: AccountId(id), name, credit: Credit::Unlimited })
+        Command::AddAccount(AccountSpec {
+            id: AccountId(id),
+            name,
+            credit: Credit::Unlimited,
+            settings: AccountSettings::default(),
+        })
     }));
     commands.push(Command::SetPhase { instrument: HERE, phase: Phase::Continuous });
     commands
@@ -63,7 +69,9 @@ impl Matcher for Venue {
         let lots = Lots(u64::from(op.quantity));
         let command = match op.kind {
             Kind::Cancel => Command::Cancel { account, order },
-            Kind::Replace => Command::Amend(Amend { account, order, price, lots, priority: Priority::AlwaysLose }),
+            Kind::Replace => {
+                Command::Amend(Amend { account, order, price, lots, priority: Priority::AlwaysLose, ..Amend::PLAIN })
+            }
             kind => Command::Enter(NewOrder {
                 id: order,
                 account,
@@ -73,6 +81,7 @@ impl Matcher for Venue {
                 lots,
                 tif: if kind == Kind::Immediate { TimeInForce::ImmediateOrCancel } else { TimeInForce::GoodTillCancel },
                 label: Label::default(),
+                ..NewOrder::PLAIN
             }),
         };
         let stamped = Stamped { seq: Seq(u64::from(seq)), at: VenueNanos(u64::from(seq)), command };
