@@ -2,9 +2,9 @@
 
 use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder};
 use pitwire_model::{
-    AccountId, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Event,
-    InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase,
-    Priority, Reject, Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
+    Decimal, Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId,
+    OrderType, Phase, Priority, Reject, Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
 pub type Run = Vec<(Stamped, Vec<Event>)>;
@@ -120,6 +120,7 @@ pub fn run() -> Run {
                 lots: Lots(6),
                 open: Lots(6),
                 kept_priority: false,
+                display: None,
             },
             level(Buy, 90, 0),
             level(Buy, 90, 6),
@@ -253,6 +254,7 @@ fn accepted(id: u64, account: AccountId, side: Side, price: i64, lots: u64, tif:
         order_type: OrderType::Limit { price: Ticks(price) },
         lots: Lots(lots),
         tif,
+        display: None,
     }
 }
 

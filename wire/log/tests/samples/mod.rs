@@ -2,9 +2,9 @@
 #![allow(dead_code)] // each test binary uses its part
 
 use pitwire_model::{
-    AccountId, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Epoch,
-    Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType,
-    Phase, Priority, Reject, Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
+    Decimal, Epoch, Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder,
+    OrderId, OrderType, Phase, Priority, Reject, Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
 const ACCOUNT: AccountId = AccountId(8);
@@ -147,6 +147,7 @@ pub fn events() -> Vec<(&'static str, Event)> {
                 order_type: OrderType::Limit { price: Ticks(101) },
                 lots: Lots(5),
                 tif: TimeInForce::Day,
+                display: None,
             },
         ),
         ("rejected", Event::Rejected { order, account: account_id, reason: Reject::PriceOutOfRange }),
@@ -174,6 +175,7 @@ pub fn events() -> Vec<(&'static str, Event)> {
                 lots: Lots(6),
                 open: Lots(5),
                 kept_priority: true,
+                display: None,
             },
         ),
         ("amend_refused", Event::AmendRefused { order, account: account_id, reason: Reject::AmountAlreadyFilled }),
