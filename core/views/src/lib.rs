@@ -40,6 +40,14 @@ pub enum Change {
         account: AccountId,
         instrument: InstrumentId,
     },
+    /// The balances of an account that is in neither of the above: a deposit, a bust.
+    Balance {
+        account: AccountId,
+    },
+    /// Positions in this instrument are worth something else now.
+    Revalued {
+        instrument: InstrumentId,
+    },
 }
 
 impl Views {
@@ -75,6 +83,7 @@ impl Views {
                 if let Some(tape) = self.tapes.get_mut(instrument.0 as usize) {
                     tape.sampled(*index, *mark);
                 }
+                changes.push(Change::Revalued { instrument: *instrument });
             }
             Event::Accepted { order, account, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
@@ -91,6 +100,13 @@ impl Views {
                 let Some(book) = self.accounts.get_mut(account) else { return };
                 book.cancelled(*order, *reason, at);
                 changes.push(Change::Order { account: *account, order: *order });
+            }
+            Event::Deposited { account, .. } if self.accounts.contains_key(account) => {
+                changes.push(Change::Balance { account: *account });
+            }
+            Event::TradeBusted(bust) => {
+                let known = [bust.buyer, bust.seller].into_iter().filter(|account| self.accounts.contains_key(account));
+                changes.extend(known.map(|account| Change::Balance { account }));
             }
             Event::Trade { .. } => self.traded(stamped, event, changes),
             _ => {}
@@ -139,7 +155,7 @@ fn keep_last(changes: &mut Vec<Change>, from: usize) {
         .rev()
         .filter(|change| match change {
             Change::Order { order, .. } => told.insert(*order),
-            Change::Trade { .. } => true,
+            Change::Trade { .. } | Change::Balance { .. } | Change::Revalued { .. } => true,
         })
         .collect();
     kept.reverse();

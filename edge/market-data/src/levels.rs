@@ -22,6 +22,20 @@ impl Levels {
         }
     }
 
+    /// Levels of one side, best first.
+    pub fn best_first(&self, side: Side) -> impl Iterator<Item = (Ticks, Lots)> {
+        let levels = self.side(side);
+        let (bids, asks) = match side {
+            Side::Buy => (Some(levels.iter().rev()), None),
+            Side::Sell => (None, Some(levels.iter())),
+        };
+        bids.into_iter().flatten().chain(asks.into_iter().flatten()).map(|(price, lots)| (*price, *lots))
+    }
+
+    pub fn best(&self, side: Side) -> Option<(Ticks, Lots)> {
+        self.best_first(side).next()
+    }
+
     /// Sets a level; returns what it held before.
     pub fn set(&mut self, side: Side, price: Ticks, lots: Lots) -> Lots {
         let levels = match side {

@@ -1,6 +1,6 @@
 //! Public channels: each event encoded once, rings of ready frames, cursors.
 //!
-//! Does        turn events into the messages of `book`, `trades` and `ticker` channels, once for all subscribers.
+//! Does        turn events into the messages of public channels and of the drop copy, once for all subscribers.
 //! Holds       1. a book channel's `prev_change_id` is the `change_id` of its message before;
 //!             2. what is appended is invisible until [`Publisher::release`], which the host calls once it is durable;
 //!             3. a reader who falls behind costs nobody anything: its cursor is overrun, see [`Lag`].
@@ -8,11 +8,15 @@
 //! Costs       one encoding per message of a channel that somebody subscribes to; none otherwise.
 //! Start at    [`Publisher::observe`], then `ring`.
 
+mod across;
 mod feed;
 mod levels;
+mod lines;
 mod publisher;
 mod ring;
+mod subscribe;
 
 pub use feed::Lag;
-pub use publisher::{FeedId, Publisher, Subscribed};
+pub use publisher::{FeedId, Publisher};
 pub use ring::{Cursor, Overrun, Ring};
+pub use subscribe::Subscribed;

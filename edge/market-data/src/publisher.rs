@@ -4,58 +4,52 @@ use std::collections::BTreeMap;
 
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::objects;
-use pitwire_jsonrpc::{Channel, Interval, write_notification};
-use pitwire_model::{Event, InstrumentId, InstrumentSpec, Lots, Seq, Side, Stamped, Ticks, VenueNanos};
+use pitwire_jsonrpc::{Interval, write_notification};
+use pitwire_model::{Event, InstrumentId, Lots, Seq, Side, Stamped, Ticks, VenueNanos};
 use pitwire_views::{MarketFacts, PublicTrade, Views};
 
+use crate::across::{self, DropCopies, States, TradesOf};
 use crate::feed::{Feed, Lag};
 use crate::levels::{Levels, Pending};
+use crate::lines::{Line, Moment, Present};
 use crate::ring::{Cursor, Overrun};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FeedId(u32);
+pub struct FeedId(pub(crate) u32);
 
-/// What a new subscriber starts from.
-#[derive(Debug)]
-pub struct Subscribed {
-    pub feed: FeedId,
-    pub cursor: Cursor,
-    /// The payload to send before anything from the ring.
-    pub first: Option<Vec<u8>>,
-}
-
-/// Large enough for seconds of a busy channel; a subscriber further behind than this is past helping.
-const DELTA_RING: usize = 1 << 20;
-const STATE_RING: usize = 1 << 18;
 /// A merged channel of the slow kind speaks when the venue's second turns.
 const AGG2_NS: u64 = 1_000_000_000;
 
 /// What one merged or raw channel has yet to tell of an instrument.
 #[derive(Debug, Default)]
-struct Backlog {
-    levels: Pending,
+pub(crate) struct Backlog {
+    pub levels: Pending,
     /// The `change_id` of the channel's last message.
-    told: u64,
-    trades: Vec<PublicTrade>,
+    pub told: u64,
+    pub trades: Vec<PublicTrade>,
     touched: bool,
-    book: Option<FeedId>,
-    tape: Option<FeedId>,
-    ticker: Option<FeedId>,
+    pub book: Option<FeedId>,
+    pub tape: Option<FeedId>,
+    pub ticker: Option<FeedId>,
 }
 
 #[derive(Debug, Default)]
-struct Instrument {
-    levels: Levels,
-    change_id: u64,
+pub(crate) struct Instrument {
+    pub levels: Levels,
+    pub change_id: u64,
     /// By interval, in the order of [`Interval::ALL`].
-    backlogs: [Backlog; 3],
+    pub backlogs: [Backlog; 3],
+    pub lines: Vec<Line>,
 }
 
 #[derive(Debug, Default)]
 pub struct Publisher {
-    feeds: Vec<Feed>,
-    by_name: BTreeMap<String, FeedId>,
-    instruments: Vec<Instrument>,
+    pub(crate) feeds: Vec<Feed>,
+    pub(crate) by_name: BTreeMap<String, FeedId>,
+    pub(crate) instruments: Vec<Instrument>,
+    pub(crate) trades_of: Vec<TradesOf>,
+    pub(crate) states: Vec<States>,
+    pub(crate) drop_copies: Vec<DropCopies>,
     last_second: u64,
     /// The command being told.
     seq: Seq,
@@ -81,97 +75,32 @@ impl Publisher {
         publisher
     }
 
-    /// Adds a subscriber; `None` when the channel is not a public one of a known instrument.
-    pub fn subscribe(
-        &mut self,
-        channel: &Channel,
-        engine: &Engine,
-        views: &Views,
-        at: VenueNanos,
-    ) -> Option<Subscribed> {
-        let (kind, name, interval) = match channel {
-            Channel::Book { instrument, interval } => ("book", instrument, *interval),
-            Channel::Trades { instrument, interval } => ("trades", instrument, *interval),
-            Channel::Ticker { instrument, interval } => ("ticker", instrument, *interval),
-            Channel::UserOrders { .. } | Channel::UserTrades { .. } => return None,
-        };
-        let spec = &engine.instrument_named(name)?.spec;
-        let id = self.open_feed(kind, spec, interval)?;
-        let feed = &mut self.feeds[id.0 as usize];
-        feed.subscribers += 1;
-        let cursor = feed.ring.end();
-        let channel_name = feed.name.clone();
-        let first = match channel {
-            Channel::Book { .. } => Some(self.snapshot(&channel_name, spec, interval, at)),
-            Channel::Ticker { .. } => MarketFacts::of(engine, views, spec.id, at).map(|facts| {
-                let mut out = Vec::new();
-                write_notification(&mut out, &channel_name, |j| objects::ticker(j, &facts));
-                out
-            }),
-            _ => None,
-        };
-        Some(Subscribed { feed: id, cursor, first })
-    }
-
-    fn open_feed(&mut self, kind: &str, spec: &InstrumentSpec, interval: Interval) -> Option<FeedId> {
-        let name = format!("{kind}.{}.{}", spec.name, interval.name());
-        if let Some(id) = self.by_name.get(&name) {
-            let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
-            if self.feeds[id.0 as usize].subscribers == 0 {
-                instrument.backlogs[interval as usize].start_anew(kind, instrument.change_id);
-            }
-            return Some(*id);
-        }
-        let id = FeedId(u32::try_from(self.feeds.len()).ok()?);
-        let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
-        let backlog = &mut instrument.backlogs[interval as usize];
-        let (slot, capacity, lag) = match kind {
-            "book" => {
-                backlog.told = instrument.change_id;
-                (&mut backlog.book, DELTA_RING, Lag::Close)
-            }
-            "trades" => (&mut backlog.tape, DELTA_RING, Lag::Close),
-            _ => (&mut backlog.ticker, STATE_RING, Lag::Latest),
-        };
-        *slot = Some(id);
-        self.feeds.push(Feed::new(name.clone(), capacity, lag));
-        self.by_name.insert(name, id);
-        Some(id)
-    }
-
-    pub fn unsubscribe(&mut self, id: FeedId) {
-        if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
-            feed.subscribers = feed.subscribers.saturating_sub(1);
-        }
-    }
-
-    /// The book as this channel's last message left it, so that the next change joins on.
-    fn snapshot(&self, name: &str, spec: &InstrumentSpec, interval: Interval, at: VenueNanos) -> Vec<u8> {
-        let mut out = Vec::new();
-        let Some(instrument) = self.instruments.get(spec.id.0 as usize) else { return out };
-        let backlog = &instrument.backlogs[interval as usize];
-        let (bids, asks) = backlog.levels.snapshot(&instrument.levels);
-        write_notification(&mut out, name, |j| objects::book_snapshot(j, spec, at, backlog.told, &bids, &asks));
-        out
-    }
-
     /// Takes in one command's events. Within one command trades are told first, then the book, then the ticker.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
         self.seq = stamped.seq;
         for event in events {
+            self.tell_state(event, stamped.at, engine);
             match event {
                 Event::InstrumentAdded(_) => self.instruments.push(Instrument::default()),
                 Event::Level { instrument, side, price, lots } => self.level(*instrument, *side, *price, *lots),
                 Event::Trade { instrument, .. } => self.trade(*instrument, events, views),
                 Event::BookChanged { instrument, change_id } => {
+                    self.collect_across(*instrument, events, engine, views);
                     self.changed(*instrument, *change_id, stamped.at, engine, views);
+                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                    self.tell_trades_of(Interval::Raw, engine);
                 }
-                Event::PhaseChanged { instrument, .. } | Event::IndexSampled { instrument, .. } => {
+                Event::PhaseChanged { instrument, .. } => self.touched(*instrument, stamped.at, engine, views),
+                Event::IndexSampled { instrument, .. } => {
                     self.touched(*instrument, stamped.at, engine, views);
+                    self.tell_lines(*instrument, Moment::Sample, stamped.at, engine, views);
                 }
                 Event::WindowClosed => self.close_windows(stamped.at, engine, views),
                 _ => {}
             }
+        }
+        if !self.drop_copies.is_empty() {
+            self.tell_copies(stamped, events, engine);
         }
     }
 
@@ -187,9 +116,7 @@ impl Publisher {
     fn trade(&mut self, id: InstrumentId, events: &[Event], views: &Views) {
         let Some(instrument) = self.instruments.get_mut(id.0 as usize) else { return };
         let Some(tape) = views.tape(id) else { return };
-        let of_this = |event: &&Event| matches!(event, Event::Trade { instrument, .. } if *instrument == id);
-        let first = events.iter().find(of_this);
-        let Some(Event::Trade { trade_seq: first, .. }) = first else { return };
+        let Some(Event::Trade { trade_seq: first, .. }) = trades_in(events, id).next() else { return };
         for backlog in instrument.backlogs.iter_mut().filter(|backlog| listens(&self.feeds, backlog.tape)) {
             let known = backlog.trades.last().map_or(first.0, |last| last.seq.0 + 1).max(first.0);
             let fresh = tape.trades().iter().rev().take_while(|trade| trade.seq.0 >= known);
@@ -216,10 +143,96 @@ impl Publisher {
         let second = at.0 / AGG2_NS;
         let second_turned = second != self.last_second;
         self.last_second = second;
-        for market in engine.markets() {
-            self.tell(market.spec.id, Interval::Ms100, at, engine, views);
-            if second_turned {
-                self.tell(market.spec.id, Interval::Agg2, at, engine, views);
+        let ended = if second_turned { &[Interval::Ms100, Interval::Agg2][..] } else { &[Interval::Ms100] };
+        for interval in ended {
+            for market in engine.markets() {
+                self.tell(market.spec.id, *interval, at, engine, views);
+                self.tell_lines(market.spec.id, Moment::Window(*interval), at, engine, views);
+            }
+            self.tell_trades_of(*interval, engine);
+        }
+    }
+
+    /// Tells what has another state than was told last.
+    fn tell_lines(&mut self, id: InstrumentId, moment: Moment, at: VenueNanos, engine: &Engine, views: &Views) {
+        let Self { feeds, instruments, scratch, seq, .. } = self;
+        let Some(instrument) = instruments.get_mut(id.0 as usize).filter(|instrument| !instrument.lines.is_empty())
+        else {
+            return;
+        };
+        let Some(facts) = MarketFacts::of(engine, views, id, at) else { return };
+        let Instrument { levels, change_id, lines, .. } = instrument;
+        let now = Present { facts: &facts, levels, change_id: *change_id, tape: views.tape(id) };
+        for line in lines {
+            let Some(feed) = heard(feeds, Some(line.feed)) else { continue };
+            if let Some(message) = line.due(moment, &now) {
+                publish(feed, place(*seq, Kind::State), scratch, message);
+            }
+        }
+    }
+
+    /// Hands one instrument's trades of this command to the channels across instruments.
+    fn collect_across(&mut self, id: InstrumentId, events: &[Event], engine: &Engine, views: &Views) {
+        let Self { feeds, trades_of, .. } = self;
+        let traded = trades_in(events, id).count();
+        let (Some(market), Some(tape)) = (engine.market(id), views.tape(id)) else { return };
+        let fresh = tape.trades().len().saturating_sub(traded);
+        for channel in trades_of.iter_mut().filter(|channel| traded > 0 && listens(feeds, Some(channel.feed))) {
+            if channel.family.covers(&market.spec, engine) {
+                channel.pending.extend(tape.trades().range(fresh..).map(|trade| (id, *trade)));
+            }
+        }
+    }
+
+    fn tell_trades_of(&mut self, interval: Interval, engine: &Engine) {
+        let Self { feeds, trades_of, scratch, seq, .. } = self;
+        for channel in trades_of.iter_mut().filter(|channel| channel.interval == interval) {
+            let trades = std::mem::take(&mut channel.pending);
+            let Some(feed) = heard(feeds, Some(channel.feed)).filter(|_| !trades.is_empty()) else { continue };
+            publish(feed, place(*seq, Kind::Trades), scratch, |j| {
+                j.array(|j| {
+                    for (id, trade) in &trades {
+                        if let Some(market) = engine.market(*id) {
+                            objects::public_trade(j, &market.spec, trade);
+                        }
+                    }
+                });
+            });
+        }
+    }
+
+    fn tell_state(&mut self, event: &Event, at: VenueNanos, engine: &Engine) {
+        let Self { feeds, states, scratch, seq, .. } = self;
+        if states.is_empty() {
+            return;
+        }
+        let Some((id, word)) = across::state_word(event) else { return };
+        let Some(market) = engine.market(id) else { return };
+        for channel in states.iter().filter(|channel| channel.family.covers(&market.spec, engine)) {
+            if let Some(feed) = heard(feeds, Some(channel.feed)) {
+                publish(feed, place(*seq, Kind::State), scratch, |j| {
+                    objects::instrument_state(j, &market.spec, at, word);
+                });
+            }
+        }
+    }
+
+    fn tell_copies(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine) {
+        let Self { feeds, drop_copies, scratch, seq, .. } = self;
+        let mut index = 0;
+        for event in events {
+            let (parties, instrument) = across::parties(event, engine);
+            let spec = instrument.and_then(|id| engine.market(id)).map(|market| &market.spec);
+            for (account, is_taker) in parties {
+                let name = engine.account(account).map_or("", |holder| holder.spec.name.as_str());
+                let copy =
+                    objects::DropCopy { seq: stamped.seq, at: stamped.at, index, account: name, spec, event, is_taker };
+                index += 1;
+                for channel in drop_copies.iter().filter(|channel| channel.account.is_none_or(|only| only == account)) {
+                    if let Some(feed) = heard(feeds, Some(channel.feed)) {
+                        publish(feed, place(*seq, Kind::Copy), scratch, |j| objects::drop_copy(j, &copy));
+                    }
+                }
             }
         }
     }
@@ -229,7 +242,7 @@ impl Publisher {
         let Self { feeds, instruments, scratch, seq, .. } = self;
         let place = |kind| place(*seq, kind);
         let (Some(instrument), Some(market)) = (instruments.get_mut(id.0 as usize), engine.market(id)) else { return };
-        let Instrument { levels, change_id, backlogs } = instrument;
+        let Instrument { levels, change_id, backlogs, .. } = instrument;
         let backlog = &mut backlogs[interval as usize];
         if !std::mem::take(&mut backlog.touched) {
             return;
@@ -293,7 +306,7 @@ impl Publisher {
 
 impl Backlog {
     /// A channel that nobody heard for a while starts from the present.
-    fn start_anew(&mut self, kind: &str, change_id: u64) {
+    pub(crate) fn start_anew(&mut self, kind: &str, change_id: u64) {
         match kind {
             "book" => {
                 self.levels = Pending::default();
@@ -313,16 +326,22 @@ fn heard(feeds: &mut [Feed], id: Option<FeedId>) -> Option<&mut Feed> {
     id.and_then(|id| feeds.get_mut(id.0 as usize)).filter(|feed| feed.subscribers > 0)
 }
 
-/// Within one command trades are told first, then the book, then the ticker.
+fn trades_in(events: &[Event], id: InstrumentId) -> impl Iterator<Item = &Event> {
+    events.iter().filter(move |event| matches!(event, Event::Trade { instrument, .. } if *instrument == id))
+}
+
+/// Within one command trades are told first, then the book, then the states that follow from it, then the ticker.
 #[derive(Clone, Copy)]
 enum Kind {
     Trades = 0,
     Book = 1,
-    Ticker = 2,
+    State = 2,
+    Ticker = 3,
+    Copy = 4,
 }
 
 fn place(seq: Seq, kind: Kind) -> u64 {
-    seq.0 * 4 + kind as u64
+    seq.0 * 8 + kind as u64
 }
 
 fn publish(feed: &mut Feed, place: u64, scratch: &mut Vec<u8>, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) {

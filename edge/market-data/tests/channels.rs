@@ -1,74 +1,25 @@
 //! Whoever joins a channel at any moment, on any interval, holds the engine's public book, by legal steps only.
 
+mod floor;
+
 use std::collections::BTreeMap;
 
+use floor::Floor;
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Channel, Interval};
+use pitwire_jsonrpc::Interval;
 use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side,
-    Stamped, Ticks, TimeInForce, VenueNanos,
+    AccountId, Command, Decimal, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce,
 };
-use pitwire_views::Views;
 use serde_json::Value;
 
-struct Floor {
-    engine: Engine,
-    views: Views,
-    publisher: Publisher,
-    seq: u64,
-    at: u64,
-}
-
-impl Floor {
-    fn new() -> Self {
-        let engine = Engine::new();
-        let publisher = Publisher::new(&engine);
-        let mut floor = Floor { engine, views: Views::new(), publisher, seq: 0, at: 0 };
-        for (id, name) in [(0, "NPN"), (1, "ZAR")] {
-            floor.apply(Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 2 }));
-        }
-        floor.apply(Command::AddInstrument(Box::new(InstrumentSpec {
-            id: InstrumentId(0),
-            name: "NPN_ZAR".into(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-            tick: Decimal::new(1, 2),
-            lot: Decimal::new(1, 0),
-            start_price: Ticks(100),
-            max_resting_orders: 1_000,
-            limits: InstrumentLimits::default(),
-        })));
-        let account = AccountSpec {
-            id: AccountId(0),
-            name: "house".into(),
-            credit: Credit::Unlimited,
-            settings: AccountSettings::default(),
-        };
-        floor.apply(Command::AddAccount(account));
-        floor.apply(Command::SetPhase { instrument: InstrumentId(0), phase: Phase::Continuous });
-        floor
+fn join(floor: &mut Floor, name: &str) -> Reader {
+    let subscribed = floor.subscribe(name).expect("of this venue");
+    let mut reader = Reader { feed: subscribed.feed, cursor: subscribed.cursor, ..Reader::default() };
+    if let Some(first) = subscribed.first {
+        reader.take(&serde_json::from_slice(&first).expect("JSON"));
     }
-
-    fn apply(&mut self, command: Command) {
-        self.seq += 1;
-        let stamped = Stamped { seq: Seq(self.seq), at: VenueNanos(self.at), command };
-        let mut events = Vec::new();
-        self.engine.apply(&stamped, &mut events);
-        self.views.observe(&stamped, &events, &mut Vec::new());
-        self.publisher.observe(&stamped, &events, &self.engine, &self.views);
-    }
-
-    fn join(&mut self, name: &str) -> Reader {
-        let channel = Channel::parse(name).expect("a channel");
-        let subscribed = self.publisher.subscribe(&channel, &self.engine, &self.views, VenueNanos(self.at));
-        let subscribed = subscribed.expect("of this venue");
-        let mut reader = Reader { feed: subscribed.feed, cursor: subscribed.cursor, ..Reader::default() };
-        if let Some(first) = subscribed.first {
-            reader.take(&serde_json::from_slice(&first).expect("JSON"));
-        }
-        reader
-    }
+    reader
 }
 
 #[derive(Default)]
@@ -149,7 +100,7 @@ fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
         (state >> 33) % below
     };
     let mut readers: Vec<(Interval, Reader)> = Vec::new();
-    let mut tape = floor.join("trades.NPN_ZAR.100ms");
+    let mut tape = join(&mut floor, "trades.NPN_ZAR.100ms");
     let mut live = Vec::new();
     for step in 0..6_000_u64 {
         if step % 60 == 7 {
@@ -159,7 +110,7 @@ fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
                 floor.publisher.unsubscribe(left.feed);
             }
             let interval = Interval::ALL[usize::try_from(random(3)).unwrap_or(0)];
-            let reader = floor.join(&format!("book.NPN_ZAR.{}", interval.name()));
+            let reader = join(&mut floor, &format!("book.NPN_ZAR.{}", interval.name()));
             if interval == Interval::Raw {
                 reader.agrees(&floor.engine);
                 assert_eq!(reader.change_id, floor.engine.markets()[0].change_id(), "the number REST gives it");

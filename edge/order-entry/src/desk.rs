@@ -75,6 +75,13 @@ impl Call<'_> {
         let login = self.login.as_ref().map_err(Clone::clone)?;
         login.map(|login| login.account).ok_or_else(|| RpcError::new("authorization_required", "log in first"))
     }
+
+    /// For what only operators may do.
+    pub fn operator(&self) -> Result<AccountId, RpcError> {
+        let account = self.account()?;
+        let is_operator = matches!(&self.login, Ok(Some(login)) if login.operator);
+        if is_operator { Ok(account) } else { Err(RpcError::new("operator_only", "this login is no operator's")) }
+    }
 }
 
 impl Desk {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Channel, Interval, Json, Scope, objects, write_notification};
 use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId};
-use pitwire_views::{Change, Views};
+use pitwire_views::{Change, UserTrade, Views};
 
+use crate::methods::account::{facts, write_position};
 use crate::methods::cover::is_of_currency;
-use crate::session::{PrivateSubscription, Session};
+use crate::session::{PrivateSubscription, Session, Waiting};
 
 type Subscriptions = BTreeMap<String, PrivateSubscription>;
 
@@ -32,6 +33,12 @@ impl Session {
                     _ => {}
                 }
             }
+            for (name, sub) in subs {
+                sub.portfolio.stale |= changes.iter().any(|change| venue.moves_money_of(change, listener));
+                if sub.channel.interval() == Interval::Raw {
+                    venue.tell_changes(name, sub, listener, send);
+                }
+            }
         }
     }
 
@@ -40,16 +47,11 @@ impl Session {
         let venue = Venue { engine, views };
         for (&account, subs) in &mut self.private {
             for (name, sub) in subs.iter_mut().filter(|(_, sub)| sub.waits_for(interval)) {
-                let mut out = Vec::new();
-                write_notification(&mut out, name, |j| {
-                    j.array(|j| match sub.channel {
-                        Channel::UserTrades { .. } => drop_ref(j.raw(&sub.trades)),
-                        _ => sub.orders.iter().for_each(|id| venue.write_order(j, account, *id)),
-                    });
-                });
-                send(&out);
-                sub.trades.clear();
-                sub.orders.clear();
+                match sub.channel {
+                    Channel::UserPortfolio { .. } => venue.tell_portfolio(name, sub, account, send),
+                    Channel::UserChanges { .. } => venue.tell_changes(name, sub, account, send),
+                    _ => venue.tell_collected(name, sub, account, send),
+                }
             }
         }
     }
@@ -73,39 +75,130 @@ impl Venue<'_> {
         let (Some(market), Some(book)) = (self.engine.market(instrument), self.views.account(account)) else { return };
         let Some(fill) = book.trades().len().checked_sub(from_end).and_then(|at| book.trades().get(at)) else { return };
         for (name, sub) in subs {
-            let Channel::UserTrades { scope, interval } = &sub.channel else { continue };
-            if !covers(scope, &market.spec, self.engine) {
-                continue;
-            }
-            if *interval == Interval::Raw {
-                let mut out = Vec::new();
-                write_notification(&mut out, name, |j| {
-                    j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
-                });
-                send(&out);
-            } else {
-                if !sub.trades.is_empty() {
-                    sub.trades.push(b',');
+            match &sub.channel {
+                Channel::UserTrades { scope, interval } if covers(scope, &market.spec, self.engine) => {
+                    if *interval == Interval::Raw {
+                        let mut out = Vec::new();
+                        write_notification(&mut out, name, |j| {
+                            j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
+                        });
+                        send(&out);
+                    } else {
+                        self.collect(&mut sub.trades, &market.spec, fill);
+                    }
                 }
-                objects::user_trade(&mut Json::new(&mut sub.trades), &market.spec, fill, self.engine.currencies());
+                Channel::UserChanges { scope, .. } if covers(scope, &market.spec, self.engine) => {
+                    self.collect(&mut sub.changes.entry(instrument).or_default().trades, &market.spec, fill);
+                }
+                _ => {}
             }
         }
+    }
+
+    /// Adds one fill to a list that will be told later.
+    fn collect(self, list: &mut Vec<u8>, spec: &InstrumentSpec, fill: &UserTrade) {
+        if !list.is_empty() {
+            list.push(b',');
+        }
+        objects::user_trade(&mut Json::new(list), spec, fill, self.engine.currencies());
     }
 
     fn tell_order(self, subs: &mut Subscriptions, account: AccountId, order: OrderId, send: &mut dyn FnMut(&[u8])) {
         let Some(record) = self.views.account(account).and_then(|book| book.order(order)) else { return };
         let Some(market) = self.engine.market(record.instrument) else { return };
         for (name, sub) in subs {
-            let Channel::UserOrders { scope, interval } = &sub.channel else { continue };
-            if !covers(scope, &market.spec, self.engine) {
+            match &sub.channel {
+                Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
+                    if *interval == Interval::Raw {
+                        let mut out = Vec::new();
+                        write_notification(&mut out, name, |j| objects::order(j, &market.spec, record));
+                        send(&out);
+                    } else {
+                        sub.orders.insert(order);
+                    }
+                }
+                Channel::UserChanges { scope, .. } if covers(scope, &market.spec, self.engine) => {
+                    sub.changes.entry(record.instrument).or_default().orders.insert(order);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_collected(
+        self,
+        name: &str,
+        sub: &mut PrivateSubscription,
+        account: AccountId,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
+        let mut out = Vec::new();
+        write_notification(&mut out, name, |j| {
+            j.array(|j| match sub.channel {
+                Channel::UserTrades { .. } => drop_ref(j.raw(&sub.trades)),
+                _ => sub.orders.iter().for_each(|id| self.write_order(j, account, *id)),
+            });
+        });
+        send(&out);
+        sub.trades.clear();
+        sub.orders.clear();
+    }
+
+    /// One message for each instrument in which something happened: its orders, fills and position together.
+    fn tell_changes(self, name: &str, sub: &mut PrivateSubscription, account: AccountId, send: &mut dyn FnMut(&[u8])) {
+        for (instrument, Waiting { orders, trades }) in std::mem::take(&mut sub.changes) {
+            let Some(market) = self.engine.market(instrument) else { continue };
+            let mut out = Vec::new();
+            write_notification(&mut out, name, |j| {
+                j.object(|j| {
+                    j.key("instrument_name").string(&market.spec.name);
+                    j.key("trades").array(|j| drop_ref(j.raw(&trades)));
+                    j.key("orders").array(|j| orders.iter().for_each(|id| self.write_order(j, account, *id)));
+                    j.key("positions").array(|j| {
+                        if !market.spec.is_spot() && !trades.is_empty() {
+                            write_position(j, self.engine, account, instrument);
+                        }
+                    });
+                });
+            });
+            send(&out);
+        }
+    }
+
+    /// One message for each currency whose summary differs from the one told last.
+    fn tell_portfolio(
+        self,
+        name: &str,
+        sub: &mut PrivateSubscription,
+        account: AccountId,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
+        let Channel::UserPortfolio { currency: wanted } = &sub.channel else { return };
+        sub.portfolio.stale = false;
+        for currency in self.engine.currencies() {
+            if !wanted.eq_ignore_ascii_case("any") && !wanted.eq_ignore_ascii_case(&currency.name) {
                 continue;
             }
-            if *interval == Interval::Raw {
-                let mut out = Vec::new();
-                write_notification(&mut out, name, |j| objects::order(j, &market.spec, record));
-                send(&out);
-            } else {
-                sub.orders.insert(order);
+            let mut summary = Vec::new();
+            objects::summary(&mut Json::new(&mut summary), currency, &facts(self.engine, account, currency));
+            if sub.portfolio.told.get(&currency.id) == Some(&summary) {
+                continue;
+            }
+            let mut out = Vec::new();
+            write_notification(&mut out, name, |j| drop_ref(j.raw(&summary)));
+            send(&out);
+            sub.portfolio.told.insert(currency.id, summary);
+        }
+    }
+
+    /// Whether a change may have moved the money of an account, or what its positions are worth.
+    fn moves_money_of(self, change: &Change, listener: AccountId) -> bool {
+        match *change {
+            Change::Order { account, .. } | Change::Trade { account, .. } | Change::Balance { account } => {
+                account == listener
+            }
+            Change::Revalued { instrument } => {
+                self.engine.account(listener).is_some_and(|holder| holder.position(instrument).lots != 0)
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_jsonrpc::{Channel, Interval, RpcError};
-use pitwire_model::{AccountId, OrderId};
+use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId};
 
 use crate::auth::Login;
 use crate::tokens::SessionNumber;
@@ -17,6 +17,25 @@ pub(crate) struct PrivateSubscription {
     /// What a merged channel will tell at the next window: orders by id, or ready trade objects.
     pub orders: BTreeSet<OrderId>,
     pub trades: Vec<u8>,
+    /// The same by instrument, for `user.changes`.
+    pub changes: BTreeMap<InstrumentId, Waiting>,
+    pub portfolio: Portfolio,
+}
+
+/// What has happened in one instrument and is not told yet.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    pub orders: BTreeSet<OrderId>,
+    pub trades: Vec<u8>,
+}
+
+/// What a `user.portfolio` channel has told.
+#[derive(Debug, Default)]
+pub(crate) struct Portfolio {
+    /// Whether anything may differ from that.
+    pub stale: bool,
+    /// The last summary of each currency.
+    pub told: BTreeMap<CurrencyId, Vec<u8>>,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +113,14 @@ impl Session {
             channel,
             orders: BTreeSet::new(),
             trades: Vec::new(),
+            changes: BTreeMap::new(),
+            portfolio: Portfolio { stale: true, told: BTreeMap::new() },
         });
+    }
+
+    /// Whether something will have to be told when a window ends.
+    pub fn awaits_window(&self) -> bool {
+        self.private.values().flat_map(BTreeMap::values).any(PrivateSubscription::waits)
     }
 
     /// Says whether the channel was not open before.
@@ -119,6 +145,12 @@ impl Session {
 impl PrivateSubscription {
     /// Whether something waits for the end of this window.
     pub(crate) fn waits_for(&self, interval: Interval) -> bool {
-        self.channel.interval() == interval && !(self.orders.is_empty() && self.trades.is_empty())
+        self.channel.interval() == interval && self.waits()
+    }
+
+    fn waits(&self) -> bool {
+        let is_portfolio = matches!(self.channel, Channel::UserPortfolio { .. });
+        let collected = !(self.orders.is_empty() && self.trades.is_empty() && self.changes.is_empty());
+        collected || (is_portfolio && self.portfolio.stale)
     }
 }

@@ -38,11 +38,109 @@ pub enum Scope {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
-    Book { instrument: String, interval: Interval },
-    Trades { instrument: String, interval: Interval },
-    Ticker { instrument: String, interval: Interval },
-    UserOrders { scope: Scope, interval: Interval },
-    UserTrades { scope: Scope, interval: Interval },
+    Book {
+        instrument: String,
+        interval: Interval,
+    },
+    Trades {
+        instrument: String,
+        interval: Interval,
+    },
+    Ticker {
+        instrument: String,
+        interval: Interval,
+    },
+    /// The best levels of each side by groups of prices, whole in every message.
+    Depth {
+        instrument: String,
+        group: PriceGroup,
+        levels: usize,
+        interval: Interval,
+    },
+    /// Trades of every instrument of a kind and a currency.
+    TradesOf {
+        kind: String,
+        currency: String,
+        interval: Interval,
+    },
+    Quote {
+        instrument: String,
+    },
+    Chart {
+        instrument: String,
+        resolution: Resolution,
+    },
+    Perpetual {
+        instrument: String,
+        interval: Interval,
+    },
+    PriceIndex {
+        index: String,
+    },
+    InstrumentState {
+        kind: String,
+        currency: String,
+    },
+    /// What happens to the orders of an account, or of all: for operators.
+    DropCopy {
+        account: Option<String>,
+    },
+    UserOrders {
+        scope: Scope,
+        interval: Interval,
+    },
+    UserTrades {
+        scope: Scope,
+        interval: Interval,
+    },
+    /// Orders, fills and position of one instrument together.
+    UserChanges {
+        scope: Scope,
+        interval: Interval,
+    },
+    UserPortfolio {
+        currency: String,
+    },
+}
+
+/// Width of a price group, in units of the price; `none` shows every price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PriceGroup(u16);
+
+impl PriceGroup {
+    const WIDTHS: [u16; 7] = [1, 2, 5, 10, 25, 100, 250];
+
+    fn parse(text: &str) -> Option<PriceGroup> {
+        if text == "none" {
+            return Some(PriceGroup(0));
+        }
+        Self::WIDTHS.into_iter().find(|width| width.to_string() == text).map(PriceGroup)
+    }
+
+    /// `None` for no grouping.
+    pub const fn width(self) -> Option<u16> {
+        match self.0 {
+            0 => None,
+            width => Some(width),
+        }
+    }
+}
+
+/// The length of a candle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resolution {
+    pub minutes: u64,
+}
+
+impl Resolution {
+    const MINUTES: [u64; 11] = [1, 3, 5, 10, 15, 30, 60, 120, 180, 360, 720];
+
+    /// A number of minutes from the dialect's list, or `1D`.
+    pub fn parse(text: &str) -> Option<Resolution> {
+        let minutes =
+            if text == "1D" { 1_440 } else { Self::MINUTES.into_iter().find(|minutes| minutes.to_string() == text)? };
+        Some(Resolution { minutes })
+    }
 }
 
 impl Channel {
@@ -62,6 +160,35 @@ impl Channel {
             ["ticker", instrument, interval] => {
                 Some(Channel::Ticker { instrument: instrument.into(), interval: Interval::parse(interval)? })
             }
+            ["book", instrument, group, levels, interval] => Some(Channel::Depth {
+                instrument: instrument.into(),
+                group: PriceGroup::parse(group)?,
+                levels: [1, 10, 20].into_iter().find(|depth: &usize| depth.to_string() == levels)?,
+                interval: Interval::parse(interval).filter(|interval| *interval != Interval::Raw)?,
+            }),
+            ["trades", kind, currency, interval] => Some(Channel::TradesOf {
+                kind: kind.into(),
+                currency: currency.into(),
+                interval: Interval::parse(interval)?,
+            }),
+            ["quote", instrument] => Some(Channel::Quote { instrument: instrument.into() }),
+            ["chart", "trades", instrument, resolution] => {
+                Some(Channel::Chart { instrument: instrument.into(), resolution: Resolution::parse(resolution)? })
+            }
+            ["perpetual", instrument, interval] => {
+                Some(Channel::Perpetual { instrument: instrument.into(), interval: Interval::parse(interval)? })
+            }
+            ["deribit_price_index", index] => Some(Channel::PriceIndex { index: index.to_lowercase() }),
+            ["instrument", "state", kind, currency] => {
+                Some(Channel::InstrumentState { kind: kind.into(), currency: currency.into() })
+            }
+            ["drop_copy", account] => {
+                Some(Channel::DropCopy { account: (account != "any").then(|| account.to_owned()) })
+            }
+            ["user", "changes", ref scope @ .., interval] => {
+                Some(Channel::UserChanges { scope: Scope::parse(scope)?, interval: Interval::parse(interval)? })
+            }
+            ["user", "portfolio", currency] => Some(Channel::UserPortfolio { currency: currency.into() }),
             ["user", "orders", ref scope @ .., interval] => {
                 Some(Channel::UserOrders { scope: Scope::parse(scope)?, interval: Interval::parse(interval)? })
             }
@@ -76,29 +203,71 @@ impl Channel {
     /// answer, where an error would end some clients.
     pub fn is_known_family(name: &str) -> bool {
         const FAMILIES: &[&str] = &[
-            "quote.",
-            "chart.trades.",
             "incremental_ticker.",
-            "perpetual.",
-            "deribit_price_index.",
-            "instrument.state.",
-            "user.changes.",
-            "user.portfolio.",
             "user.mmp_trigger.",
-            "trades.spot.",
-            "trades.future.",
-            "trades.any.",
+            "deribit_volatility_index.",
+            "markprice.options.",
+            "perpetual.",
+            "chart.trades.",
         ];
         let whole = matches!(name, "platform_state" | "announcements" | "user.lock");
         whole || (FAMILIES.iter().any(|family| name.starts_with(family)) && !name.ends_with('.'))
     }
 
     pub fn is_private(&self) -> bool {
-        matches!(self, Channel::UserOrders { .. } | Channel::UserTrades { .. })
+        matches!(
+            self,
+            Channel::UserOrders { .. }
+                | Channel::UserTrades { .. }
+                | Channel::UserChanges { .. }
+                | Channel::UserPortfolio { .. }
+        )
     }
 
+    /// The one instrument that the channel names.
+    pub fn instrument(&self) -> Option<&str> {
+        match self {
+            Channel::Book { instrument, .. }
+            | Channel::Trades { instrument, .. }
+            | Channel::Ticker { instrument, .. }
+            | Channel::Depth { instrument, .. }
+            | Channel::Quote { instrument }
+            | Channel::Chart { instrument, .. }
+            | Channel::Perpetual { instrument, .. }
+            | Channel::UserOrders { scope: Scope::Instrument(instrument), .. }
+            | Channel::UserTrades { scope: Scope::Instrument(instrument), .. }
+            | Channel::UserChanges { scope: Scope::Instrument(instrument), .. } => Some(instrument),
+            _ => None,
+        }
+    }
+
+    /// The kind and the currency that the channel is for, where it names them.
+    pub fn kind_and_currency(&self) -> Option<(&str, &str)> {
+        match self {
+            Channel::TradesOf { kind, currency, .. }
+            | Channel::InstrumentState { kind, currency }
+            | Channel::UserOrders { scope: Scope::Kind { kind, currency }, .. }
+            | Channel::UserTrades { scope: Scope::Kind { kind, currency }, .. }
+            | Channel::UserChanges { scope: Scope::Kind { kind, currency }, .. } => Some((kind, currency)),
+            Channel::UserPortfolio { currency } => Some(("any", currency)),
+            _ => None,
+        }
+    }
+
+    /// How often the channel speaks; those that name no interval speak when there is something new, a portfolio at the
+    /// end of a window.
     pub fn interval(&self) -> Interval {
         match self {
+            Channel::Depth { interval, .. }
+            | Channel::TradesOf { interval, .. }
+            | Channel::Perpetual { interval, .. }
+            | Channel::UserChanges { interval, .. } => *interval,
+            Channel::Quote { .. }
+            | Channel::Chart { .. }
+            | Channel::PriceIndex { .. }
+            | Channel::InstrumentState { .. }
+            | Channel::DropCopy { .. }
+            | Channel::UserPortfolio { .. } => Interval::Ms100,
             Channel::Book { interval, .. }
             | Channel::Trades { interval, .. }
             | Channel::Ticker { interval, .. }

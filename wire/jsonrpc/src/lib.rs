@@ -15,7 +15,7 @@ pub mod objects;
 mod params;
 mod request;
 
-pub use channel::{Channel, Interval, Scope};
+pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
 pub use envelope::{write_error, write_notification, write_result};
 pub use error::{ErrorEntry, RpcError, registry};
 pub use json::Json;

@@ -293,6 +293,9 @@ impl Application for VenueApplication {
         let visit = Visit { venue: &mut self.core, session: &mut client.session, entrance, clock };
         let answer = self.desk.answer_text(visit, text, None, &mut out);
         notices.reply(id, &out);
+        if client.session.awaits_window() {
+            self.private_windows.arm(self.core.now);
+        }
         self.note(&answer);
         self.apply(id, answer.effects, notices);
         self.distribute(notices);

@@ -7,7 +7,7 @@ use pitwire_model::{AccountId, Currency, InstrumentId, InstrumentKind};
 use super::Done;
 use crate::desk::Call;
 
-fn facts(engine: &Engine, account: AccountId, currency: &Currency) -> objects::SummaryFacts {
+pub(crate) fn facts(engine: &Engine, account: AccountId, currency: &Currency) -> objects::SummaryFacts {
     let Some(holder) = engine.account(account) else { return objects::SummaryFacts::default() };
     let balance = holder.balance(currency.id);
     let (mut unrealized, mut margin) = (0, 0);
@@ -74,7 +74,7 @@ pub fn summaries(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn write_position(j: &mut Json<'_>, engine: &Engine, account: AccountId, id: InstrumentId) {
+pub(crate) fn write_position(j: &mut Json<'_>, engine: &Engine, account: AccountId, id: InstrumentId) {
     let (Some(market), Some(holder)) = (engine.market(id), engine.account(account)) else { return };
     let held = holder.position(id);
     let leverage = match market.spec.kind {

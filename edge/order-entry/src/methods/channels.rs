@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use pitwire_jsonrpc::{Channel, Interval, RpcError, Scope};
+use pitwire_jsonrpc::{Channel, Interval, RpcError, objects};
 use pitwire_model::AccountId;
 
 use super::{Done, cover};
@@ -72,31 +72,37 @@ fn read(call: &Call<'_>, name: &str) -> Name {
     let Some(channel) = Channel::parse(name) else {
         return if Channel::is_known_family(name) { Name::NotHere } else { Name::Malformed };
     };
-    let (Channel::Book { instrument, .. }
-    | Channel::Trades { instrument, .. }
-    | Channel::Ticker { instrument, .. }
-    | Channel::UserOrders { scope: Scope::Instrument(instrument), .. }
-    | Channel::UserTrades { scope: Scope::Instrument(instrument), .. }) = &channel
-    else {
-        return if has_known_words(&channel) { Name::Served(channel) } else { Name::Malformed };
+    let engine = call.venue.engine();
+    let is_here = match &channel {
+        Channel::DropCopy { account } => account.as_deref().is_none_or(|name| engine.account_named(name).is_some()),
+        Channel::PriceIndex { index } => {
+            engine.markets().iter().any(|market| objects::index_name(&market.spec, engine.currencies()) == *index)
+        }
+        Channel::TradesOf { currency, .. } | Channel::InstrumentState { currency, .. } => {
+            // The venue keeps a ring for each: only for what it has.
+            currency == "any" || engine.currency_named(currency).is_some()
+        }
+        _ => channel.instrument().is_none_or(|name| engine.instrument_named(name).is_some()),
     };
-    let known = call.venue.engine().instrument_named(instrument).is_some();
-    if known { Name::Served(channel) } else { Name::NotHere }
+    match has_known_words(&channel) {
+        false => Name::Malformed,
+        true if is_here => Name::Served(channel),
+        true => Name::NotHere,
+    }
 }
 
 /// A currency may be one that nobody has, but it must look like one.
 fn has_known_words(channel: &Channel) -> bool {
-    let (Channel::UserOrders { scope: Scope::Kind { kind, currency }, .. }
-    | Channel::UserTrades { scope: Scope::Kind { kind, currency }, .. }) = channel
-    else {
-        return true;
-    };
+    let Some((kind, currency)) = channel.kind_and_currency() else { return true };
     let looks_right = (1..=16).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_alphanumeric());
     cover::is_kind(kind) && looks_right
 }
 
 /// Whose private channel this is; `None` for a public one, which is for everybody, or for everybody who has a login.
 fn listener(call: &Call<'_>, name: &str, channel: &Channel) -> Result<Option<AccountId>, RpcError> {
+    if matches!(channel, Channel::DropCopy { .. }) {
+        return call.operator().map(|_| None);
+    }
     let (is_private, is_raw) = (channel.is_private(), channel.interval() == Interval::Raw);
     if !is_private && !is_raw {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Public questions: instruments, books, trades, charts.
 
-use pitwire_jsonrpc::{Json, RpcError, objects};
+use pitwire_jsonrpc::{Json, Resolution, RpcError, objects};
 use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_views::{MarketFacts, PublicTrade};
 
@@ -142,14 +142,8 @@ pub fn last_trades_by_currency(call: &mut Call<'_>) -> Done {
 pub fn chart(call: &mut Call<'_>) -> Done {
     const MOST: usize = 5_000;
     let id = call.instrument_id()?;
-    let minutes = match call.params.required("resolution")?.as_ref() {
-        "1D" => 1_440,
-        text => text
-            .parse()
-            .ok()
-            .filter(|minutes| [1, 3, 5, 10, 15, 30, 60, 120, 180, 360, 720].contains(minutes))
-            .ok_or_else(|| RpcError::invalid("resolution", "one of 1 3 5 10 15 30 60 120 180 360 720 1D"))?,
-    };
+    let Resolution { minutes } = Resolution::parse(&call.params.required("resolution")?)
+        .ok_or_else(|| RpcError::invalid("resolution", "one of 1 3 5 10 15 30 60 120 180 360 720 1D"))?;
     let (from_ms, to_ms) = call.time_range()?;
     let now_ms = call.venue.now().as_millis();
     let candles = match call.venue.views().tape(id) {
@@ -171,12 +165,7 @@ pub fn chart(call: &mut Call<'_>) -> Done {
             candles.iter().for_each(|candle| drop_ref(j.decimal(spec.amount(Lots(candle.lots)))));
         });
         j.key("cost").array(|j| {
-            for candle in &candles {
-                let value = spec.tick.times(i128::try_from(candle.tick_lots).unwrap_or(i128::MAX));
-                let (mantissa, scale) =
-                    (value.mantissa.saturating_mul(spec.lot.mantissa), value.scale + spec.lot.scale);
-                j.decimal(pitwire_model::Decimal::new(mantissa, scale));
-            }
+            candles.iter().for_each(|candle| drop_ref(j.decimal(objects::candle_cost(&spec, candle))));
         });
         j.key("status").string(if candles.is_empty() { "no_data" } else { "ok" });
     });
@@ -240,11 +229,7 @@ pub fn summary_by_instrument(call: &mut Call<'_>) -> Done {
 pub fn index_price(call: &mut Call<'_>) -> Done {
     let wanted = call.params.required("index_name")?.to_lowercase();
     let engine = call.venue.engine();
-    let name_of = |spec: &InstrumentSpec| {
-        let name = |id| engine.currency(id).map_or("", |currency| currency.name.as_str());
-        format!("{}_{}", name(spec.base()), name(spec.quote())).to_lowercase()
-    };
-    let found = engine.markets().iter().find(|market| name_of(&market.spec) == wanted);
+    let found = engine.markets().iter().find(|market| objects::index_name(&market.spec, engine.currencies()) == wanted);
     let price = found.map(|market| market.spec.price(market.index()));
     let price =
         price.ok_or_else(|| RpcError::invalid("index_name", "take a price_index from public/get_instruments"))?;
@@ -259,8 +244,7 @@ pub fn index_names(call: &mut Call<'_>) -> Done {
     let engine = venue.engine();
     Json::new(out).array(|j| {
         for market in engine.markets() {
-            let name = |id| engine.currency(id).map_or("", |currency| currency.name.as_str());
-            j.string(&format!("{}_{}", name(market.spec.base()), name(market.spec.quote())).to_lowercase());
+            j.string(&objects::index_name(&market.spec, engine.currencies()));
         }
     });
     Ok(())

@@ -1,6 +1,6 @@
 //! Every method of the dialect that this venue serves, by name.
 
-mod account;
+pub(crate) mod account;
 mod cancelling;
 mod channels;
 mod connection;

@@ -4,12 +4,16 @@
 
 mod account;
 mod book;
+mod drop_copy;
+mod feeds;
 mod instrument;
 mod order;
 mod trade;
 
 pub use account::{PositionFacts, SummaryFacts, position, summary};
 pub use book::{BookChange, LevelAction, book_change, book_snapshot, order_book, ticker};
+pub use drop_copy::{Copy as DropCopy, drop_copy};
+pub use feeds::{candle, candle_cost, depth, index_name, instrument_state, perpetual, price_index, quote};
 pub use instrument::{currency, instrument, instrument_kind, phase_state, settlement_name};
 pub use order::{order, rejected_order};
 use pitwire_model::{Decimal, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TimeInForce, TradeSeq};

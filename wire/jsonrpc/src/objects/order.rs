@@ -49,17 +49,21 @@ fn with_state(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, stat
         }
         j.key("user_id").uint(u64::from(order.account.0) + 1);
         if let Some(reason) = order.cancel_reason {
-            j.key("cancel_reason").string(match reason {
-                CancelReason::Requested => "user_request",
-                // The dialect has no words of its own for most; these come nearest.
-                CancelReason::ImmediateRemainder => "immediate_or_cancel",
-                CancelReason::FillOrKill => "fill_or_kill",
-                CancelReason::DayEnded | CancelReason::InstrumentDeleted => "settlement",
-                CancelReason::SelfMatch => "self_match_prevention",
-                CancelReason::Disconnected => "cancel_on_disconnect",
-                CancelReason::Killed => "risk_mitigation",
-                CancelReason::AccountClosed => "pme_account_locked",
-            });
+            j.key("cancel_reason").string(cancel_reason_name(reason));
         }
     });
+}
+
+/// The dialect has no words of its own for most; these come nearest.
+pub(super) const fn cancel_reason_name(reason: CancelReason) -> &'static str {
+    match reason {
+        CancelReason::Requested => "user_request",
+        CancelReason::ImmediateRemainder => "immediate_or_cancel",
+        CancelReason::FillOrKill => "fill_or_kill",
+        CancelReason::DayEnded | CancelReason::InstrumentDeleted => "settlement",
+        CancelReason::SelfMatch => "self_match_prevention",
+        CancelReason::Disconnected => "cancel_on_disconnect",
+        CancelReason::Killed => "risk_mitigation",
+        CancelReason::AccountClosed => "pme_account_locked",
+    }
 }

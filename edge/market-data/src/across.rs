@@ -1,0 +1,91 @@
+//! Channels across instruments: trades by kind and currency, instruments' states, the drop copy.
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::{Interval, objects};
+use pitwire_model::{AccountId, Event, InstrumentId, InstrumentSpec, KillScope, Phase};
+use pitwire_views::PublicTrade;
+
+use crate::publisher::FeedId;
+
+/// Which instruments a channel by kind and currency means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Family {
+    pub kind: String,
+    pub currency: String,
+}
+
+impl Family {
+    pub fn covers(&self, spec: &InstrumentSpec, engine: &Engine) -> bool {
+        let is = |id| engine.currency(id).is_some_and(|currency| currency.name.eq_ignore_ascii_case(&self.currency));
+        let kind_fits = self.kind == "any" || self.kind == objects::instrument_kind(spec);
+        kind_fits && (self.currency.eq_ignore_ascii_case("any") || is(spec.base()) || is(spec.quote()))
+    }
+}
+
+/// `trades.{kind}.{currency}.{interval}`.
+#[derive(Debug)]
+pub(crate) struct TradesOf {
+    pub feed: FeedId,
+    pub family: Family,
+    pub interval: Interval,
+    pub pending: Vec<(InstrumentId, PublicTrade)>,
+}
+
+/// `instrument.state.{kind}.{currency}`.
+#[derive(Debug)]
+pub(crate) struct States {
+    pub feed: FeedId,
+    pub family: Family,
+}
+
+/// The dialect's word for what has just happened to an instrument.
+pub(crate) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> {
+    match event {
+        Event::InstrumentAdded(spec) => Some((spec.id, "created")),
+        Event::PhaseChanged { instrument, phase } => Some((
+            *instrument,
+            match phase {
+                Phase::Continuous => "started",
+                Phase::Closed | Phase::Halted => "closed",
+                Phase::Deleted => "terminated",
+            },
+        )),
+        _ => None,
+    }
+}
+
+/// `drop_copy.{account}`; of all accounts without one.
+#[derive(Debug)]
+pub(crate) struct DropCopies {
+    pub feed: FeedId,
+    pub account: Option<AccountId>,
+}
+
+/// The accounts whose drop copy has this event, each with whether it is a trade's taker, and its instrument.
+pub(crate) fn parties(event: &Event, engine: &Engine) -> (Vec<(AccountId, bool)>, Option<InstrumentId>) {
+    match event {
+        Event::Accepted { account, instrument, .. }
+        | Event::Cancelled { account, instrument, .. }
+        | Event::Amended { account, instrument, .. }
+        | Event::Refreshed { account, instrument, .. } => (vec![(*account, false)], Some(*instrument)),
+        Event::Rejected { account, .. }
+        | Event::AmendRefused { account, .. }
+        | Event::CancelRefused { account, .. }
+        | Event::ThrottleTripped { account } => (vec![(*account, false)], None),
+        Event::Trade { instrument, maker_account, taker_account, .. } => {
+            (vec![(*taker_account, true), (*maker_account, false)], Some(*instrument))
+        }
+        Event::TradeBusted(bust) => (vec![(bust.buyer, false), (bust.seller, false)], Some(bust.instrument)),
+        Event::Killed { scope, .. } | Event::Lifted { scope } => (concerned(*scope, engine), None),
+        _ => (Vec::new(), None),
+    }
+}
+
+/// Sessions and orders are told by the cancels they cause; a kill of the venue concerns everyone.
+fn concerned(scope: KillScope, engine: &Engine) -> Vec<(AccountId, bool)> {
+    match scope {
+        KillScope::Account(account) => vec![(account, false)],
+        KillScope::Venue => engine.accounts().iter().map(|account| (account.spec.id, false)).collect(),
+        KillScope::Order(_) | KillScope::Session(_) => Vec::new(),
+    }
+}

@@ -1,0 +1,63 @@
+//! A small market with one instrument and one house account, and a publisher that hears it all.
+#![allow(dead_code)] // each test binary uses its part
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::Channel;
+use pitwire_market_data::{Publisher, Subscribed};
+use pitwire_model::{
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Seq, Stamped, Ticks, VenueNanos,
+};
+use pitwire_views::Views;
+
+pub struct Floor {
+    pub engine: Engine,
+    pub views: Views,
+    pub publisher: Publisher,
+    pub seq: u64,
+    pub at: u64,
+}
+
+impl Floor {
+    pub fn new() -> Self {
+        let engine = Engine::new();
+        let publisher = Publisher::new(&engine);
+        let mut floor = Floor { engine, views: Views::new(), publisher, seq: 0, at: 0 };
+        for (id, name) in [(0, "NPN"), (1, "ZAR")] {
+            floor.apply(Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 2 }));
+        }
+        floor.apply(Command::AddInstrument(Box::new(InstrumentSpec {
+            id: InstrumentId(0),
+            name: "NPN_ZAR".into(),
+            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
+            tick: Decimal::new(1, 2),
+            lot: Decimal::new(1, 0),
+            start_price: Ticks(100),
+            max_resting_orders: 1_000,
+            limits: InstrumentLimits::default(),
+        })));
+        let account = AccountSpec {
+            id: AccountId(0),
+            name: "house".into(),
+            credit: Credit::Unlimited,
+            settings: AccountSettings::default(),
+        };
+        floor.apply(Command::AddAccount(account));
+        floor.apply(Command::SetPhase { instrument: InstrumentId(0), phase: Phase::Continuous });
+        floor
+    }
+
+    pub fn apply(&mut self, command: Command) {
+        self.seq += 1;
+        let stamped = Stamped { seq: Seq(self.seq), at: VenueNanos(self.at), command };
+        let mut events = Vec::new();
+        self.engine.apply(&stamped, &mut events);
+        self.views.observe(&stamped, &events, &mut Vec::new());
+        self.publisher.observe(&stamped, &events, &self.engine, &self.views);
+    }
+
+    pub fn subscribe(&mut self, name: &str) -> Option<Subscribed> {
+        let channel = Channel::parse(name).expect("a channel");
+        self.publisher.subscribe(&channel, &self.engine, &self.views, VenueNanos(self.at))
+    }
+}

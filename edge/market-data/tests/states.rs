@@ -1,0 +1,192 @@
+//! Channels that tell a state: told when it changes and only then, whole, and the same to whoever joins.
+
+mod floor;
+
+use floor::Floor;
+use pitwire_market_data::{Cursor, FeedId};
+use pitwire_model::{
+    AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Side, Ticks, TimeInForce,
+};
+use serde_json::{Value, json};
+
+const HERE: InstrumentId = InstrumentId(0);
+
+/// What one subscriber has been sent and has not looked at.
+struct Reader {
+    feed: FeedId,
+    cursor: Cursor,
+    first: Option<Value>,
+}
+
+impl Reader {
+    fn join(floor: &mut Floor, name: &str) -> Self {
+        let joined = floor.subscribe(name).unwrap_or_else(|| panic!("no {name}"));
+        let first = joined.first.map(|text| data(&text));
+        Reader { feed: joined.feed, cursor: joined.cursor, first }
+    }
+
+    fn read(&mut self, floor: &mut Floor) -> Vec<Value> {
+        floor.publisher.release();
+        let mut all = Vec::new();
+        while floor.publisher.peek(self.feed, &mut self.cursor).expect("not overrun").is_some() {
+            let mut frame = Vec::new();
+            floor.publisher.read(self.feed, &mut self.cursor, &mut frame).expect("it was there");
+            let header = [2, 4, 10][usize::from(frame[1].saturating_sub(125).min(2))];
+            all.push(data(&frame[header..]));
+        }
+        all
+    }
+}
+
+fn data(text: &[u8]) -> Value {
+    serde_json::from_slice::<Value>(text).expect("JSON")["params"]["data"].clone()
+}
+
+fn enter(floor: &mut Floor, side: Side, price: i64, lots: u64) {
+    let order = NewOrder {
+        id: OrderId(floor.seq + 1),
+        account: AccountId(0),
+        instrument: HERE,
+        side,
+        order_type: OrderType::Limit { price: Ticks(price) },
+        lots: Lots(lots),
+        tif: TimeInForce::GoodTillCancel,
+        self_match: Some(pitwire_model::SelfMatch::Allow),
+        ..NewOrder::PLAIN
+    };
+    floor.apply(Command::Enter(order));
+}
+
+fn window(floor: &mut Floor, ns: u64) {
+    floor.at += ns;
+    floor.apply(Command::CloseWindow);
+}
+
+#[test]
+fn a_quote_is_told_when_the_best_changes_and_not_when_something_behind_it_does() {
+    let mut floor = Floor::new();
+    let mut reader = Reader::join(&mut floor, "quote.NPN_ZAR");
+    let empty = reader.first.take().expect("the present");
+    assert_eq!((&empty["best_bid_price"], &empty["best_ask_amount"]), (&json!(0.0), &json!(0.0)));
+    enter(&mut floor, Side::Buy, 100, 5);
+    enter(&mut floor, Side::Buy, 99, 5);
+    enter(&mut floor, Side::Buy, 100, 2);
+    // A state channel's late reader gets the latest only, so read between.
+    let told = reader.read(&mut floor);
+    assert_eq!(told.len(), 1);
+    assert_eq!((&told[0]["best_bid_price"], &told[0]["best_bid_amount"]), (&json!(1.0), &json!(7.0)));
+    enter(&mut floor, Side::Buy, 98, 1);
+    assert_eq!(reader.read(&mut floor), Vec::<Value>::new());
+    let joined = Reader::join(&mut floor, "quote.NPN_ZAR").first.expect("the present");
+    assert_eq!(joined["best_bid_amount"], json!(7.0));
+}
+
+#[test]
+fn a_quote_that_nobody_heard_for_a_while_starts_from_the_present() {
+    let mut floor = Floor::new();
+    enter(&mut floor, Side::Buy, 100, 5);
+    let first = Reader::join(&mut floor, "quote.NPN_ZAR");
+    floor.publisher.unsubscribe(first.feed);
+    enter(&mut floor, Side::Buy, 101, 1);
+    let mut again = Reader::join(&mut floor, "quote.NPN_ZAR");
+    assert_eq!(again.first.take().expect("the present")["best_bid_price"], json!(1.01));
+    // Back to what was told before everyone left: still a change to whoever is here.
+    enter(&mut floor, Side::Sell, 101, 1);
+    assert_eq!(again.read(&mut floor)[0]["best_bid_price"], json!(1.0));
+}
+
+#[test]
+fn depth_is_whole_and_grouped_and_told_at_windows() {
+    let mut floor = Floor::new();
+    for (price, lots) in [(100, 5), (101, 1), (199, 2)] {
+        enter(&mut floor, Side::Buy, price, lots);
+    }
+    enter(&mut floor, Side::Sell, 201, 4);
+    let mut reader = Reader::join(&mut floor, "book.NPN_ZAR.1.10.100ms");
+    let first = reader.first.take().expect("the present");
+    assert_eq!((&first["bids"], &first["asks"]), (&json!([[1.0, 8.0]]), &json!([[3.0, 4.0]])));
+    assert!(first.get("type").is_none() && first.get("prev_change_id").is_none());
+    enter(&mut floor, Side::Buy, 99, 3);
+    assert_eq!(reader.read(&mut floor), Vec::<Value>::new(), "not before the window ends");
+    window(&mut floor, 100_000_000);
+    assert_eq!(reader.read(&mut floor)[0]["bids"], json!([[1.0, 8.0], [0.0, 3.0]]));
+    window(&mut floor, 100_000_000);
+    assert_eq!(reader.read(&mut floor), Vec::<Value>::new(), "nothing has changed");
+}
+
+#[test]
+fn a_candle_is_told_with_its_trades_and_rolls_without_any() {
+    let mut floor = Floor::new();
+    floor.at = 60_000_000_000;
+    let mut reader = Reader::join(&mut floor, "chart.trades.NPN_ZAR.1");
+    assert_eq!(reader.first, None, "nothing has traded");
+    enter(&mut floor, Side::Buy, 100, 5);
+    assert_eq!(reader.read(&mut floor), Vec::<Value>::new());
+    enter(&mut floor, Side::Sell, 100, 2);
+    let told = reader.read(&mut floor);
+    assert_eq!((&told[0]["tick"], &told[0]["volume"], &told[0]["cost"]), (&json!(60_000), &json!(2.0), &json!(2.0)));
+    window(&mut floor, 60_000_000_000);
+    let rolled = reader.read(&mut floor);
+    assert_eq!((&rolled[0]["tick"], &rolled[0]["volume"]), (&json!(120_000), &json!(0.0)));
+    assert_eq!(rolled[0]["open"], json!(1.0));
+}
+
+#[test]
+fn trades_across_instruments_are_told_once_and_in_order() {
+    let mut floor = Floor::new();
+    let mut raw = Reader::join(&mut floor, "trades.any.any.raw");
+    let mut merged = Reader::join(&mut floor, "trades.spot.ZAR.100ms");
+    enter(&mut floor, Side::Buy, 100, 1);
+    enter(&mut floor, Side::Buy, 99, 1);
+    enter(&mut floor, Side::Sell, 99, 2);
+    let seqs = |told: &[Value]| -> Vec<Vec<u64>> {
+        let of =
+            |list: &Value| list.as_array().expect("a list").iter().filter_map(|t| t["trade_seq"].as_u64()).collect();
+        told.iter().map(of).collect()
+    };
+    assert_eq!(seqs(&raw.read(&mut floor)), [[1, 2]]);
+    enter(&mut floor, Side::Buy, 100, 1);
+    enter(&mut floor, Side::Sell, 100, 1);
+    assert_eq!(seqs(&raw.read(&mut floor)), [[3]]);
+    assert_eq!(merged.read(&mut floor), Vec::<Value>::new());
+    window(&mut floor, 100_000_000);
+    assert_eq!(seqs(&merged.read(&mut floor)), [[1, 2, 3]]);
+}
+
+#[test]
+fn states_are_told_in_the_words_that_strict_clients_know() {
+    let mut floor = Floor::new();
+    let mut reader = Reader::join(&mut floor, "instrument.state.any.any");
+    floor.apply(Command::SetPhase { instrument: HERE, phase: Phase::Halted });
+    floor.apply(Command::SetPhase { instrument: HERE, phase: Phase::Continuous });
+    let told = reader.read(&mut floor);
+    let words: Vec<_> = told.iter().map(|state| state["state"].clone()).collect();
+    assert_eq!(words, [json!("closed"), json!("started")]);
+}
+
+#[test]
+fn a_drop_copy_has_both_sides_of_a_trade_and_a_number_without_holes() {
+    let mut floor = Floor::new();
+    let mut reader = Reader::join(&mut floor, "drop_copy.any");
+    assert!(floor.subscribe("drop_copy.nobody").is_none());
+    enter(&mut floor, Side::Buy, 100, 5);
+    enter(&mut floor, Side::Sell, 100, 2);
+    floor.apply(Command::Cancel { account: AccountId(0), order: OrderId(floor.seq - 1) });
+    let told = reader.read(&mut floor);
+    let line = |copy: &Value| format!("{} {} {}", copy["index"], copy["type"].as_str().unwrap_or(""), copy["order_id"]);
+    let buy = floor.seq - 2;
+    assert_eq!(
+        told.iter().map(line).collect::<Vec<_>>(),
+        [
+            format!("0 accepted \"{buy}\""),
+            format!("0 accepted \"{}\"", buy + 1),
+            format!("1 trade \"{}\"", buy + 1),
+            format!("2 trade \"{buy}\""),
+            format!("0 cancelled \"{buy}\""),
+        ]
+    );
+    assert_eq!((&told[2]["liquidity"], &told[2]["open_amount"]), (&json!("T"), &json!(0.0)));
+    assert_eq!((&told[3]["liquidity"], &told[3]["open_amount"]), (&json!("M"), &json!(3.0)));
+    assert_eq!(told[4]["cancel_reason"], json!("user_request"));
+    assert!(told.windows(2).all(|pair| pair[0]["sequence"].as_u64() <= pair[1]["sequence"].as_u64()));
+}
