@@ -31,6 +31,7 @@ test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust,
 	$(MAKE) --no-print-directory check
 	$(WITH) rust -- cargo test --locked --workspace
 	$(WITH) node -- npm --prefix web test
+	$(WITH) rust -- cargo build --locked -p pitwire
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
 	$(WITH) rust node python -- $(PYTEST) tests

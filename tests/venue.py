@@ -11,6 +11,8 @@ from types import TracebackType
 
 TOP = Path(__file__).resolve().parent.parent
 BINARY = Path(os.environ.get("PITWIRE_BIN", TOP / "target/release/pitwire"))
+# Another build of the same source, to compare with.
+DEBUG_BINARY = Path(os.environ.get("PITWIRE_DEBUG_BIN", TOP / "target/debug/pitwire"))
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
 

@@ -21,4 +21,23 @@ pub trait Venue {
     fn now(&self) -> VenueNanos;
     /// Whether new orders are taken; cancels always are.
     fn takes_orders(&self) -> bool;
+    /// Why a member's or operator's command is not taken now, by its name in `contracts/errors.toml`.
+    fn refuses(&self, command: &Command) -> Option<&'static str> {
+        let opens = matches!(command, Command::Enter(_) | Command::Amend(_));
+        (opens && !self.takes_orders()).then_some("shutting_down")
+    }
+    fn standing(&self) -> Standing;
+    /// Moves venue time forward and runs everything due on the way. `None` where time moves by itself.
+    fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>>;
+}
+
+/// What the venue says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The newest command.
+    pub last: Seq,
+    /// Whether commands are on disk before anything is said of them.
+    pub is_durable: bool,
+    /// Over every public event so far.
+    pub tape_hash: [u8; 32],
 }

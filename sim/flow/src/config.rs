@@ -4,7 +4,7 @@
 //! Start at    [`FlowConfig::demo`].
 
 use pitwire_engine::{Engine, Market};
-use pitwire_model::{AccountId, InstrumentId, InstrumentKind};
+use pitwire_model::{AccountId, InstrumentId, InstrumentKind, Phase};
 
 use crate::error::FlowError;
 use crate::kernel::{Kernel, Reading};
@@ -54,6 +54,9 @@ pub struct DemoMarket {
 /// Flow needs this many accounts, so that no one account is every other order's owner.
 pub const LEAST_ACCOUNTS: usize = 8;
 
+/// No time of the flow is shorter.
+const LEAST_SECONDS: f64 = 1e-3;
+
 /// Money in a middling order, by quote currency.
 const TYPICAL_VALUE: [(&str, f64); 3] = [("ZAR", 50_000.0), ("USDC", 3_000.0), ("USD", 5_000.0)];
 const TYPICAL_VALUE_ELSEWHERE: f64 = 10_000.0;
@@ -68,10 +71,26 @@ fn hint(table: &[(&str, f64)], name: &str, elsewhere: f64) -> f64 {
 }
 
 impl FlowConfig {
-    /// Flow for every instrument the engine has.
+    /// Flow for every instrument the engine has and has not deleted.
     pub fn demo(engine: &Engine, house: Vec<AccountId>) -> FlowConfig {
-        let markets = engine.markets().iter().map(|market| DemoMarket::natural(engine, market)).collect();
+        let there = engine.markets().iter().filter(|market| market.phase() != Phase::Deleted);
+        let markets = there.map(|market| DemoMarket::natural(engine, market)).collect();
         FlowConfig { house, kernel: Kernel::symmetric(), style: Style::Demo(markets) }
+    }
+
+    /// The same market in fast motion: everything happens `percent` times as often in a second, so that books stay as
+    /// deep as they were. The published flow has one rate and stays as it is.
+    pub fn at_rate(mut self, percent: u32) -> FlowConfig {
+        let faster = f64::from(percent) / 100.0;
+        if let Style::Demo(markets) = &mut self.style {
+            for market in markets {
+                market.events_per_second *= faster;
+                market.lifetime = (market.lifetime / faster).max(LEAST_SECONDS);
+                market.maker_pause = (market.maker_pause / faster).max(LEAST_SECONDS);
+                market.volatility_bps *= faster.sqrt();
+            }
+        }
+        self
     }
 
     /// The published flow on one instrument.
@@ -145,11 +164,11 @@ impl DemoMarket {
         }
         for (name, value, least, most) in [
             ("events_per_second", self.events_per_second, 1e-6, 1e6),
-            ("lifetime", self.lifetime, 1e-3, 1e9),
+            ("lifetime", self.lifetime, LEAST_SECONDS, 1e9),
             ("typical_lots", self.typical_lots, 1e-6, 1e9),
             ("volatility_bps", self.volatility_bps, 1e-9, 1e4),
             ("range_bps", self.range_bps, 1e-6, 1e4),
-            ("maker_pause", self.maker_pause, 1e-3, 1e6),
+            ("maker_pause", self.maker_pause, LEAST_SECONDS, 1e6),
             ("maker_levels", self.maker_levels as f64, 1.0, 100.0),
             ("seeds_per_side", f64::from(self.seeds_per_side), 0.0, 1e5),
         ] {

@@ -46,6 +46,12 @@ impl RpcError {
         RpcError { name, reason: reason.into(), param: Some(param) }
     }
 
+    /// For cases that the registry's own words say well enough.
+    pub fn named(name: &'static str) -> Self {
+        let meaning = registry().iter().find(|entry| entry.name == name).map(|entry| entry.meaning.clone());
+        Self::new(name, meaning.unwrap_or_default())
+    }
+
     /// A missing or unreadable parameter.
     pub fn invalid(param: &'static str, reason: impl Into<String>) -> Self {
         Self::param("invalid_params", param, reason)
@@ -58,9 +64,7 @@ impl RpcError {
 
 impl From<Reject> for RpcError {
     fn from(reject: Reject) -> Self {
-        let name = reject.name();
-        let meaning = registry().iter().find(|entry| entry.name == name).map(|entry| entry.meaning.clone());
-        RpcError::new(name, meaning.unwrap_or_default())
+        RpcError::named(reject.name())
     }
 }
 

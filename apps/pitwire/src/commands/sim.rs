@@ -1,17 +1,17 @@
 //! `pitwire sim`: the same engine and flow without sockets.
 
+use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use pitwire_flow::{Flow, FlowConfig, Reading};
-use pitwire_log::OutputChain;
-use pitwire_model::{InstrumentId, Seq, VenueNanos};
+use pitwire_log::{ChainState, OutputChain};
+use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
 use pitwire_sequencer::{Sequencer, Timetable};
-use pitwire_views::Views;
+use pitwire_views::{Change, Views};
 
 use crate::failure::Failure;
 use crate::output::say;
-use crate::venue::core::Core;
 use crate::venue::ledger::Ledger;
 use crate::venue::preset;
 
@@ -20,7 +20,7 @@ const EXAMPLES: &str = "Examples:
   pitwire sim --seed 7 --horizon 3600 --json    an hour of venue time, figures as one JSON object";
 
 /// Monday, 2026-01-05 09:00:00 UTC: a simulation has no wall clock to start from.
-const START: VenueNanos = VenueNanos(1_767_603_600_000_000_000);
+pub const START: VenueNanos = VenueNanos(1_767_603_600_000_000_000);
 
 /// Run a market without sockets or disk, as fast as it goes.
 #[derive(Args)]
@@ -41,6 +41,9 @@ pub struct Sim {
     /// Stop after so many seconds of venue time.
     #[arg(long, value_name = "SECONDS")]
     horizon: Option<u64>,
+    /// 2: what listens to the engine (hash chain, views) has a thread of its own. The tape is the same.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    threads: u8,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -66,40 +69,66 @@ impl Sim {
         let preset = match self.preset {
             PresetName::Demo => preset::demo(),
         };
-        let sequencer = Sequencer::resume(pitwire_engine::Engine::new(), Ledger::memory(), Seq(0), START);
-        let timetable = Timetable::starting(START, VenueNanos::ZERO);
-        let mut core = Core::new(sequencer, Views::new(), OutputChain::new(), timetable);
-        for command in preset.commands {
-            core.submit_at(START, command)?;
-        }
-        let engine = core.sequencer.engine();
+        let mut market = Market::new(preset.commands)?;
+        let engine = market.sequencer.engine();
         let config = match self.flow {
             FlowName::Demo => FlowConfig::demo(engine, preset.house),
             FlowName::Paper => FlowConfig::paper(InstrumentId(0), preset.house, Reading::File),
             FlowName::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), preset.house, Reading::AsLoaded),
         };
         let flow = Flow::new(config, self.seed, START, engine);
-        core.flow = Some(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
+        market.flow = Some(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
         let started = Instant::now();
-        self.advance(&mut core)?;
-        self.report(&core, started.elapsed().as_secs_f64());
+        let mut listener = std::mem::take(&mut market.listener);
+        if self.threads == 1 {
+            self.advance(&mut market, |stamped, events| listener.observe(stamped, events))?;
+        } else {
+            listener = self.advance_beside(&mut market, listener)?;
+        }
+        self.report(market.flow_commands(), &listener.chain.state(), started.elapsed().as_secs_f64());
         Ok(())
     }
 
-    fn advance(&self, core: &mut Core) -> Result<(), Failure> {
+    /// Runs the market to its end and tells `hear` of each command.
+    fn advance(&self, market: &mut Market, mut hear: impl FnMut(&Stamped, &[Event])) -> Result<(), Failure> {
         let end =
             self.horizon.map_or(u64::MAX, |seconds| START.0.saturating_add(seconds.saturating_mul(1_000_000_000)));
         let most = self.events.unwrap_or(u64::MAX);
-        while commands(core) < most && core.next_due().0 <= end {
-            core.step(VenueNanos(end))?;
-            core.changes.clear();
+        while market.flow_commands() < most && market.next_due().0 <= end {
+            if let Some(stamped) = market.step(VenueNanos(end))? {
+                hear(&stamped, &market.events);
+            }
         }
         Ok(())
     }
 
+    /// The same with the listener on a thread of its own, in batches: a handover costs more than a command.
+    fn advance_beside(&self, market: &mut Market, mut listener: Listener) -> Result<Listener, Failure> {
+        let (sender, receiver) = sync_channel::<Batch>(BATCHES_AHEAD);
+        std::thread::scope(|scope| {
+            let listening = scope.spawn(move || {
+                for batch in receiver {
+                    batch.iter().for_each(|(stamped, events)| listener.observe(stamped, events));
+                }
+                listener
+            });
+            let mut batch = Batch::with_capacity(BATCH);
+            let done = self.advance(market, |stamped, events| {
+                batch.push((stamped.clone(), events.to_vec()));
+                if batch.len() == BATCH {
+                    // A listener that is gone has panicked; joining it below tells.
+                    let _ = sender.send(std::mem::replace(&mut batch, Batch::with_capacity(BATCH)));
+                }
+            });
+            let _ = sender.send(batch);
+            drop(sender);
+            let listener = listening.join().map_err(|_| Failure::new("the listening thread failed"))?;
+            done.map(|()| listener)
+        })
+    }
+
     #[allow(clippy::cast_precision_loss)]
-    fn report(&self, core: &Core, wall_s: f64) {
-        let (events, chain) = (commands(core), core.chain.state());
+    fn report(&self, events: u64, chain: &ChainState, wall_s: f64) {
         let tape: String = chain.tape.iter().map(|byte| format!("{byte:02x}")).collect();
         let per_second = events as f64 / wall_s.max(1e-9);
         if self.json {
@@ -118,6 +147,77 @@ impl Sim {
     }
 }
 
-fn commands(core: &Core) -> u64 {
-    core.flow.as_ref().map_or(0, |flow| flow.counts().commands)
+/// Commands with what they caused.
+type Batch = Vec<(Stamped, Vec<Event>)>;
+const BATCH: usize = 256;
+const BATCHES_AHEAD: usize = 16;
+
+/// What hears every command: it decides nothing.
+#[derive(Default)]
+struct Listener {
+    chain: OutputChain,
+    views: Views,
+    changes: Vec<Change>,
+}
+
+impl Listener {
+    fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
+        self.chain.absorb(stamped, events);
+        self.views.observe(stamped, events, &mut self.changes);
+        self.changes.clear();
+    }
+}
+
+/// Everything that decides what happens next.
+struct Market {
+    sequencer: Sequencer<Ledger>,
+    timetable: Timetable,
+    flow: Option<Flow>,
+    events: Vec<Event>,
+    listener: Listener,
+}
+
+impl Market {
+    fn new(definitions: Vec<Command>) -> Result<Self, Failure> {
+        let sequencer = Sequencer::resume(pitwire_engine::Engine::new(), Ledger::memory(), Seq(0), START);
+        let timetable = Timetable::starting(START, VenueNanos::ZERO);
+        let listener = Listener::default();
+        let mut market = Market { sequencer, timetable, flow: None, events: Vec::new(), listener };
+        for command in definitions {
+            let stamped = market.submit(START, command)?;
+            market.listener.observe(&stamped, &market.events);
+        }
+        Ok(market)
+    }
+
+    fn submit(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, Failure> {
+        self.events.clear();
+        let stamped = self.sequencer.submit(at, command, &mut self.events)?;
+        self.timetable.observe(stamped.at, &self.events);
+        if let Some(flow) = &mut self.flow {
+            flow.observe(&stamped, &self.events);
+        }
+        Ok(stamped)
+    }
+
+    fn flow_due(&self) -> VenueNanos {
+        self.flow.as_ref().and_then(Flow::next_due).unwrap_or(VenueNanos(u64::MAX))
+    }
+
+    fn next_due(&self) -> VenueNanos {
+        self.timetable.next_due().min(self.flow_due())
+    }
+
+    /// The next thing due: the timetable's before the flow's at one instant. `None` when the flow had nothing to say.
+    fn step(&mut self, until: VenueNanos) -> Result<Option<Stamped>, Failure> {
+        let due = match self.timetable.take(until.min(self.flow_due())) {
+            Some(due) => Some(due),
+            None => self.flow.as_mut().and_then(|flow| flow.next(self.sequencer.engine())),
+        };
+        due.map(|(at, command)| self.submit(at, command)).transpose()
+    }
+
+    fn flow_commands(&self) -> u64 {
+        self.flow.as_ref().map_or(0, |flow| flow.counts().commands)
+    }
 }

@@ -5,19 +5,20 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use pitwire_flow::{Flow, FlowConfig};
 use pitwire_host::{Server, SystemClock, stop_signals};
-use pitwire_model::{Command, Epoch, InstrumentSpec, VenueNanos};
+use pitwire_model::{Command, Epoch, FlowSetting, InstrumentSpec, VenueNanos};
 use pitwire_order_entry::Desk;
 use pitwire_ports::Clock;
 use pitwire_sequencer::{Sequencer, Timetable};
 use tracing::info;
 
+use super::sim;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::venue::application::{VenueApplication, venue_time};
 use crate::venue::chores::Chores;
-use crate::venue::core::Core;
+use crate::venue::clock::VenueClock;
+use crate::venue::core::{Core, FlowPlan};
 use crate::venue::ledger::Ledger;
 use crate::venue::preset::{self, Preset};
 use crate::venue::recovery::{Recovered, recover};
@@ -49,6 +50,13 @@ pub struct Up {
     /// Venue time runs this many times as fast as the wall clock (0.001 to 1000).
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     speed: f64,
+    /// What moves venue time: the machine's clock (venue, scaled by --speed; real, never scaled) or requests
+    /// (manual: only private/pitwire_advance {"ns":N}, for runs that must repeat exactly).
+    #[arg(long, value_enum, default_value = "venue")]
+    clock: ClockMode,
+    /// Take no command from anyone: two runs with one seed make one tape.
+    #[arg(long)]
+    no_clients: bool,
     /// Whether commands are on disk before anything is said about them.
     #[arg(long, value_enum, default_value = "disk")]
     durability: Durability,
@@ -61,6 +69,13 @@ pub struct Up {
 enum PresetName {
     /// Eleven instruments in continuous trading with resident flow.
     Demo,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ClockMode {
+    Venue,
+    Real,
+    Manual,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,6 +95,9 @@ fn speed(text: &str) -> Result<f64, String> {
 
 impl Up {
     pub fn run(self) -> Result<(), Failure> {
+        if self.clock != ClockMode::Venue && (self.speed - 1.0).abs() > f64::EPSILON {
+            return Err(Failure::usage("--speed scales --clock venue only").remedy("leave one of the two out"));
+        }
         // An old one must not be taken for ours, whatever happens next.
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
@@ -96,7 +114,13 @@ impl Up {
         };
         let (core, chores, lock) = self.build(&preset, &clock)?;
         let desk = Desk::new(preset.credentials.clone(), random);
-        let venue_clock = venue_time(&clock, core.now, self.speed);
+        let venue_clock = match self.clock {
+            ClockMode::Manual => VenueClock::manual(),
+            ClockMode::Venue | ClockMode::Real if self.no_clients => {
+                VenueClock::start(0, core.now, clock.monotonic_ns(), self.speed)
+            }
+            ClockMode::Venue | ClockMode::Real => venue_time(&clock, core.now, self.speed),
+        };
         let app = VenueApplication::new(core, desk, clock, venue_clock, chores);
         let server = Server::new(app, listener, signals, clock)?;
         let address = server.local_address()?;
@@ -142,19 +166,19 @@ impl Up {
             }
         };
         let (last, last_seen) = (sequencer.last(), sequencer.time());
-        let now = VenueNanos(clock.wall_ns()).max(last_seen);
+        // A run that must repeat exactly cannot start at whatever time it is.
+        let repeats = self.no_clients || self.clock == ClockMode::Manual;
+        let now = if repeats { sim::START } else { VenueNanos(clock.wall_ns()) }.max(last_seen);
         let mut core = Core::new(sequencer, views, chain, Timetable::starting(now, last_seen));
-        open_epoch(&mut core, preset, now, last.0 == 0)?;
-        if !self.no_flow {
-            let engine = core.sequencer.engine();
-            let config = FlowConfig::demo(engine, preset.house.clone());
-            // A new epoch is a new stretch of the flow: it must not repeat what it did after the last start.
-            let seed = self.seed ^ engine.epoch().0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let flow = Flow::new(config, seed, now, engine)
-                .map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
-            info!(radius = flow.radius(), events_per_second = flow.expected_events_per_second(), "order flow");
-            core.flow = Some(flow);
+        core.is_manual = self.clock == ClockMode::Manual;
+        core.flow_plan = Some(FlowPlan { house: preset.house.clone(), seed: self.seed });
+        open_epoch(&mut core, preset, now, last.0 == 0, !self.no_flow)?;
+        if core.is_manual {
+            // What is due at the very start must not depend on who asks first.
+            while core.step(now)? {}
+            core.commit()?;
         }
+        core.no_clients = self.no_clients;
         let (chores, lock) = match keeping {
             Some((storage, lock)) => (Some(Chores::new(storage, last, clock.monotonic_ns())), Some(lock)),
             None => (None, None),
@@ -184,7 +208,13 @@ impl Up {
 }
 
 /// A fresh venue gets its preset; an old one must be of the same preset. Either way a new epoch begins.
-fn open_epoch(core: &mut Core, preset: &Preset, now: VenueNanos, is_fresh: bool) -> Result<(), Failure> {
+fn open_epoch(
+    core: &mut Core,
+    preset: &Preset,
+    now: VenueNanos,
+    is_fresh: bool,
+    with_flow: bool,
+) -> Result<(), Failure> {
     if is_fresh {
         for command in &preset.commands {
             core.submit_at(now, command.clone())?;
@@ -194,6 +224,8 @@ fn open_epoch(core: &mut Core, preset: &Preset, now: VenueNanos, is_fresh: bool)
     }
     let epoch = Epoch(core.sequencer.engine().epoch().0 + 1);
     core.submit_at(now, Command::StartEpoch { epoch })?;
+    // Each start decides by its options whether there is a flow; operators may change that until the next one.
+    core.submit_at(now, Command::SetFlow(FlowSetting { running: with_flow, rate_percent: 100 }))?;
     core.commit()?;
     core.publisher.release();
     core.changes.clear();

@@ -7,6 +7,7 @@ use pitwire_audit::{Auditor, Opening, OpeningAccount, OpeningMarket, OpeningOrde
 use pitwire_engine::EngineImage;
 use pitwire_host::DirectoryStorage;
 use pitwire_journal::{RecoveredSnapshot, Recovery, StartAt, inspect};
+use pitwire_log::ChainState;
 use pitwire_log::image::{encode_state, state_hash};
 use pitwire_model::{Lots, Seq, VenueNanos};
 
@@ -27,6 +28,9 @@ const EXAMPLES: &str = "Examples:
 pub struct Verify {
     /// The data directory of a stopped venue.
     dir: PathBuf,
+    /// Give the figures as they stood after this command; everything is checked all the same.
+    #[arg(long, value_name = "N")]
+    until: Option<u64>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -49,8 +53,12 @@ impl Verify {
             Failure::new(format!("offence at command {}: {}", offence.seq, offence.sentence))
                 .remedy("keep the directory as it is and report it: the log is whole but the engine broke a rule")
         };
+        let mut then = None;
         let replayed = replay.run(&recovery, &storage, |replay, stamped, events| {
             auditor.observe(stamped, events).map_err(offence)?;
+            if self.until == Some(stamped.seq.0) {
+                then = Some(Figures::of(replay, &replay.engine.image()));
+            }
             match recovery.later_snapshots.iter().find(|snapshot| snapshot.meta.seq == stamped.seq) {
                 Some(snapshot) => check_snapshot(replay, snapshot),
                 None => Ok(()),
@@ -59,14 +67,24 @@ impl Verify {
         auditor.reckon().map_err(offence)?;
         let image = replay.engine.image();
         auditor.compare(&opening(&image, replay.last, replay.time)).map_err(offence)?;
-        self.report(&recovery, &replay, replayed, &image);
+        let now = Figures::of(&replay, &image);
+        let figures = match (self.until, then) {
+            (None, _) => now,
+            (Some(_), Some(then)) => then,
+            (Some(until), None) => {
+                let kept = format!("commands {} to {} are kept", recovery.base().next(), replay.last);
+                return Err(Failure::new(format!("command {until} is not in this journal: {kept}"))
+                    .remedy("name one of them with --until"));
+            }
+        };
+        self.report(&recovery, &figures, replayed);
         Ok(())
     }
 
-    fn report(&self, recovery: &Recovery, replay: &Replay, replayed: u64, image: &EngineImage) {
+    fn report(&self, recovery: &Recovery, figures: &Figures, replayed: u64) {
         let hex = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let chain = replay.chain.state();
-        let (state, tape, output) = (hex(state_hash(image)), hex(chain.tape), hex(chain.output));
+        let chain = &figures.chain;
+        let (state, tape, output) = (hex(figures.state), hex(chain.tape), hex(chain.output));
         if self.json {
             say(&format!(
                 "{{\"ok\":true,\"commands\":{},\"events\":{},\"orders\":{},\"trades\":{},\"replayed\":{replayed},\"from_command\":{},\
@@ -100,6 +118,18 @@ impl Verify {
         if let Some(torn) = &recovery.torn {
             eprintln!("pitwire: note: torn tail, to be cut at the next start: {torn}");
         }
+    }
+}
+
+/// What there was after some command.
+struct Figures {
+    chain: ChainState,
+    state: [u8; 32],
+}
+
+impl Figures {
+    fn of(replay: &Replay, image: &EngineImage) -> Figures {
+        Figures { chain: *replay.chain.state(), state: state_hash(image) }
     }
 }
 

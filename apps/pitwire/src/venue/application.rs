@@ -110,6 +110,13 @@ impl VenueApplication {
         }
     }
 
+    /// Where time moves by request, windows end when a request has moved it.
+    fn follow_manual_time(&mut self, notices: &mut Notices) {
+        if self.core.is_manual {
+            self.close_private_windows(notices);
+        }
+    }
+
     fn apply(&mut self, id: ConnectionId, effects: Vec<Effect>, notices: &mut Notices) {
         for effect in effects {
             let Some(client) = self.clients.get_mut(&id) else { return };
@@ -151,6 +158,7 @@ impl VenueApplication {
         let answer = self.answer_http(request, clock, &mut out);
         self.note(&answer);
         self.distribute(notices);
+        self.follow_manual_time(notices);
         HttpResponse::json(if answer.is_error { 400 } else { 200 }, out)
     }
 
@@ -299,6 +307,7 @@ impl Application for VenueApplication {
         self.note(&answer);
         self.apply(id, answer.effects, notices);
         self.distribute(notices);
+        self.follow_manual_time(notices);
     }
 
     fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {

@@ -19,6 +19,11 @@ impl VenueClock {
         VenueClock { venue: VenueNanos(wall_ns).max(last), monotonic_ns, permille: permille.max(1) }
     }
 
+    /// A clock that stands still: the venue's own time is the only one.
+    pub fn manual() -> Self {
+        VenueClock { venue: VenueNanos::ZERO, monotonic_ns: 0, permille: 0 }
+    }
+
     pub fn at(&self, monotonic_ns: u64) -> VenueNanos {
         let passed = u128::from(monotonic_ns.saturating_sub(self.monotonic_ns)) * u128::from(self.permille) / 1000;
         VenueNanos(self.venue.0.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX)))
@@ -26,7 +31,10 @@ impl VenueClock {
 
     /// The real time at which a venue time comes.
     pub fn real(&self, at: VenueNanos) -> u64 {
-        let ahead = u128::from(at.0.saturating_sub(self.venue.0)) * 1000 / u128::from(self.permille);
+        let Some(ahead) = (u128::from(at.0.saturating_sub(self.venue.0)) * 1000).checked_div(u128::from(self.permille))
+        else {
+            return u64::MAX;
+        };
         self.monotonic_ns.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX))
     }
 
@@ -47,6 +55,7 @@ mod tests {
         assert_eq!(clock.at(100), VenueNanos(5_000));
         assert_eq!(clock.at(600), VenueNanos(6_000));
         assert_eq!(clock.real(VenueNanos(6_000)), 600);
+        assert_eq!((VenueClock::manual().at(600), VenueClock::manual().real(VenueNanos(1))), (VenueNanos(0), u64::MAX));
         assert_eq!(VenueClock::start(9_000, VenueNanos(5_000), 0, 1.0).at(0), VenueNanos(9_000));
     }
 }

@@ -3,13 +3,20 @@
 use pitwire_engine::Engine;
 use pitwire_log::OutputChain;
 use pitwire_market_data::Publisher;
-use pitwire_model::{Command, Event, Seq, VenueNanos};
-use pitwire_ports::{Log, LogError, OutputHash, Venue};
+use pitwire_model::{AccountId, Command, Event, FlowSetting, Seq, VenueNanos};
+use pitwire_ports::{Log, LogError, OutputHash, Standing, Venue};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
 
 use super::ledger::Ledger;
-use pitwire_flow::Flow;
+use pitwire_flow::{Flow, FlowConfig};
+use tracing::{info, warn};
+
+/// What a resident flow is made of.
+pub struct FlowPlan {
+    pub house: Vec<AccountId>,
+    pub seed: u64,
+}
 
 pub struct Core {
     pub sequencer: Sequencer<Ledger>,
@@ -18,6 +25,12 @@ pub struct Core {
     pub chain: OutputChain,
     pub timetable: Timetable,
     pub flow: Option<Flow>,
+    /// How to make a flow, where this venue can have one.
+    pub flow_plan: Option<FlowPlan>,
+    /// Time moves by [`Venue::advance`] alone.
+    pub is_manual: bool,
+    /// Nobody but the flow and the timetable may change anything.
+    pub no_clients: bool,
     events: Vec<Event>,
     /// What accounts may want to hear, not yet told.
     pub changes: Vec<Change>,
@@ -36,6 +49,9 @@ impl Core {
             chain,
             timetable,
             flow: None,
+            flow_plan: None,
+            is_manual: false,
+            no_clients: false,
             events: Vec::new(),
             changes: Vec::new(),
             is_stopping: false,
@@ -54,7 +70,26 @@ impl Core {
         if let Some(flow) = &mut self.flow {
             flow.observe(&stamped, &self.events);
         }
+        if let [.., Event::FlowSet(setting)] = self.events[..] {
+            self.renew_flow(setting, stamped.seq);
+        }
         Ok(stamped.seq)
+    }
+
+    /// A flow as it is set from now on. A new stretch must not repeat what an earlier one did, so each has a seed of
+    /// its own, made of the venue's seed and the command that set it.
+    fn renew_flow(&mut self, setting: FlowSetting, seq: Seq) {
+        self.flow = None;
+        let (Some(plan), true) = (&self.flow_plan, setting.running) else { return };
+        let engine = self.sequencer.engine();
+        let config = FlowConfig::demo(engine, plan.house.clone()).at_rate(setting.rate_percent);
+        match Flow::new(config, plan.seed ^ seq.0.wrapping_mul(0x9E37_79B9_7F4A_7C15), self.now, engine) {
+            Ok(flow) => {
+                info!(radius = flow.radius(), events_per_second = flow.expected_events_per_second(), "order flow");
+                self.flow = Some(flow);
+            }
+            Err(error) => warn!(%error, remedy = error.remedy(), "the order flow does not start"),
+        }
     }
 
     /// When something of the venue's own is due next, in venue time.
@@ -116,5 +151,37 @@ impl Venue for Core {
 
     fn takes_orders(&self) -> bool {
         !self.is_stopping
+    }
+
+    fn refuses(&self, command: &Command) -> Option<&'static str> {
+        if self.no_clients {
+            return Some("no_clients");
+        }
+        let opens = matches!(command, Command::Enter(_) | Command::Amend(_));
+        (opens && self.is_stopping).then_some("shutting_down")
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            last: self.sequencer.last(),
+            is_durable: self.sequencer.log().journal().is_some(),
+            tape_hash: self.chain.state().tape,
+        }
+    }
+
+    fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {
+        if !self.is_manual {
+            return None;
+        }
+        let target = VenueNanos(self.now.0.saturating_add(ns));
+        loop {
+            match self.step(target) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.now = target;
+        Some(Ok(target))
     }
 }

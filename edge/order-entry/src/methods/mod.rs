@@ -36,6 +36,7 @@ const METHODS: &[(&str, Method)] = &[
     ("private/unsubscribe", channels::unsubscribe),
     ("private/unsubscribe_all", channels::unsubscribe_all),
     ("private/logout", connection::logout),
+    ("private/pitwire_advance", connection::advance),
     ("public/get_currencies", market::get_currencies),
     ("public/get_instruments", market::get_instruments),
     ("public/get_instrument", market::get_instrument),

@@ -130,9 +130,8 @@ fn required_price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcEr
 impl Call<'_> {
     /// Submits a command; a log that fails ends the venue, and this answer is never sent.
     pub(super) fn submit(&mut self, command: Command) -> Result<OrderId, RpcError> {
-        let opens = matches!(command, Command::Enter(_) | Command::Amend(_));
-        if opens && !self.venue.takes_orders() {
-            return Err(RpcError::new("shutting_down", "the venue is stopping"));
+        if let Some(name) = self.venue.refuses(&command) {
+            return Err(RpcError::named(name));
         }
         match self.venue.submit(command) {
             Ok(seq) => Ok(OrderId(seq.0)),

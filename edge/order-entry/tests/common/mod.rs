@@ -13,7 +13,7 @@ use pitwire_model::{
     InstrumentKind, InstrumentLimits, InstrumentSpec, OrderId, Phase, Seq, Stamped, Ticks, VenueNanos,
 };
 use pitwire_order_entry::{Answer, Clock, Credential, Desk, Effect, Entrance, Session, Visit};
-use pitwire_ports::{LogError, Venue};
+use pitwire_ports::{LogError, Standing, Venue};
 use pitwire_views::{Change, Views};
 use serde_json::{Value, json};
 
@@ -44,6 +44,7 @@ pub struct TestVenue {
     pub now: VenueNanos,
     pub takes_orders: bool,
     pub log_fails: bool,
+    pub is_manual: bool,
 }
 
 impl Venue for TestVenue {
@@ -80,6 +81,17 @@ impl Venue for TestVenue {
 
     fn takes_orders(&self) -> bool {
         self.takes_orders
+    }
+
+    fn standing(&self) -> Standing {
+        Standing { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
+    }
+
+    fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {
+        self.is_manual.then(|| {
+            self.now = VenueNanos(self.now.0 + ns);
+            Ok(self.now)
+        })
     }
 }
 
@@ -123,6 +135,7 @@ impl TestVenue {
             now: VenueNanos(VENUE_MS * 1_000_000),
             takes_orders: true,
             log_fails: false,
+            is_manual: false,
         };
         for (name, decimals) in CURRENCIES {
             venue.must(Command::AddCurrency(Currency { id: currency(name), name: name.into(), decimals }));
