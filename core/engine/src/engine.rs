@@ -317,7 +317,7 @@ impl Engine {
         let mut ids: Vec<OrderId> = self
             .markets
             .iter()
-            .flat_map(|market| market.book.slots_of(|order| order.owner.account() == account))
+            .flat_map(|market| market.book.slots_of(|order, _| order.owner.account() == account))
             .map(|(id, _)| id)
             .collect();
         ids.sort_unstable();

@@ -8,7 +8,7 @@ use pitwire_model::{
 };
 
 use crate::account::{Account, Balance, Position};
-use crate::book::{Owner, Resting};
+use crate::book::{Origin, Owner, Resting};
 use crate::engine::Engine;
 use crate::market::Market;
 
@@ -101,7 +101,8 @@ impl Engine {
             }
             let owner = Owner::new(order.account, order.side, order.day);
             let OrderImage { id, price, open, ordered, .. } = order;
-            let (slot, _) = market.book.rest(Resting { id, price, open, ordered, owner });
+            let order = Resting { id, price, open, ordered, owner, hidden: 0, display: 0 };
+            let (slot, _) = market.book.rest(order, Origin::default());
             self.orders.insert(id, instrument, slot);
         }
         self.markets.push(market);

@@ -20,7 +20,7 @@ pub mod reference;
 mod trading;
 
 pub use account::{Account, Balance, Position};
-pub use book::{Book, Owner, Resting, Slot, SweepSink};
+pub use book::{Book, Maker, Meeting, Origin, Owner, Resting, Slot, SweepSink};
 pub use engine::{Engine, EventSink, OrderView};
 pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage};
 pub use index::OrderIndex;

@@ -2,7 +2,7 @@
 
 use pitwire_model::{CurrencyId, Decimal, InstrumentKind, InstrumentSpec, Lots, Phase, Side, Ticks, TradeSeq};
 
-use crate::book::Book;
+use crate::book::{Book, Origin};
 
 /// How fills become money, in whole units; worked out once from the definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Market {
     pub spec: InstrumentSpec,
     pub(crate) money: Money,
     pub(crate) phase: Phase,
-    pub(crate) book: Book,
+    pub(crate) book: Book<Origin>,
     /// Advanced by each command that changes public state.
     pub(crate) change_id: u64,
     pub(crate) trades: TradeSeq,
@@ -45,7 +45,7 @@ impl Market {
         self.phase
     }
 
-    pub fn book(&self) -> &Book {
+    pub fn book(&self) -> &Book<Origin> {
         &self.book
     }
 

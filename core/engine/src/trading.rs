@@ -8,7 +8,7 @@ use pitwire_model::{
 };
 
 use crate::account::Account;
-use crate::book::{Owner, Resting, Slot, SweepSink};
+use crate::book::{Origin, Owner, Resting, Slot, SweepSink};
 use crate::engine::{Engine, EventSink};
 use crate::index::OrderIndex;
 use crate::market::{Market, Money};
@@ -96,7 +96,9 @@ impl Engine {
         match order.limit.filter(|_| order.rests) {
             Some(price) => {
                 let owner = Owner::new(order.account, order.side, order.day);
-                let (slot, lots) = book.rest(Resting { id: order.id, price, open, ordered: order.ordered, owner });
+                let Incoming { id, ordered, .. } = order;
+                let resting = Resting { id, price, open, ordered, owner, hidden: 0, display: 0 };
+                let (slot, lots) = book.rest(resting, Origin::default());
                 orders.insert(order.id, order.instrument, slot);
                 set_aside(accounts, market, order.account, order.side, price, i128::from(open));
                 out.emit(Event::Level { instrument: order.instrument, side: order.side, price, lots: Lots(lots) });
@@ -186,7 +188,7 @@ impl Engine {
             if only.is_some_and(|only| only != instrument) {
                 continue;
             }
-            let found = self.markets[at].book.slots_of(&wanted);
+            let found = self.markets[at].book.slots_of(|order, _| wanted(order));
             for (_, slot) in &found {
                 self.take_off(instrument, *slot, reason, out);
             }
@@ -336,7 +338,7 @@ struct Matching<'a, S> {
     out: &'a mut S,
 }
 
-impl<S: EventSink> SweepSink for Matching<'_, S> {
+impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
     #[inline]
     fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32) {
         if maker_open == 0 {

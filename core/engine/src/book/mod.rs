@@ -1,43 +1,62 @@
 //! The order book of one instrument: two ladders of levels over one slab of orders.
 //!
 //! Does        keep orders by price, then by arrival; fill an incoming quantity from the best level on.
-//! Holds       1. a level's `lots` is the sum of what its orders have open;
-//!             2. an order is on exactly one level; an emptied level is gone before anything is reported.
+//! Holds       1. a level's `lots` is the sum of what its orders display;
+//!             2. an order is on exactly one level; an emptied level is gone before anything is reported;
+//!             3. a resting order displays at least one lot; what an iceberg hides comes to the tail of its level, at
+//!                most `display` lots at a time, once the displayed part has traded out. It keeps its slot.
 //! Leaves out  who may trade, funds, phases, ids: see `market` and `engine`.
-//! Costs       rest, remove, fill: constant per order.
+//! Costs       rest, remove, fill: constant per order; an iceberg's fill: constant per displayed part. Orders without
+//!             a reserve and books without origins pay one test of a word that is at hand anyway.
 //! Start at    [`Book::sweep`].
 
+mod ask;
+mod cold;
 mod ladder;
 mod slab;
+mod sweep;
+#[cfg(test)]
+mod tests;
 
+pub use cold::Origin;
+use cold::{Cold, Reserve};
 use ladder::{Ladder, Level};
-use pitwire_model::{AccountId, Lots, OrderId, Side, Ticks};
+use pitwire_model::{AccountId, OrderId, Side, Ticks};
 use slab::{NIL, Node, Slab};
 pub use slab::{Owner, Slot};
+pub use sweep::{Maker, Meeting, SweepSink};
 
-/// What a sweep reports, in the order in which it happens.
-pub trait SweepSink {
-    /// `lots` of a resting order traded at its own price; `maker_open` is what it still has.
-    fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32);
-    /// The level at `price` is down to `lots`; told once per level, after its fills.
-    fn level(&mut self, price: Ticks, lots: u64);
-}
-
-/// An order to put on the book.
-#[derive(Clone, Copy, Debug)]
+/// An order on the book, or to be put there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resting {
     pub id: OrderId,
     pub price: Ticks,
+    /// Lots displayed and open; at least one.
     pub open: u32,
+    /// Total lots, what has traded and what is hidden included.
     pub ordered: u32,
     pub owner: Owner,
+    /// Lots held back; zero but for icebergs.
+    pub hidden: u32,
+    /// The most an iceberg shows at a time; zero for every other order.
+    pub display: u32,
 }
 
+impl Resting {
+    /// What may still trade: displayed and hidden.
+    #[inline]
+    pub fn total_open(&self) -> u32 {
+        self.open + self.hidden
+    }
+}
+
+/// `E` is what is kept of each order's origin: nothing for a bare book, [`Origin`] for a venue.
 #[derive(Debug)]
-pub struct Book {
+pub struct Book<E = ()> {
     bids: Ladder,
     asks: Ladder,
     slab: Slab,
+    cold: Cold<E>,
 }
 
 /// Prices are checked at the door: `1..=Ticks::MAX_PRICE`.
@@ -58,20 +77,21 @@ fn price_of(side: Side, key: u32) -> Ticks {
     }
 }
 
-impl Default for Book {
+impl<E: Copy + Default> Default for Book<E> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Book {
+impl<E: Copy + Default> Book<E> {
     pub fn new() -> Self {
-        Book { bids: Ladder::new(), asks: Ladder::new(), slab: Slab::new() }
+        Book { bids: Ladder::new(), asks: Ladder::new(), slab: Slab::new(), cold: Cold::new() }
     }
 
     /// Makes room for so many resting orders ahead of time.
     pub fn reserve(&mut self, orders: usize) {
         self.slab.reserve(orders);
+        self.cold.reserve(orders);
     }
 
     #[inline]
@@ -99,194 +119,98 @@ impl Book {
         self.ladder(side).best().map(|key| price_of(side, key))
     }
 
-    /// Visible quantity at one price.
-    pub fn lots_at(&self, side: Side, price: Ticks) -> Lots {
-        Lots(self.ladder(side).level(key_of(side, price)).map_or(0, |level| level.lots))
-    }
-
-    /// Levels of one side, best first.
-    pub fn levels(&self, side: Side) -> impl Iterator<Item = (Ticks, Lots)> {
-        self.ladder(side).iter().map(move |(key, level)| (price_of(side, key), Lots(level.lots)))
-    }
-
-    /// Orders of one side in priority order.
-    pub fn orders(&self, side: Side) -> impl Iterator<Item = Resting> {
-        self.ladder(side).iter().flat_map(move |(_, level)| {
-            // The chain ends before NIL is looked up: `successors` asks one step ahead.
-            std::iter::successors(Some(level.head), |at| Some(self.slab.get(*at).next).filter(|next| *next != NIL))
-                .map(|at| self.resting(self.slab.get(at)))
-        })
-    }
-
-    /// All orders in no order at all: sort before letting anything out.
-    pub fn unordered(&self) -> impl Iterator<Item = (Slot, Resting)> {
-        self.slab.iter().map(|(at, node)| (Slot(at), self.resting(node)))
-    }
-
     pub fn get(&self, slot: Slot) -> Resting {
-        self.resting(self.slab.get(slot.0))
+        self.resting(slot.0, self.slab.get(slot.0))
     }
 
-    fn resting(&self, node: &Node) -> Resting {
+    #[inline]
+    fn resting(&self, at: u32, node: &Node) -> Resting {
         let price = price_of(node.owner.side(), node.key);
-        Resting { id: node.id, price, open: node.open, ordered: node.ordered, owner: node.owner }
+        let Reserve { hidden, display } =
+            if node.owner.is_iceberg() { self.cold.reserve_of(at) } else { Reserve::default() };
+        Resting { id: node.id, price, open: node.open, ordered: node.ordered, owner: node.owner, hidden, display }
     }
 
     /// HOT. Puts an order last in the queue of its price; returns its slot and the level's new quantity.
     #[inline]
-    pub fn rest(&mut self, order: Resting) -> (Slot, u64) {
+    pub fn rest(&mut self, order: Resting, origin: E) -> (Slot, u64) {
+        debug_assert!(order.open > 0, "a resting order shows at least one lot");
+        debug_assert!(order.hidden == 0 || order.display > 0, "what hides must come out some lots at a time");
         let side = order.owner.side();
         let key = key_of(side, order.price);
+        let iceberg = order.display > 0;
         let at = self.slab.insert(Node {
             id: order.id,
             open: order.open,
             key,
             previous: NIL,
             next: NIL,
-            owner: order.owner,
+            owner: order.owner.with_iceberg(iceberg),
             ordered: order.ordered,
         });
+        self.cold.set_origin(at, origin);
+        if iceberg {
+            *self.cold.reserve_mut(at) = Reserve { hidden: order.hidden, display: order.display };
+        }
         let level = match side {
             Side::Buy => self.bids.level_mut(key),
             Side::Sell => self.asks.level_mut(key),
         };
         level.lots += u64::from(order.open);
-        let (lots, tail) = (level.lots, level.tail);
-        level.tail = at;
-        if tail == NIL {
-            level.head = at;
-        } else {
-            self.slab.get_mut(at).previous = tail;
-            self.slab.get_mut(tail).next = at;
-        }
-        (Slot(at), lots)
+        self.slab.append(level, at);
+        (Slot(at), level.lots)
     }
 
-    /// HOT. Takes an order off the book; returns it and what remains on its level.
+    /// HOT. Takes an order off the book, what it hides included; returns it and what remains on its level.
     #[inline]
     pub fn remove(&mut self, slot: Slot) -> (Resting, u64) {
         let node = *self.slab.get(slot.0);
-        let side = node.owner.side();
-        if node.previous != NIL {
-            self.slab.get_mut(node.previous).next = node.next;
-        }
-        if node.next != NIL {
-            self.slab.get_mut(node.next).previous = node.previous;
-        }
-        let ladder = self.ladder_mut(side);
+        let ladder = match node.owner.side() {
+            Side::Buy => &mut self.bids,
+            Side::Sell => &mut self.asks,
+        };
         let level: &mut Level = ladder.existing_mut(node.key);
         level.lots -= u64::from(node.open);
-        if node.previous == NIL {
-            level.head = node.next;
-        }
-        if node.next == NIL {
-            level.tail = node.previous;
-        }
+        self.slab.unlink(level, &node);
         let lots = level.lots;
         if level.is_empty() {
             ladder.retire(node.key);
         }
         self.slab.release(slot.0);
-        (self.resting(&node), lots)
+        (self.resting(slot.0, &node), lots)
     }
 
-    /// Shrinks an order in its place; returns what is now on its level. `open` is above zero and not above what it had.
+    /// Shrinks an order in its place to `open` lots in all; returns what is now displayed on its level. What is hidden
+    /// goes first, then what is displayed. `open` is above zero and not above what it had.
     pub fn reduce(&mut self, slot: Slot, open: u32, ordered: u32) -> u64 {
         let node = self.slab.get_mut(slot.0);
-        let (less, side, key) = (node.open - open, node.owner.side(), node.key);
-        node.open = open;
+        let mut displayed = open;
+        if node.owner.is_iceberg() {
+            let reserve = self.cold.reserve_mut(slot.0);
+            displayed = open.min(node.open);
+            reserve.hidden = open - displayed;
+        }
+        let (less, side, key) = (node.open - displayed, node.owner.side(), node.key);
+        node.open = displayed;
         node.ordered = ordered;
         let level = self.ladder_mut(side).existing_mut(key);
         level.lots -= u64::from(less);
         level.lots
     }
 
-    /// HOT. Fills up to `open` lots of an incoming order on `side` from the other side's best level on, oldest order
-    /// first, no further than `limit`. Returns what could not be filled. Bounded by the orders it fills.
-    #[inline]
-    pub fn sweep(&mut self, side: Side, limit: Option<Ticks>, mut open: u32, sink: &mut impl SweepSink) -> u32 {
-        let other = side.opposite();
-        let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
-        let ladder = match other {
-            Side::Buy => &mut self.bids,
-            Side::Sell => &mut self.asks,
-        };
-        while open > 0 {
-            let Some(key) = ladder.best().filter(|key| *key <= last_key) else { break };
-            let price = price_of(other, key);
-            open = fill_from_level(ladder.existing_mut(key), &mut self.slab, price, open, sink);
-            let lots = ladder.existing_mut(key).lots;
-            if lots == 0 {
-                ladder.retire(key);
-            }
-            sink.level(price, lots);
-        }
-        open
-    }
-
-    /// Σ price × lots that `lots` incoming lots would meet down to `limit`, and how many lots that is.
-    pub fn cost_of(&self, side: Side, limit: Option<Ticks>, lots: u64) -> (i128, u64) {
-        let (mut cost, mut left) = (0_i128, lots);
-        let other = side.opposite();
-        for (price, there) in self.levels(other) {
-            if left == 0 || limit.is_some_and(|limit| key_of(other, price) > key_of(other, limit)) {
-                break;
-            }
-            let taken = left.min(there.0);
-            cost += i128::from(price.0) * i128::from(taken);
-            left -= taken;
-        }
-        (cost, lots - left)
-    }
-
-    /// The last price that `lots` incoming lots would reach; `None` when nobody is there.
-    pub fn worst_price(&self, side: Side, lots: u64) -> Option<Ticks> {
-        let (mut left, mut worst) = (lots, None);
-        for (price, there) in self.levels(side.opposite()) {
-            worst = Some(price);
-            left = left.saturating_sub(there.0);
-            if left == 0 {
-                break;
-            }
-        }
-        worst
-    }
-
-    /// Slots of an account's orders, in the order in which they were entered.
-    pub fn slots_of(&self, wanted: impl Fn(&Resting) -> bool) -> Vec<(OrderId, Slot)> {
-        let mut found: Vec<_> =
-            self.unordered().filter(|(_, order)| wanted(order)).map(|(slot, order)| (order.id, slot)).collect();
-        found.sort_unstable_by_key(|(id, _)| *id);
-        found
-    }
-
     /// The account of a resting order.
+    #[inline]
     pub fn account_of(&self, slot: Slot) -> AccountId {
         self.slab.get(slot.0).owner.account()
     }
-}
 
-/// HOT. Fills from the front of one level; leaves `level.lots` at zero when the queue is used up.
-#[inline]
-fn fill_from_level(level: &mut Level, slab: &mut Slab, price: Ticks, mut open: u32, sink: &mut impl SweepSink) -> u32 {
-    while open > 0 && level.head != NIL {
-        let at = level.head;
-        let node = slab.get_mut(at);
-        let lots = open.min(node.open);
-        open -= lots;
-        node.open -= lots;
-        level.lots -= u64::from(lots);
-        let (id, owner, maker_open, next) = (node.id, node.owner, node.open, node.next);
-        if maker_open == 0 {
-            slab.release(at);
-            level.head = next;
-            if next == NIL {
-                level.tail = NIL;
-            } else {
-                slab.get_mut(next).previous = NIL;
-            }
-        }
-        sink.fill(id, owner, price, lots, maker_open);
+    /// Where a resting order came from.
+    #[inline]
+    pub fn origin(&self, slot: Slot) -> E {
+        self.cold.origin(slot.0)
     }
-    open
+
+    pub fn set_origin(&mut self, slot: Slot, origin: E) {
+        self.cold.set_origin(slot.0, origin);
+    }
 }

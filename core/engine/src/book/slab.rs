@@ -6,6 +6,8 @@
 
 use pitwire_model::{AccountId, OrderId, Side};
 
+use super::ladder::Level;
+
 /// The end of a queue, or of the free list.
 pub(crate) const NIL: u32 = u32::MAX;
 
@@ -13,33 +15,49 @@ pub(crate) const NIL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub(crate) u32);
 
-/// Who owns an order, on which side, and whether the day's end takes it: four facts in one word,
-/// so that an order and its links stay within half a cache line.
+/// Who owns an order, on which side, whether the day's end takes it, and whether it shows only part of itself: five
+/// facts in one word, so that an order and its links stay within half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(u32);
 
+const SIDE: u32 = 1;
+const DAY: u32 = 1 << 1;
+const ICEBERG: u32 = 1 << 2;
+const ACCOUNT_SHIFT: u32 = 3;
+
 impl Owner {
-    pub const MAX_ACCOUNT: u32 = (1 << 30) - 1;
+    pub const MAX_ACCOUNT: u32 = (1 << (32 - ACCOUNT_SHIFT)) - 1;
 
     #[inline]
     pub fn new(account: AccountId, side: Side, day: bool) -> Self {
         debug_assert!(account.0 <= Self::MAX_ACCOUNT, "accounts are refused beyond this at creation");
-        Owner((account.0 << 2) | (u32::from(day) << 1) | side as u32)
+        Owner((account.0 << ACCOUNT_SHIFT) | (u32::from(day) * DAY) | side as u32)
     }
 
     #[inline]
     pub fn account(self) -> AccountId {
-        AccountId(self.0 >> 2)
+        AccountId(self.0 >> ACCOUNT_SHIFT)
     }
 
     #[inline]
     pub fn side(self) -> Side {
-        if self.0 & 1 == 0 { Side::Buy } else { Side::Sell }
+        if self.0 & SIDE == 0 { Side::Buy } else { Side::Sell }
     }
 
     #[inline]
     pub fn is_day(self) -> bool {
-        self.0 & 2 != 0
+        self.0 & DAY != 0
+    }
+
+    /// Whether the book keeps a reserve for this order. Set by the book itself as the order comes to rest.
+    #[inline]
+    pub fn is_iceberg(self) -> bool {
+        self.0 & ICEBERG != 0
+    }
+
+    #[inline]
+    pub(crate) fn with_iceberg(self, iceberg: bool) -> Self {
+        Owner((self.0 & !ICEBERG) | (u32::from(iceberg) * ICEBERG))
     }
 }
 
@@ -47,7 +65,7 @@ impl Owner {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     pub id: OrderId,
-    /// Lots still open; never zero while resting.
+    /// Displayed lots still open; never zero while resting.
     pub open: u32,
     /// The ladder key of its price.
     pub key: u32,
@@ -102,6 +120,33 @@ impl Slab {
         node.open = 0;
         self.free = at;
         self.len -= 1;
+    }
+
+    /// HOT. Puts a node that is on no queue last on `level`'s; its quantity is the caller's business.
+    #[inline]
+    pub fn append(&mut self, level: &mut Level, at: u32) {
+        let tail = std::mem::replace(&mut level.tail, at);
+        let node = self.get_mut(at);
+        node.previous = tail;
+        node.next = NIL;
+        if tail == NIL {
+            level.head = at;
+        } else {
+            self.get_mut(tail).next = at;
+        }
+    }
+
+    /// HOT. Closes the queue over `node`, of which the caller has a copy.
+    #[inline]
+    pub fn unlink(&mut self, level: &mut Level, node: &Node) {
+        match node.previous {
+            NIL => level.head = node.next,
+            previous => self.get_mut(previous).next = node.next,
+        }
+        match node.next {
+            NIL => level.tail = node.previous,
+            next => self.get_mut(next).previous = node.previous,
+        }
     }
 
     #[inline]

@@ -48,7 +48,8 @@ impl BareBook {
             Some(price) => {
                 let owner = Owner::new(AccountId(0), op.side, false);
                 let id = OrderId(op.id);
-                let (slot, _) = self.book.rest(Resting { id, price, open, ordered: op.quantity, owner });
+                let order = Resting { id, price, open, ordered: op.quantity, owner, hidden: 0, display: 0 };
+                let (slot, _) = self.book.rest(order, ());
                 self.index.insert(id, HERE, slot);
             }
             None => reports.order(Type::Cancelled, seq, op.side, op.id, limit.map_or(0, narrow), 0),

@@ -1,0 +1,76 @@
+//! What is known of a resting order but seldom asked: kept beside the slab, by slot, so that a node stays small.
+//!
+//! Holds       1. an origin is written whenever an order comes to rest, so a slot never shows its last tenant's;
+//!             2. reserves reach only as far as the highest slot an iceberg has had: without icebergs there are none.
+//! Costs       constant by slot. Never iterated. An origin of no size is neither stored nor looked up.
+
+/// Where an order came from: what a venue asks of it besides its owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The session that entered it; zero for none.
+    pub session: u32,
+    /// Orders of one group, zero excepted, do not trade with each other, whichever accounts own them.
+    pub smp_group: u32,
+    pub cancel_on_disconnect: bool,
+}
+
+/// What an iceberg keeps back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reserve {
+    /// Lots not on display.
+    pub hidden: u32,
+    /// Lots shown at a time.
+    pub display: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cold<E> {
+    origins: Vec<E>,
+    reserves: Vec<Reserve>,
+}
+
+impl<E: Copy + Default> Cold<E> {
+    pub fn new() -> Self {
+        Cold { origins: Vec::new(), reserves: Vec::new() }
+    }
+
+    pub fn reserve(&mut self, orders: usize) {
+        self.origins.reserve(orders.saturating_sub(self.origins.len()));
+        self.reserves.reserve(orders.saturating_sub(self.reserves.len()));
+    }
+
+    #[inline]
+    pub fn origin(&self, at: u32) -> E {
+        if size_of::<E>() == 0 { E::default() } else { self.origins[at as usize] }
+    }
+
+    /// HOT.
+    #[inline]
+    pub fn set_origin(&mut self, at: u32, origin: E) {
+        if size_of::<E>() == 0 {
+            return;
+        }
+        match self.origins.get_mut(at as usize) {
+            Some(kept) => *kept = origin,
+            // Slots are handed out in order, so a new one is always the next.
+            None => self.origins.push(origin),
+        }
+    }
+
+    /// Whether an iceberg has ever rested here.
+    pub fn has_reserves(&self) -> bool {
+        !self.reserves.is_empty()
+    }
+
+    pub fn reserve_of(&self, at: u32) -> Reserve {
+        self.reserves.get(at as usize).copied().unwrap_or_default()
+    }
+
+    pub fn reserve_mut(&mut self, at: u32) -> &mut Reserve {
+        let at = at as usize;
+        if at >= self.reserves.len() {
+            self.reserves.resize(at + 1, Reserve::default());
+        }
+        &mut self.reserves[at]
+    }
+}

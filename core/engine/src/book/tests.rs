@@ -1,0 +1,239 @@
+//! Icebergs, self-match prevention, places in the queue: tables of one level's queue before and after.
+//!
+//! An order is written `id:shown`, an iceberg `id:shown+hidden/display`; `@n` puts it at price 100 + n (else 100).
+//! All rest on the sell side, in the order written, each with its id as group number.
+
+use pitwire_model::Lots;
+
+use super::*;
+
+type Venue = Book<Origin>;
+
+fn words(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split_whitespace().filter(|word| *word != "-")
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> T {
+    text.parse().ok().unwrap_or_else(|| panic!("not a number: {text:?}"))
+}
+
+fn parse(word: &str) -> Resting {
+    let (word, above) = word.split_once('@').unwrap_or((word, "0"));
+    let (id, lots) = word.split_once(':').unwrap();
+    let (open, rest) = lots.split_once('+').unwrap_or((lots, "0/0"));
+    let (hidden, display) = rest.split_once('/').unwrap();
+    let (open, hidden) = (number(open), number(hidden));
+    let owner = Owner::new(AccountId(number(id)), Side::Sell, false);
+    let price = Ticks(100 + number::<i64>(above));
+    Resting { id: OrderId(number(id)), price, open, ordered: open + hidden, owner, hidden, display: number(display) }
+}
+
+fn origin(group: u32) -> Origin {
+    Origin { session: group % 2, smp_group: group, cancel_on_disconnect: group % 2 == 1 }
+}
+
+fn book_of(cell: &str) -> (Venue, Vec<Slot>) {
+    let mut book = Venue::new();
+    let slots = words(cell).map(parse).map(|order| book.rest(order, origin(order.owner.account().0)).0).collect();
+    (book, slots)
+}
+
+fn show(book: &Venue) -> String {
+    let mut words = Vec::new();
+    for order in book.orders(Side::Sell) {
+        let mut word = format!("{}:{}", order.id.0, order.open);
+        if order.display > 0 {
+            word += &format!("+{}/{}", order.hidden, order.display);
+        }
+        if order.price != Ticks(100) {
+            word += &format!("@{}", order.price.0 - 100);
+        }
+        words.push(word);
+    }
+    // What levels say and what their orders display is the same.
+    let displayed: u64 = book.orders(Side::Sell).map(|order| u64::from(order.open)).sum();
+    assert_eq!(book.levels(Side::Sell).map(|(_, lots)| lots.0).sum::<u64>(), displayed);
+    assert_eq!(book.orders(Side::Sell).count(), book.resting_orders() as usize);
+    if words.is_empty() { "-".into() } else { words.join(" ") }
+}
+
+/// Answers each maker by its group; writes down what it is told.
+struct Diary<'a> {
+    policy: &'a str,
+    told: Vec<String>,
+}
+
+impl SweepSink<Origin> for Diary<'_> {
+    fn meet(&mut self, maker: &Maker<Origin>) -> Meeting {
+        let group = maker.origin().smp_group.to_string();
+        let answer = words(self.policy).find_map(|word| word.strip_suffix(&group));
+        match answer {
+            Some("cancel") => Meeting::CancelMaker,
+            Some("both") => Meeting::CancelBoth,
+            Some("stop") => Meeting::Stop,
+            _ => Meeting::Trade,
+        }
+    }
+
+    fn fill(&mut self, maker: OrderId, owner: Owner, _: Ticks, lots: u32, maker_open: u32) {
+        assert_eq!(owner.account().0, u32::try_from(maker.0).unwrap());
+        self.told.push(format!("{}x{lots}({maker_open})", maker.0));
+    }
+
+    fn cancelled(&mut self, order: &Resting, from: Origin) {
+        assert_eq!(from, origin(order.owner.account().0));
+        self.told.push(format!("{}gone({})", order.id.0, order.total_open()));
+    }
+
+    fn level(&mut self, price: Ticks, lots: u64) {
+        self.told.push(format!("[{}:{lots}]", price.0));
+    }
+}
+
+fn check_sweep(row: &str) {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let [before, buy, policy, told, left, after] = cells[..] else { panic!("six cells: {row}") };
+    let (lots, limit) = buy.split_once('@').unwrap_or((buy, "0"));
+    let (mut book, _) = book_of(before);
+    let mut diary = Diary { policy, told: Vec::new() };
+    let limit = Some(Ticks(100 + number::<i64>(limit)));
+    let lots: u32 = number(lots);
+    let reachable = book.reachable(Side::Buy, limit, u64::from(lots), |_, from| {
+        let group = from.smp_group.to_string();
+        match words(policy).find_map(|word| word.strip_suffix(&group)) {
+            Some("cancel") => Meeting::CancelMaker,
+            Some("both") => Meeting::CancelBoth,
+            Some("stop") => Meeting::Stop,
+            _ => Meeting::Trade,
+        }
+    });
+    let open = book.sweep(Side::Buy, limit, lots, &mut diary);
+    assert_eq!(diary.told, words(told).collect::<Vec<_>>(), "{row}");
+    assert_eq!(open, number::<u32>(left), "left of {row}");
+    assert_eq!(show(&book), after, "{row}");
+    assert_eq!(reachable, u64::from(lots - open), "what was said to be reachable: {row}");
+}
+
+fn each_row(table: &str, check: impl Fn(&str)) {
+    table.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(check);
+}
+
+#[test]
+fn a_refreshed_part_goes_to_the_tail_and_one_sweep_can_take_it_too() {
+    each_row(
+        // resting      | buy  | objects | told, in this order                                     | left | resting after
+        "1:5 2:5        | 7    | -       | 1x5(0) 2x2(3) [100:3]                                   | 0    | 2:3
+         1:3+7/3 2:4    | 2    | -       | 1x2(8) [100:5]                                          | 0    | 1:1+7/3 2:4
+         1:3+7/3 2:4    | 3    | -       | 1x3(7) [100:7]                                          | 0    | 2:4 1:3+4/3
+         1:3+7/3 2:4    | 8    | -       | 1x3(7) 2x4(0) 1x1(6) [100:2]                            | 0    | 1:2+4/3
+         1:3+7/3 2:4    | 14   | -       | 1x3(7) 2x4(0) 1x3(4) 1x3(1) 1x1(0) [100:0]              | 0    | -
+         1:3+7/3 2:4    | 15   | -       | 1x3(7) 2x4(0) 1x3(4) 1x3(1) 1x1(0) [100:0]              | 1    | -
+         1:3+2/3 2:4    | 3    | -       | 1x3(2) [100:6]                                          | 0    | 2:4 1:2+0/3
+         1:3+0/3 2:4    | 3    | -       | 1x3(0) [100:4]                                          | 0    | 2:4
+         1:2+4/2 2:1+2/1 | 4   | -       | 1x2(4) 2x1(2) 1x1(3) [100:2]                            | 0    | 1:1+2/2 2:1+1/1
+         1:1+9/9 2:5@1  | 12@1 | -       | 1x1(9) 1x9(0) [100:0] 2x2(3) [101:3]                    | 0    | 2:3@1
+         1:1+9/9 2:5@1  | 12   | -       | 1x1(9) 1x9(0) [100:0]                                   | 2    | 2:5@1
+         -              | 3    | -       | -                                                       | 3    | -",
+        check_sweep,
+    );
+}
+
+#[test]
+fn a_sink_may_cancel_makers_or_end_the_sweep() {
+    each_row(
+        // resting      | buy  | objects | told, in this order                                     | left | resting after
+        "1:5 2:5 3:5    | 7    | cancel1 | 1gone(5) 2x5(0) 3x2(3) [100:3]                          | 0    | 3:3
+         1:5 2:5 3:5    | 7    | cancel2 | 1x5(0) 2gone(5) 3x2(3) [100:3]                          | 0    | 3:3
+         1:5            | 7    | cancel1 | 1gone(5) [100:0]                                        | 7    | -
+         1:5 2:5@1      | 7@1  | cancel1 | 1gone(5) [100:0] 2x5(0) [101:0]                         | 2    | -
+         1:5 2:5 3:5    | 7    | stop1   | -                                                       | 7    | 1:5 2:5 3:5
+         1:5 2:5 3:5    | 7    | stop2   | 1x5(0) [100:10]                                         | 2    | 2:5 3:5
+         1:5 2:5@1 3:5@1 | 9@1 | stop2   | 1x5(0) [100:0]                                          | 4    | 2:5@1 3:5@1
+         1:5 2:5 3:5    | 7    | both2   | 1x5(0) 2gone(5) [100:5]                                 | 2    | 3:5
+         1:5 2:5        | 7    | both1   | 1gone(5) [100:5]                                        | 7    | 2:5
+         1:5            | 7    | both1   | 1gone(5) [100:0]                                        | 7    | -
+         1:3+7/3 2:5    | 7    | cancel1 | 1gone(10) 2x5(0) [100:0]                                | 2    | -
+         1:3+7/3 2:5    | 7    | stop2   | 1x3(7) [100:8]                                          | 4    | 2:5 1:3+4/3
+         1:3+7/3 2:5    | 20   | cancel2 | 1x3(7) 2gone(5) 1x3(4) 1x3(1) 1x1(0) [100:0]            | 10   | -
+         1:3 2:4@1 3:5@1 | 8@1 | cancel1 cancel2 | 1gone(3) [100:0] 2gone(4) 3x5(0) [101:0]        | 3    | -",
+        check_sweep,
+    );
+}
+
+#[test]
+fn a_reduced_iceberg_gives_up_what_it_hides_first() {
+    each_row(
+        // resting        | order 1 to | resting after
+        "1:3+7/3 2:4      | 9          | 1:3+6/3 2:4
+         1:3+7/3 2:4      | 3          | 1:3+0/3 2:4
+         1:3+7/3 2:4      | 2          | 1:2+0/3 2:4
+         1:5 2:4          | 2          | 1:2 2:4
+         1:5 2:4          | 5          | 1:5 2:4",
+        |row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let [before, open, after] = cells[..] else { panic!("three cells: {row}") };
+            let (mut book, slots) = book_of(before);
+            let lots = book.reduce(slots[0], number(open), 77);
+            assert_eq!(Lots(lots), book.lots_at(Side::Sell, Ticks(100)), "{row}");
+            assert_eq!(show(&book), after, "{row}");
+            let order = book.get(slots[0]);
+            assert_eq!((order.total_open(), order.ordered), (number(open), 77), "{row}");
+        },
+    );
+}
+
+#[test]
+fn what_is_ahead_is_what_is_visible_and_came_before() {
+    each_row(
+        // resting                   | ahead of each, as written
+        "1:5 2:4 3:1                 | 0 5 9
+         1:3+7/3 2:4 3:1             | 0 3 7
+         1:5 2:4@1 3:1 4:2@1         | 0 0 5 4",
+        |row| {
+            let (before, ahead) = row.split_once('|').unwrap();
+            let (book, slots) = book_of(before);
+            let got: Vec<u64> = slots.iter().map(|slot| book.queue_ahead(*slot)).collect();
+            assert_eq!(got, words(ahead).map(number).collect::<Vec<u64>>(), "{row}");
+        },
+    );
+}
+
+#[test]
+fn a_refreshed_part_waits_behind_those_it_was_ahead_of() {
+    let (mut book, slots) = book_of("1:3+7/3 2:4");
+    book.sweep(Side::Buy, None, 3, &mut Diary { policy: "", told: Vec::new() });
+    assert_eq!((book.queue_ahead(slots[0]), book.queue_ahead(slots[1])), (4, 0));
+}
+
+#[test]
+fn what_a_market_order_costs_counts_what_is_hidden() {
+    let (book, _) = book_of("1:3+7/3 2:4@2 3:1+9/1@5");
+    //  lots, cost, found
+    for (lots, cost, found) in [(3, 300, 3), (10, 1000, 10), (12, 1204, 12), (20, 1408 + 6 * 105, 20), (99, 2458, 24)] {
+        assert_eq!(book.cost_of(Side::Buy, None, lots), (cost, found), "{lots} lots");
+    }
+    for (lots, worst) in [(10, 100), (11, 102), (14, 102), (15, 105), (99, 105)] {
+        assert_eq!(book.worst_price(Side::Buy, lots), Some(Ticks(worst)), "{lots} lots");
+    }
+}
+
+#[test]
+fn a_removed_iceberg_takes_what_it_hides_along_and_leaves_nothing_to_its_slots_next_tenant() {
+    let (mut book, slots) = book_of("1:3+7/3 2:4");
+    let (order, lots) = book.remove(slots[0]);
+    assert_eq!((order.open, order.hidden, order.display, order.total_open(), lots), (3, 7, 3, 10, 4));
+    let (slot, _) = book.rest(parse("9:6"), origin(9));
+    assert_eq!(slot, slots[0], "the slot is used again");
+    assert_eq!(show(&book), "2:4 9:6");
+    assert_eq!(book.origin(slot), origin(9));
+}
+
+#[test]
+fn orders_are_found_by_where_they_came_from() {
+    let (mut book, slots) = book_of("4:1 1:1@3 3:2+5/2 2:1 5:9@1");
+    let of_session_1: Vec<u64> = book.slots_of(|_, from| from.session == 1).iter().map(|(id, _)| id.0).collect();
+    assert_eq!(of_session_1, [1, 3, 5], "in the order of entry");
+    book.set_origin(slots[0], Origin { session: 1, ..origin(4) });
+    let dropped = book.slots_of(|order, from| from.session == 1 && order.open == 1);
+    assert_eq!(dropped, [(OrderId(1), slots[1]), (OrderId(4), slots[0])]);
+}
