@@ -53,11 +53,11 @@ struct Generator {
 
 impl Generator {
     fn next(&mut self) -> Operation {
-        if self.random.below(64) == 0 {
+        // What fills is not known beforehand. The depth is held by how often the price moves: what it passes trades.
+        let depth = self.book.live_orders();
+        if self.random.below(if depth > LIVE { 64 } else { 2_048 }) == 0 {
             self.mid += i64::from(self.random.below(2) == 0) * 2 - 1;
         }
-        // What fills is not known beforehand: the depth is held by turning some cancels into entries, or the reverse.
-        let depth = self.book.live_orders();
         match self.random.below(100) {
             0..=47 if depth < LIVE * 21 / 20 => self.limit(Kind::Limit),
             48..=87 if depth < LIVE * 19 / 20 => self.limit(Kind::Limit),
