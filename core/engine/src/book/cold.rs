@@ -52,8 +52,7 @@ impl<E: Copy + Default> Cold<E> {
         }
         match self.origins.get_mut(at as usize) {
             Some(kept) => *kept = origin,
-            // Slots are handed out in order, so a new one is always the next.
-            None => self.origins.push(origin),
+            None => self.origins.resize(at as usize + 1, origin),
         }
     }
 

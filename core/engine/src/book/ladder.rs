@@ -5,7 +5,8 @@
 //!
 //! Holds       1. a level exists exactly when an order rests on it;
 //!             2. no key is below `base`; keys in `base..base + WINDOW` are in the window, all others in `far`;
-//!             3. `base` is a multiple of 64, so that a bitmap word never wraps.
+//!             3. `best` is the lowest key at which an order rests, and the window holds it;
+//!             4. `base` is a multiple of 64, so that a bitmap word never wraps.
 //! Costs       best, find, insert, remove within the window: constant. Moving the window: the occupied levels
 //!             that change sides, at most `WINDOW`.
 //! Start at    `Ladder::level_mut`, then `Ladder::make_room_for`.
@@ -28,7 +29,7 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    const EMPTY: Level = Level { head: NIL, tail: NIL, lots: 0 };
+    pub const EMPTY: Level = Level { head: NIL, tail: NIL, lots: 0 };
 
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -36,14 +37,21 @@ impl Level {
     }
 }
 
+/// No key: nobody rests on this side.
+const NOBODY: u64 = u64::MAX;
+
 #[derive(Debug)]
 pub(crate) struct Ladder {
+    /// The best key, or [`NOBODY`].
+    best: u64,
     base: u32,
+    /// Keys from `base` on that lie in the window: `WINDOW`, or none before the first order.
+    width: u32,
     /// One bit for each non-zero word of `words`.
     summary: u64,
     words: [u64; WORDS],
     /// Allocated with the first order: an idle instrument costs nothing.
-    slots: Vec<Level>,
+    slots: Option<Box<[Level; WINDOW as usize]>>,
     far: BTreeMap<u32, Level>,
 }
 
@@ -54,84 +62,104 @@ const fn slot_of(key: u32) -> usize {
 
 impl Ladder {
     pub fn new() -> Self {
-        Ladder { base: 0, summary: 0, words: [0; WORDS], slots: Vec::new(), far: BTreeMap::new() }
+        Ladder { best: NOBODY, base: 0, width: 0, summary: 0, words: [0; WORDS], slots: None, far: BTreeMap::new() }
     }
 
     /// HOT. The best key, if any order rests. The window always holds it.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     pub fn best(&self) -> Option<u32> {
+        (self.best != NOBODY).then_some(self.best as u32)
+    }
+
+    /// The best key as the bitmap has it.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)]
+    fn first(&self) -> u64 {
         if self.summary == 0 {
-            return None;
+            return NOBODY;
         }
         let first_word = (self.base / 64) % WORDS as u32;
         let steps = self.summary.rotate_right(first_word).trailing_zeros();
         let word = (first_word + steps) as usize % WORDS;
-        Some(self.base + steps * 64 + self.words[word].trailing_zeros())
+        u64::from(self.base + steps * 64 + self.words[word].trailing_zeros())
     }
 
     #[inline]
     fn in_window(&self, key: u32) -> bool {
-        key.wrapping_sub(self.base) < WINDOW
+        key.wrapping_sub(self.base) < self.width
     }
 
     /// HOT. The level at a key that is known to exist.
     #[inline]
     pub fn level(&self, key: u32) -> Option<&Level> {
-        if self.in_window(key) {
-            self.slots.get(slot_of(key)).filter(|level| !level.is_empty())
-        } else {
-            self.far.get(&key)
+        match &self.slots {
+            Some(slots) if self.in_window(key) => Some(&slots[slot_of(key)]).filter(|level| !level.is_empty()),
+            _ => self.far.get(&key),
         }
     }
 
     /// HOT. The level at `key`, made if it is not there.
     #[inline]
     pub fn level_mut(&mut self, key: u32) -> &mut Level {
-        if !self.in_window(key) || self.slots.is_empty() {
+        if !self.in_window(key) {
             self.make_room_for(key);
         }
-        if self.in_window(key) {
-            let slot = slot_of(key);
-            self.words[slot / 64] |= 1 << (slot % 64);
-            self.summary |= 1 << (slot / 64);
-            &mut self.slots[slot]
-        } else {
-            self.far.entry(key).or_insert(Level::EMPTY)
+        self.best = self.best.min(u64::from(key));
+        match &mut self.slots {
+            Some(slots) if key.wrapping_sub(self.base) < self.width => {
+                let slot = slot_of(key);
+                self.words[slot / 64] |= 1 << (slot % 64);
+                self.summary |= 1 << (slot / 64);
+                &mut slots[slot]
+            }
+            _ => self.far.entry(key).or_insert(Level::EMPTY),
         }
     }
 
     /// HOT. The level at a key that holds orders, for change in place.
     #[inline]
     pub fn existing_mut(&mut self, key: u32) -> &mut Level {
-        if self.in_window(key) { &mut self.slots[slot_of(key)] } else { self.far.entry(key).or_insert(Level::EMPTY) }
+        match &mut self.slots {
+            Some(slots) if key.wrapping_sub(self.base) < self.width => &mut slots[slot_of(key)],
+            _ => self.far.entry(key).or_insert(Level::EMPTY),
+        }
     }
 
     /// HOT. Takes an emptied level away, before anybody can see it as best.
     #[inline]
     pub fn retire(&mut self, key: u32) {
-        if self.in_window(key) {
-            let slot = slot_of(key);
-            self.slots[slot] = Level::EMPTY;
-            self.words[slot / 64] &= !(1 << (slot % 64));
-            if self.words[slot / 64] == 0 {
-                self.summary &= !(1 << (slot / 64));
-                if self.summary == 0 && !self.far.is_empty() {
-                    self.follow_far();
-                }
-            }
-        } else {
+        if !self.in_window(key) {
             self.far.remove(&key);
+            return;
         }
+        self.vacate(slot_of(key));
+        if self.summary == 0 && !self.far.is_empty() {
+            self.follow_far();
+        }
+        if self.best == u64::from(key) {
+            self.best = self.first();
+        }
+    }
+
+    #[inline]
+    fn vacate(&mut self, slot: usize) {
+        if let Some(slots) = &mut self.slots {
+            slots[slot] = Level::EMPTY;
+        }
+        self.words[slot / 64] &= !(1 << (slot % 64));
+        self.summary &= !(u64::from(self.words[slot / 64] == 0) << (slot / 64));
     }
 
     /// Levels from best to worst.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Level)> {
-        let near = (0..WINDOW / 64).flat_map(move |step| {
-            let word = ((self.base / 64 + step) % (WINDOW / 64)) as usize;
-            Bits(self.words[word]).map(move |bit| {
-                let key = self.base + step * 64 + bit;
-                (key, &self.slots[slot_of(key)])
+        let near = self.slots.iter().flat_map(move |slots| {
+            (0..WINDOW / 64).flat_map(move |step| {
+                let word = ((self.base / 64 + step) % (WINDOW / 64)) as usize;
+                Bits(self.words[word]).map(move |bit| {
+                    let key = self.base + step * 64 + bit;
+                    (key, &slots[slot_of(key)])
+                })
             })
         });
         near.chain(self.far.iter().map(|(key, level)| (*key, level)))
@@ -139,9 +167,12 @@ impl Ladder {
 
     /// Called for a key outside the window: moves the window when that key, or the best one, has left its middle.
     #[cold]
+    #[inline(never)]
     fn make_room_for(&mut self, key: u32) {
-        if self.slots.is_empty() {
-            self.slots = vec![Level::EMPTY; WINDOW as usize];
+        if self.slots.is_none() {
+            let slots: Box<[Level]> = vec![Level::EMPTY; WINDOW as usize].into_boxed_slice();
+            self.slots = slots.try_into().ok();
+            self.width = WINDOW;
         }
         match self.best() {
             None => self.base = base_below(key),
@@ -161,24 +192,25 @@ impl Ladder {
     }
 
     fn move_base(&mut self, base: u32) {
-        let leaving: Vec<u32> = self.iter().map(|(key, _)| key).take_while(|key| self.in_window(*key)).collect();
+        let leaving: Vec<(u32, Level)> = self
+            .iter()
+            .take_while(|(key, _)| self.in_window(*key))
+            .filter(|(key, _)| key.wrapping_sub(base) >= WINDOW)
+            .map(|(key, level)| (key, *level))
+            .collect();
         self.base = base;
-        for key in leaving.into_iter().filter(|key| key.wrapping_sub(base) >= WINDOW) {
-            let slot = slot_of(key);
-            self.far.insert(key, self.slots[slot]);
-            self.slots[slot] = Level::EMPTY;
-            self.words[slot / 64] &= !(1 << (slot % 64));
-            if self.words[slot / 64] == 0 {
-                self.summary &= !(1 << (slot / 64));
-            }
+        for (key, level) in leaving {
+            self.far.insert(key, level);
+            self.vacate(slot_of(key));
         }
+        let Some(slots) = &mut self.slots else { return };
         while let Some(entry) = self.far.first_entry() {
             let key = *entry.key();
             if key.wrapping_sub(base) >= WINDOW {
                 break;
             }
             let slot = slot_of(key);
-            self.slots[slot] = entry.remove();
+            slots[slot] = entry.remove();
             self.words[slot / 64] |= 1 << (slot % 64);
             self.summary |= 1 << (slot / 64);
         }

@@ -53,28 +53,29 @@ impl Resting {
 /// `E` is what is kept of each order's origin: nothing for a bare book, [`Origin`] for a venue.
 #[derive(Debug)]
 pub struct Book<E = ()> {
-    bids: Ladder,
-    asks: Ladder,
+    /// Bids, then asks: found by index, since which side comes next is anybody's guess and a branch would be wrong as
+    /// often as not.
+    ladders: [Ladder; 2],
     slab: Slab,
     cold: Cold<E>,
+}
+
+/// All ones for bids, whose keys are the complements of their prices; all zeros for asks.
+#[inline]
+const fn flip(side: Side) -> u32 {
+    (side as u32 & 1).wrapping_sub(1)
 }
 
 /// Prices are checked at the door: `1..=Ticks::MAX_PRICE`.
 #[inline]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn key_of(side: Side, price: Ticks) -> u32 {
-    match side {
-        Side::Buy => !(price.0 as u32),
-        Side::Sell => price.0 as u32,
-    }
+    price.0 as u32 ^ flip(side)
 }
 
 #[inline]
 fn price_of(side: Side, key: u32) -> Ticks {
-    match side {
-        Side::Buy => Ticks(i64::from(!key)),
-        Side::Sell => Ticks(i64::from(key)),
-    }
+    Ticks(i64::from(key ^ flip(side)))
 }
 
 impl<E: Copy + Default> Default for Book<E> {
@@ -85,7 +86,7 @@ impl<E: Copy + Default> Default for Book<E> {
 
 impl<E: Copy + Default> Book<E> {
     pub fn new() -> Self {
-        Book { bids: Ladder::new(), asks: Ladder::new(), slab: Slab::new(), cold: Cold::new() }
+        Book { ladders: [Ladder::new(), Ladder::new()], slab: Slab::new(), cold: Cold::new() }
     }
 
     /// Makes room for so many resting orders ahead of time.
@@ -96,18 +97,12 @@ impl<E: Copy + Default> Book<E> {
 
     #[inline]
     fn ladder(&self, side: Side) -> &Ladder {
-        match side {
-            Side::Buy => &self.bids,
-            Side::Sell => &self.asks,
-        }
+        &self.ladders[side as usize & 1]
     }
 
     #[inline]
     fn ladder_mut(&mut self, side: Side) -> &mut Ladder {
-        match side {
-            Side::Buy => &mut self.bids,
-            Side::Sell => &mut self.asks,
-        }
+        &mut self.ladders[side as usize & 1]
     }
 
     pub fn resting_orders(&self) -> u32 {
@@ -152,10 +147,7 @@ impl<E: Copy + Default> Book<E> {
         if iceberg {
             *self.cold.reserve_mut(at) = Reserve { hidden: order.hidden, display: order.display };
         }
-        let level = match side {
-            Side::Buy => self.bids.level_mut(key),
-            Side::Sell => self.asks.level_mut(key),
-        };
+        let level = self.ladders[side as usize & 1].level_mut(key);
         level.lots += u64::from(order.open);
         self.slab.append(level, at);
         (Slot(at), level.lots)
@@ -165,10 +157,7 @@ impl<E: Copy + Default> Book<E> {
     #[inline]
     pub fn remove(&mut self, slot: Slot) -> (Resting, u64) {
         let node = *self.slab.get(slot.0);
-        let ladder = match node.owner.side() {
-            Side::Buy => &mut self.bids,
-            Side::Sell => &mut self.asks,
-        };
+        let ladder = &mut self.ladders[node.owner.side() as usize & 1];
         let level: &mut Level = ladder.existing_mut(node.key);
         level.lots -= u64::from(node.open);
         self.slab.unlink(level, &node);

@@ -4,12 +4,15 @@
 //!             2. slot numbers are never observable: events carry order ids.
 //! Costs       insert, remove: constant; growth doubles the array.
 
+use std::hint::select_unpredictable as select;
+
 use pitwire_model::{AccountId, OrderId, Side};
 
 use super::ladder::Level;
 
-/// The end of a queue, or of the free list.
-pub(crate) const NIL: u32 = u32::MAX;
+/// The end of a queue, or of the free list. A node that belongs to nobody lies there, so that links to and from an end
+/// are written without asking whether it is one.
+pub(crate) const NIL: u32 = 0;
 
 /// Where a resting order lies. Meaningless once the order is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,11 @@ pub(crate) struct Node {
     pub ordered: u32,
 }
 
+impl Node {
+    const VACANT: Node =
+        Node { id: OrderId(0), open: 0, key: 0, previous: NIL, next: NIL, owner: Owner(0), ordered: 0 };
+}
+
 #[derive(Debug)]
 pub(crate) struct Slab {
     nodes: Vec<Node>,
@@ -89,7 +97,7 @@ impl Slab {
     }
 
     pub fn reserve(&mut self, orders: usize) {
-        self.nodes.reserve(orders);
+        self.nodes.reserve(orders.saturating_add(1).saturating_sub(self.nodes.len()));
     }
 
     pub fn len(&self) -> u32 {
@@ -98,18 +106,31 @@ impl Slab {
 
     /// HOT. The caller keeps `len` below 2^32 - 1 by the instrument's cap on resting orders.
     #[inline]
-    #[allow(clippy::cast_possible_truncation)]
     pub fn insert(&mut self, node: Node) -> u32 {
         self.len += 1;
-        if self.free == NIL {
-            self.nodes.push(node);
-            return (self.nodes.len() - 1) as u32;
-        }
-        let at = self.free;
+        let at = if self.free == NIL { self.extend() } else { self.free };
         let vacant = &mut self.nodes[at as usize];
         self.free = vacant.next;
-        *vacant = node;
+        // Field by field: a node put together elsewhere and copied in one piece waits for its parts to be stored.
+        vacant.id = node.id;
+        vacant.open = node.open;
+        vacant.key = node.key;
+        vacant.previous = node.previous;
+        vacant.next = node.next;
+        vacant.owner = node.owner;
+        vacant.ordered = node.ordered;
         at
+    }
+
+    /// A vacant node at the end of the array.
+    #[inline(never)]
+    #[allow(clippy::cast_possible_truncation)]
+    fn extend(&mut self) -> u32 {
+        if self.nodes.is_empty() {
+            self.nodes.push(Node::VACANT);
+        }
+        self.nodes.push(Node::VACANT);
+        (self.nodes.len() - 1) as u32
     }
 
     /// HOT.
@@ -129,24 +150,18 @@ impl Slab {
         let node = self.get_mut(at);
         node.previous = tail;
         node.next = NIL;
-        if tail == NIL {
-            level.head = at;
-        } else {
-            self.get_mut(tail).next = at;
-        }
+        self.get_mut(tail).next = at;
+        level.head = select(tail == NIL, at, level.head);
     }
 
     /// HOT. Closes the queue over `node`, of which the caller has a copy.
     #[inline]
     pub fn unlink(&mut self, level: &mut Level, node: &Node) {
-        match node.previous {
-            NIL => level.head = node.next,
-            previous => self.get_mut(previous).next = node.next,
-        }
-        match node.next {
-            NIL => level.tail = node.previous,
-            next => self.get_mut(next).previous = node.previous,
-        }
+        let (previous, next) = (node.previous, node.next);
+        self.get_mut(previous).next = next;
+        self.get_mut(next).previous = previous;
+        level.head = select(previous == NIL, next, level.head);
+        level.tail = select(next == NIL, previous, level.tail);
     }
 
     #[inline]
@@ -161,6 +176,6 @@ impl Slab {
 
     /// Every resting order with its slot, in slot order: sort before letting anything out.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Node)> {
-        (0_u32..).zip(&self.nodes).filter(|(_, node)| node.open > 0)
+        (0_u32..).zip(&self.nodes).skip(1).filter(|(_, node)| node.open > 0)
     }
 }

@@ -6,6 +6,8 @@
 //! Costs       what is filled and cancelled: constant per order; for an iceberg, per displayed part taken.
 //! Start at    [`Book::sweep`].
 
+use std::hint::select_unpredictable;
+
 use pitwire_model::{OrderId, Side, Ticks};
 
 use super::cold::Cold;
@@ -67,13 +69,19 @@ impl<E: Copy + Default> Book<E> {
     /// first, no further than `limit`. Returns what could not be filled. Bounded by the orders it fills and cancels
     /// and, for icebergs, by the displayed parts it takes.
     #[inline]
-    pub fn sweep(&mut self, side: Side, limit: Option<Ticks>, mut open: u32, sink: &mut impl SweepSink<E>) -> u32 {
+    pub fn sweep(&mut self, side: Side, limit: Option<Ticks>, open: u32, sink: &mut impl SweepSink<E>) -> u32 {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
-        let ladder = match other {
-            Side::Buy => &mut self.bids,
-            Side::Sell => &mut self.asks,
-        };
+        // Most orders meet nobody: what follows a meeting stays out of their way.
+        match self.ladder(other).best() {
+            Some(best) if best <= last_key => self.trade(other, last_key, open, sink),
+            _ => open,
+        }
+    }
+
+    #[inline(never)]
+    fn trade(&mut self, other: Side, last_key: u32, mut open: u32, sink: &mut impl SweepSink<E>) -> u32 {
+        let ladder = &mut self.ladders[other as usize & 1];
         while open > 0 {
             let Some(key) = ladder.best().filter(|key| *key <= last_key) else { break };
             let price = price_of(other, key);
@@ -145,11 +153,8 @@ impl<E: Copy + Default> Queue<'_, E> {
         if open == 0 {
             self.slab.release(at);
             self.level.head = next;
-            if next == NIL {
-                self.level.tail = NIL;
-            } else {
-                self.slab.get_mut(next).previous = NIL;
-            }
+            self.level.tail = select_unpredictable(next == NIL, NIL, self.level.tail);
+            self.slab.get_mut(next).previous = NIL;
         }
         open
     }
