@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_model::{AccountSpec, Credit, CurrencyId, InstrumentId, Side};
+use pitwire_model::{AccountSpec, Credit, CurrencyId, InstrumentId, Side, VenueNanos};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
@@ -67,6 +67,19 @@ impl Position {
     }
 }
 
+/// What operators, and the throttle, have made of an account: part of every image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    pub closed: bool,
+    pub killed: bool,
+    pub throttled: bool,
+    /// The last throttle window in which a fill counted, and how many did.
+    pub window: u64,
+    pub executions: u32,
+    /// Lines above zero.
+    pub credit_lines: BTreeMap<CurrencyId, i128>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Account {
     pub spec: AccountSpec,
@@ -74,11 +87,82 @@ pub struct Account {
     pub(crate) balances: Vec<Balance>,
     /// Only instruments ever traded or quoted by this account.
     pub(crate) positions: BTreeMap<InstrumentId, Position>,
+    /// Orders on any book.
+    pub(crate) open_orders: u32,
+    pub(crate) most_open_orders: u32,
+    /// Closed, killed or throttled: says that an order has to ask for the reason.
+    pub(crate) blocked: bool,
+    /// Has a throttle.
+    pub(crate) counted: bool,
+    pub(crate) standing: Standing,
 }
 
 impl Account {
     pub(crate) fn new(spec: AccountSpec, currencies: usize) -> Self {
-        Account { spec, balances: vec![Balance::default(); currencies], positions: BTreeMap::new() }
+        let mut account = Account {
+            spec,
+            balances: vec![Balance::default(); currencies],
+            positions: BTreeMap::new(),
+            open_orders: 0,
+            most_open_orders: u32::MAX,
+            blocked: false,
+            counted: false,
+            standing: Standing::default(),
+        };
+        account.judge();
+        account
+    }
+
+    /// Works out what the path of an order looks at; after every change of settings or standing.
+    pub(crate) fn judge(&mut self) {
+        let Standing { closed, killed, throttled, .. } = self.standing;
+        self.blocked = closed || killed || throttled;
+        self.most_open_orders = self.spec.settings.max_open_orders.unwrap_or(u32::MAX);
+        self.counted = self.spec.settings.throttle.is_some();
+    }
+
+    /// One fill at `at`. Says whether it was the one too many.
+    pub(crate) fn count_execution(&mut self, at: VenueNanos) -> bool {
+        let Some(throttle) = self.spec.settings.throttle else { return false };
+        let Some(window) = at.0.checked_div(throttle.window_ns) else { return false };
+        if window != self.standing.window {
+            (self.standing.window, self.standing.executions) = (window, 0);
+        }
+        self.standing.executions = self.standing.executions.saturating_add(1);
+        let trips = self.standing.executions > throttle.executions && !self.standing.throttled;
+        if trips {
+            self.standing.throttled = true;
+            self.judge();
+        }
+        trips
+    }
+
+    /// Counts from zero again; what has tripped stays so.
+    pub(crate) fn forget_executions(&mut self) {
+        (self.standing.window, self.standing.executions) = (0, 0);
+    }
+
+    /// An operator closed it, for good.
+    pub fn is_closed(&self) -> bool {
+        self.standing.closed
+    }
+
+    pub fn is_killed(&self) -> bool {
+        self.standing.killed
+    }
+
+    /// Its repeated-execution throttle has tripped and nobody has lifted it.
+    pub fn is_throttled(&self) -> bool {
+        self.standing.throttled
+    }
+
+    pub fn open_orders(&self) -> u32 {
+        self.open_orders
+    }
+
+    /// How far below zero what it has free of a currency may fall.
+    pub fn credit_line(&self, currency: CurrencyId) -> i128 {
+        self.standing.credit_lines.get(&currency).copied().unwrap_or(0)
     }
 
     pub fn is_limited(&self) -> bool {

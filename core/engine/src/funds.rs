@@ -8,42 +8,24 @@ use pitwire_model::{AccountId, CurrencyId, InstrumentId, Reject, Side, Ticks};
 use crate::book::Resting;
 use crate::engine::Engine;
 use crate::market::{Market, Money};
-use crate::trading::spot_reserve;
+use crate::matching::Incoming;
+use crate::settle::spot_reserve;
 
 impl Engine {
-    /// Whether an order could be paid for in the worst case. `released` is what an amended order has set aside already.
-    pub(crate) fn check_funds(
-        &self,
-        market: &Market,
-        account: AccountId,
-        side: Side,
-        limit: Option<Ticks>,
-        lots: u64,
-        released: i128,
-    ) -> Result<(), Reject> {
-        match market.money {
-            Money::Spot { base, quote, base_units_per_lot, quote_units_per_tick_lot } => {
-                let (currency, needed) = match side {
-                    Side::Sell => (base, i128::from(lots) * base_units_per_lot),
-                    Side::Buy => {
-                        let tick_lots = match limit {
-                            Some(price) => i128::from(price.0) * i128::from(lots),
-                            // A market order pays what the book asks; what finds no seller costs nothing.
-                            None => market.book.cost_of(side, None, lots).0,
-                        };
-                        (quote, tick_lots * quote_units_per_tick_lot)
-                    }
-                };
-                if needed > self.available(account, currency) + released {
-                    return Err(Reject::NotEnoughFunds);
-                }
-            }
-            Money::Inverse { .. } => {
-                let worst = limit.or_else(|| market.book.worst_price(side, lots));
-                return self.check_perpetual(market, account, side, worst, (lots, lots));
-            }
+    /// Whether an order could be paid for in the worst case. A market order pays what it can reach; what finds nobody to
+    /// trade with costs nothing. Costs, for a market order, the orders it reaches.
+    pub(crate) fn check_funds(&self, market: &Market, order: &Incoming) -> Result<(), Reject> {
+        let (account, side, lots) = (order.account, order.side, i128::from(order.open));
+        let is_market = order.price == Ticks::ZERO;
+        if let Money::Inverse { .. } = market.money {
+            let worst = if is_market { order.reach(market).worst } else { Some(order.price) };
+            return self.check_perpetual(market, account, side, worst, (order.open, order.open));
         }
-        Ok(())
+        let (currency, mut needed) = spot_reserve(market.money, side, order.price, lots);
+        if is_market && side == Side::Buy {
+            needed = market.money.value(Ticks(1), order.reach(market).tick_lots);
+        }
+        if needed > self.available(account, currency) { Err(Reject::NotEnoughFunds) } else { Ok(()) }
     }
 
     /// A perpetual order may cost what initial margin grows by, plus what it would lose at once against the mark if all
@@ -56,10 +38,10 @@ impl Engine {
         account: AccountId,
         side: Side,
         worst: Option<Ticks>,
-        (more, lots): (u64, u64),
+        (more, lots): (u32, u32),
     ) -> Result<(), Reject> {
         let Money::Inverse { settle, value_numerator, max_leverage } = market.money else { return Ok(()) };
-        let extra = |wanted: Side| if side == wanted { more } else { 0 };
+        let extra = |wanted: Side| if side == wanted { u64::from(more) } else { 0 };
         let grown =
             self.margin(account, market, extra(Side::Buy), extra(Side::Sell)) - self.margin(account, market, 0, 0);
         let value = |price: Ticks| i128::from(lots) * value_numerator / i128::from(price.0);
@@ -73,7 +55,7 @@ impl Engine {
         } else {
             let held = self.account(account).map_or(0, |holder| holder.position(market.spec.id).lots);
             let against = if side == Side::Sell { held.max(0) } else { held.min(0) };
-            let closed = i128::from(lots.min(against.unsigned_abs()));
+            let closed = i128::from(u64::from(lots).min(against.unsigned_abs()));
             (loss, free.max(0) + initial_margin(closed, market.mark, value_numerator, max_leverage))
         };
         if cost > bound { Err(Reject::NotEnoughFunds) } else { Ok(()) }
@@ -103,11 +85,12 @@ impl Engine {
         if position.lots >= 0 { position.entry_value - now } else { now - position.entry_value }
     }
 
-    /// What an account may still spend or set aside: its total, less reserves, less margin, less unrealized losses.
+    /// What an account may still spend or set aside: its total and credit line, less reserves, less margin, less
+    /// unrealized losses.
     pub fn available(&self, account: AccountId, currency: CurrencyId) -> i128 {
         let Some(holder) = self.account(account) else { return 0 };
         let balance = holder.balance(currency);
-        let mut free = balance.total - balance.reserved;
+        let mut free = balance.total + holder.credit_line(currency) - balance.reserved;
         for (instrument, _) in holder.positions() {
             if self.market(instrument).is_some_and(|market| market.spec.base() == currency) {
                 free -= self.margin_of(account, instrument) - self.unrealized(account, instrument).min(0);
@@ -116,24 +99,21 @@ impl Engine {
         free
     }
 
-    pub(crate) fn check_amend_funds(
-        &self,
-        market: &Market,
-        old: &Resting,
-        price: Ticks,
-        open: u32,
-    ) -> Result<(), Reject> {
-        let (account, side) = (old.owner.account(), old.owner.side());
+    /// The old order's reserve is there to be spent.
+    pub(crate) fn check_amend_funds(&self, market: &Market, old: &Resting, new: &Incoming) -> Result<(), Reject> {
+        let (account, side, old_open) = (new.account, new.side, old.total_open());
         match market.money {
-            Money::Spot { .. } => {
-                let released = spot_reserve(market.money, side, old.price, i128::from(old.open)).1;
-                self.check_funds(market, account, side, Some(price), u64::from(open), released)
-            }
             // Less of the same is always allowed.
-            Money::Inverse { .. } if price == old.price && open <= old.open => Ok(()),
+            _ if new.price == old.price && new.open <= old_open => Ok(()),
+            Money::Spot { .. } => {
+                let released = spot_reserve(market.money, side, old.price, i128::from(old_open)).1;
+                let (currency, needed) = spot_reserve(market.money, side, new.price, i128::from(new.open));
+                let free = self.available(account, currency) + released;
+                if needed > free { Err(Reject::NotEnoughFunds) } else { Ok(()) }
+            }
             Money::Inverse { .. } => {
-                let more = open.saturating_sub(old.open);
-                self.check_perpetual(market, account, side, Some(price), (u64::from(more), u64::from(open)))
+                let more = new.open.saturating_sub(old_open);
+                self.check_perpetual(market, account, side, Some(new.price), (more, new.open))
             }
         }
     }

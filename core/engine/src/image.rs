@@ -3,18 +3,28 @@
 //! Holds       orders stand in priority order, so a restored book has the same queues; slots and hash maps, which
 //!             nobody can observe, are built anew.
 
+use std::collections::BTreeSet;
+
 use pitwire_model::{
-    AccountId, AccountSpec, Currency, Epoch, InstrumentId, InstrumentSpec, OrderId, Phase, Side, Ticks, TradeSeq,
+    AccountId, AccountSpec, Currency, Epoch, FlowSetting, InstrumentId, InstrumentSpec, OrderId, Phase, SessionId,
+    Side, Ticks, TradeSeq,
 };
 
-use crate::account::{Account, Balance, Position};
-use crate::book::{Origin, Owner, Resting};
+use crate::account::{Account, Balance, Position, Standing};
+use crate::book::{Origin, Owner, Resting, Slot};
 use crate::engine::Engine;
+use crate::kill::Blocks;
 use crate::market::Market;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineImage {
     pub epoch: Epoch,
+    pub flow: FlowSetting,
+    /// The highest number an accepted order has come from.
+    pub last_session: SessionId,
+    pub venue_killed: bool,
+    /// Ascending.
+    pub killed_sessions: Vec<SessionId>,
     pub currencies: Vec<Currency>,
     pub markets: Vec<MarketImage>,
     pub accounts: Vec<AccountImage>,
@@ -29,6 +39,8 @@ pub struct MarketImage {
     pub last: Option<Ticks>,
     pub index: Ticks,
     pub mark: Ticks,
+    /// Trades taken back, ascending.
+    pub busted: Vec<TradeSeq>,
     /// Bids, then asks, each in priority order.
     pub orders: Vec<OrderImage>,
 }
@@ -40,8 +52,14 @@ pub struct OrderImage {
     pub side: Side,
     pub day: bool,
     pub price: Ticks,
+    /// Shown and hidden together.
     pub open: u32,
     pub ordered: u32,
+    /// What the public sees of it: `open` but for icebergs.
+    pub shown: u32,
+    /// The peak of an iceberg; zero for every other order.
+    pub display: u32,
+    pub origin: Origin,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +67,7 @@ pub struct AccountImage {
     pub spec: AccountSpec,
     pub balances: Vec<Balance>,
     pub positions: Vec<(InstrumentId, Position)>,
+    pub standing: Standing,
 }
 
 /// An image that no engine can have written.
@@ -59,6 +78,10 @@ impl Engine {
     pub fn image(&self) -> EngineImage {
         EngineImage {
             epoch: self.epoch,
+            flow: self.flow,
+            last_session: self.last_session,
+            venue_killed: self.blocks.venue(),
+            killed_sessions: self.blocks.sessions().collect(),
             currencies: self.currencies.clone(),
             markets: self.markets.iter().map(market_image).collect(),
             accounts: self.accounts.iter().map(account_image).collect(),
@@ -66,18 +89,38 @@ impl Engine {
     }
 
     pub fn from_image(image: EngineImage) -> Result<Engine, ImageError> {
-        let mut engine = Engine { epoch: image.epoch, currencies: image.currencies, ..Engine::default() };
+        let mut engine = Engine {
+            epoch: image.epoch,
+            flow: image.flow,
+            last_session: image.last_session,
+            blocks: Blocks::new(image.venue_killed, ascending(image.killed_sessions)?),
+            currencies: image.currencies,
+            ..Engine::default()
+        };
         for account in image.accounts {
-            if account.balances.len() != engine.currencies.len() {
-                return Err(ImageError("an account without a balance for each currency"));
-            }
-            let positions = account.positions.into_iter().collect();
-            engine.accounts.push(Account { spec: account.spec, balances: account.balances, positions });
+            engine.restore_account(account)?;
         }
         for market in image.markets {
             engine.restore_market(market)?;
         }
         Ok(engine)
+    }
+
+    fn restore_account(&mut self, image: AccountImage) -> Result<(), ImageError> {
+        if image.balances.len() != self.currencies.len() {
+            return Err(ImageError("an account without a balance for each currency"));
+        }
+        let lines = &image.standing.credit_lines;
+        if lines.iter().any(|(currency, units)| self.currency(*currency).is_none() || *units <= 0) {
+            return Err(ImageError("a credit line of nothing"));
+        }
+        let mut account = Account::new(image.spec, 0);
+        account.balances = image.balances;
+        account.positions = image.positions.into_iter().collect();
+        account.standing = image.standing;
+        account.judge();
+        self.accounts.push(account);
+        Ok(())
     }
 
     fn restore_market(&mut self, image: MarketImage) -> Result<(), ImageError> {
@@ -93,25 +136,50 @@ impl Engine {
         market.last = image.last;
         market.index = image.index;
         market.mark = image.mark;
+        market.busted = ascending(image.busted)?;
+        if market.busted.iter().any(|trade| !(1..=market.trades.0).contains(&trade.0)) {
+            return Err(ImageError("a bust of a trade that was not"));
+        }
         for order in image.orders {
-            let known = (order.account.0 as usize) < self.accounts.len() && order.account.0 <= Owner::MAX_ACCOUNT;
-            let sane = (1..=Ticks::MAX_PRICE.0).contains(&order.price.0) && (1..=order.ordered).contains(&order.open);
-            if !known || !sane || self.orders.contains(order.id) {
-                return Err(ImageError("an order that cannot rest"));
-            }
-            let owner = Owner::new(order.account, order.side, order.day);
-            let OrderImage { id, price, open, ordered, .. } = order;
-            let order = Resting { id, price, open, ordered, owner, hidden: 0, display: 0 };
-            let (slot, _) = market.book.rest(order, Origin::default());
-            self.orders.insert(id, instrument, slot);
+            let slot = self.restore_order(&mut market, order).ok_or(ImageError("an order that cannot rest"))?;
+            self.orders.insert(order.id, instrument, slot);
         }
         self.markets.push(market);
         Ok(())
     }
+
+    fn restore_order(&mut self, market: &mut Market, image: OrderImage) -> Option<Slot> {
+        let OrderImage { id, price, open, ordered, shown, display, origin, .. } = image;
+        let account = self.accounts.get_mut(image.account.0 as usize)?;
+        let sane = image.account.0 <= Owner::MAX_ACCOUNT
+            && (1..=Ticks::MAX_PRICE.0).contains(&price.0)
+            && (1..=ordered).contains(&open)
+            && (1..=open).contains(&shown)
+            && (if display == 0 { shown == open } else { shown <= display })
+            && origin.session <= self.last_session
+            && market.phase != Phase::Deleted
+            && !account.is_closed();
+        if !sane || self.orders.contains(id) {
+            return None;
+        }
+        account.open_orders += 1;
+        let owner = Owner::new(image.account, image.side, image.day);
+        let resting = Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display };
+        Some(market.book.rest(resting, origin).0)
+    }
+}
+
+/// A list as a set; nothing may stand in it twice or out of place.
+fn ascending<T: Ord>(list: Vec<T>) -> Result<BTreeSet<T>, ImageError> {
+    if list.is_sorted_by(|a, b| a < b) {
+        Ok(list.into_iter().collect())
+    } else {
+        Err(ImageError("a list out of order"))
+    }
 }
 
 fn market_image(market: &Market) -> MarketImage {
-    let orders = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.book.orders(side));
+    let slots = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.book.slots(side));
     MarketImage {
         spec: market.spec.clone(),
         phase: market.phase,
@@ -120,17 +188,24 @@ fn market_image(market: &Market) -> MarketImage {
         last: market.last,
         index: market.index,
         mark: market.mark,
-        orders: orders
-            .map(|order| OrderImage {
-                id: order.id,
-                account: order.owner.account(),
-                side: order.owner.side(),
-                day: order.owner.is_day(),
-                price: order.price,
-                open: order.open,
-                ordered: order.ordered,
-            })
-            .collect(),
+        busted: market.busted.iter().copied().collect(),
+        orders: slots.map(|slot| order_image(market, slot)).collect(),
+    }
+}
+
+fn order_image(market: &Market, slot: Slot) -> OrderImage {
+    let order = market.book.get(slot);
+    OrderImage {
+        id: order.id,
+        account: order.owner.account(),
+        side: order.owner.side(),
+        day: order.owner.is_day(),
+        price: order.price,
+        open: order.total_open(),
+        ordered: order.ordered,
+        shown: order.open,
+        display: order.display,
+        origin: market.book.origin(slot),
     }
 }
 
@@ -139,5 +214,6 @@ fn account_image(account: &Account) -> AccountImage {
         spec: account.spec.clone(),
         balances: account.balances.clone(),
         positions: account.positions().map(|(id, position)| (id, *position)).collect(),
+        standing: account.standing.clone(),
     }
 }

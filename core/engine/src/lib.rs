@@ -6,22 +6,33 @@
 //!             3. a refused command changes nothing;
 //!             4. money is conserved: what one account gains, others lose.
 //! Leaves out  clocks, numbering, logging, byte layouts.
-//! Costs       enter, cancel, fill: constant each; mass cancel and day end: the resting orders.
-//! Start at    [`Engine::apply`], then `trading` and `funds`, then `book`.
+//! Costs       enter, cancel, fill: constant each; mass cancels, kills, day end: the orders of the books concerned.
+//! Start at    [`Engine::apply`], then `enter` and `matching`, then `book`.
 
 mod account;
+mod amend;
+mod ask;
 mod book;
+mod bust;
+mod cancel;
+mod define;
 mod engine;
+mod enter;
 mod funds;
 mod image;
 mod index;
+mod kill;
+mod limits;
 mod market;
+mod matching;
+mod operator;
 pub mod reference;
-mod trading;
+mod settle;
 
-pub use account::{Account, Balance, Position};
-pub use book::{Book, Maker, Meeting, Origin, Owner, Resting, Slot, SweepSink};
-pub use engine::{Engine, EventSink, OrderView};
+pub use account::{Account, Balance, Position, Standing};
+pub use ask::OrderView;
+pub use book::{Book, Maker, Meeting, Origin, Owner, Reach, Resting, Slot, SweepSink};
+pub use engine::{Engine, EventSink};
 pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage};
 pub use index::OrderIndex;
 pub use market::Market;

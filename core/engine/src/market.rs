@@ -1,6 +1,10 @@
 //! One instrument's state: its definition, phase, book, counters and reference prices.
 
-use pitwire_model::{CurrencyId, Decimal, InstrumentKind, InstrumentSpec, Lots, Phase, Side, Ticks, TradeSeq};
+use std::collections::BTreeSet;
+
+use pitwire_model::{
+    CurrencyId, Decimal, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase, Side, Ticks, TradeSeq,
+};
 
 use crate::book::{Book, Origin};
 
@@ -16,6 +20,8 @@ pub struct Market {
     pub spec: InstrumentSpec,
     pub(crate) money: Money,
     pub(crate) phase: Phase,
+    /// Some limit is set: says that an order has to be measured.
+    pub(crate) limited: bool,
     pub(crate) book: Book<Origin>,
     /// Advanced by each command that changes public state.
     pub(crate) change_id: u64,
@@ -23,12 +29,15 @@ pub struct Market {
     pub(crate) last: Option<Ticks>,
     pub(crate) index: Ticks,
     pub(crate) mark: Ticks,
+    /// Trades taken back.
+    pub(crate) busted: BTreeSet<TradeSeq>,
 }
 
 impl Market {
     pub(crate) fn new(spec: InstrumentSpec, money: Money) -> Self {
         let start = spec.start_price;
         Market {
+            limited: spec.limits != InstrumentLimits::default(),
             spec,
             money,
             phase: Phase::Closed,
@@ -38,6 +47,7 @@ impl Market {
             last: None,
             index: start,
             mark: start,
+            busted: BTreeSet::new(),
         }
     }
 
@@ -86,6 +96,16 @@ impl Market {
 }
 
 impl Money {
+    /// What `lots` are worth at `price`: quote units of a spot trade, settlement units of an inverse
+    /// contract, rounded down.
+    #[inline]
+    pub fn value(self, price: Ticks, lots: i128) -> i128 {
+        match self {
+            Money::Spot { quote_units_per_tick_lot, .. } => i128::from(price.0) * lots * quote_units_per_tick_lot,
+            Money::Inverse { value_numerator, .. } => lots * value_numerator / i128::from(price.0),
+        }
+    }
+
     /// `None` when a tick times a lot is not a whole number of money units: such an instrument cannot be settled exactly.
     pub fn of(spec: &InstrumentSpec, base_decimals: u8, quote_decimals: u8) -> Option<Money> {
         let positive = |units: i128| (units > 0).then_some(units);

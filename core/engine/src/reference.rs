@@ -273,6 +273,10 @@ impl ReferenceEngine {
     pub fn image(&self) -> EngineImage {
         EngineImage {
             epoch: self.epoch,
+            flow: pitwire_model::FlowSetting::default(),
+            last_session: pitwire_model::SessionId::ZERO,
+            venue_killed: false,
+            killed_sessions: Vec::new(),
             currencies: self.currencies.clone(),
             markets: self.markets.iter().map(market_image).collect(),
             accounts: self.accounts.iter().map(|account| self.account_image(account)).collect(),
@@ -299,6 +303,7 @@ impl ReferenceEngine {
             spec: account.spec.clone(),
             balances: account.totals.iter().enumerate().map(balance).collect(),
             positions: account.holdings.iter().map(position).collect(),
+            standing: crate::Standing::default(),
         }
     }
 }
@@ -320,6 +325,9 @@ fn market_image(market: &Market) -> MarketImage {
         price: order.price,
         open: lots(order.open),
         ordered: lots(order.ordered),
+        shown: lots(order.open),
+        display: 0,
+        origin: crate::Origin::default(),
     };
     let orders = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.queue(side));
     MarketImage {
@@ -330,6 +338,7 @@ fn market_image(market: &Market) -> MarketImage {
         last: market.last,
         index: market.index,
         mark: market.mark,
+        busted: Vec::new(),
         orders: orders.map(image).collect(),
     }
 }

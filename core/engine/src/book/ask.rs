@@ -3,6 +3,28 @@
 use super::{Book, Meeting, NIL, Resting, Slot, key_of, price_of};
 use pitwire_model::{Lots, OrderId, Side, Ticks};
 
+/// What an incoming order would trade.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    pub lots: u64,
+    /// Σ price × lots.
+    pub tick_lots: i128,
+    /// The last price it would trade at.
+    pub worst: Option<Ticks>,
+}
+
+impl Reach {
+    /// Counts `there` lots at `price`, as far as `wanted` lots in all go.
+    fn take(&mut self, price: Ticks, there: u64, wanted: u64) {
+        let taken = there.min(wanted - self.lots);
+        if taken > 0 {
+            self.lots += taken;
+            self.tick_lots += i128::from(price.0) * i128::from(taken);
+            self.worst = Some(price);
+        }
+    }
+}
+
 impl<E: Copy + Default> Book<E> {
     /// Visible quantity at one price.
     pub fn lots_at(&self, side: Side, price: Ticks) -> Lots {
@@ -61,80 +83,46 @@ impl<E: Copy + Default> Book<E> {
     /// What an incoming order on `side` could take down to `limit`, hidden quantity included, counted no further than
     /// `lots`. `meet` answers for each resting order as the sink of a sweep would: [`Meeting::CancelMaker`] is passed
     /// over, [`Meeting::Stop`] and [`Meeting::CancelBoth`] end the count. Costs the orders that are counted.
-    pub fn reachable(
-        &self,
-        side: Side,
-        limit: Option<Ticks>,
-        lots: u64,
-        meet: impl Fn(&Resting, &E) -> Meeting,
-    ) -> u64 {
+    pub fn reach(&self, side: Side, limit: Option<Ticks>, lots: u64, meet: impl Fn(&Resting, &E) -> Meeting) -> Reach {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
-        let mut reached = 0;
-        for (_, level) in self.ladder(other).iter().take_while(|(key, _)| *key <= last_key) {
+        let mut reach = Reach::default();
+        for (key, level) in self.ladder(other).iter().take_while(|(key, _)| *key <= last_key) {
             // Hidden quantity comes out behind everyone who displays, so an order that stops the sweep bars the way.
-            let mut hidden = 0;
+            let (mut hidden, price) = (0, price_of(other, key));
             for slot in self.queue(level.head) {
                 let order = self.get(slot);
                 match meet(&order, &self.origin(slot)) {
                     Meeting::Trade => {
-                        reached += u64::from(order.open);
                         hidden += u64::from(order.hidden);
+                        reach.take(price, u64::from(order.open), lots);
                     }
                     Meeting::CancelMaker => {}
-                    Meeting::CancelBoth | Meeting::Stop => return reached.min(lots),
+                    Meeting::CancelBoth | Meeting::Stop => return reach,
                 }
-                if reached >= lots {
-                    return lots;
+                if reach.lots == lots {
+                    return reach;
                 }
             }
-            reached += hidden;
-            if reached >= lots {
-                return lots;
+            reach.take(price, hidden, lots);
+            if reach.lots == lots {
+                break;
             }
         }
-        reached
+        reach
     }
 
-    /// Σ price × lots that `lots` incoming lots would meet down to `limit`, hidden quantity included, and how many lots
-    /// that is.
-    pub fn cost_of(&self, side: Side, limit: Option<Ticks>, lots: u64) -> (i128, u64) {
-        let (mut cost, mut left) = (0_i128, lots);
+    /// The same by what the public sees, whoever owns it. Costs the levels that are counted.
+    pub fn visible_reach(&self, side: Side, limit: Option<Ticks>, lots: u64) -> Reach {
         let other = side.opposite();
-        for (price, there) in self.totals(other) {
-            if left == 0 || limit.is_some_and(|limit| key_of(other, price) > key_of(other, limit)) {
-                break;
-            }
-            let taken = left.min(there);
-            cost += i128::from(price.0) * i128::from(taken);
-            left -= taken;
-        }
-        (cost, lots - left)
-    }
-
-    /// The last price that `lots` incoming lots would reach; `None` when nobody is there.
-    pub fn worst_price(&self, side: Side, lots: u64) -> Option<Ticks> {
-        let (mut left, mut worst) = (lots, None);
-        for (price, there) in self.totals(side.opposite()) {
-            worst = Some(price);
-            left = left.saturating_sub(there);
-            if left == 0 {
+        let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
+        let mut reach = Reach::default();
+        for (key, level) in self.ladder(other).iter().take_while(|(key, _)| *key <= last_key) {
+            reach.take(price_of(other, key), level.lots, lots);
+            if reach.lots == lots {
                 break;
             }
         }
-        worst
-    }
-
-    /// What could trade at each level of one side, best first. Costs the orders of a level only where an iceberg has
-    /// ever rested in this book.
-    fn totals(&self, side: Side) -> impl Iterator<Item = (Ticks, u64)> {
-        self.ladder(side).iter().map(move |(key, level)| {
-            let hidden: u64 = if self.cold.has_reserves() {
-                self.queue(level.head).map(|slot| u64::from(self.get(slot).hidden)).sum()
-            } else {
-                0
-            };
-            (price_of(side, key), level.lots + hidden)
-        })
+        reach
     }
 }

@@ -4,13 +4,14 @@
 //!             2. reserves reach only as far as the highest slot an iceberg has had: without icebergs there are none.
 //! Costs       constant by slot. Never iterated. An origin of no size is neither stored nor looked up.
 
+use pitwire_model::{MatchGroup, SessionId};
+
 /// Where an order came from: what a venue asks of it besides its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The session that entered it; zero for none.
-    pub session: u32,
-    /// Orders of one group, zero excepted, do not trade with each other, whichever accounts own them.
-    pub smp_group: u32,
+    pub session: SessionId,
+    pub group: MatchGroup,
     pub cancel_on_disconnect: bool,
 }
 
@@ -54,11 +55,6 @@ impl<E: Copy + Default> Cold<E> {
             Some(kept) => *kept = origin,
             None => self.origins.resize(at as usize + 1, origin),
         }
-    }
-
-    /// Whether an iceberg has ever rested here.
-    pub fn has_reserves(&self) -> bool {
-        !self.reserves.is_empty()
     }
 
     pub fn reserve_of(&self, at: u32) -> Reserve {

@@ -18,6 +18,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
+pub use ask::Reach;
 pub use cold::Origin;
 use cold::{Cold, Reserve};
 use ladder::{Ladder, Level};

@@ -54,7 +54,8 @@ pub trait SweepSink<E = ()> {
     }
 
     /// `lots` of a resting order traded at its own price; `maker_open` is what it still has, hidden lots included.
-    fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32);
+    /// `refreshed` is what an iceberg shows anew when the fill used its displayed part up, else zero.
+    fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32);
 
     /// A maker is off the book because [`SweepSink::meet`] said so; it is shown as it stood.
     #[inline]
@@ -137,8 +138,9 @@ impl<E: Copy + Default> Queue<'_, E> {
             }
             let lots = open.min(node.open);
             open -= lots;
-            let maker_open = if owner.is_iceberg() { self.take_iceberg(at, lots) } else { self.take(at, lots) };
-            sink.fill(id, owner, self.price, lots, maker_open);
+            let (maker_open, refreshed) =
+                if owner.is_iceberg() { self.take_iceberg(at, lots) } else { (self.take(at, lots), 0) };
+            sink.fill(id, owner, self.price, lots, maker_open, refreshed);
         }
         (open, false)
     }
@@ -160,13 +162,13 @@ impl<E: Copy + Default> Queue<'_, E> {
     }
 
     /// The same for an iceberg: once its displayed part is used up, the next part goes to the tail of the queue.
-    /// Returns what it still has, hidden lots included.
+    /// Returns what it still has, hidden lots included, and what it shows anew.
     #[inline(never)]
-    fn take_iceberg(&mut self, at: u32, lots: u32) -> u32 {
+    fn take_iceberg(&mut self, at: u32, lots: u32) -> (u32, u32) {
         let Reserve { hidden, display } = self.cold.reserve_of(at);
         let node = *self.slab.get(at);
         if lots < node.open || hidden == 0 {
-            return self.take(at, lots) + hidden;
+            return (self.take(at, lots) + hidden, 0);
         }
         let shown = display.min(hidden);
         self.cold.reserve_mut(at).hidden = hidden - shown;
@@ -174,7 +176,7 @@ impl<E: Copy + Default> Queue<'_, E> {
         self.slab.get_mut(at).open = shown;
         self.slab.unlink(self.level, &node);
         self.slab.append(self.level, at);
-        hidden
+        (hidden, shown)
     }
 
     /// Takes the order at the front off the book without a trade.

@@ -3,7 +3,7 @@
 //! An order is written `id:shown`, an iceberg `id:shown+hidden/display`; `@n` puts it at price 100 + n (else 100).
 //! All rest on the sell side, in the order written, each with its id as group number.
 
-use pitwire_model::Lots;
+use pitwire_model::{Lots, MatchGroup, SessionId};
 
 use super::*;
 
@@ -29,7 +29,18 @@ fn parse(word: &str) -> Resting {
 }
 
 fn origin(group: u32) -> Origin {
-    Origin { session: group % 2, smp_group: group, cancel_on_disconnect: group % 2 == 1 }
+    Origin { session: SessionId(group % 2), group: MatchGroup::Key(group), cancel_on_disconnect: group % 2 == 1 }
+}
+
+/// What a policy such as `cancel2 stop5` says to an order from there.
+fn answer(policy: &str, from: &Origin) -> Meeting {
+    let MatchGroup::Key(group) = from.group else { panic!("every order has a key here") };
+    match words(policy).find_map(|word| word.strip_suffix(&group.to_string())) {
+        Some("cancel") => Meeting::CancelMaker,
+        Some("both") => Meeting::CancelBoth,
+        Some("stop") => Meeting::Stop,
+        _ => Meeting::Trade,
+    }
 }
 
 fn book_of(cell: &str) -> (Venue, Vec<Slot>) {
@@ -65,18 +76,12 @@ struct Diary<'a> {
 
 impl SweepSink<Origin> for Diary<'_> {
     fn meet(&mut self, maker: &Maker<Origin>) -> Meeting {
-        let group = maker.origin().smp_group.to_string();
-        let answer = words(self.policy).find_map(|word| word.strip_suffix(&group));
-        match answer {
-            Some("cancel") => Meeting::CancelMaker,
-            Some("both") => Meeting::CancelBoth,
-            Some("stop") => Meeting::Stop,
-            _ => Meeting::Trade,
-        }
+        answer(self.policy, &maker.origin())
     }
 
-    fn fill(&mut self, maker: OrderId, owner: Owner, _: Ticks, lots: u32, maker_open: u32) {
+    fn fill(&mut self, maker: OrderId, owner: Owner, _: Ticks, lots: u32, maker_open: u32, refreshed: u32) {
         assert_eq!(owner.account().0, u32::try_from(maker.0).unwrap());
+        assert!(refreshed == 0 || (owner.is_iceberg() && refreshed <= maker_open));
         self.told.push(format!("{}x{lots}({maker_open})", maker.0));
     }
 
@@ -98,20 +103,12 @@ fn check_sweep(row: &str) {
     let mut diary = Diary { policy, told: Vec::new() };
     let limit = Some(Ticks(100 + number::<i64>(limit)));
     let lots: u32 = number(lots);
-    let reachable = book.reachable(Side::Buy, limit, u64::from(lots), |_, from| {
-        let group = from.smp_group.to_string();
-        match words(policy).find_map(|word| word.strip_suffix(&group)) {
-            Some("cancel") => Meeting::CancelMaker,
-            Some("both") => Meeting::CancelBoth,
-            Some("stop") => Meeting::Stop,
-            _ => Meeting::Trade,
-        }
-    });
+    let reach = book.reach(Side::Buy, limit, u64::from(lots), |_, from| answer(policy, from));
     let open = book.sweep(Side::Buy, limit, lots, &mut diary);
     assert_eq!(diary.told, words(told).collect::<Vec<_>>(), "{row}");
     assert_eq!(open, number::<u32>(left), "left of {row}");
     assert_eq!(show(&book), after, "{row}");
-    assert_eq!(reachable, u64::from(lots - open), "what was said to be reachable: {row}");
+    assert_eq!(reach.lots, u64::from(lots - open), "what was said to be reachable: {row}");
 }
 
 fn each_row(table: &str, check: impl Fn(&str)) {
@@ -210,10 +207,11 @@ fn what_a_market_order_costs_counts_what_is_hidden() {
     let (book, _) = book_of("1:3+7/3 2:4@2 3:1+9/1@5");
     //  lots, cost, found
     for (lots, cost, found) in [(3, 300, 3), (10, 1000, 10), (12, 1204, 12), (20, 1408 + 6 * 105, 20), (99, 2458, 24)] {
-        assert_eq!(book.cost_of(Side::Buy, None, lots), (cost, found), "{lots} lots");
+        let reach = book.reach(Side::Buy, None, lots, |_, _| Meeting::Trade);
+        assert_eq!((reach.tick_lots, reach.lots), (cost, found), "{lots} lots");
     }
     for (lots, worst) in [(10, 100), (11, 102), (14, 102), (15, 105), (99, 105)] {
-        assert_eq!(book.worst_price(Side::Buy, lots), Some(Ticks(worst)), "{lots} lots");
+        assert_eq!(book.reach(Side::Buy, None, lots, |_, _| Meeting::Trade).worst, Some(Ticks(worst)), "{lots} lots");
     }
 }
 
@@ -231,9 +229,10 @@ fn a_removed_iceberg_takes_what_it_hides_along_and_leaves_nothing_to_its_slots_n
 #[test]
 fn orders_are_found_by_where_they_came_from() {
     let (mut book, slots) = book_of("4:1 1:1@3 3:2+5/2 2:1 5:9@1");
-    let of_session_1: Vec<u64> = book.slots_of(|_, from| from.session == 1).iter().map(|(id, _)| id.0).collect();
+    let of_session_1: Vec<u64> =
+        book.slots_of(|_, from| from.session == SessionId(1)).iter().map(|(id, _)| id.0).collect();
     assert_eq!(of_session_1, [1, 3, 5], "in the order of entry");
-    book.set_origin(slots[0], Origin { session: 1, ..origin(4) });
-    let dropped = book.slots_of(|order, from| from.session == 1 && order.open == 1);
+    book.set_origin(slots[0], Origin { session: SessionId(1), ..origin(4) });
+    let dropped = book.slots_of(|order, from| from.session == SessionId(1) && order.open == 1);
     assert_eq!(dropped, [(OrderId(1), slots[1]), (OrderId(4), slots[0])]);
 }

@@ -12,35 +12,43 @@
 //!
 //! Then is what the commands under `when` led to: `a 5@100` order a traded as maker; `x 3 expires`, `a 5 cancelled`,
 //! `a 5 ends` what left unfilled, and why; `a keeps 5` or `a requeues 5` an amend; or `refused name`. Bids and asks
-//! list the orders left, first to trade first. Every row runs on both engines, under the auditor's eyes.
+//! list the orders left, first to trade first, icebergs as `a 3+7@100`. Every row runs on both engines, under the auditor's eyes.
 
 use pitwire_audit::Auditor;
 use pitwire_engine::reference::ReferenceEngine;
-use pitwire_engine::{Engine, EngineImage};
+use pitwire_engine::{Engine, EngineImage, OrderImage};
 use pitwire_model::{
-    AccountId, Amend, CancelFilter, CancelReason, Command, Event, Label, Lots, NewOrder, OrderId, OrderType, Phase,
-    Priority, Side, Ticks, TimeInForce,
+    AccountId, AccountSettings, Amend, CancelFilter, CancelReason, Command, Epoch, Event, InstrumentLimits, KillScope,
+    Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, SelfMatch, SessionId, Side,
+    Throttle, Ticks, TimeInForce,
 };
 
 use super::world::{NPN_ZAR, Stamper, opening, opening_commands};
 
-/// Both engines, which have to agree, and the auditor, who has to approve.
+/// Whether the reference engine and the auditor judge the tables of order terms and operators' words too.
+const JUDGES_KNOW_THE_TERMS: bool = false;
+
+/// The engine, and those it has to agree with.
 pub struct Floor {
     fast: Engine,
-    slow: ReferenceEngine,
-    auditor: Auditor,
+    judges: Option<(ReferenceEngine, Auditor)>,
     stamper: Stamper,
 }
 
 impl Floor {
     /// Every member has what the world gives it, in percent of `wealth`.
     pub fn new(most_resting: u32, wealth: i128) -> Self {
-        let mut floor = Floor {
-            fast: Engine::new(),
-            slow: ReferenceEngine::new(),
-            auditor: Auditor::new(),
-            stamper: Stamper::default(),
-        };
+        Self::judged_by(Some((ReferenceEngine::new(), Auditor::new())), most_resting, wealth)
+    }
+
+    /// A floor on which any term may be used.
+    pub fn with_terms() -> Self {
+        let judges = JUDGES_KNOW_THE_TERMS.then(|| (ReferenceEngine::new(), Auditor::new()));
+        Self::judged_by(judges, 1000, 1_000_000)
+    }
+
+    fn judged_by(judges: Option<(ReferenceEngine, Auditor)>, most_resting: u32, wealth: i128) -> Self {
+        let mut floor = Floor { fast: Engine::new(), judges, stamper: Stamper::default() };
         for command in opening_commands(most_resting, wealth) {
             floor.apply(command);
         }
@@ -51,19 +59,34 @@ impl Floor {
         let stamped = self.stamper.stamp(command);
         let (mut events, mut slow) = (Vec::new(), Vec::new());
         self.fast.apply(&stamped, &mut events);
-        self.slow.apply(&stamped, &mut slow);
-        assert_eq!(events, slow, "the engines differ at {:?}", stamped.command);
-        if let Err(offence) = self.auditor.observe(&stamped, &events) {
-            panic!("{offence}\n{:?}\n{events:#?}", stamped.command);
+        if let Some((reference, auditor)) = &mut self.judges {
+            reference.apply(&stamped, &mut slow);
+            assert_eq!(events, slow, "the engines differ at {:?}", stamped.command);
+            if let Err(offence) = auditor.observe(&stamped, &events) {
+                panic!("{offence}\n{:?}\n{events:#?}", stamped.command);
+            }
         }
         events
     }
 
+    /// Lets venue time pass.
+    pub fn wait(&mut self, nanos: u64) {
+        self.stamper.at.0 += nanos;
+    }
+
+    pub fn now(&self) -> u64 {
+        self.stamper.at.0
+    }
+
     pub fn image(&self) -> EngineImage {
-        let (image, slow) = (self.fast.image(), self.slow.image());
-        assert_eq!(image, slow, "the engines' states differ");
-        let told = opening(image.clone(), self.stamper.seq, self.stamper.at);
-        self.auditor.compare(&told).expect("the auditor saw the same");
+        let image = self.fast.image();
+        if let Some((reference, auditor)) = &self.judges {
+            assert_eq!(image, reference.image(), "the engines' states differ");
+            let told = opening(image.clone(), self.stamper.seq, self.stamper.at);
+            auditor.compare(&told).expect("the auditor saw the same");
+        }
+        let again = Engine::from_image(image.clone()).expect("its own image");
+        assert_eq!(again.image(), image, "what an image keeps");
         image
     }
 
@@ -84,17 +107,34 @@ impl Floor {
         let image = self.image();
         let orders = image.markets[NPN_ZAR.0 as usize].orders.iter().filter(|order| order.side == side);
         let told: Vec<String> =
-            orders.map(|order| format!("{} {}@{}", letter(order.id), order.open, order.price)).collect();
+            orders.map(|order| format!("{} {}@{}", letter(order.id), size(order), order.price)).collect();
         if told.is_empty() { "-".to_owned() } else { told.join(", ") }
+    }
+}
+
+/// What an order has open: an iceberg's as shown+hidden.
+fn size(order: &OrderImage) -> String {
+    match order.open - order.shown {
+        0 => order.open.to_string(),
+        hidden => format!("{}+{hidden}", order.shown),
     }
 }
 
 /// Runs each row on a floor of its own.
 pub fn check(table: &str) {
+    check_on(table, || Floor::new(1000, 1_000_000));
+}
+
+/// The same for tables with order terms and operators' words.
+pub fn check_terms(table: &str) {
+    check_on(table, Floor::with_terms);
+}
+
+fn check_on(table: &str, new_floor: impl Fn() -> Floor) {
     for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let [given, when, then, bids, asks] = cells[..] else { panic!("a row of {} cells: {row}", cells.len()) };
-        let mut floor = Floor::new(1000, 1_000_000);
+        let mut floor = new_floor();
         floor.run(given);
         let got = (floor.run(when), floor.side(Side::Buy), floor.side(Side::Sell));
         assert_eq!((got.0.as_str(), got.1.as_str(), got.2.as_str()), (then, bids, asks), "{row}");
@@ -114,51 +154,137 @@ fn size_at(word: &str) -> (Lots, Ticks) {
     (Lots(lots.parse().expect("lots")), Ticks(price.parse().expect("a price")))
 }
 
+/// The number after a word, if the word is there.
+fn after<T: std::str::FromStr>(words: &[&str], word: &str) -> Option<T> {
+    let at = words.iter().position(|each| *each == word)?;
+    words.get(at + 1).and_then(|number| number.parse().ok())
+}
+
+fn scope(words: &[&str]) -> KillScope {
+    match words[..] {
+        ["venue"] => KillScope::Venue,
+        ["account", account] => KillScope::Account(AccountId(account.parse().expect("an account"))),
+        ["session", session] => KillScope::Session(SessionId(session.parse().expect("a session"))),
+        [order] => KillScope::Order(order_id(order)),
+        _ => panic!("nobody can kill or lift {words:?}"),
+    }
+}
+
+fn limits(words: &[&str]) -> Command {
+    let limits = InstrumentLimits {
+        max_lots: after(words, "lots").map(Lots),
+        max_notional_units: after(words, "notional"),
+        collar_bps: after(words, "collar"),
+    };
+    Command::SetInstrumentLimits { instrument: NPN_ZAR, limits }
+}
+
+fn post_only(words: &[&str]) -> PostOnly {
+    match () {
+        () if words.contains(&"post") => PostOnly::Reject,
+        () if words.contains(&"reprice") => PostOnly::Reprice,
+        () => PostOnly::No,
+    }
+}
+
+fn cancel_all(account: AccountId, which: CancelFilter) -> Command {
+    Command::CancelAll { account, which, reason: CancelReason::Requested }
+}
+
 fn command(text: &str) -> Command {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let account = words.iter().position(|word| *word == "by").map_or(0, |at| words[at + 1].parse().expect("account"));
-    let account = AccountId(account);
+    let account = AccountId(after(&words, "by").unwrap_or(0));
     let phase = |phase| Command::SetPhase { instrument: NPN_ZAR, phase };
     match words[..] {
         ["halt"] => phase(Phase::Halted),
         ["close"] => phase(Phase::Closed),
         ["open"] => phase(Phase::Continuous),
         ["end", "day"] => Command::EndDay,
-        ["cancel", "all", ..] => {
-            Command::CancelAll { account, which: CancelFilter::All, reason: CancelReason::Requested }
+        ["start", "epoch", epoch] => Command::StartEpoch { epoch: Epoch(epoch.parse().expect("an epoch")) },
+        ["delete"] => Command::DeleteInstrument { instrument: NPN_ZAR },
+        ["close", "account", account] => {
+            Command::CloseAccount { account: AccountId(account.parse().expect("an account")) }
+        }
+        ["limit", ref rest @ ..] => limits(rest),
+        ["kill", ref rest @ ..] => Command::Kill { scope: scope(rest), reason: Label::NONE },
+        ["lift", ref rest @ ..] => Command::Lift { scope: scope(rest) },
+        ["set", "account", of, ref rest @ ..] => {
+            let throttle = after(rest, "executions")
+                .map(|executions| Throttle { executions, window_ns: after(rest, "in").expect("a window") });
+            let settings = AccountSettings {
+                self_match: self_match(rest).unwrap_or_default(),
+                max_open_orders: after(rest, "open"),
+                throttle,
+            };
+            Command::SetAccount { account: AccountId(of.parse().expect("an account")), settings }
+        }
+        ["cancel", "all", "in", session, ..] => {
+            cancel_all(account, CancelFilter::Session(SessionId(session.parse().expect("a session"))))
+        }
+        ["cancel", "all", "here", ..] => cancel_all(account, CancelFilter::Instrument(NPN_ZAR)),
+        ["cancel", "all", ..] => cancel_all(account, CancelFilter::All),
+        ["cancel", "list", ref rest @ ..] => {
+            let listed = rest.iter().take_while(|word| **word != "by").map(|word| order_id(word));
+            cancel_all(account, CancelFilter::Listed(listed.collect()))
         }
         ["cancel", order, ..] => Command::Cancel { account, order: order_id(order) },
-        [kind @ ("amend" | "replace"), order, size, ..] => {
+        [kind @ ("amend" | "replace"), order, size, ref rest @ ..] => {
             let (lots, price) = size_at(size);
             let priority = if kind == "amend" { Priority::KeepWhenReduced } else { Priority::AlwaysLose };
-            Command::Amend(Amend { account, order: order_id(order), price, lots, priority, ..Amend::PLAIN })
+            let (display, post_only) = (after(rest, "show").map(Lots), post_only(rest));
+            Command::Amend(Amend { account, order: order_id(order), price, lots, priority, display, post_only })
         }
         [order, side @ ("buy" | "sell"), size, ref rest @ ..] => {
-            let (order_type, lots) = match (size.parse(), rest.first()) {
-                (Ok(lots), Some(&"market")) => (OrderType::Market, Lots(lots)),
-                _ => {
-                    let (lots, price) = size_at(size);
-                    (OrderType::Limit { price }, lots)
-                }
-            };
-            let tif = match () {
-                () if rest.contains(&"day") => TimeInForce::Day,
-                () if rest.contains(&"ioc") => TimeInForce::ImmediateOrCancel,
-                () => TimeInForce::GoodTillCancel,
-            };
-            Command::Enter(NewOrder {
-                id: order_id(order),
-                account,
-                instrument: NPN_ZAR,
-                side: if side == "buy" { Side::Buy } else { Side::Sell },
-                order_type,
-                lots,
-                tif,
-                label: Label::default(),
-                ..NewOrder::PLAIN
-            })
+            Command::Enter(new_order(order_id(order), account, side, size, rest))
         }
         _ => panic!("nobody on this floor understands `{text}`"),
+    }
+}
+
+/// The mode among the words: `takes resting`, `takes incoming`, `takes both` or `takes none`.
+fn self_match(words: &[&str]) -> Option<SelfMatch> {
+    match after::<String>(words, "takes")?.as_str() {
+        "resting" => Some(SelfMatch::CancelResting),
+        "incoming" => Some(SelfMatch::CancelIncoming),
+        "both" => Some(SelfMatch::CancelBoth),
+        _ => Some(SelfMatch::Allow),
+    }
+}
+
+fn new_order(id: OrderId, account: AccountId, side: &str, size: &str, rest: &[&str]) -> NewOrder {
+    let (order_type, lots) = match (size.parse(), rest.first()) {
+        (Ok(lots), Some(&"market")) => (OrderType::Market, Lots(lots)),
+        _ => {
+            let (lots, price) = size_at(size);
+            (OrderType::Limit { price }, lots)
+        }
+    };
+    let tif = match () {
+        () if rest.contains(&"day") => TimeInForce::Day,
+        () if rest.contains(&"ioc") => TimeInForce::ImmediateOrCancel,
+        () if rest.contains(&"fok") => TimeInForce::FillOrKill,
+        () => TimeInForce::GoodTillCancel,
+    };
+    let match_group = match after(rest, "group") {
+        Some(key) => MatchGroup::Key(key),
+        None if rest.contains(&"guarded") => MatchGroup::Account,
+        None => MatchGroup::Order,
+    };
+    NewOrder {
+        id,
+        account,
+        instrument: NPN_ZAR,
+        side: if side == "buy" { Side::Buy } else { Side::Sell },
+        order_type,
+        lots,
+        tif,
+        display: after(rest, "show").map(Lots),
+        post_only: post_only(rest),
+        self_match: self_match(rest),
+        match_group,
+        session: SessionId(after(rest, "in").unwrap_or(0)),
+        cancel_on_disconnect: rest.contains(&"cod"),
+        ..NewOrder::PLAIN
     }
 }
 
@@ -181,6 +307,9 @@ fn tell(event: &Event) -> Option<String> {
         Event::Amended { order, open, kept_priority, .. } => {
             Some(format!("{} {} {open}", letter(*order), if *kept_priority { "keeps" } else { "requeues" }))
         }
+        Event::Refreshed { order, shown, .. } => Some(format!("{} shows {shown}", letter(*order))),
+        Event::ThrottleTripped { account } => Some(format!("account {account} trips")),
+        Event::Killed { cancelled, .. } => Some(format!("{cancelled} stopped")),
         Event::Rejected { reason, .. }
         | Event::AmendRefused { reason, .. }
         | Event::CancelRefused { reason, .. }

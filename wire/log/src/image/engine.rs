@@ -1,7 +1,11 @@
 //! Instruments, books, accounts: everything the engine needs to go on.
 
-use pitwire_engine::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Position};
-use pitwire_model::{AccountId, Epoch, InstrumentId, OrderId, Ticks, TradeSeq};
+use std::collections::BTreeMap;
+
+use pitwire_engine::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Origin, Position, Standing};
+use pitwire_model::{
+    AccountId, CurrencyId, Epoch, FlowSetting, InstrumentId, MatchGroup, OrderId, SessionId, Ticks, TradeSeq,
+};
 
 use super::{put_all, put_option, take_all, take_option};
 use crate::bytes::{DecodeError, Reader, Writer};
@@ -11,6 +15,11 @@ use crate::command::{
 
 pub(super) fn put(w: &mut Writer<'_>, image: &EngineImage) {
     w.put_u64(image.epoch.0);
+    w.put_bool(image.flow.running);
+    w.put_u32(image.flow.rate_percent);
+    w.put_u32(image.last_session.0);
+    w.put_bool(image.venue_killed);
+    put_all(w, &image.killed_sessions, |w, session| w.put_u32(session.0));
     put_all(w, &image.currencies, put_currency);
     put_all(w, &image.markets, put_market);
     put_all(w, &image.accounts, put_holder);
@@ -19,6 +28,10 @@ pub(super) fn put(w: &mut Writer<'_>, image: &EngineImage) {
 pub(super) fn take(r: &mut Reader<'_>) -> Result<EngineImage, DecodeError> {
     Ok(EngineImage {
         epoch: Epoch(r.take_u64()?),
+        flow: FlowSetting { running: r.take_bool()?, rate_percent: r.take_u32()? },
+        last_session: SessionId(r.take_u32()?),
+        venue_killed: r.take_bool()?,
+        killed_sessions: take_all(r, 4, |r| r.take_u32().map(SessionId))?,
         currencies: take_all(r, 7, take_currency)?,
         markets: take_all(r, 60, take_market)?,
         accounts: take_all(r, 15, take_holder)?,
@@ -33,6 +46,7 @@ fn put_market(w: &mut Writer<'_>, market: &MarketImage) {
     put_option(w, market.last.map(|last| last.0));
     w.put_i64(market.index.0);
     w.put_i64(market.mark.0);
+    put_all(w, &market.busted, |w, trade| w.put_u64(trade.0));
     put_all(w, &market.orders, put_order);
 }
 
@@ -45,7 +59,8 @@ fn take_market(r: &mut Reader<'_>) -> Result<MarketImage, DecodeError> {
         last: take_option(r)?.map(Ticks),
         index: Ticks(r.take_i64()?),
         mark: Ticks(r.take_i64()?),
-        orders: take_all(r, 30, take_order)?,
+        busted: take_all(r, 8, |r| r.take_u64().map(TradeSeq))?,
+        orders: take_all(r, 44, take_order)?,
     })
 }
 
@@ -57,6 +72,9 @@ fn put_order(w: &mut Writer<'_>, order: &OrderImage) {
     w.put_i64(order.price.0);
     w.put_u32(order.open);
     w.put_u32(order.ordered);
+    w.put_u32(order.shown);
+    w.put_u32(order.display);
+    put_origin(w, order.origin);
 }
 
 fn take_order(r: &mut Reader<'_>) -> Result<OrderImage, DecodeError> {
@@ -68,7 +86,35 @@ fn take_order(r: &mut Reader<'_>) -> Result<OrderImage, DecodeError> {
         price: Ticks(r.take_i64()?),
         open: r.take_u32()?,
         ordered: r.take_u32()?,
+        shown: r.take_u32()?,
+        display: r.take_u32()?,
+        origin: take_origin(r)?,
     })
+}
+
+fn put_origin(w: &mut Writer<'_>, origin: Origin) {
+    w.put_u32(origin.session.0);
+    w.put_bool(origin.cancel_on_disconnect);
+    match origin.group {
+        MatchGroup::Account => w.put_u8(0),
+        MatchGroup::Order => w.put_u8(1),
+        MatchGroup::Key(key) => {
+            w.put_u8(2);
+            w.put_u32(key);
+        }
+    }
+}
+
+fn take_origin(r: &mut Reader<'_>) -> Result<Origin, DecodeError> {
+    let (session, cancel_on_disconnect) = (SessionId(r.take_u32()?), r.take_bool()?);
+    let at = r.position();
+    let group = match r.take_u8()? {
+        0 => MatchGroup::Account,
+        1 => MatchGroup::Order,
+        2 => MatchGroup::Key(r.take_u32()?),
+        tag => return Err(DecodeError::UnknownTag { what: "match group", tag: u32::from(tag), at }),
+    };
+    Ok(Origin { session, group, cancel_on_disconnect })
 }
 
 fn put_holder(w: &mut Writer<'_>, holder: &AccountImage) {
@@ -85,6 +131,7 @@ fn put_holder(w: &mut Writer<'_>, holder: &AccountImage) {
         w.put_u64(position.open_buy_lots);
         w.put_u64(position.open_sell_lots);
     });
+    put_standing(w, &holder.standing);
 }
 
 fn take_holder(r: &mut Reader<'_>) -> Result<AccountImage, DecodeError> {
@@ -102,5 +149,40 @@ fn take_holder(r: &mut Reader<'_>) -> Result<AccountImage, DecodeError> {
             };
             Ok((instrument, position))
         })?,
+        standing: take_standing(r)?,
     })
+}
+
+fn put_standing(w: &mut Writer<'_>, standing: &Standing) {
+    w.put_bool(standing.closed);
+    w.put_bool(standing.killed);
+    w.put_bool(standing.throttled);
+    w.put_u64(standing.window);
+    w.put_u32(standing.executions);
+    w.put_count(standing.credit_lines.len());
+    for (currency, units) in &standing.credit_lines {
+        w.put_u32(currency.0);
+        w.put_i128(*units);
+    }
+}
+
+fn take_standing(r: &mut Reader<'_>) -> Result<Standing, DecodeError> {
+    let mut standing = Standing {
+        closed: r.take_bool()?,
+        killed: r.take_bool()?,
+        throttled: r.take_bool()?,
+        window: r.take_u64()?,
+        executions: r.take_u32()?,
+        credit_lines: BTreeMap::new(),
+    };
+    for _ in 0..r.take_count(20)? {
+        let at = r.position();
+        let (currency, units) = (CurrencyId(r.take_u32()?), r.take_i128()?);
+        // Each state has one encoding: ascending, nothing twice.
+        if standing.credit_lines.last_key_value().is_some_and(|(last, _)| *last >= currency) {
+            return Err(DecodeError::BadValue { what: "order of credit lines", at });
+        }
+        standing.credit_lines.insert(currency, units);
+    }
+    Ok(standing)
 }

@@ -67,7 +67,7 @@ fn take_option(r: &mut Reader<'_>) -> Result<Option<i64>, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pitwire_engine::{AccountImage, Balance, MarketImage, OrderImage, Position};
+    use pitwire_engine::{AccountImage, Balance, MarketImage, OrderImage, Origin, Position, Standing};
     use pitwire_model::*;
     use pitwire_views::*;
 
@@ -93,10 +93,27 @@ mod tests {
             price: Ticks(101),
             open: 3,
             ordered: 5,
+            shown: 2,
+            display: 2,
+            origin: Origin { session: SessionId(6), group: MatchGroup::Key(7), cancel_on_disconnect: true },
+        };
+        let plain = Origin { group: MatchGroup::Order, ..Origin::default() };
+        let orders = vec![OrderImage { origin: plain, ..order }; 40].into_iter().chain([order]);
+        let standing = Standing {
+            closed: true,
+            killed: true,
+            throttled: true,
+            window: u64::MAX,
+            executions: 8,
+            credit_lines: (0..40).map(|currency| (CurrencyId(currency), i128::MAX)).collect(),
         };
         let position = Position { lots: -4, entry_value: 17, realized: -1, open_buy_lots: 2, open_sell_lots: u64::MAX };
         EngineImage {
             epoch: Epoch(3),
+            flow: FlowSetting { running: false, rate_percent: 250 },
+            last_session: SessionId(6),
+            venue_killed: true,
+            killed_sessions: vec![SessionId(3); 40],
             currencies: vec![Currency { id: CurrencyId(0), name: "A".into(), decimals: 2 }],
             markets: vec![MarketImage {
                 spec: spec(),
@@ -106,7 +123,8 @@ mod tests {
                 last: None,
                 index: Ticks(100),
                 mark: Ticks(99),
-                orders: vec![order; 40],
+                busted: vec![TradeSeq(2); 40],
+                orders: orders.collect(),
             }],
             accounts: vec![AccountImage {
                 spec: AccountSpec {
@@ -117,6 +135,7 @@ mod tests {
                 },
                 balances: vec![Balance { total: -5, reserved: i128::MAX }; 40],
                 positions: vec![(InstrumentId(0), position); 40],
+                standing,
             }],
         }
     }

@@ -105,7 +105,7 @@ struct Fills<'a> {
 
 impl SweepSink for Fills<'_> {
     #[inline]
-    fn fill(&mut self, maker: OrderId, _: Owner, price: Ticks, lots: u32, maker_open: u32) {
+    fn fill(&mut self, maker: OrderId, _: Owner, price: Ticks, lots: u32, maker_open: u32, _: u32) {
         if maker_open == 0 {
             self.index.remove(maker);
         }

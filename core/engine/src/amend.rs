@@ -1,0 +1,141 @@
+//! A resting order becomes another: less of the same in its place, or out and in again at the back.
+//!
+//! Holds       1. the first check that fails is the answer; until all have passed nothing changes;
+//!             2. less of the same at the same price, a partial cancel, is refused by no limit and no block.
+//! Start at    `Engine::amend`.
+
+use pitwire_model::{Amend, Event, Lots, MatchGroup, Phase, PostOnly, Priority, Reject, SelfMatch};
+
+use crate::account::Account;
+use crate::book::{Resting, Slot};
+use crate::engine::{Engine, EventSink};
+use crate::enter::{check_price, whole_lots};
+use crate::limits::peak_of;
+use crate::market::Market;
+use crate::matching::Incoming;
+use crate::settle::set_aside;
+
+impl Engine {
+    pub(crate) fn amend(&mut self, amend: Amend, out: &mut impl EventSink) {
+        match self.check_amend(amend) {
+            Err(reason) => out.emit(Event::AmendRefused { order: amend.order, account: amend.account, reason }),
+            Ok((slot, change)) => {
+                self.change(amend.priority, slot, &change, out);
+                self.book_changed(change.instrument, out);
+            }
+        }
+    }
+
+    fn check_amend(&self, amend: Amend) -> Result<(Slot, Incoming), Reject> {
+        let (instrument, slot) = self.owned(amend.account, amend.order)?;
+        let market = &self.markets[instrument.0 as usize];
+        let account = &self.accounts[amend.account.0 as usize];
+        if market.phase != Phase::Continuous {
+            return Err(Reject::NotOpen);
+        }
+        let (old, origin) = (market.book.get(slot), market.book.origin(slot));
+        let partial_cancel = only_reduces(amend, &old);
+        if !partial_cancel && (account.blocked || self.blocks.any()) {
+            self.check_blocks(account, origin.session)?;
+        }
+        let (ordered, open) = quantities(amend, &old)?;
+        check_price(Some(amend.price))?;
+        let peak = match amend.display {
+            None => old.display,
+            display => peak_of(display, whole_lots(amend.lots)?)?,
+        };
+        let mode = account.spec.settings.self_match;
+        let mut change = Incoming {
+            id: amend.order,
+            account: amend.account,
+            instrument,
+            side: old.owner.side(),
+            price: amend.price,
+            limit: Some(amend.price),
+            open,
+            ordered,
+            peak,
+            day: old.owner.is_day(),
+            rests: true,
+            whole: false,
+            mode,
+            meets: if mode == SelfMatch::Allow { MatchGroup::Order } else { origin.group },
+            origin,
+        };
+        if !partial_cancel {
+            self.check_change(market, account, &old, amend.post_only, &mut change)?;
+        }
+        Ok((slot, change))
+    }
+
+    /// What an amend that may trade, or add, has to pass; moves a post-only order's price.
+    fn check_change(
+        &self,
+        market: &Market,
+        account: &Account,
+        old: &Resting,
+        post_only: PostOnly,
+        change: &mut Incoming,
+    ) -> Result<(), Reject> {
+        if post_only != PostOnly::No {
+            change.price = market.placed(change.side, change.price, post_only)?;
+            change.limit = Some(change.price);
+        }
+        if market.limited {
+            market.check_limits(change.side, change.limit, change.open)?;
+        }
+        if account.is_limited() { self.check_amend_funds(market, old, change) } else { Ok(()) }
+    }
+
+    fn change(&mut self, priority: Priority, slot: Slot, change: &Incoming, out: &mut impl EventSink) {
+        let Incoming { id: order, account, instrument, side, price, open, ordered, peak, .. } = *change;
+        let market = &mut self.markets[instrument.0 as usize];
+        let old = market.book.get(slot);
+        let kept_priority = priority == Priority::KeepWhenReduced
+            && price == old.price
+            && open <= old.total_open()
+            && peak == old.display;
+        let display = (peak > 0).then_some(Lots(u64::from(peak)));
+        let (lots, still) = (Lots(u64::from(ordered)), Lots(u64::from(open)));
+        let amended =
+            Event::Amended { order, account, instrument, side, price, lots, open: still, kept_priority, display };
+        if kept_priority {
+            let less = i128::from(old.total_open() - open);
+            let lots = Lots(market.book.reduce(slot, open, ordered));
+            set_aside(&mut self.accounts, market, account, side, price, -less);
+            out.emit(amended);
+            out.emit(Event::Level { instrument, side, price, lots });
+            return;
+        }
+        let (_, lots) = market.book.remove(slot);
+        self.orders.remove(order);
+        self.accounts[account.0 as usize].open_orders -= 1;
+        set_aside(&mut self.accounts, market, account, side, old.price, -i128::from(old.total_open()));
+        out.emit(amended);
+        out.emit(Event::Level { instrument, side, price: old.price, lots: Lots(lots) });
+        self.match_and_rest(change, out);
+    }
+}
+
+/// Whether nothing about the order changes but that there is no more of it.
+fn only_reduces(amend: Amend, old: &Resting) -> bool {
+    let most = match amend.priority {
+        Priority::KeepWhenReduced => old.ordered,
+        Priority::AlwaysLose => old.total_open(),
+    };
+    let same_peak = amend.display.is_none_or(|display| display.0 == u64::from(old.display));
+    amend.price == old.price && amend.lots.0 <= u64::from(most) && same_peak
+}
+
+/// New total and new open lots.
+fn quantities(amend: Amend, old: &Resting) -> Result<(u32, u32), Reject> {
+    let lots = whole_lots(amend.lots)?;
+    let filled = old.ordered - old.total_open();
+    match amend.priority {
+        Priority::KeepWhenReduced => {
+            let open = lots.checked_sub(filled).filter(|open| *open > 0);
+            Ok((lots, open.ok_or(Reject::AmountAlreadyFilled)?))
+        }
+        Priority::AlwaysLose => Ok((filled.checked_add(lots).ok_or(Reject::QuantityOutOfRange)?, lots)),
+    }
+}

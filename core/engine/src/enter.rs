@@ -1,0 +1,135 @@
+//! An order comes in: the checks, in the order of the rules, and what follows from passing them.
+//!
+//! Holds       the first check that fails is the answer; until all have passed nothing changes.
+//! Start at    `Engine::enter`.
+
+use pitwire_model::{
+    Event, Lots, MatchGroup, NewOrder, OrderType, Phase, PostOnly, Reject, SelfMatch, Ticks, TimeInForce,
+};
+
+use crate::account::Account;
+use crate::book::Origin;
+use crate::engine::{Engine, EventSink};
+use crate::limits::peak_of;
+use crate::market::Market;
+use crate::matching::Incoming;
+
+impl Engine {
+    pub(crate) fn enter(&mut self, order: &NewOrder, out: &mut impl EventSink) {
+        match self.check_entry(order) {
+            Err(reason) => out.emit(Event::Rejected { order: order.id, account: order.account, reason }),
+            Ok(incoming) => {
+                self.last_session = self.last_session.max(order.session);
+                let order_type = match order.order_type {
+                    OrderType::Limit { .. } => OrderType::Limit { price: incoming.price },
+                    OrderType::Market => OrderType::Market,
+                };
+                out.emit(Event::Accepted {
+                    order: order.id,
+                    account: order.account,
+                    instrument: order.instrument,
+                    side: order.side,
+                    order_type,
+                    lots: order.lots,
+                    tif: order.tif,
+                    display: order.display,
+                });
+                if self.match_and_rest(&incoming, out) {
+                    self.book_changed(order.instrument, out);
+                }
+            }
+        }
+    }
+
+    /// HOT.
+    #[inline]
+    fn check_entry(&self, order: &NewOrder) -> Result<Incoming, Reject> {
+        let market = self.market(order.instrument).ok_or(Reject::UnknownInstrument)?;
+        let account = self.account(order.account).ok_or(Reject::UnknownAccount)?;
+        if market.phase != Phase::Continuous || account.blocked || self.blocks.any() {
+            self.check_standing(market, account, order.session)?;
+        }
+        let lots = whole_lots(order.lots)?;
+        let price = order.order_type.limit_price();
+        check_price(price)?;
+        if self.orders.contains(order.id) {
+            return Err(Reject::DuplicateOrderId);
+        }
+        let mut incoming = incoming(order, account, lots, price);
+        if order.display.is_some() || order.post_only != PostOnly::No {
+            check_terms(market, order, &mut incoming)?;
+        }
+        if market.limited {
+            incoming.limit = market.check_limits(order.side, incoming.limit, lots)?;
+        }
+        if incoming.rests {
+            check_room(market, account)?;
+        }
+        if account.is_limited() {
+            self.check_funds(market, &incoming)?;
+        }
+        Ok(incoming)
+    }
+}
+
+#[inline]
+fn incoming(order: &NewOrder, account: &Account, lots: u32, price: Option<Ticks>) -> Incoming {
+    let mode = order.self_match.unwrap_or(account.spec.settings.self_match);
+    Incoming {
+        id: order.id,
+        account: order.account,
+        instrument: order.instrument,
+        side: order.side,
+        price: price.unwrap_or(Ticks::ZERO),
+        limit: price,
+        open: lots,
+        ordered: lots,
+        peak: 0,
+        day: order.tif == TimeInForce::Day,
+        rests: price.is_some() && order.tif.rests(),
+        whole: order.tif == TimeInForce::FillOrKill,
+        mode,
+        meets: if mode == SelfMatch::Allow { MatchGroup::Order } else { order.match_group },
+        origin: Origin {
+            session: order.session,
+            group: order.match_group,
+            cancel_on_disconnect: order.cancel_on_disconnect,
+        },
+    }
+}
+
+#[cold]
+fn check_terms(market: &Market, order: &NewOrder, incoming: &mut Incoming) -> Result<(), Reject> {
+    if order.post_only != PostOnly::No && !incoming.rests {
+        return Err(Reject::PostOnlyNotAllowed);
+    }
+    if order.display.is_some() && !incoming.rests {
+        return Err(Reject::DisplayOutOfRange);
+    }
+    incoming.peak = peak_of(order.display, incoming.ordered)?;
+    incoming.price = market.placed(order.side, incoming.price, order.post_only)?;
+    incoming.limit = Some(incoming.price);
+    Ok(())
+}
+
+/// Whether one more order may rest here.
+#[inline]
+fn check_room(market: &Market, account: &Account) -> Result<(), Reject> {
+    if market.book.resting_orders() >= market.spec.max_resting_orders {
+        return Err(Reject::BookFull);
+    }
+    if account.open_orders >= account.most_open_orders { Err(Reject::TooManyOpenOrders) } else { Ok(()) }
+}
+
+#[inline]
+pub(crate) fn whole_lots(lots: Lots) -> Result<u32, Reject> {
+    u32::try_from(lots.0).ok().filter(|lots| *lots > 0).ok_or(Reject::QuantityOutOfRange)
+}
+
+#[inline]
+pub(crate) fn check_price(limit: Option<Ticks>) -> Result<(), Reject> {
+    match limit {
+        Some(price) if !(1..=Ticks::MAX_PRICE.0).contains(&price.0) => Err(Reject::PriceOutOfRange),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,253 @@
+//! A checked order meets the book: what trades, what self-match prevention takes away, what rests or expires.
+//!
+//! Holds       an order that is to fill whole either does, or leaves the book as it was.
+//! Costs       the orders filled or taken off, and the levels swept; twice that for fill or kill.
+//! Start at    `Engine::match_and_rest`.
+
+use pitwire_model::{
+    AccountId, CancelReason, Event, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, Side, Ticks, TradeSeq,
+    VenueNanos,
+};
+
+use crate::account::Account;
+use crate::book::{Maker, Meeting, Origin, Owner, Reach, Resting, SweepSink};
+use crate::engine::{Engine, EventSink};
+use crate::index::OrderIndex;
+use crate::market::{Market, Money};
+use crate::settle::{exchange, reserve, set_aside};
+
+/// An order on its way into a book: checked, not yet matched.
+#[derive(Clone, Copy)]
+pub(crate) struct Incoming {
+    pub id: OrderId,
+    pub account: AccountId,
+    pub instrument: InstrumentId,
+    pub side: Side,
+    /// Zero for a market order.
+    pub price: Ticks,
+    /// How far it may trade: its price, or for a market order the collar's edge.
+    pub limit: Option<Ticks>,
+    pub open: u32,
+    pub ordered: u32,
+    /// The most it shows at a time; zero shows all.
+    pub peak: u32,
+    pub day: bool,
+    pub rests: bool,
+    /// Fill or kill.
+    pub whole: bool,
+    pub mode: SelfMatch,
+    /// Whom it may not trade with: its group, or nobody.
+    pub meets: MatchGroup,
+    pub origin: Origin,
+}
+
+impl Incoming {
+    /// What happens when it meets an order of `account` and `group`.
+    fn meeting(&self, account: AccountId, group: MatchGroup) -> Meeting {
+        let own = match (self.meets, group) {
+            (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other,
+            (MatchGroup::Account, MatchGroup::Account) => self.account == account,
+            _ => false,
+        };
+        match self.mode {
+            _ if !own => Meeting::Trade,
+            SelfMatch::Allow => Meeting::Trade,
+            SelfMatch::CancelResting => Meeting::CancelMaker,
+            SelfMatch::CancelIncoming => Meeting::Stop,
+            SelfMatch::CancelBoth => Meeting::CancelBoth,
+        }
+    }
+
+    /// What it would trade with now.
+    pub fn reach(&self, market: &Market) -> Reach {
+        market.book.reach(self.side, self.limit, u64::from(self.open), |order, origin| {
+            self.meeting(order.owner.account(), origin.group)
+        })
+    }
+
+    fn cancelled(&self, open: u32, reason: CancelReason) -> Event {
+        Event::Cancelled {
+            order: self.id,
+            account: self.account,
+            instrument: self.instrument,
+            side: self.side,
+            price: self.price,
+            open: Lots(u64::from(open)),
+            reason,
+        }
+    }
+}
+
+impl Engine {
+    /// HOT. Trades what can be traded; rests or expires the remainder. Says whether the public book changed: an order
+    /// that neither trades nor rests leaves no trace.
+    #[inline]
+    pub(crate) fn match_and_rest(&mut self, order: &Incoming, out: &mut impl EventSink) -> bool {
+        if order.whole && !self.fills_whole(order) {
+            out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
+            return false;
+        }
+        let Engine { accounts, markets, orders, now, .. } = self;
+        let market = &mut markets[order.instrument.0 as usize];
+        let Market { book, money, trades, last, .. } = market;
+        let mut matching = Matching {
+            order,
+            open: order.open,
+            money: *money,
+            now: *now,
+            removed: false,
+            stopped: false,
+            trades,
+            last,
+            accounts,
+            orders,
+            out,
+        };
+        let open = book.sweep(order.side, order.limit, order.open, &mut matching);
+        if open == 0 {
+            return true;
+        }
+        let (removed, stopped) = (matching.removed, matching.stopped);
+        if order.rests && !stopped {
+            self.rest(order, open, out);
+            return true;
+        }
+        let reason = if stopped { CancelReason::SelfMatch } else { CancelReason::ImmediateRemainder };
+        out.emit(order.cancelled(open, reason));
+        open < order.open || removed
+    }
+
+    #[cold]
+    fn fills_whole(&self, order: &Incoming) -> bool {
+        let market = self.market(order.instrument);
+        market.is_some_and(|market| order.reach(market).lots == u64::from(order.open))
+    }
+
+    #[inline]
+    fn rest(&mut self, order: &Incoming, open: u32, out: &mut impl EventSink) {
+        let Engine { accounts, markets, orders, .. } = self;
+        let market = &mut markets[order.instrument.0 as usize];
+        let owner = Owner::new(order.account, order.side, order.day);
+        let Incoming { id, account, instrument, side, price, ordered, peak, origin, .. } = *order;
+        let shown = if peak == 0 { open } else { open.min(peak) };
+        let resting = Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display: peak };
+        let (slot, lots) = market.book.rest(resting, origin);
+        orders.insert(id, instrument, slot);
+        accounts[account.0 as usize].open_orders += 1;
+        set_aside(accounts, market, account, side, price, i128::from(open));
+        out.emit(Event::Level { instrument, side, price, lots: Lots(lots) });
+    }
+
+    /// Ends a command's changes to one instrument's public state with its new number.
+    #[inline]
+    pub(crate) fn book_changed(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
+        let market = &mut self.markets[instrument.0 as usize];
+        market.change_id += 1;
+        out.emit(Event::BookChanged { instrument, change_id: market.change_id });
+    }
+}
+
+/// What a sweep touches beside the book.
+struct Matching<'a, S> {
+    order: &'a Incoming,
+    open: u32,
+    money: Money,
+    now: VenueNanos,
+    /// A resting order of the own group has left the book.
+    removed: bool,
+    /// An order of the own group has ended the sweep.
+    stopped: bool,
+    trades: &'a mut TradeSeq,
+    last: &'a mut Option<Ticks>,
+    accounts: &'a mut [Account],
+    orders: &'a mut OrderIndex,
+    out: &'a mut S,
+}
+
+impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
+    #[inline]
+    fn meet(&mut self, maker: &Maker<Origin>) -> Meeting {
+        match self.order.meets {
+            MatchGroup::Order => Meeting::Trade,
+            MatchGroup::Account if maker.owner.account() != self.order.account => Meeting::Trade,
+            MatchGroup::Account | MatchGroup::Key(_) => {
+                let meeting = self.order.meeting(maker.owner.account(), maker.origin().group);
+                self.stopped = matches!(meeting, Meeting::Stop | Meeting::CancelBoth);
+                meeting
+            }
+        }
+    }
+
+    #[inline]
+    fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32) {
+        if maker_open == 0 {
+            self.orders.remove(maker);
+            self.accounts[owner.account().0 as usize].open_orders -= 1;
+        }
+        self.open -= lots;
+        self.trades.0 += 1;
+        *self.last = Some(price);
+        self.settle(owner, price, lots);
+        let instrument = self.order.instrument;
+        self.out.emit(Event::Trade {
+            instrument,
+            trade_seq: *self.trades,
+            price,
+            lots: Lots(u64::from(lots)),
+            taker_side: self.order.side,
+            maker,
+            maker_account: owner.account(),
+            maker_open: Lots(u64::from(maker_open)),
+            taker: self.order.id,
+            taker_account: self.order.account,
+            taker_open: Lots(u64::from(self.open)),
+        });
+        if refreshed > 0 {
+            let (account, side, shown) = (owner.account(), owner.side(), Lots(u64::from(refreshed)));
+            self.out.emit(Event::Refreshed { order: maker, account, instrument, side, price, shown });
+        }
+        for account in [owner.account(), self.order.account] {
+            if self.accounts[account.0 as usize].counted {
+                self.count_execution(account);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn cancelled(&mut self, order: &Resting, _: Origin) {
+        let (account, side, open) = (order.owner.account(), order.owner.side(), order.total_open());
+        let instrument = self.order.instrument;
+        self.removed = true;
+        self.orders.remove(order.id);
+        let holder = &mut self.accounts[account.0 as usize];
+        holder.open_orders -= 1;
+        reserve(holder, self.money, instrument, side, order.price, -i128::from(open));
+        let (price, open, reason) = (order.price, Lots(u64::from(open)), CancelReason::SelfMatch);
+        self.out.emit(Event::Cancelled { order: order.id, account, instrument, side, price, open, reason });
+    }
+
+    #[inline]
+    fn level(&mut self, price: Ticks, lots: u64) {
+        let side = self.order.side.opposite();
+        self.out.emit(Event::Level { instrument: self.order.instrument, side, price, lots: Lots(lots) });
+    }
+}
+
+impl<S: EventSink> Matching<'_, S> {
+    /// Moves money between taker and maker and releases what the maker had set aside.
+    #[inline]
+    fn settle(&mut self, owner: Owner, price: Ticks, lots: u32) {
+        let (taker, maker) = (self.order.account.0 as usize, owner.account().0 as usize);
+        let instrument = self.order.instrument;
+        reserve(&mut self.accounts[maker], self.money, instrument, owner.side(), price, -i128::from(lots));
+        let parties = [(taker, self.order.side), (maker, owner.side())];
+        exchange(self.accounts, instrument, self.money, parties, price, lots);
+    }
+
+    #[cold]
+    fn count_execution(&mut self, account: AccountId) {
+        if self.accounts[account.0 as usize].count_execution(self.now) {
+            self.out.emit(Event::ThrottleTripped { account });
+        }
+    }
+}
