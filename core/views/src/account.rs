@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_model::{
-    AccountId, CancelReason, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce,
-    VenueNanos,
+    AccountId, CancelReason, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly, SessionId, Side, Ticks,
+    TimeInForce, TradeSeq, VenueNanos,
 };
 
-use crate::limit_of;
 use crate::tape::{PublicTrade, push_capped};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,12 @@ pub struct OrderRecord {
     pub replaced: bool,
     pub created: VenueNanos,
     pub updated: VenueNanos,
+    /// The peak of an iceberg.
+    pub display: Option<Lots>,
+    pub post_only: PostOnly,
+    pub session: SessionId,
     pub label: Label,
+    pub client_order_id: Label,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub struct UserTrade {
     /// The order's state after this fill.
     pub state: OrderState,
     pub self_trade: bool,
+    /// Taken back by an operator.
+    pub busted: bool,
     pub label: Label,
 }
 
@@ -72,6 +78,8 @@ pub struct AccountBook {
     pub(crate) closed: VecDeque<OrderId>,
     /// Newest last.
     pub(crate) trades: VecDeque<UserTrade>,
+    /// Of the orders above, by the member's own number; the first order keeps it.
+    pub(crate) by_client_order_id: BTreeMap<Box<str>, OrderId>,
 }
 
 impl AccountBook {
@@ -97,8 +105,15 @@ impl AccountBook {
         &self.trades
     }
 
-    pub(crate) fn entered(&mut self, order: &NewOrder, at: VenueNanos) {
+    /// The order that a member has given this number, as long as it is remembered.
+    pub fn by_client_order_id(&self, text: &str) -> Option<OrderId> {
+        self.by_client_order_id.get(text).copied()
+    }
+
+    /// `price` is the one at which the order may rest: a post-only order may have been moved.
+    pub(crate) fn entered(&mut self, order: &NewOrder, price: Ticks, at: VenueNanos) {
         self.open.insert(order.id);
+        self.remember_number(order.client_order_id.as_str(), order.id);
         self.orders.insert(
             order.id,
             OrderRecord {
@@ -107,7 +122,7 @@ impl AccountBook {
                 instrument: order.instrument,
                 side: order.side,
                 is_market: order.order_type == OrderType::Market,
-                price: limit_of(order.order_type),
+                price,
                 lots: order.lots,
                 filled: Lots::ZERO,
                 tick_lots: 0,
@@ -117,15 +132,37 @@ impl AccountBook {
                 replaced: false,
                 created: at,
                 updated: at,
+                display: order.display,
+                post_only: order.post_only,
+                session: order.session,
                 label: order.label.clone(),
+                client_order_id: order.client_order_id.clone(),
             },
         );
     }
 
-    pub(crate) fn amended(&mut self, id: OrderId, price: Ticks, lots: Lots, kept_priority: bool, at: VenueNanos) {
+    pub(crate) fn remember_number(&mut self, text: &str, id: OrderId) {
+        if !text.is_empty() {
+            self.by_client_order_id.entry(text.into()).or_insert(id);
+        }
+    }
+
+    pub(crate) fn busted(&mut self, instrument: InstrumentId, seq: TradeSeq) {
+        let is_it = |fill: &&mut UserTrade| fill.instrument == instrument && fill.trade.seq == seq;
+        self.trades.iter_mut().filter(is_it).for_each(|fill| fill.busted = true);
+    }
+
+    pub(crate) fn amended(
+        &mut self,
+        id: OrderId,
+        (price, lots, display): (Ticks, Lots, Option<Lots>),
+        kept_priority: bool,
+        at: VenueNanos,
+    ) {
         if let Some(order) = self.orders.get_mut(&id) {
             order.price = price;
             order.lots = lots;
+            order.display = display;
             order.replaced |= !kept_priority;
             order.updated = at;
         }
@@ -155,6 +192,7 @@ impl AccountBook {
             is_market: order.is_market,
             state: order.state,
             self_trade,
+            busted: false,
             label: order.label.clone(),
         };
         let is_done = order.state == OrderState::Filled;
@@ -178,8 +216,10 @@ impl AccountBook {
         }
         if self.closed.len() == Self::CLOSED_ORDERS
             && let Some(oldest) = self.closed.pop_front()
+            && let Some(forgotten) = self.orders.remove(&oldest)
+            && self.by_client_order_id(forgotten.client_order_id.as_str()) == Some(oldest)
         {
-            self.orders.remove(&oldest);
+            self.by_client_order_id.remove(forgotten.client_order_id.as_str());
         }
         self.closed.push_back(id);
     }

@@ -1,6 +1,6 @@
 //! The views as plain data, for snapshots.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use pitwire_model::{AccountId, OrderId, Ticks};
 
@@ -20,6 +20,8 @@ pub struct TapeImage {
     pub index: Ticks,
     pub mark: Option<Ticks>,
     pub trades: Vec<PublicTrade>,
+    /// As many as trades.
+    pub parties: Vec<(AccountId, AccountId)>,
     pub candles: Vec<Candle>,
 }
 
@@ -53,6 +55,7 @@ fn tape_image(tape: &Tape) -> TapeImage {
         index: tape.index,
         mark: tape.mark,
         trades: tape.trades.iter().copied().collect(),
+        parties: tape.parties.iter().copied().collect(),
         candles: tape.candles.iter().copied().collect(),
     }
 }
@@ -60,6 +63,7 @@ fn tape_image(tape: &Tape) -> TapeImage {
 fn tape_from(image: TapeImage) -> Tape {
     Tape {
         trades: image.trades.into(),
+        parties: image.parties.into(),
         candles: image.candles.into(),
         direction: image.direction,
         index: image.index,
@@ -78,11 +82,15 @@ fn book_image(account: AccountId, book: &AccountBook) -> AccountBookImage {
 
 fn book_from(image: AccountBookImage) -> (AccountId, AccountBook) {
     let open = image.orders.iter().filter(|order| order.state == OrderState::Open).map(|order| order.id);
-    let book = AccountBook {
+    let mut book = AccountBook {
+        by_client_order_id: BTreeMap::new(),
         open: open.collect(),
         closed: VecDeque::from(image.closed),
         trades: VecDeque::from(image.trades),
         orders: image.orders.into_iter().map(|order| (order.id, order)).collect(),
     };
+    // In order of entry, so that the first order keeps its number.
+    let numbers: Vec<_> = book.orders.values().map(|order| (order.client_order_id.clone(), order.id)).collect();
+    numbers.iter().for_each(|(number, id)| book.remember_number(number.as_str(), *id));
     (image.account, book)
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use account::{AccountBook, Liquidity, OrderRecord, OrderState, UserTrade};
 pub use facts::MarketFacts;
 pub use image::{AccountBookImage, TapeImage, ViewsImage};
-use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, OrderType, Stamped};
+use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Stamped};
 pub use tape::{Candle, PublicTrade, Stats, Tape, TickDirection};
 
 #[derive(Debug, Default)]
@@ -85,15 +85,15 @@ impl Views {
                 }
                 changes.push(Change::Revalued { instrument: *instrument });
             }
-            Event::Accepted { order, account, .. } => {
+            Event::Accepted { order, account, order_type, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
                 let Command::Enter(entered) = &stamped.command else { return };
-                book.entered(entered, at);
+                book.entered(entered, order_type.limit_price().unwrap_or_default(), at);
                 changes.push(Change::Order { account: *account, order: *order });
             }
-            Event::Amended { order, account, price, lots, kept_priority, .. } => {
+            Event::Amended { order, account, price, lots, kept_priority, display, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
-                book.amended(*order, *price, *lots, *kept_priority, at);
+                book.amended(*order, (*price, *lots, *display), *kept_priority, at);
                 changes.push(Change::Order { account: *account, order: *order });
             }
             Event::Cancelled { order, account, reason, .. } => {
@@ -105,6 +105,14 @@ impl Views {
                 changes.push(Change::Balance { account: *account });
             }
             Event::TradeBusted(bust) => {
+                if let Some(tape) = self.tapes.get_mut(bust.instrument.0 as usize) {
+                    tape.bust(bust.trade_seq);
+                }
+                for account in [bust.buyer, bust.seller] {
+                    if let Some(book) = self.accounts.get_mut(&account) {
+                        book.busted(bust.instrument, bust.trade_seq);
+                    }
+                }
                 let known = [bust.buyer, bust.seller].into_iter().filter(|account| self.accounts.contains_key(account));
                 changes.extend(known.map(|account| Change::Balance { account }));
             }
@@ -130,7 +138,7 @@ impl Views {
             return;
         };
         let Some(tape) = self.tapes.get_mut(instrument.0 as usize) else { return };
-        let trade = tape.traded(*trade_seq, *price, *lots, *taker_side, stamped.at);
+        let trade = tape.traded(*trade_seq, *price, *lots, *taker_side, stamped.at, (*taker_account, *maker_account));
         let self_trade = maker_account == taker_account;
         // The taker hears first: it is the one that is waiting.
         for (account, order, liquidity) in
@@ -160,9 +168,4 @@ fn keep_last(changes: &mut Vec<Change>, from: usize) {
         .collect();
     kept.reverse();
     changes.append(&mut kept);
-}
-
-/// Whether an order is shown with a price of its own.
-pub(crate) fn limit_of(order_type: OrderType) -> pitwire_model::Ticks {
-    order_type.limit_price().unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pitwire_model::{InstrumentSpec, Lots, Side, Ticks, TradeSeq, VenueNanos};
+use pitwire_model::{AccountId, InstrumentSpec, Lots, Side, Ticks, TradeSeq, VenueNanos};
 
 pub const MINUTE_MS: u64 = 60_000;
 const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
@@ -44,6 +44,8 @@ pub struct PublicTrade {
     pub direction: TickDirection,
     pub index: Ticks,
     pub mark: Ticks,
+    /// Taken back by an operator: candles and statistics keep what it did to them.
+    pub busted: bool,
 }
 
 /// One minute in which something traded.
@@ -95,6 +97,8 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tape {
     pub(crate) trades: VecDeque<PublicTrade>,
+    /// Buyer and seller of each of them: not for the public.
+    pub(crate) parties: VecDeque<(AccountId, AccountId)>,
     pub(crate) candles: VecDeque<Candle>,
     pub(crate) direction: TickDirection,
     pub(crate) index: Ticks,
@@ -110,6 +114,7 @@ impl Tape {
     pub(crate) fn new(spec: &InstrumentSpec) -> Self {
         Tape {
             trades: VecDeque::new(),
+            parties: VecDeque::new(),
             candles: VecDeque::new(),
             direction: TickDirection::default(),
             index: spec.start_price,
@@ -129,6 +134,7 @@ impl Tape {
         lots: Lots,
         taker_side: Side,
         at: VenueNanos,
+        (taker, maker): (AccountId, AccountId),
     ) -> PublicTrade {
         let before = self.trades.back().map_or(price, |trade| trade.price);
         self.direction = self.direction.after(before, price);
@@ -141,8 +147,11 @@ impl Tape {
             direction: self.direction,
             index: self.index,
             mark: self.mark.unwrap_or(price),
+            busted: false,
         };
         push_capped(&mut self.trades, trade, Self::TRADES);
+        let parties = if taker_side == Side::Buy { (taker, maker) } else { (maker, taker) };
+        push_capped(&mut self.parties, parties, Self::TRADES);
         let start_ms = at.as_millis() / MINUTE_MS * MINUTE_MS;
         if self.candles.back().is_none_or(|candle| candle.start_ms < start_ms) {
             push_capped(&mut self.candles, Candle::new(start_ms, price), Self::CANDLES);
@@ -156,6 +165,28 @@ impl Tape {
     /// Newest last.
     pub fn trades(&self) -> &VecDeque<PublicTrade> {
         &self.trades
+    }
+
+    /// A trade that is still kept. Numbers have no holes, so its place follows from the newest.
+    fn place(&self, seq: TradeSeq) -> Option<usize> {
+        let newest = self.trades.back()?.seq.0;
+        let back = usize::try_from(newest.checked_sub(seq.0)?).ok()?;
+        (self.trades.len() - 1).checked_sub(back)
+    }
+
+    pub fn trade(&self, seq: TradeSeq) -> Option<&PublicTrade> {
+        self.trades.get(self.place(seq)?)
+    }
+
+    /// Buyer and seller of a trade that is still kept.
+    pub fn parties(&self, seq: TradeSeq) -> Option<(AccountId, AccountId)> {
+        self.parties.get(self.place(seq)?).copied()
+    }
+
+    pub(crate) fn bust(&mut self, seq: TradeSeq) {
+        if let Some(place) = self.place(seq) {
+            self.trades[place].busted = true;
+        }
     }
 
     pub fn index(&self) -> Ticks {
@@ -225,13 +256,15 @@ mod tests {
     fn tape(trades: &[(u64, i64, u64)]) -> Tape {
         let mut tape = Tape {
             trades: VecDeque::new(),
+            parties: VecDeque::new(),
             candles: VecDeque::new(),
             direction: TickDirection::default(),
             index: Ticks(100),
             mark: None,
         };
         for (seq, (second, price, lots)) in (1..).zip(trades) {
-            tape.traded(TradeSeq(seq), Ticks(*price), Lots(*lots), Side::Buy, VenueNanos(second * 1_000_000_000));
+            let at = VenueNanos(second * 1_000_000_000);
+            tape.traded(TradeSeq(seq), Ticks(*price), Lots(*lots), Side::Buy, at, (AccountId(1), AccountId(2)));
         }
         tape
     }
@@ -241,6 +274,19 @@ mod tests {
         let tape = tape(&[(0, 10, 1), (1, 11, 1), (2, 11, 1), (3, 9, 1), (4, 9, 1)]);
         let got: Vec<u8> = tape.trades().iter().map(|trade| trade.direction as u8).collect();
         assert_eq!(got, [1, 0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_trade_is_found_by_its_number_as_long_as_it_is_kept() {
+        let many: Vec<_> = (0..Tape::TRADES as u64 + 5).map(|n| (n, 10, n + 1)).collect();
+        let mut tape = tape(&many);
+        assert_eq!((tape.trade(TradeSeq(5)), tape.trade(TradeSeq(0))), (None, None));
+        assert_eq!(tape.trade(TradeSeq(6)).map(|trade| trade.lots), Some(Lots(6)));
+        assert_eq!(tape.parties(TradeSeq(6)), Some((AccountId(1), AccountId(2))));
+        let newest = TradeSeq(many.len() as u64);
+        assert_eq!(tape.trade(TradeSeq(newest.0 + 1)), None);
+        tape.bust(newest);
+        assert!(tape.trade(newest).is_some_and(|trade| trade.busted));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Holds       secrets never appear in a Debug text, and every comparison of one takes the same time.
 
-use std::fmt;
+use std::{fmt, io};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -105,6 +105,38 @@ impl Keys {
         };
         let (access, refresh) = (issue(Use::Access, TOKEN_LIFE_S), issue(Use::Refresh, REFRESH_LIFE_S));
         Ok(Grant { access, refresh, login: self.login(at) })
+    }
+
+    /// Whether a client id is taken.
+    pub fn knows(&self, client_id: &str) -> bool {
+        self.credentials.iter().any(|credential| credential.client_id == client_id)
+    }
+
+    pub fn count_of(&self, account: AccountId) -> usize {
+        self.credentials.iter().filter(|credential| credential.account == account).count()
+    }
+
+    /// Makes a member's credential with a secret of 256 random bits. It counts once `keep` has kept it with the others.
+    pub fn add(
+        &mut self,
+        client_id: &str,
+        account: AccountId,
+        keep: impl FnOnce(&[Credential]) -> io::Result<()>,
+    ) -> io::Result<String> {
+        let secret = hex(&(self.random)());
+        self.credentials.push(Credential {
+            client_id: client_id.into(),
+            secret: secret.clone(),
+            account,
+            operator: false,
+        });
+        match keep(&self.credentials) {
+            Ok(()) => Ok(secret),
+            Err(error) => {
+                self.credentials.pop();
+                Err(error)
+            }
+        }
     }
 
     fn find(&self, client_id: &str) -> Result<usize, RpcError> {

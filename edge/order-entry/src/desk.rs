@@ -1,5 +1,7 @@
 //! The desk: takes a request, finds the method, writes the answer.
 
+use std::io;
+
 use pitwire_jsonrpc::{Channel, Params, Request, RequestId, RpcError, write_error, write_result};
 use pitwire_model::AccountId;
 use pitwire_ports::Venue;
@@ -7,6 +9,7 @@ use pitwire_ports::Venue;
 use crate::auth::{Authorization, Credential, Keys, Login, SignedRequest};
 use crate::methods;
 use crate::session::Session;
+use crate::vault::{Forgetful, Vault};
 
 /// Which door a request came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,7 @@ pub struct Answer {
 
 pub struct Desk {
     pub(crate) keys: Keys,
+    vault: Box<dyn Vault>,
 }
 
 /// What a method has at hand.
@@ -87,7 +91,18 @@ impl Call<'_> {
 impl Desk {
     /// `random` must be fit for secrets: tokens are made of it.
     pub fn new(credentials: Vec<Credential>, random: fn() -> [u8; 32]) -> Self {
-        Desk { keys: Keys::new(credentials, random) }
+        Desk { keys: Keys::new(credentials, random), vault: Box::new(Forgetful) }
+    }
+
+    /// Keeps credentials made at run time for the next start.
+    #[must_use]
+    pub fn with_vault(mut self, vault: Box<dyn Vault>) -> Self {
+        self.vault = vault;
+        self
+    }
+
+    pub(crate) fn add_credential(&mut self, client_id: &str, account: AccountId) -> io::Result<String> {
+        self.keys.add(client_id, account, |all| self.vault.keep(all))
     }
 
     /// The session of an HTTP request with an `Authorization` header. What is wrong with the header is told only by

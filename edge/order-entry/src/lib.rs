@@ -13,8 +13,10 @@ mod methods;
 mod notices;
 mod session;
 mod tokens;
+mod vault;
 
 pub use auth::{Authorization, Credential, Login, SignedRequest};
 pub use desk::{Answer, Clock, Desk, Effect, Entrance, Visit};
 pub use methods::names as method_names;
 pub use session::Session;
+pub use vault::{Forgetful, Vault};

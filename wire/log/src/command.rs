@@ -51,9 +51,9 @@ use pitwire_model::{
 };
 
 use crate::bytes::{DecodeError, Reader, Writer};
-pub(crate) use operator::put_option_with;
 pub use operator::{put_limits, put_scope, put_settings, take_limits, take_settings};
-pub use order::{put_order_type, take_order_type, take_tif};
+pub(crate) use operator::{put_option_with, take_option_with};
+pub use order::{put_order_type, take_order_type, take_post_only, take_tif};
 
 const KIND_VERSION: u8 = 1;
 /// Length, kind, version, seq and time.

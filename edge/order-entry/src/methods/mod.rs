@@ -7,6 +7,7 @@ mod connection;
 pub(crate) mod cover;
 mod history;
 mod market;
+mod operator;
 mod trading;
 
 use std::borrow::Cow;
@@ -88,7 +89,7 @@ const METHODS: &[(&str, Method)] = &[
 
 /// Every method that is served, as `scope/name`.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    METHODS.iter().map(|(name, _)| *name)
+    METHODS.iter().chain(operator::METHODS).map(|(name, _)| *name)
 }
 
 /// Runs a method. Private ones are refused here when nobody is logged in, so none can forget to ask.
@@ -96,7 +97,10 @@ pub(crate) fn run(method: &str, call: &mut Call<'_>) -> Done {
     if method.starts_with("private/") {
         call.account()?;
     }
-    match METHODS.iter().find(|(name, _)| *name == method) {
+    if operator::is_operators(method) {
+        call.operator()?;
+    }
+    match METHODS.iter().chain(operator::METHODS).find(|(name, _)| *name == method) {
         Some((_, run)) => run(call),
         None => Err(unknown(method, call.entrance)),
     }

@@ -43,6 +43,13 @@ pub fn trade_id(instrument: InstrumentId, seq: TradeSeq) -> String {
     ((u128::from(instrument.0) + 1) * 1_000_000_000_000 + u128::from(seq.0)).to_string()
 }
 
+/// The instrument and the number that a [`trade_id`] is made of.
+pub fn parse_trade_id(text: &str) -> Option<(InstrumentId, TradeSeq)> {
+    let id: u128 = text.parse().ok()?;
+    let instrument = u32::try_from((id / 1_000_000_000_000).checked_sub(1)?).ok()?;
+    Some((InstrumentId(instrument), TradeSeq(u64::try_from(id % 1_000_000_000_000).ok()?)))
+}
+
 /// Lots as contracts: one each for an inverse contract, the amount itself for spot.
 pub(crate) fn contracts(spec: &InstrumentSpec, lots: Lots) -> Decimal {
     if spec.is_spot() { spec.amount(lots) } else { Decimal::new(i128::from(lots.0), 0) }
@@ -92,5 +99,9 @@ mod tests {
     fn trade_ids_never_meet() {
         assert_eq!(trade_id(InstrumentId(0), TradeSeq(5)), "1000000000005");
         assert_eq!(trade_id(InstrumentId(7), TradeSeq(512)), "8000000000512");
+        assert_eq!(parse_trade_id("8000000000512"), Some((InstrumentId(7), TradeSeq(512))));
+        for bad in ["", "512", "-8000000000512", "8000000000512x", "99999999999999999999999999999999999999999"] {
+            assert_eq!(parse_trade_id(bad), None, "{bad}");
+        }
     }
 }

@@ -132,12 +132,7 @@ pub(super) fn take_amend(r: &mut Reader<'_>) -> Result<Amend, DecodeError> {
             1 => Some(Priority::AlwaysLose),
             _ => None,
         })?,
-        post_only: take_code(r, "post-only", |code| match code {
-            0 => Some(PostOnly::No),
-            1 => Some(PostOnly::Reprice),
-            2 => Some(PostOnly::Reject),
-            _ => None,
-        })?,
+        post_only: take_post_only(r)?,
         display: take_option_with(r, |r| r.take_u64().map(Lots))?,
     })
 }
@@ -167,6 +162,15 @@ pub fn take_tif(r: &mut Reader<'_>) -> Result<TimeInForce, DecodeError> {
         1 => Some(TimeInForce::GoodTillCancel),
         2 => Some(TimeInForce::ImmediateOrCancel),
         3 => Some(TimeInForce::FillOrKill),
+        _ => None,
+    })
+}
+
+pub fn take_post_only(r: &mut Reader<'_>) -> Result<PostOnly, DecodeError> {
+    take_code(r, "post-only", |code| match code {
+        0 => Some(PostOnly::No),
+        1 => Some(PostOnly::Reprice),
+        2 => Some(PostOnly::Reject),
         _ => None,
     })
 }

@@ -150,6 +150,7 @@ mod tests {
             direction: TickDirection::Minus,
             index: Ticks(100),
             mark: Ticks(99),
+            busted: true,
         };
         let candle = Candle {
             start_ms: 60_000,
@@ -176,7 +177,11 @@ mod tests {
             replaced: true,
             created: VenueNanos(5),
             updated: VenueNanos(6),
+            display: Some(Lots(2)),
+            post_only: PostOnly::Reprice,
+            session: SessionId(7),
             label: Label::new("mine").unwrap_or_default(),
+            client_order_id: Label::new("a-1").unwrap_or_default(),
         };
         let fill = UserTrade {
             instrument: InstrumentId(0),
@@ -187,6 +192,7 @@ mod tests {
             is_market: true,
             state: OrderState::Filled,
             self_trade: false,
+            busted: true,
             label: Label::default(),
         };
         ViewsImage {
@@ -195,15 +201,25 @@ mod tests {
                 index: Ticks(100),
                 mark: Some(Ticks(99)),
                 trades: vec![trade; 40],
+                parties: vec![(AccountId(3), AccountId(4)); 40],
                 candles: vec![candle; 40],
             }],
             accounts: vec![AccountBookImage {
                 account: AccountId(0),
                 // More than one, and unlabelled: the smallest encodings must pass the bound on counts.
-                orders: vec![OrderRecord { label: Label::default(), cancel_reason: None, ..order.clone() }; 40]
-                    .into_iter()
-                    .chain([order])
-                    .collect(),
+                orders: vec![
+                    OrderRecord {
+                        label: Label::default(),
+                        client_order_id: Label::default(),
+                        display: None,
+                        cancel_reason: None,
+                        ..order.clone()
+                    };
+                    40
+                ]
+                .into_iter()
+                .chain([order])
+                .collect(),
                 closed: vec![OrderId(9); 40],
                 trades: vec![fill; 40],
             }],

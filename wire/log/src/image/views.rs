@@ -1,6 +1,6 @@
 //! Tapes and account books: what questions about the past are answered from.
 
-use pitwire_model::{AccountId, CancelReason, InstrumentId, Lots, OrderId, Ticks, TradeSeq, VenueNanos};
+use pitwire_model::{AccountId, CancelReason, InstrumentId, Lots, OrderId, SessionId, Ticks, TradeSeq, VenueNanos};
 use pitwire_views::{
     AccountBookImage, Candle, Liquidity, OrderRecord, OrderState, PublicTrade, TapeImage, TickDirection, UserTrade,
     ViewsImage,
@@ -8,7 +8,7 @@ use pitwire_views::{
 
 use super::{put_all, put_option, take_all, take_option};
 use crate::bytes::{DecodeError, Reader, Writer};
-use crate::command::{take_code, take_label, take_side, take_tif};
+use crate::command::{put_option_with, take_code, take_label, take_option_with, take_post_only, take_side, take_tif};
 
 pub(super) fn put(w: &mut Writer<'_>, image: &ViewsImage) {
     put_all(w, &image.tapes, put_tape);
@@ -16,7 +16,7 @@ pub(super) fn put(w: &mut Writer<'_>, image: &ViewsImage) {
 }
 
 pub(super) fn take(r: &mut Reader<'_>) -> Result<ViewsImage, DecodeError> {
-    Ok(ViewsImage { tapes: take_all(r, 26, take_tape)?, accounts: take_all(r, 16, take_book)? })
+    Ok(ViewsImage { tapes: take_all(r, 30, take_tape)?, accounts: take_all(r, 16, take_book)? })
 }
 
 fn put_tape(w: &mut Writer<'_>, tape: &TapeImage) {
@@ -24,6 +24,10 @@ fn put_tape(w: &mut Writer<'_>, tape: &TapeImage) {
     w.put_i64(tape.index.0);
     put_option(w, tape.mark.map(|mark| mark.0));
     put_all(w, &tape.trades, put_trade);
+    put_all(w, &tape.parties, |w, (buyer, seller)| {
+        w.put_u32(buyer.0);
+        w.put_u32(seller.0);
+    });
     put_all(w, &tape.candles, |w, candle| {
         w.put_u64(candle.start_ms);
         for price in [candle.open, candle.high, candle.low, candle.close] {
@@ -39,7 +43,8 @@ fn take_tape(r: &mut Reader<'_>) -> Result<TapeImage, DecodeError> {
         direction: take_direction(r)?,
         index: Ticks(r.take_i64()?),
         mark: take_option(r)?.map(Ticks),
-        trades: take_all(r, 50, take_trade)?,
+        trades: take_all(r, 51, take_trade)?,
+        parties: take_all(r, 8, |r| Ok((AccountId(r.take_u32()?), AccountId(r.take_u32()?))))?,
         candles: take_all(r, 64, |r| {
             Ok(Candle {
                 start_ms: r.take_u64()?,
@@ -67,6 +72,7 @@ fn put_trade(w: &mut Writer<'_>, trade: &PublicTrade) {
     w.put_u8(trade.direction as u8);
     w.put_i64(trade.index.0);
     w.put_i64(trade.mark.0);
+    w.put_bool(trade.busted);
 }
 
 fn take_trade(r: &mut Reader<'_>) -> Result<PublicTrade, DecodeError> {
@@ -79,6 +85,7 @@ fn take_trade(r: &mut Reader<'_>) -> Result<PublicTrade, DecodeError> {
         direction: take_direction(r)?,
         index: Ticks(r.take_i64()?),
         mark: Ticks(r.take_i64()?),
+        busted: r.take_bool()?,
     })
 }
 
@@ -92,9 +99,9 @@ fn put_book(w: &mut Writer<'_>, book: &AccountBookImage) {
 fn take_book(r: &mut Reader<'_>) -> Result<AccountBookImage, DecodeError> {
     Ok(AccountBookImage {
         account: AccountId(r.take_u32()?),
-        orders: take_all(r, 80, take_order)?,
+        orders: take_all(r, 88, take_order)?,
         closed: take_all(r, 8, |r| r.take_u64().map(OrderId))?,
-        trades: take_all(r, 69, take_fill)?,
+        trades: take_all(r, 71, take_fill)?,
     })
 }
 
@@ -115,7 +122,11 @@ fn put_order(w: &mut Writer<'_>, order: &OrderRecord) {
     w.put_bool(order.replaced);
     w.put_u64(order.created.0);
     w.put_u64(order.updated.0);
+    put_option_with(w, order.display, |w, display| w.put_u64(display.0));
+    w.put_u8(order.post_only as u8);
+    w.put_u32(order.session.0);
     w.put_text(order.label.as_str());
+    w.put_text(order.client_order_id.as_str());
 }
 
 fn take_order(r: &mut Reader<'_>) -> Result<OrderRecord, DecodeError> {
@@ -138,7 +149,11 @@ fn take_order(r: &mut Reader<'_>) -> Result<OrderRecord, DecodeError> {
         replaced: r.take_bool()?,
         created: VenueNanos(r.take_u64()?),
         updated: VenueNanos(r.take_u64()?),
+        display: take_option_with(r, |r| r.take_u64().map(Lots))?,
+        post_only: take_post_only(r)?,
+        session: SessionId(r.take_u32()?),
         label: take_label(r)?,
+        client_order_id: take_label(r)?,
     })
 }
 
@@ -160,6 +175,7 @@ fn put_fill(w: &mut Writer<'_>, fill: &UserTrade) {
     w.put_bool(fill.is_market);
     w.put_u8(fill.state as u8);
     w.put_bool(fill.self_trade);
+    w.put_bool(fill.busted);
     w.put_text(fill.label.as_str());
 }
 
@@ -177,6 +193,7 @@ fn take_fill(r: &mut Reader<'_>) -> Result<UserTrade, DecodeError> {
         is_market: r.take_bool()?,
         state: take_state(r)?,
         self_trade: r.take_bool()?,
+        busted: r.take_bool()?,
         label: take_label(r)?,
     })
 }

@@ -1,0 +1,172 @@
+//! Accounts: made, limited, endowed, closed; and the credentials that speak for them.
+
+use pitwire_jsonrpc::{Json, RpcError};
+use pitwire_model::{
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, Decimal, KillScope, SelfMatch, Throttle,
+};
+
+use super::super::Done;
+use crate::desk::Call;
+
+pub fn list(call: &mut Call<'_>) -> Done {
+    let Call { venue, out, .. } = call;
+    let engine = venue.engine();
+    Json::new(out).array(|j| {
+        for account in engine.accounts() {
+            let (spec, settings) = (&account.spec, account.spec.settings);
+            j.object(|j| {
+                j.key("account").uint(u64::from(spec.id.0));
+                j.key("name").string(&spec.name);
+                j.key("credit").string(match spec.credit {
+                    Credit::Limited => "limited",
+                    Credit::Unlimited => "unlimited",
+                });
+                j.key("killed").bool(engine.is_killed(KillScope::Account(spec.id)));
+                j.key("throttled").bool(account.is_throttled());
+                j.key("closed").bool(account.is_closed());
+                j.key("open_orders").uint(u64::from(account.open_orders()));
+                j.key("limits").object(|j| write_settings(j, settings));
+            });
+        }
+    });
+    Ok(())
+}
+
+/// Absent where there is no limit.
+fn write_settings(j: &mut Json<'_>, settings: AccountSettings) {
+    j.key("self_match").string(self_match_name(settings.self_match));
+    if let Some(most) = settings.max_open_orders {
+        j.key("max_open_orders").uint(u64::from(most));
+    }
+    if let Some(throttle) = settings.throttle {
+        j.key("max_executions").uint(u64::from(throttle.executions));
+        j.key("execution_window_ms").uint(throttle.window_ns / 1_000_000);
+    }
+}
+
+const fn self_match_name(mode: SelfMatch) -> &'static str {
+    match mode {
+        SelfMatch::CancelResting => "cancel_resting",
+        SelfMatch::CancelIncoming => "cancel_incoming",
+        SelfMatch::CancelBoth => "cancel_both",
+        SelfMatch::Allow => "none",
+    }
+}
+
+/// A member's account with nothing in it, and its first credentials: the secret is shown this once.
+pub fn create(call: &mut Call<'_>) -> Done {
+    let name = call.params.required("name")?.into_owned();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    if name.len() > 32 || !name.bytes().all(plain) || name == "any" {
+        return Err(RpcError::invalid("name", "1 to 32 letters, digits, _, - and ., and not `any`"));
+    }
+    if call.venue.engine().account_named(&name).is_some() || call.desk.keys.knows(&name) {
+        return Err(RpcError::param("already_exists", "name", format!("{name} exists already")));
+    }
+    let id = AccountId(u32::try_from(call.venue.engine().accounts().len()).unwrap_or(u32::MAX));
+    let settings = settings(call, AccountSettings::default())?;
+    call.command(Command::AddAccount(AccountSpec { id, name: name.clone(), credit: Credit::Limited, settings }))?;
+    write_credential(call, id, &name, &name)
+}
+
+/// Further credentials for an account that exists: the way back when a secret is lost.
+pub fn create_credential(call: &mut Call<'_>) -> Done {
+    let account = call.named_account()?;
+    let name = call.params.required("name")?.into_owned();
+    let held = call.desk.keys.count_of(account);
+    let client_id = if held == 0 { name.clone() } else { format!("{name}.{}", held + 1) };
+    write_credential(call, account, &name, &client_id)
+}
+
+fn write_credential(call: &mut Call<'_>, account: AccountId, name: &str, client_id: &str) -> Done {
+    let secret = call.desk.add_credential(client_id, account).map_err(|error| {
+        let reason =
+            format!("the credentials could not be kept: {error}; ask for new ones with pitwire_create_credential");
+        RpcError::new("internal_error", reason)
+    })?;
+    call.json().object(|j| {
+        j.key("account").uint(u64::from(account.0));
+        j.key("name").string(name);
+        j.key("client_id").string(client_id);
+        j.key("client_secret").string(&secret);
+    });
+    Ok(())
+}
+
+pub fn change(call: &mut Call<'_>) -> Done {
+    let account = call.named_account()?;
+    let held = call.venue.engine().account(account).map(|holder| holder.spec.settings).unwrap_or_default();
+    let settings = settings(call, held)?;
+    call.command(Command::SetAccount { account, settings })?;
+    call.json().object(|j| write_settings(j, settings));
+    Ok(())
+}
+
+fn settings(call: &Call<'_>, held: AccountSettings) -> Result<AccountSettings, RpcError> {
+    let mut settings = held;
+    if let Some(most) = call.limit("max_open_orders")? {
+        let most = most.map(u32::try_from).transpose();
+        settings.max_open_orders = most.map_err(|_| RpcError::invalid("max_open_orders", "too large"))?;
+    }
+    let (executions, window_ms) = (call.limit("max_executions")?, call.limit("execution_window_ms")?);
+    if let Some(executions) = executions {
+        settings.throttle = throttle(executions, window_ms.flatten(), held.throttle)?;
+    } else if window_ms.is_some() {
+        let executions = held.throttle.map(|throttle| u64::from(throttle.executions));
+        settings.throttle = throttle(executions, window_ms.flatten(), held.throttle)?;
+    }
+    if let Some(word) = call.params.text("self_match")? {
+        let found = SelfMatch::ALL.into_iter().find(|mode| self_match_name(*mode) == word);
+        let known = "self_match is cancel_resting, cancel_incoming, cancel_both or none";
+        settings.self_match = found.ok_or_else(|| RpcError::invalid("self_match", known))?;
+    }
+    Ok(settings)
+}
+
+fn throttle(
+    executions: Option<u64>,
+    window_ms: Option<u64>,
+    held: Option<Throttle>,
+) -> Result<Option<Throttle>, RpcError> {
+    let Some(executions) = executions else { return Ok(None) };
+    let executions = u32::try_from(executions).map_err(|_| RpcError::invalid("max_executions", "too large"))?;
+    let window_ns = window_ms.map(|ms| ms.saturating_mul(1_000_000)).or(held.map(|throttle| throttle.window_ns));
+    let window_ns = window_ns
+        .ok_or_else(|| RpcError::invalid("execution_window_ms", "a throttle needs a window, in milliseconds"))?;
+    Ok(Some(Throttle { executions, window_ns }))
+}
+
+pub fn delete(call: &mut Call<'_>) -> Done {
+    let account = call.named_account()?;
+    if call.account()? == account {
+        return Err(RpcError::invalid("name", "an operator cannot close the account it is logged in with"));
+    }
+    call.command(Command::CloseAccount { account })?;
+    call.done()
+}
+
+pub fn deposit(call: &mut Call<'_>) -> Done {
+    let (account, currency) = (call.named_account()?, named_currency(call)?);
+    let units = units(call, "amount", &currency)?;
+    call.command(Command::Deposit { account, currency: currency.id, units })?;
+    call.done()
+}
+
+pub fn set_credit_line(call: &mut Call<'_>) -> Done {
+    let (account, currency) = (call.named_account()?, named_currency(call)?);
+    let units = units(call, "amount", &currency)?;
+    call.command(Command::SetCreditLine { account, currency: currency.id, units })?;
+    call.done()
+}
+
+fn named_currency(call: &Call<'_>) -> Result<Currency, RpcError> {
+    let name = call.params.required("currency")?;
+    let found = call.venue.engine().currency_named(&name).cloned();
+    found.ok_or_else(|| RpcError::param("unknown_currency", "currency", format!("no currency {name:?}")))
+}
+
+fn units(call: &Call<'_>, name: &'static str, currency: &Currency) -> Result<i128, RpcError> {
+    let value = call.params.decimal(name)?.ok_or_else(|| RpcError::invalid(name, format!("{name} is required")))?;
+    let units = value.in_steps_of(Decimal::new(1, currency.decimals));
+    units.ok_or_else(|| RpcError::invalid(name, format!("{} has {} decimals", currency.name, currency.decimals)))
+}
