@@ -6,7 +6,7 @@ mod common;
 use common::floor::{Floor, check};
 use common::world::NPN_ZAR;
 use pitwire_model::{
-    AccountId, Command, Event, Label, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce, TradeSeq,
+    AccountId, Command, Event, Lots, MatchGroup, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce, TradeSeq,
 };
 
 #[test]
@@ -279,7 +279,7 @@ fn sweep_of_5000_orders_at_one_price_fills_each_in_turn() {
             order_type: OrderType::Limit { price: Ticks(1000) },
             lots: Lots(lots),
             tif: TimeInForce::ImmediateOrCancel,
-            label: Label::default(),
+            match_group: MatchGroup::Order,
             ..NewOrder::PLAIN
         })
     };

@@ -3,16 +3,27 @@
 //! A row is `given | when | then | bids | asks`. Given and when are commands, separated by commas:
 //!
 //! ```text
-//! a buy 5@100            order a, 5 lots at 100, until cancelled; `day` or `ioc` may follow, `by 3` names an account
+//! a buy 5@100            order a, 5 lots at 100, until cancelled; after it may stand
+//!   day, ioc, fok          another time in force
+//!   post, reprice          post-only: refused, or moved, where it would trade
+//!   show 2                 an iceberg
+//!   by 3, in 7, cod        its account, its session, cancel on disconnect
+//!   guarded, group 4       meets the orders of its account, or of its key; else nobody's
+//!   takes resting          its self-match mode: resting, incoming, both or none
 //! a sell 5 market        at any price
-//! amend a 7@101          the new total is 7, what has traded included
+//! amend a 7@101          the new total is 7, what has traded included; `show`, `post`, `reprice` as above
 //! replace a 7@101        7 are to be open, at the end of the queue
-//! cancel a, cancel all, end day, halt, close, open
+//! cancel a, cancel all, cancel all here, cancel all in 7, cancel list a c
+//! end day, halt, close, open, delete, start epoch 2
+//! limit lots 9 notional 900 collar 500           of the instrument; in basis points
+//! set account 0 executions 3 in 1000000 open 4   its throttle, its most open orders; `takes both`
+//! kill a, kill session 7, kill account 2, kill venue, lift ..., close account 2
 //! ```
 //!
 //! Then is what the commands under `when` led to: `a 5@100` order a traded as maker; `x 3 expires`, `a 5 cancelled`,
-//! `a 5 ends` what left unfilled, and why; `a keeps 5` or `a requeues 5` an amend; or `refused name`. Bids and asks
-//! list the orders left, first to trade first, icebergs as `a 3+7@100`. Every row runs on both engines, under the auditor's eyes.
+//! `a 5 ends` and so on what left unfilled, and why; `a shows 2` an iceberg's next part; `a keeps 5` or `a requeues 5`
+//! an amend; `2 stopped` a kill; or `refused name`. Bids and asks list the orders left, first to trade first, icebergs as
+//! `a 3+7@100`, shown and hidden. Every row runs on both engines, under the auditor's eyes.
 
 use pitwire_audit::Auditor;
 use pitwire_engine::reference::ReferenceEngine;
@@ -25,7 +36,7 @@ use pitwire_model::{
 
 use super::world::{NPN_ZAR, Stamper, opening, opening_commands};
 
-/// Whether the reference engine and the auditor judge the tables of order terms and operators' words too.
+/// Whether the reference engine and the auditor know the order terms and so may judge the tables.
 const JUDGES_KNOW_THE_TERMS: bool = false;
 
 /// The engine, and those it has to agree with.
@@ -38,16 +49,7 @@ pub struct Floor {
 impl Floor {
     /// Every member has what the world gives it, in percent of `wealth`.
     pub fn new(most_resting: u32, wealth: i128) -> Self {
-        Self::judged_by(Some((ReferenceEngine::new(), Auditor::new())), most_resting, wealth)
-    }
-
-    /// A floor on which any term may be used.
-    pub fn with_terms() -> Self {
         let judges = JUDGES_KNOW_THE_TERMS.then(|| (ReferenceEngine::new(), Auditor::new()));
-        Self::judged_by(judges, 1000, 1_000_000)
-    }
-
-    fn judged_by(judges: Option<(ReferenceEngine, Auditor)>, most_resting: u32, wealth: i128) -> Self {
         let mut floor = Floor { fast: Engine::new(), judges, stamper: Stamper::default() };
         for command in opening_commands(most_resting, wealth) {
             floor.apply(command);
@@ -122,19 +124,10 @@ fn size(order: &OrderImage) -> String {
 
 /// Runs each row on a floor of its own.
 pub fn check(table: &str) {
-    check_on(table, || Floor::new(1000, 1_000_000));
-}
-
-/// The same for tables with order terms and operators' words.
-pub fn check_terms(table: &str) {
-    check_on(table, Floor::with_terms);
-}
-
-fn check_on(table: &str, new_floor: impl Fn() -> Floor) {
     for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let [given, when, then, bids, asks] = cells[..] else { panic!("a row of {} cells: {row}", cells.len()) };
-        let mut floor = new_floor();
+        let mut floor = Floor::new(1000, 1_000_000);
         floor.run(given);
         let got = (floor.run(when), floor.side(Side::Buy), floor.side(Side::Sell));
         assert_eq!((got.0.as_str(), got.1.as_str(), got.2.as_str()), (then, bids, asks), "{row}");

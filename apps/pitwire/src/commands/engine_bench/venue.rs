@@ -3,8 +3,8 @@
 use pitwire_engine::{Engine, EventSink};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
-    Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType,
-    Phase, Priority, Reject, Seq, Stamped, Ticks, TimeInForce, VenueNanos,
+    Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId,
+    OrderType, Phase, Priority, Reject, Seq, Stamped, Ticks, TimeInForce, VenueNanos,
 };
 
 use super::Matcher;
@@ -31,7 +31,8 @@ impl Venue {
     }
 }
 
-/// One spot instrument with a tick and a lot of 1, 64 accounts with unlimited credit, continuous trading.
+/// One spot instrument with a tick and a lot of 1, 64 accounts with unlimited credit, continuous trading. Self-match
+/// prevention is on, with one group per order, so that nobody ever meets their own.
 fn definitions() -> Vec<Command> {
     let currency =
         |id, name: &str| Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 0 });
@@ -80,7 +81,7 @@ impl Matcher for Venue {
                 order_type: if kind == Kind::Market { OrderType::Market } else { OrderType::Limit { price } },
                 lots,
                 tif: if kind == Kind::Immediate { TimeInForce::ImmediateOrCancel } else { TimeInForce::GoodTillCancel },
-                label: Label::default(),
+                match_group: MatchGroup::Order,
                 ..NewOrder::PLAIN
             }),
         };
