@@ -21,6 +21,15 @@ export interface Listener {
   lost(): void;
   roundTrip(milliseconds: number): void;
   problem(text: string): void;
+  /** Of every frame that came, before anybody reads it. */
+  message?(): void;
+}
+
+export interface Options {
+  /** The first question on a new socket; only its answer makes the connection live. */
+  hello?(call: Connection['call']): Promise<unknown>;
+  /** Which of the two families of subscribe methods its channels belong to. */
+  scope?: 'public' | 'private';
 }
 
 /** The part of WebSocket that is used, so that tests can stand in for it. */
@@ -43,6 +52,7 @@ interface Call {
 export class Connection {
   #open: () => Socket;
   #listener: Listener;
+  #options: Options;
   #socket: Socket | null = null;
   /** The socket can carry calls; one that is still connecting throws when written to. */
   #opened = false;
@@ -52,11 +62,14 @@ export class Connection {
   #nextId = 1;
   #calls = new Map<number, Call>();
   #handlers = new Map<string, Handler>();
+  /** Who wants to hear that a channel is not offered, instead of the user. */
+  #refusals = new Map<string, () => void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(open: () => Socket, listener: Listener) {
+  constructor(open: () => Socket, listener: Listener, options: Options = {}) {
     this.#open = open;
     this.#listener = listener;
+    this.#options = options;
   }
 
   get live(): boolean {
@@ -93,9 +106,16 @@ export class Connection {
     });
   }
 
-  /** Listens to channels, now and after every reconnect, until the returned function is called. */
-  subscribe(channels: string[], handler: Handler): () => void {
-    for (const channel of channels) this.#handlers.set(channel, handler);
+  /**
+   * Listens to channels, now and after every reconnect, until the returned function is called. A channel that the venue
+   * does not offer is a problem for the user to see, unless `refused` knows what to do without it.
+   */
+  subscribe(channels: string[], handler: Handler, refused?: () => void): () => void {
+    for (const channel of channels) {
+      this.#handlers.set(channel, handler);
+      if (refused) this.#refusals.set(channel, refused);
+      else this.#refusals.delete(channel);
+    }
     this.#ask(channels);
     return () => {
       const held = channels.filter((channel) => this.#handlers.get(channel) === handler);
@@ -110,12 +130,19 @@ export class Connection {
     this.#ask(channels);
   }
 
+  get #scope(): string {
+    return this.#options.scope ?? 'public';
+  }
+
   #ask(channels: string[]): void {
     if (!this.#live || channels.length === 0) return;
-    this.call<string[]>('public/subscribe', { channels }).then(
+    this.call<string[]>(`${this.#scope}/subscribe`, { channels }).then(
       (granted) => {
         const missing = channels.filter((channel) => !granted.includes(channel));
-        if (missing.length > 0) this.#listener.problem(`Not offered by the venue: ${missing.join(', ')}`);
+        const unexpected = missing.filter((channel) => !this.#refusals.has(channel));
+        for (const refused of new Set(missing.map((channel) => this.#refusals.get(channel)))) refused?.();
+        if (unexpected.length > 0)
+          this.#listener.problem(`Not offered by the venue: ${unexpected.join(', ')}`);
       },
       (error: Error) => this.#complain(error),
     );
@@ -123,7 +150,7 @@ export class Connection {
 
   #leave(channels: string[]): void {
     if (!this.#live || channels.length === 0) return;
-    this.call('public/unsubscribe', { channels }).catch((error: Error) => this.#complain(error));
+    this.call(`${this.#scope}/unsubscribe`, { channels }).catch((error: Error) => this.#complain(error));
   }
 
   #complain(error: Error): void {
@@ -151,7 +178,10 @@ export class Connection {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#drop(socket), HELLO_TIMEOUT);
     const sent = performance.now();
-    this.call('public/test').then(
+    const { hello } = this.#options;
+    const call: Connection['call'] = (method, params) => this.call(method, params);
+    const question = this.#live || !hello ? this.call('public/test') : hello(call);
+    question.then(
       () => {
         if (this.#socket !== socket) return;
         this.#listener.roundTrip(performance.now() - sent);
@@ -200,6 +230,7 @@ export class Connection {
 
   #receive(data: unknown): void {
     if (typeof data !== 'string') return;
+    this.#listener.message?.();
     const incoming = decode(data);
     if (incoming.kind === 'notification') {
       this.#handlers.get(incoming.channel)?.(incoming.data, incoming.channel);

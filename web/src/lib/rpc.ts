@@ -1,12 +1,21 @@
 // JSON-RPC 2.0 as the venue's WebSocket speaks it: one object a text frame, notifications without an id.
 
+/** What the venue adds to an error of its own. */
+export interface ErrorData {
+  reason?: string;
+  remedy?: string;
+  rule?: string;
+  param?: string;
+}
+
 export class RpcError extends Error {
   constructor(
     readonly code: number,
-    message: string,
-    readonly reason?: string,
+    /** The dialect's short name, such as `price_wrong_tick`. */
+    readonly title: string,
+    readonly data: ErrorData = {},
   ) {
-    super(reason ? `${message}: ${reason}` : message);
+    super(data.reason ? `${title}: ${data.reason}` : title);
     this.name = 'RpcError';
   }
 }
@@ -41,10 +50,14 @@ export function decode(text: string): Incoming {
 
 function toError(error: Record<string, unknown>): RpcError {
   const code = typeof error.code === 'number' ? error.code : 0;
-  const message = typeof error.message === 'string' ? error.message : 'unknown error';
-  const reason =
-    isObject(error.data) && typeof error.data.reason === 'string' ? error.data.reason : undefined;
-  return new RpcError(code, message, reason);
+  const title = typeof error.message === 'string' ? error.message : 'unknown error';
+  const told = isObject(error.data) ? error.data : {};
+  const data: ErrorData = {};
+  for (const key of ['reason', 'remedy', 'rule', 'param'] as const) {
+    const value = told[key];
+    if (typeof value === 'string' && value !== '') data[key] = value;
+  }
+  return new RpcError(code, title, data);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -9,9 +9,17 @@ export interface Instrument {
   instrument_type?: string;
   settlement_period?: string;
   state?: string;
+  session?: string;
   is_active?: boolean;
   tick_size: number;
   min_trade_amount: number;
+  /** Absent for spot. */
+  settlement_currency?: string;
+  /** Pitwire's own: the most one order may count, and be worth. */
+  max_amount?: number;
+  max_notional?: number;
+  /** Pitwire's own: how far from the last price an order may be, in per cent. */
+  collar_percent?: number;
 }
 
 export interface TickerStats {
@@ -77,6 +85,12 @@ export interface ChartData {
 /** What an amount of this instrument counts: an inverse contract is traded in its quote currency. */
 export function amountUnit(instrument: Instrument): string {
   return instrument.instrument_type === 'reversed' ? instrument.quote_currency : instrument.base_currency;
+}
+
+/** What an order of this instrument is paid with. */
+export function paidIn(instrument: Instrument, side: 'buy' | 'sell'): string {
+  if (instrument.settlement_currency !== undefined) return instrument.settlement_currency;
+  return side === 'buy' ? instrument.quote_currency : instrument.base_currency;
 }
 
 /** "spot", "inverse perpetual", "future". */

@@ -47,17 +47,18 @@ export class Board {
     return this.listings.find((listing) => listing.name === name);
   }
 
-  /** Called on every (re)connect: the venue may have been started with other instruments. */
+  /** Called on every (re)connect and now and then: an operator may list, change and delete instruments at any time. */
   async load(): Promise<void> {
     try {
       const instruments = await this.#connection.call<Instrument[]>('public/get_instruments');
-      const names = instruments.map((instrument) => instrument.instrument_name);
-      const same = names.join() === this.listings.map((listing) => listing.name).join();
+      const terms = instruments.map(termsOf);
+      const same = terms.join() === this.listings.map(({ instrument }) => termsOf(instrument)).join();
       this.error = null;
       this.loaded = true;
       if (same) return;
+      const known = new Map(this.listings.map((listing) => [termsOf(listing.instrument), listing]));
       this.#close?.();
-      this.listings = instruments.map((instrument) => new Listing(instrument));
+      this.listings = instruments.map((instrument, at) => known.get(terms[at]!) ?? new Listing(instrument));
       const byChannel = new Map(this.listings.map((listing) => [`ticker.${listing.name}.100ms`, listing]));
       this.#close = this.#connection.subscribe([...byChannel.keys()], (data, channel) => {
         byChannel.get(channel)?.update(data as Ticker);
@@ -66,4 +67,10 @@ export class Board {
       this.error = error instanceof Error ? error.message : String(error);
     }
   }
+}
+
+/** Everything that tells a listing from another; what its state is now comes with the ticker. */
+function termsOf(instrument: Instrument): string {
+  const { state: _state, session: _session, is_active: _active, ...terms } = instrument;
+  return JSON.stringify(terms);
 }

@@ -28,8 +28,12 @@ export class Market {
   #lastSequence = 0;
   #load = 0;
 
-  constructor(connection: Connection) {
+  #stamped: (timestamp: number) => void;
+
+  /** `stamped` is told the venue's time of each live book message. */
+  constructor(connection: Connection, stamped: (timestamp: number) => void = () => undefined) {
     this.#connection = connection;
+    this.#stamped = stamped;
   }
 
   select(name: string | null): void {
@@ -116,6 +120,8 @@ export class Market {
       this.breaks++;
       this.#connection.resubscribe([channel]);
     }
+    // A snapshot carries the time of the last change, however long ago that was.
+    if (message.type === 'change') this.#stamped(message.timestamp);
     if (outcome !== 'ignored') this.revision++;
   }
 

@@ -1,0 +1,142 @@
+// What an account sees of itself, as far as this page reads it.
+
+export type OrderState = 'open' | 'filled' | 'rejected' | 'cancelled' | 'untriggered' | 'triggered';
+
+export interface Order {
+  order_id: string;
+  order_state: OrderState;
+  order_type: string;
+  instrument_name: string;
+  direction: 'buy' | 'sell';
+  price: number | 'market_price';
+  amount: number;
+  filled_amount?: number;
+  average_price?: number;
+  time_in_force: string;
+  creation_timestamp: number;
+  last_update_timestamp: number;
+  post_only?: boolean;
+  /** What others see of it; `max_show` is the older name. */
+  display_amount?: number;
+  max_show?: number;
+  cancel_reason?: string;
+  /** Pitwire's own: the visible amount that trades before this order. */
+  queue_ahead?: number;
+}
+
+export interface Fill {
+  trade_id: string;
+  trade_seq: number;
+  order_id: string;
+  instrument_name: string;
+  direction: 'buy' | 'sell';
+  price: number;
+  amount: number;
+  fee: number;
+  fee_currency: string;
+  timestamp: number;
+  /** Maker or taker. */
+  liquidity: 'M' | 'T';
+  profit_loss?: number;
+}
+
+export interface Summary {
+  currency: string;
+  equity: number;
+  balance: number;
+  available_funds: number;
+  initial_margin?: number;
+  maintenance_margin?: number;
+  spot_reserve?: number;
+}
+
+export interface Position {
+  instrument_name: string;
+  direction: 'buy' | 'sell' | 'zero';
+  size: number;
+  size_currency?: number;
+  average_price: number;
+  mark_price: number;
+  floating_profit_loss: number;
+  realized_profit_loss: number;
+  initial_margin: number;
+  estimated_liquidation_price?: number;
+  leverage?: number;
+}
+
+export interface Currency {
+  currency: string;
+  decimals?: number;
+  fee_precision?: number;
+}
+
+export function isOpen(order: Order): boolean {
+  return order.order_state === 'open' || order.order_state === 'untriggered';
+}
+
+/** A partly filled order is still "open" on the wire; a reader wants to see which. */
+export function stateWords(order: Order): string {
+  const partly = (order.filled_amount ?? 0) > 0;
+  if (order.order_state === 'open' && partly) return 'partly filled';
+  if (order.order_state !== 'cancelled') return order.order_state;
+  const reason = order.cancel_reason?.replaceAll('_', ' ');
+  const words = partly ? 'partly filled, rest cancelled' : 'cancelled';
+  return reason === undefined || reason === 'user request' ? words : `${words} (${reason})`;
+}
+
+const SHORT_TERMS: Record<string, string> = {
+  good_til_cancelled: 'GTC',
+  good_til_day: 'DAY',
+  immediate_or_cancel: 'IOC',
+  fill_or_kill: 'FOK',
+};
+
+/** "limit GTC post-only, shows 20". */
+export function termWords(order: Order): string {
+  const shown = order.display_amount ?? order.max_show ?? order.amount;
+  const words = [order.order_type.replaceAll('_', ' ')];
+  if (order.order_type !== 'market') words.push(SHORT_TERMS[order.time_in_force] ?? order.time_in_force);
+  if (order.post_only) words.push('post-only');
+  if (shown < order.amount) words.push(`shows ${shown}`);
+  return words.join(' ');
+}
+
+/** Orders by id, oldest first, with the closed ones limited: an account may trade for days under an open page. */
+export class OrderLog {
+  #orders = new Map<string, Order>();
+
+  clear(): void {
+    this.#orders.clear();
+  }
+
+  put(order: Order): void {
+    this.#orders.set(order.order_id, order);
+  }
+
+  /** Open orders, newest first. */
+  open(): Order[] {
+    return [...this.#orders.values()].filter(isOpen).sort(newestFirst);
+  }
+
+  /** The newest closed orders; older ones are forgotten. */
+  closed(limit: number): Order[] {
+    const closed = [...this.#orders.values()].filter((order) => !isOpen(order));
+    closed.sort((a, b) => b.last_update_timestamp - a.last_update_timestamp || newestFirst(a, b));
+    for (const order of closed.slice(limit)) this.#orders.delete(order.order_id);
+    return closed.slice(0, limit);
+  }
+}
+
+function newestFirst(a: Order, b: Order): number {
+  return b.creation_timestamp - a.creation_timestamp || Number(b.order_id) - Number(a.order_id);
+}
+
+/** Adds fills to a list that is newest first; history and stream overlap, so one met twice counts once. */
+export function mergeFills(known: readonly Fill[], incoming: readonly Fill[], limit: number): Fill[] {
+  const byKey = new Map<string, Fill>();
+  // Both sides of a self-trade carry one trade id.
+  for (const fill of [...known, ...incoming]) byKey.set(`${fill.trade_id}/${fill.order_id}`, fill);
+  return [...byKey.values()]
+    .sort((a, b) => b.timestamp - a.timestamp || b.trade_seq - a.trade_seq)
+    .slice(0, limit);
+}

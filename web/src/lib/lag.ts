@@ -1,0 +1,52 @@
+// How old the market is when it reaches this page. The venue stamps messages with its own clock, which need not agree
+// with this machine's, so the difference of the two is measured first.
+
+interface Sample {
+  offset: number;
+  roundTrip: number;
+}
+
+const SAMPLES = 8;
+const WINDOW = 31;
+
+/** Venue clock less local clock. Of the last few questions the quickest answer is the most exact. */
+export class ClockOffset {
+  #samples: Sample[] = [];
+
+  /** `sent` and `received` are local, `venue` is what `public/get_time` answered; all in milliseconds. */
+  add(sent: number, venue: number, received: number): void {
+    this.#samples.push({ offset: venue - (sent + received) / 2, roundTrip: received - sent });
+    if (this.#samples.length > SAMPLES) this.#samples.shift();
+  }
+
+  clear(): void {
+    this.#samples = [];
+  }
+
+  get value(): number | null {
+    const best = this.#samples.reduce<Sample | null>(
+      (least, sample) => (least === null || sample.roundTrip <= least.roundTrip ? sample : least),
+      null,
+    );
+    return best?.offset ?? null;
+  }
+}
+
+/** The median of the last messages: one late frame is not the state of the feed. */
+export class Lag {
+  #recent: number[] = [];
+
+  add(milliseconds: number): void {
+    this.#recent.push(milliseconds);
+    if (this.#recent.length > WINDOW) this.#recent.shift();
+  }
+
+  clear(): void {
+    this.#recent = [];
+  }
+
+  get median(): number | null {
+    const sorted = this.#recent.toSorted((a, b) => a - b);
+    return sorted[sorted.length >> 1] ?? null;
+  }
+}

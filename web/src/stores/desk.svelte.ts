@@ -1,0 +1,251 @@
+import { OrderLog, isOpen, mergeFills, type Currency, type Fill, type Order } from '../lib/account';
+import type { Position, Summary } from '../lib/account';
+import { Connection, type Socket } from '../lib/connection';
+import { explain, type Answer } from '../lib/answer';
+import { RpcError } from '../lib/rpc';
+
+const CLOSED_SHOWN = 100;
+const FILLS_SHOWN = 200;
+const POLL_INTERVAL = 2_000;
+/** Events come in bursts (a cancel-all, a sweep); the lists are made anew once for each. */
+const SETTLE = 40;
+/** How soon after own orders moved money is asked for again. */
+const AFTER_EVENTS = 200;
+
+const ORDERS = 'user.orders.any.any.raw';
+const FILLS = 'user.trades.any.any.raw';
+const PORTFOLIO = 'user.portfolio.any';
+
+interface Session {
+  access_token: string;
+  refresh_token: string;
+  expires_in: number;
+  scope: string;
+}
+
+/** `away`: logged in before the connection was lost, and again as soon as the venue is back. */
+export type DeskPhase = 'out' | 'entering' | 'in' | 'away';
+
+/** One account at work: its own socket, so that logging out ends everything that was said in its name. */
+export class Desk {
+  phase = $state<DeskPhase>('out');
+  name = $state<string | null>(null);
+  operator = $state(false);
+  refusal = $state.raw<Answer | null>(null);
+  open = $state.raw<Order[]>([]);
+  closed = $state.raw<Order[]>([]);
+  fills = $state.raw<Fill[]>([]);
+  balances = $state.raw<Summary[]>([]);
+  positions = $state.raw<Position[]>([]);
+  /** Decimals of a currency, by its name. */
+  decimals = $state.raw<ReadonlyMap<string, number>>(new Map());
+  #openSocket: () => Socket;
+  #connection: Connection | null = null;
+  #log = new OrderLog();
+  #polled = false;
+  #settling: ReturnType<typeof setTimeout> | undefined;
+  #after: ReturnType<typeof setTimeout> | undefined;
+  #polling: ReturnType<typeof setInterval> | undefined;
+  #refreshing: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(openSocket: () => Socket) {
+    this.#openSocket = openSocket;
+  }
+
+  get active(): boolean {
+    return this.phase === 'in' || this.phase === 'away';
+  }
+
+  login(clientId: string, secret: string): void {
+    this.logout();
+    this.phase = 'entering';
+    this.name = clientId;
+    const connection: Connection = new Connection(
+      this.#openSocket,
+      {
+        status: () => undefined,
+        live: () => {
+          this.phase = 'in';
+          void this.#load(connection);
+        },
+        lost: () => {
+          if (this.phase === 'in') this.phase = 'away';
+          clearTimeout(this.#refreshing);
+        },
+        roundTrip: () => undefined,
+        problem: () => undefined,
+      },
+      { scope: 'private', hello: (call) => this.#enter(connection, call, clientId, secret) },
+    );
+    this.#connection = connection;
+    connection.subscribe([ORDERS], (data) => this.#onOrder(data as Order));
+    connection.subscribe([FILLS], (data) => this.#onFills(data as Fill[]));
+    connection.subscribe(
+      [PORTFOLIO],
+      (data) => this.#onBalance(data as Summary),
+      () => (this.#polled = true),
+    );
+    this.#polling = setInterval(() => void this.#poll(), POLL_INTERVAL);
+    connection.start();
+  }
+
+  logout(): void {
+    clearInterval(this.#polling);
+    clearTimeout(this.#refreshing);
+    clearTimeout(this.#settling);
+    clearTimeout(this.#after);
+    this.#settling = this.#after = undefined;
+    this.#connection?.stop();
+    this.#connection = null;
+    this.phase = 'out';
+    this.name = null;
+    this.operator = false;
+    this.refusal = null;
+    this.#polled = false;
+    this.#log.clear();
+    this.open = this.closed = [];
+    this.fills = [];
+    this.balances = [];
+    this.positions = [];
+  }
+
+  call<T>(method: string, params: object = {}): Promise<T> {
+    return this.#connection?.call<T>(method, params) ?? Promise.reject(new Error('not logged in'));
+  }
+
+  place(side: 'buy' | 'sell', params: object): Promise<{ order: Order; trades: Fill[] }> {
+    return this.call(`private/${side}`, params);
+  }
+
+  edit(id: string, amount: number, price: number): Promise<{ order: Order }> {
+    return this.call('private/edit', { order_id: id, amount, price });
+  }
+
+  cancel(id: string): Promise<Order> {
+    return this.call('private/cancel', { order_id: id });
+  }
+
+  /** Everywhere, or on one instrument; how many there were. */
+  cancelAll(instrument: string | null): Promise<number> {
+    return instrument === null
+      ? this.call('private/cancel_all')
+      : this.call('private/cancel_all_by_instrument', { instrument_name: instrument });
+  }
+
+  closePosition(instrument: string): Promise<{ order: Order }> {
+    return this.call('private/close_position', { instrument_name: instrument, type: 'market' });
+  }
+
+  async #enter(
+    connection: Connection,
+    call: Connection['call'],
+    clientId: string,
+    secret: string,
+  ): Promise<void> {
+    try {
+      const grant = { grant_type: 'client_credentials', client_id: clientId, client_secret: secret };
+      this.#entered(await call<Session>('public/auth', grant), call);
+    } catch (error) {
+      // Refused is refused: asking again with the same words would only be throttled.
+      if (error instanceof RpcError && this.#connection === connection) {
+        this.logout();
+        this.refusal = explain(error);
+      }
+      throw error;
+    }
+  }
+
+  #entered(session: Session, call: Connection['call']): void {
+    this.operator = session.scope.split(' ').some((part) => part.startsWith('operator:'));
+    clearTimeout(this.#refreshing);
+    this.#refreshing = setTimeout(() => {
+      const grant = { grant_type: 'refresh_token', refresh_token: session.refresh_token };
+      call<Session>('public/auth', grant).then(
+        (next) => this.#entered(next, call),
+        // The next call is then refused with the venue's own words.
+        () => undefined,
+      );
+    }, session.expires_in * 800);
+  }
+
+  /** The channels are already joined and one socket keeps order, so what is streamed after an answer is newer than it. */
+  async #load(connection: Connection): Promise<void> {
+    this.#log.clear();
+    const answers = await Promise.allSettled([
+      connection.call<Order[]>('private/get_order_history_by_currency', {
+        currency: 'any',
+        count: CLOSED_SHOWN,
+      }),
+      connection.call<Order[]>('private/get_open_orders').then((orders) => this.#replaceOpen(orders)),
+      connection.call<{ trades: Fill[] }>('private/get_user_trades_by_currency', {
+        currency: 'any',
+        count: FILLS_SHOWN,
+      }),
+      connection.call<Currency[]>('public/get_currencies'),
+      this.#readBalances(),
+      this.#readPositions(),
+    ]);
+    if (this.#connection !== connection) return;
+    const [history, , trades, currencies] = answers;
+    if (history.status === 'fulfilled')
+      for (const order of history.value) if (!isOpen(order)) this.#log.put(order);
+    if (trades.status === 'fulfilled') this.#onFills(trades.value.trades);
+    if (currencies.status === 'fulfilled')
+      this.decimals = new Map(
+        currencies.value.map((entry) => [entry.currency, entry.decimals ?? entry.fee_precision ?? 8]),
+      );
+    this.#settle();
+  }
+
+  #replaceOpen(orders: Order[]): void {
+    for (const order of orders) this.#log.put(order);
+    this.#settle();
+  }
+
+  #onOrder(order: Order): void {
+    this.#log.put(order);
+    this.#settle();
+  }
+
+  #onFills(fills: Fill[]): void {
+    this.fills = mergeFills(this.fills, fills, FILLS_SHOWN);
+  }
+
+  #onBalance(summary: Summary): void {
+    const rest = this.balances.filter((held) => held.currency !== summary.currency);
+    if (rest.length < this.balances.length)
+      this.balances = this.balances.map((held) => (held.currency === summary.currency ? summary : held));
+    else this.balances = [...rest, summary];
+  }
+
+  #settle(): void {
+    this.#settling ??= setTimeout(() => {
+      this.#settling = undefined;
+      this.open = this.#log.open();
+      this.closed = this.#log.closed(CLOSED_SHOWN);
+      this.#after ??= setTimeout(() => {
+        this.#after = undefined;
+        void this.#poll();
+      }, AFTER_EVENTS);
+    }, SETTLE);
+  }
+
+  /** What no channel brings: the value of positions, and balances where the venue does not stream them. */
+  async #poll(): Promise<void> {
+    if (this.phase !== 'in') return;
+    await Promise.allSettled([this.#polled ? this.#readBalances() : null, this.#readPositions()]);
+  }
+
+  async #readBalances(): Promise<void> {
+    const connection = this.#connection;
+    const { summaries } = await this.call<{ summaries: Summary[] }>('private/get_account_summaries');
+    if (this.#connection === connection) this.balances = summaries;
+  }
+
+  async #readPositions(): Promise<void> {
+    const connection = this.#connection;
+    const positions = await this.call<Position[]>('private/get_positions', { currency: 'any' });
+    if (this.#connection === connection)
+      this.positions = positions.filter((held) => held.direction !== 'zero');
+  }
+}

@@ -1,0 +1,105 @@
+import { explain, type Answer } from '../lib/answer';
+import type { AccountRow, Flow, NewAccount, Scope, VenueStatus } from '../lib/operator';
+import { RpcError } from '../lib/rpc';
+import type { Desk } from './desk.svelte';
+
+const POLL_INTERVAL = 1_500;
+const METHOD_NOT_FOUND = -32601;
+
+/** The venue as its operator sees it: asked for again and again while the panel is open. */
+export class Operator {
+  status = $state.raw<VenueStatus | null>(null);
+  accounts = $state.raw<AccountRow[]>([]);
+  /** Why there is nothing to show. */
+  problem = $state.raw<Answer | null>(null);
+  /** The venue is older than these commands. */
+  unknown = $state(false);
+  #desk: Desk;
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  constructor(desk: Desk) {
+    this.#desk = desk;
+  }
+
+  start(): void {
+    void this.refresh();
+    this.#timer = setInterval(() => void this.refresh(), POLL_INTERVAL);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  async refresh(): Promise<void> {
+    if (this.#desk.phase !== 'in') return;
+    try {
+      [this.status, this.accounts] = await Promise.all([
+        this.#desk.call<VenueStatus>('private/pitwire_status'),
+        this.#desk.call<AccountRow[]>('private/pitwire_get_accounts'),
+      ]);
+      this.problem = null;
+      this.unknown = false;
+    } catch (error) {
+      this.unknown = error instanceof RpcError && error.code === METHOD_NOT_FOUND;
+      this.problem = explain(error);
+    }
+  }
+
+  halt(instrument: string): Promise<unknown> {
+    return this.#command('halt', { instrument_name: instrument });
+  }
+
+  resume(instrument: string): Promise<unknown> {
+    return this.#command('resume', { instrument_name: instrument });
+  }
+
+  createInstrument(params: object): Promise<unknown> {
+    return this.#command('create_instrument', params);
+  }
+
+  changeInstrument(params: object): Promise<unknown> {
+    return this.#command('change_instrument', params);
+  }
+
+  deleteInstrument(instrument: string): Promise<unknown> {
+    return this.#command('delete_instrument', { instrument_name: instrument });
+  }
+
+  createAccount(name: string): Promise<NewAccount> {
+    return this.#command('create_account', { name });
+  }
+
+  changeAccount(params: object): Promise<unknown> {
+    return this.#command('change_account', params);
+  }
+
+  deleteAccount(name: string): Promise<unknown> {
+    return this.#command('delete_account', { name });
+  }
+
+  deposit(params: object): Promise<unknown> {
+    return this.#command('deposit', params);
+  }
+
+  flow(action: 'start' | 'stop' | 'status', ratePercent?: number): Promise<Flow> {
+    return this.#command('flow', { action, ...(ratePercent !== undefined && { rate_percent: ratePercent }) });
+  }
+
+  kill(scope: Scope, target: object, reason: string): Promise<{ cancelled: number }> {
+    return this.#command('kill', { scope, ...target, reason });
+  }
+
+  lift(scope: Scope, target: object): Promise<unknown> {
+    return this.#command('lift', { scope, ...target });
+  }
+
+  bust(tradeId: string, reason: string): Promise<unknown> {
+    return this.#command('bust', { trade_id: tradeId, reason });
+  }
+
+  async #command<T>(name: string, params: object): Promise<T> {
+    const result = await this.#desk.call<T>(`private/pitwire_${name}`, params);
+    void this.refresh();
+    return result;
+  }
+}
