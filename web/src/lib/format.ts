@@ -64,6 +64,12 @@ export function milliseconds(value: number | null): string {
   return `${fixed(value, value < 10 ? 1 : 0)} ms`;
 }
 
+/** The venue's stamps are whole milliseconds, so nothing below one can be told, nor a shade below none. */
+export function lagWords(value: number | null): string {
+  if (value === null) return NONE;
+  return Math.abs(value) < 1.5 ? '< 2 ms' : `${fixed(value, 0)} ms`;
+}
+
 /** The part of an instrument name people say, and the rest: NPN and _ZAR. */
 export function splitName(name: string): [string, string] {
   const cut = name.search(/[_-]/);
