@@ -6,6 +6,8 @@ import { createServer } from 'node:http';
 import { extname, join, normalize } from 'node:path';
 import { parseArgs } from 'node:util';
 import { WebSocketServer } from 'ws';
+import { Members, Refusal } from './mock-members.mjs';
+import { operatorMethods } from './mock-operator.mjs';
 
 const { values: flags } = parseArgs({
   allowPositionals: true,
@@ -40,7 +42,20 @@ const MARKETS = [
 ].map(([name, tick, lot, start, size]) => market(name, tick, lot, start, size));
 
 function market(name, tick, lot, start, size) {
-  const m = { name, tick, lot, size, mid: start, start, changeId: 1000, seq: 0, trades: [], candles: [] };
+  const m = {
+    halted: false,
+    limits: {},
+    name,
+    tick,
+    lot,
+    size,
+    mid: start,
+    start,
+    changeId: 1000,
+    seq: 0,
+    trades: [],
+    candles: [],
+  };
   Object.assign(m, {
     bids: new Map(),
     asks: new Map(),
@@ -140,8 +155,8 @@ function ticker(m) {
   return {
     instrument_name: m.name,
     timestamp: Date.now(),
-    state: 'open',
-    session: call ? 'intraday_auction' : 'continuous',
+    state: m.halted ? 'halted' : 'open',
+    session: m.halted ? 'halt' : call ? 'intraday_auction' : 'continuous',
     last_price: m.last,
     mark_price: m.last,
     index_price: m.start,
@@ -164,6 +179,10 @@ function ticker(m) {
 const edits = (side, sign) => [...side].sort((a, b) => (a[0] - b[0]) * sign);
 
 function step(m) {
+  if (m.halted || !venue.flow.running) {
+    for (const peer of peers) peer.publish(`ticker.${m.name}.100ms`, ticker(m));
+    return;
+  }
   const call = m.name === 'AUC_ZAR' && inCall();
   const before = [new Map(m.bids), new Map(m.asks)];
   m.mid +=
@@ -202,9 +221,33 @@ function step(m) {
   }
 }
 
-const find = (name) => MARKETS.find((m) => m.name === name);
+function find(name) {
+  const found = MARKETS.find((m) => m.name === name);
+  if (!found) throw new Refusal(10001, 'unknown_instrument', `no instrument ${name}`, 'See the list.');
+  return found;
+}
+
+const peers = new Set();
+
+const venue = {
+  find,
+  currencies: () => [...new Set(MARKETS.flatMap((m) => m.name.replace('PERPETUAL', 'USD').split(/[_-]/)))],
+  tell: (account, channel, data) => {
+    for (const peer of peers) if (peer.account === account) peer.publish(channel, data);
+  },
+  list: ({ instrument_name, tick_size, lot_size, start_price }) => {
+    if (MARKETS.some((m) => m.name === instrument_name))
+      throw new Refusal(-32602, 'bad_definition', `${instrument_name} exists`, 'Choose another name.');
+    MARKETS.push(market(instrument_name, tick_size, lot_size, start_price, lot_size * 50));
+    return METHODS['public/get_instruments']().at(-1);
+  },
+  drop: (name) => MARKETS.splice(MARKETS.indexOf(find(name)), 1),
+};
+const members = new Members(venue);
 
 const METHODS = {
+  ...members.methods,
+  ...operatorMethods(members, venue),
   'public/test': () => ({ version: 'mock' }),
   'public/get_instruments': () =>
     MARKETS.map((m, i) => {
@@ -220,7 +263,8 @@ const METHODS = {
         ...(inverse && { settlement_period: 'perpetual', settlement_currency: 'BTC' }),
         instrument_id: i + 1,
         is_active: true,
-        state: 'open',
+        state: m.halted ? 'halted' : 'open',
+        ...m.limits,
         tick_size: m.tick,
         min_trade_amount: m.lot,
         contract_size: m.lot,
@@ -248,6 +292,7 @@ const METHODS = {
     for (const channel of channels) {
       peer.channels.add(channel);
       const [kind, name] = channel.split('.');
+      if (kind === 'user') continue;
       const m = find(name);
       if (kind === 'ticker') peer.after(channel, () => ticker(m));
       if (kind !== 'book') continue;
@@ -262,13 +307,15 @@ const METHODS = {
     }
     return channels;
   },
+  'private/subscribe': (params, peer) => {
+    const offered = params.channels.filter((channel) => !channel.startsWith('user.portfolio'));
+    return METHODS['public/subscribe']({ channels: offered }, peer);
+  },
   'public/unsubscribe': ({ channels }, peer) => {
     for (const channel of channels) peer.channels.delete(channel);
     return channels;
   },
 };
-
-const peers = new Set();
 
 function serve(socket) {
   const send = (body) => socket.readyState === 1 && socket.send(JSON.stringify({ jsonrpc: '2.0', ...body }));
@@ -285,7 +332,12 @@ function serve(socket) {
     const { id, method, params } = JSON.parse(text);
     const handler = METHODS[method];
     if (!handler) return send({ id, error: { code: -32601, message: 'Method not found' } });
-    send({ id, result: handler(params ?? {}, peer) });
+    try {
+      send({ id, result: handler(params ?? {}, peer) });
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      send({ id, error: error.body });
+    }
     for (const action of later.splice(0)) action();
   });
 }

@@ -2,6 +2,8 @@ import { Connection, type Listener, type Status } from '../lib/connection';
 import { ClockOffset, Lag } from '../lib/lag';
 
 const CLOCK_INTERVAL = 5_000;
+/** Questions at the start, a little apart: the first alone may have waited behind a snapshot. */
+const FIRST_QUESTIONS = [0, 250, 500, 750, 1_000];
 const METER_INTERVAL = 1_000;
 
 /** The connection as the page shows it: its state, and how much comes over it how late. */
@@ -25,7 +27,7 @@ export class Link {
       live: () => {
         this.problem = null;
         this.#forgetMeters();
-        void this.#compareClocks();
+        for (const wait of FIRST_QUESTIONS) setTimeout(() => void this.#compareClocks(), wait);
         events.live();
       },
       lost: () => {

@@ -1,0 +1,275 @@
+// The operator at work on one page while a member trades on another.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Api, Venue, number, openBrowser, picture, until } from './venue.mjs';
+
+const NAME = 'SBK_ZAR';
+
+let venue;
+let browser;
+let operator;
+let member;
+let api;
+
+before(async () => {
+  venue = await Venue.create();
+  browser = await openBrowser(venue);
+  operator = await enter('demo-operator');
+  member = await enter('demo-a');
+  api = await Api.open(venue, 'demo-operator');
+});
+
+after(async () => {
+  api?.close();
+  await browser?.context.close();
+  await venue?.end();
+});
+
+async function enter(account) {
+  const page = await browser.newPage();
+  await page.goto(`${venue.url}/#${NAME}`);
+  await page.waitForSelector('[data-phase="live"]');
+  await page.getByRole('button', { name: new RegExp(`^${account}`) }).click();
+  await page.waitForSelector(`[data-account="${account}"]`);
+  return page;
+}
+
+const panel = (name) => operator.getByRole('region', { name, exact: true });
+const row = (name) => operator.locator(`[data-instrument="${name}"]`);
+const stateOf = (name) => row(name).locator('[data-of="state"]');
+const confirm = (name) => operator.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+const said = (text) => operator.locator('[data-good="true"]', { hasText: text }).waitFor();
+const instrument = async (name) =>
+  (await api.call('public/get_instruments', {})).find((i) => i.instrument_name === name);
+const account = async (name) =>
+  (await api.call('private/pitwire_get_accounts', {})).find((a) => a.name === name);
+
+async function order(page, { side = 'Buy', price, amount }) {
+  const ticket = page.getByRole('form', { name: 'Order ticket' });
+  await ticket.getByText(side, { exact: true }).click();
+  await ticket.getByText('Limit', { exact: true }).click();
+  await ticket.getByRole('textbox', { name: /^Price/ }).fill(String(price));
+  await ticket.getByRole('textbox', { name: /^Amount/ }).fill(String(amount));
+  await ticket.locator('button[type="submit"]').click();
+  const answer = ticket.locator('[data-good]');
+  await answer.waitFor();
+  return { good: (await answer.getAttribute('data-good')) === 'true', text: await answer.textContent() };
+}
+
+/** The numbers of a book that nobody trades in stand still. */
+async function isStill(page, name) {
+  const read = () => page.evaluate(() => document.querySelector('[data-meter="sequence"]').textContent);
+  await page.goto(`${venue.url}/#${name}`);
+  await page.waitForSelector('[data-side="bid"][data-price]');
+  let seen = await read();
+  await until(async () => {
+    const before = seen;
+    await page.waitForTimeout(1500);
+    seen = await read();
+    return seen === before;
+  }, 'a book that stands still');
+}
+
+test('only an operator is shown the panel', async () => {
+  assert.equal(await member.getByRole('tab', { name: 'Operator' }).count(), 0);
+  await operator.getByRole('tab', { name: 'Operator' }).click();
+  await panel('Instruments').waitFor();
+  await operator.waitForSelector('[data-venue="open"]');
+  assert.equal(await operator.locator('text=No operator commands here').count(), 0);
+});
+
+test('the state of the venue is what the API says', async () => {
+  const status = await api.call('private/pitwire_status', {});
+  const shown = await panel('Venue').textContent();
+  assert.ok(shown.includes(status.durability), shown);
+  await operator.waitForSelector(`[data-flow="${status.flow.running ? 'running' : 'stopped'}"]`);
+  const accounts = await api.call('private/pitwire_get_accounts', {});
+  await operator.waitForSelector('[data-row="demo-a"]');
+  const rows = await operator.$$eval('[data-row]', (all) => all.map((one) => one.dataset.row));
+  assert.deepEqual(
+    rows,
+    accounts.map((one) => one.name),
+  );
+  await picture(operator, 'operator');
+});
+
+test('a halt asks first, shows, and refuses an order with the reason on the screen of the member', async () => {
+  await row(NAME)
+    .getByRole('button', { name: `Halt ${NAME}` })
+    .click();
+  await picture(operator, 'operator-confirm');
+  await confirm('No, leave it');
+  assert.equal(await stateOf(NAME).textContent(), 'open');
+  await row(NAME)
+    .getByRole('button', { name: `Halt ${NAME}` })
+    .click();
+  await confirm('Halt');
+  await until(async () => /^halt/.test(await stateOf(NAME).textContent()), 'the state of the operator');
+  await member.waitForSelector('h1 + p .badge');
+  assert.match(await member.locator('h1 + p .badge').textContent(), /halt/);
+  const refused = await order(member, { price: 200, amount: 1 });
+  const error = await Api.open(venue, 'demo-a').then((other) =>
+    other
+      .call('private/buy', { instrument_name: NAME, amount: 1, type: 'limit', price: 200 })
+      .catch((refusal) => refusal)
+      .finally(() => other.close()),
+  );
+  assert.equal(refused.good, false);
+  for (const words of [String(error.code), error.data.reason, error.data.remedy])
+    assert.ok(refused.text.includes(words), `${words} in ${refused.text}`);
+  await picture(member, 'halted');
+});
+
+test('resumed, the same order enters', async () => {
+  await row(NAME)
+    .getByRole('button', { name: `Resume ${NAME}` })
+    .click();
+  await until(async () => (await stateOf(NAME).textContent()) === 'open', 'open again');
+  await member.locator('h1 + p .badge').waitFor({ state: 'detached' });
+  const entered = await order(member, { price: 200, amount: 1 });
+  assert.equal(entered.good, true, entered.text);
+  await member.waitForSelector('[data-order]');
+});
+
+test('the kill of an account cancels its orders, and keeps it out until it is lifted', async () => {
+  const card = panel('Kill switch');
+  await card.getByLabel('What').selectOption('account');
+  await card.getByLabel('Account name').fill('demo-a');
+  await card.getByLabel('Reason').fill('a test of the switch');
+  await card.getByRole('button', { name: 'Kill', exact: true }).click();
+  await confirm('Kill');
+  await said('orders cancelled: 1');
+  await member.waitForSelector('[data-order]', { state: 'detached' });
+  await until(async () => (await account('demo-a')).killed, 'killed at the venue');
+  await operator.locator('[data-row="demo-a"]', { hasText: 'killed' }).waitFor();
+  const refused = await order(member, { price: 200, amount: 1 });
+  assert.equal(refused.good, false);
+  assert.match(refused.text, /kill/i);
+  await card.getByRole('button', { name: 'Lift', exact: true }).click();
+  await operator.locator('[data-row="demo-a"]', { hasText: 'open' }).waitFor();
+  const entered = await order(member, { price: 200, amount: 1 });
+  assert.equal(entered.good, true, entered.text);
+});
+
+test('the kill of the venue shows, and is lifted', async () => {
+  const card = panel('Kill switch');
+  await card.getByLabel('What').selectOption('venue');
+  await card.getByLabel('Reason').fill('a test of the big switch');
+  await card.getByRole('button', { name: 'Kill', exact: true }).click();
+  await confirm('Kill');
+  await operator.waitForSelector('[data-venue="killed"]');
+  assert.equal((await api.call('private/pitwire_status', {})).venue_killed, true);
+  await card.getByRole('button', { name: 'Lift', exact: true }).click();
+  await operator.waitForSelector('[data-venue="open"]');
+});
+
+test('the flow stops, and starts at another rate', async () => {
+  await panel('Flow').getByRole('button', { name: 'Stop flow' }).click();
+  await operator.waitForSelector('[data-flow="stopped"]');
+  assert.equal((await api.call('private/pitwire_flow', { action: 'status' })).running, false);
+  await isStill(member, NAME);
+  await panel('Flow').getByLabel('Rate in per cent').fill('50');
+  await panel('Flow').getByRole('button', { name: 'Start flow' }).click();
+  await operator.waitForSelector('[data-flow="running"]');
+  const flow = await api.call('private/pitwire_flow', { action: 'status' });
+  assert.deepEqual([flow.running, flow.rate_percent], [true, 50]);
+  const read = () => member.evaluate(() => document.querySelector('[data-meter="sequence"]').textContent);
+  const before = await read();
+  await until(async () => (await read()) !== before, 'a book that moves again');
+});
+
+test('a new account opens with a secret shown once; it logs in, and holds what is deposited', async () => {
+  const form = operator.getByRole('form', { name: 'New account' });
+  await form.getByLabel('Name').fill('desk-7');
+  await form.getByRole('button', { name: 'Open' }).click();
+  const id = await operator.locator('[data-of="client_id"]').textContent();
+  const secret = await operator.locator('[data-of="client_secret"]').textContent();
+  assert.match(await operator.getByRole('alert').textContent(), /shown once/);
+  await operator.locator('[data-row="desk-7"]').waitFor();
+  const deposit = operator.getByRole('form', { name: 'Deposit' });
+  await deposit.getByLabel('Account').fill('desk-7');
+  await deposit.getByLabel('Currency').fill('ZAR');
+  await deposit.getByLabel('Amount').fill('12345');
+  await deposit.getByRole('button', { name: 'Deposit' }).click();
+  await said('Deposited 12345 ZAR');
+  await picture(operator, 'operator-account');
+  await operator.getByRole('button', { name: 'I have it' }).click();
+  assert.equal(await operator.locator('[data-of="client_secret"]').count(), 0);
+
+  const page = await browser.newPage();
+  await page.goto(`${venue.url}/#${NAME}`);
+  await page.getByLabel('Client id').fill(id);
+  await page.getByLabel('Client secret').fill(secret);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.waitForSelector('[data-account]');
+  await page.getByRole('tab', { name: 'Balances' }).click();
+  const cell = page.locator('[data-currency="ZAR"] [data-of="balance"]');
+  await cell.waitFor();
+  assert.equal(number(await cell.textContent()), 12345);
+  await page.close();
+});
+
+test('limits of an account change, and it can be deleted', async () => {
+  await operator.getByRole('button', { name: 'Change the limits of desk-7' }).click();
+  const form = operator.getByRole('form', { name: 'Limits of desk-7' });
+  await form.getByLabel('Open orders at most').fill('3');
+  await form.getByRole('button', { name: 'Change' }).click();
+  await operator.locator('[data-row="desk-7"]', { hasText: '3 open' }).waitFor();
+  assert.equal((await account('desk-7')).limits.max_open_orders, 3);
+  await operator.getByRole('button', { name: 'Delete desk-7' }).click();
+  await confirm('Delete');
+  await until(async () => {
+    const left = await account('desk-7');
+    return left === undefined || left.closed;
+  }, 'a closed account');
+});
+
+test('a new instrument is listed for everybody, trades, gets limits, and is deleted', async () => {
+  const form = operator.getByRole('form', { name: 'New instrument' });
+  for (const [label, text] of [
+    ['Base', 'ETH'],
+    ['Quote', 'ZAR'],
+    ['Tick', '0.05'],
+    ['Lot', '0.001'],
+    ['Start price', '50000'],
+  ])
+    await form.getByLabel(label).fill(text);
+  await form.getByRole('button', { name: 'List it' }).click();
+  await row('ETH_ZAR').waitFor();
+  const listed = await instrument('ETH_ZAR');
+  assert.deepEqual([listed.tick_size, listed.min_trade_amount], [0.05, 0.001]);
+  await member.locator('nav a[href="#ETH_ZAR"]').click();
+  await member.waitForSelector('h1:has-text("ETH")');
+  const entered = await order(member, { price: 49000.05, amount: 0.002 });
+  assert.equal(entered.good, true, entered.text);
+  await row('ETH_ZAR').getByRole('button', { name: 'Change the limits' }).click();
+  const limits = operator.getByRole('form', { name: 'Limits of ETH_ZAR' });
+  await limits.getByLabel('Most amount of one order').fill('5');
+  await limits.getByRole('button', { name: 'Change' }).click();
+  await said('ETH_ZAR is changed');
+  await picture(operator, 'operator-instrument');
+  await row('ETH_ZAR').getByRole('button', { name: 'Delete ETH_ZAR' }).click();
+  await confirm('Delete');
+  await row('ETH_ZAR').waitFor({ state: 'detached' });
+  await member.locator('nav a[href="#ETH_ZAR"]').waitFor({ state: 'detached' });
+});
+
+test('a bust of a trade that never was is refused on screen', async () => {
+  const card = panel('Venue');
+  await card.getByLabel('Trade id').fill('11000999999999');
+  await card.getByLabel('Reason').fill('a test');
+  await card.getByRole('button', { name: 'Bust' }).click();
+  await confirm('Bust it');
+  const answer = operator.locator('.said [data-good="false"]');
+  await answer.waitFor();
+  assert.match(await answer.textContent(), /trade/);
+});
+
+test('the panel fits a narrow screen', async () => {
+  await operator.setViewportSize({ width: 390, height: 844 });
+  const wide = await operator.evaluate(() => document.documentElement.scrollWidth);
+  await picture(operator, 'operator-narrow');
+  assert.ok(wide <= 390, `${wide} px of content on 390 px`);
+});
+
+test('nothing complained', () => assert.deepEqual(browser.complaints, []));
