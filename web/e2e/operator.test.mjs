@@ -255,7 +255,7 @@ test('a new instrument is listed for everybody, trades, gets limits, and is dele
 });
 
 test('a bust of a trade that never was is refused on screen', async () => {
-  const card = panel('Venue');
+  const card = panel('Bust a trade');
   await card.getByLabel('Trade id').fill('11000999999999');
   await card.getByLabel('Reason').fill('a test');
   await card.getByRole('button', { name: 'Bust' }).click();

@@ -1,46 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { FIRST_DELAY, LONGEST_DELAY, delay } from '../src/lib/backoff';
-import { Connection, type Listener, type Socket } from '../src/lib/connection';
-
-interface Request {
-  id: number;
-  method: string;
-  params: { channels?: string[] };
-}
-
-class FakeSocket implements Socket {
-  onopen: Socket['onopen'] = null;
-  onmessage: Socket['onmessage'] = null;
-  onclose: Socket['onclose'] = null;
-  sent: Request[] = [];
-  closed = false;
-
-  send(text: string): void {
-    this.sent.push(JSON.parse(text) as Request);
-  }
-  close(): void {
-    this.closed = true;
-  }
-  open(): void {
-    this.onopen?.call(this as never, {} as Event);
-  }
-  fail(): void {
-    this.onclose?.call(this as never, {} as CloseEvent);
-  }
-  async say(frame: object): Promise<void> {
-    this.onmessage?.call(this as never, { data: JSON.stringify(frame) } as MessageEvent);
-    await vi.advanceTimersByTimeAsync(0);
-  }
-  /** Answers the oldest open request of a method. */
-  async answer(method: string, result: unknown = {}): Promise<void> {
-    const index = this.sent.findIndex((request) => request.method === method);
-    const [request] = this.sent.splice(index, 1);
-    await this.say({ id: request?.id, result });
-  }
-  get methods(): string[] {
-    return this.sent.map((request) => request.method);
-  }
-}
+import { Connection, type Listener } from '../src/lib/connection';
+import { FakeSocket } from './socket';
 
 let sockets: FakeSocket[];
 let events: string[];
@@ -197,6 +158,62 @@ describe('channels', () => {
     connection.subscribe(['book.A.100ms', 'book.B.100ms'], () => undefined);
     await socket.answer('public/subscribe', ['book.A.100ms']);
     expect(events.at(-1)).toBe('Not offered by the venue: book.B.100ms');
+  });
+});
+
+describe('in the name of an account', () => {
+  const greeted = (hello: () => Promise<unknown>) => {
+    connection = new Connection(
+      () => {
+        sockets.push(new FakeSocket());
+        return last();
+      },
+      {
+        ...{ status: () => undefined, roundTrip: () => undefined, lost: () => events.push('LOST') },
+        ...{ live: () => events.push('LIVE'), problem: (text) => events.push(text) },
+        message: () => events.push('frame'),
+      },
+      { scope: 'private', hello },
+    );
+    connection.start();
+  };
+
+  test('it is live once its own first question is answered, and joins private channels', async () => {
+    greeted(() => connection.call('public/auth', {}));
+    connection.subscribe(['user.orders.any.any.raw'], () => undefined);
+    last().open();
+    expect(last().methods).toEqual(['public/auth']);
+    await last().answer('public/auth');
+    expect(events).toEqual(['frame', 'LIVE']);
+    expect(last().methods).toEqual(['private/subscribe']);
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(last().methods).toEqual(['private/subscribe', 'public/test']);
+  });
+
+  test('each new socket is greeted again', async () => {
+    greeted(() => connection.call('public/auth', {}));
+    last().open();
+    await last().answer('public/auth');
+    last().fail();
+    await vi.advanceTimersByTimeAsync(LONGEST_DELAY);
+    last().open();
+    expect(sockets.length).toBe(2);
+    expect(last().methods).toEqual(['public/auth']);
+  });
+
+  test('who knows what to do without a channel is told, and nobody else', async () => {
+    greeted(() => connection.call('public/auth', {}));
+    last().open();
+    await last().answer('public/auth');
+    let without = 0;
+    connection.subscribe(
+      ['user.portfolio.any'],
+      () => undefined,
+      () => without++,
+    );
+    await last().answer('private/subscribe', []);
+    expect(without).toBe(1);
+    expect(events).toEqual(['frame', 'LIVE', 'frame']);
   });
 });
 

@@ -1,5 +1,14 @@
 import { expect, test } from 'vitest';
-import { clock, compact, decimalsOf, fixed, milliseconds, percent, splitName } from '../src/lib/format';
+import {
+  clock,
+  compact,
+  decimalsOf,
+  fixed,
+  lagWords,
+  milliseconds,
+  percent,
+  splitName,
+} from '../src/lib/format';
 
 test.each([
   [0.01, 2],
@@ -54,3 +63,11 @@ test.each([
   ['ETH_USDC-PERPETUAL', ['ETH', '_USDC-PERPETUAL']],
   ['XYZ', ['XYZ', '']],
 ])('splitName(%s)', (name, parts) => expect(splitName(name)).toEqual(parts));
+
+test.each([
+  [null, '–'],
+  [0.2, '< 2 ms'],
+  [-0.9, '< 2 ms'],
+  [12.4, '12 ms'],
+  [-40, '−40 ms'],
+])('a lag of %s is written %s', (value, text) => expect(lagWords(value)).toBe(text));

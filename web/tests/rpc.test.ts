@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { explain } from '../src/lib/answer';
 import { RpcError, decode, encode } from '../src/lib/rpc';
 
 test('a request carries the version, the id and the parameters', () => {
@@ -32,6 +33,30 @@ test('an error keeps its code and says the reason', () => {
   const error = incoming.kind === 'error' ? incoming.error : null;
   expect(error).toBeInstanceOf(RpcError);
   expect([error?.code, error?.message]).toEqual([10043, 'price_wrong_tick: off grid']);
+});
+
+test('an error keeps reason, remedy, rule and parameter, and nothing that is not text', () => {
+  const data = {
+    reason: 'off grid',
+    remedy: 'Round it.',
+    rule: 'tick-size',
+    param: 'price',
+    name: 7,
+    limit: 3,
+  };
+  const incoming = decode(JSON.stringify({ id: 8, error: { code: 1, message: 'price_wrong_tick', data } }));
+  const error = incoming.kind === 'error' ? incoming.error : null;
+  expect(error?.title).toBe('price_wrong_tick');
+  expect(error?.data).toEqual({ reason: 'off grid', remedy: 'Round it.', rule: 'tick-size', param: 'price' });
+});
+
+test('an answer shows the words of the venue; other failures show their own', () => {
+  const refusal = new RpcError(10043, 'price_wrong_tick', { reason: 'off grid', remedy: 'Round it.' });
+  expect(explain(refusal)).toEqual({
+    ...{ good: false, code: 10043, title: 'price wrong tick' },
+    ...{ reason: 'off grid', remedy: 'Round it.' },
+  });
+  expect(explain(new Error('not connected'))).toEqual({ good: false, title: 'not connected' });
 });
 
 test('an error without an id is still an error', () => {

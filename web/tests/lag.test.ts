@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { ClockOffset, Lag } from '../src/lib/lag';
+
+test('the offset is taken from the quickest answer, half a round trip after it was asked', () => {
+  const clock = new ClockOffset();
+  expect(clock.value).toBeNull();
+  clock.add(1000, 6200, 1400);
+  expect(clock.value).toBe(5000);
+  clock.add(2000, 7005, 2010);
+  expect(clock.value).toBe(5000);
+  clock.add(3000, 8004, 3002);
+  expect(clock.value).toBe(5003);
+  clock.add(4000, 9999, 4500);
+  expect(clock.value).toBe(5003);
+});
+
+test('an old quick answer is forgotten: a clock may have been set since', () => {
+  const clock = new ClockOffset();
+  clock.add(0, 100, 1);
+  for (let i = 1; i <= 8; i++) clock.add(i * 1000, i * 1000 + 505, i * 1000 + 10);
+  expect(clock.value).toBe(500);
+  clock.clear();
+  expect(clock.value).toBeNull();
+});
+
+test('one late frame does not move the lag; a feed that is late does', () => {
+  const lag = new Lag();
+  expect(lag.median).toBeNull();
+  for (const late of [4, 5, 900, 6, 5]) lag.add(late);
+  expect(lag.median).toBe(5);
+  for (let i = 0; i < 31; i++) lag.add(200);
+  expect(lag.median).toBe(200);
+});

@@ -1,0 +1,88 @@
+import { expect, test } from 'vitest';
+import { blank, hint, params, worth, type Form } from '../src/lib/ticket';
+import { paidIn, type Instrument } from '../src/lib/venue';
+
+const SPOT: Instrument = {
+  instrument_name: 'NPN_ZAR',
+  kind: 'spot',
+  base_currency: 'NPN',
+  quote_currency: 'ZAR',
+  instrument_type: 'linear',
+  tick_size: 0.01,
+  min_trade_amount: 1,
+};
+const PERPETUAL: Instrument = {
+  ...SPOT,
+  instrument_name: 'BTC-PERPETUAL',
+  base_currency: 'BTC',
+  quote_currency: 'USD',
+  settlement_currency: 'BTC',
+  instrument_type: 'reversed',
+  min_trade_amount: 10,
+};
+const form = (changes: Partial<Form>): Form => ({ ...blank(), price: '3250.10', amount: '7', ...changes });
+const COMMON = { instrument_name: 'NPN_ZAR', amount: 7 };
+
+test.each<[string, Partial<Form>, object]>([
+  ['a limit order', {}, { ...COMMON, type: 'limit', price: 3250.1, time_in_force: 'good_til_cancelled' }],
+  [
+    'fill or kill',
+    { terms: 'fill_or_kill' },
+    { ...COMMON, type: 'limit', price: 3250.1, time_in_force: 'fill_or_kill' },
+  ],
+  [
+    'post-only, to be moved',
+    { postOnly: true },
+    {
+      ...{ ...COMMON, type: 'limit', price: 3250.1, time_in_force: 'good_til_cancelled' },
+      ...{ post_only: true, reject_post_only: false },
+    },
+  ],
+  [
+    'an iceberg',
+    { display: '2' },
+    { ...COMMON, type: 'limit', price: 3250.1, time_in_force: 'good_til_cancelled', display_amount: 2 },
+  ],
+  [
+    'the box beside an unticked post-only says nothing',
+    { rejectPostOnly: true },
+    { ...COMMON, type: 'limit', price: 3250.1, time_in_force: 'good_til_cancelled' },
+  ],
+  [
+    'a market order, whatever was typed for limits',
+    { type: 'market', price: 'junk', postOnly: true, display: '3', terms: 'good_til_day' },
+    { ...COMMON, type: 'market' },
+  ],
+])('%s', (_, changes, made) => expect(params(form(changes), SPOT)).toEqual({ params: made }));
+
+test.each<[Partial<Form>, string]>([
+  [{ amount: '' }, 'amount'],
+  [{ amount: 'ten' }, 'amount'],
+  [{ price: '' }, 'price'],
+  [{ price: '1e5' }, 'price'],
+  [{ display: '-1' }, 'display'],
+])('%j lacks its %s', (changes, missing) => expect(params(form(changes), SPOT)).toEqual({ missing }));
+
+test('hints name the grid, and leave an empty field alone', () => {
+  expect(hint('price', form({ price: '3250.005' }), SPOT)).toBe('not a multiple of the tick, 0.01');
+  expect(hint('amount', form({ amount: '7.5' }), SPOT)).toBe('not a multiple of the lot, 1');
+  expect(hint('display', form({ display: 'x' }), SPOT)).toBe('not a number');
+  expect(hint('price', form({ price: '' }), SPOT)).toBeNull();
+  expect(hint('price', form({}), SPOT)).toBeNull();
+});
+
+test('worth: spot in the quote, an inverse contract in its base', () => {
+  expect(worth(form({ price: '3250', amount: '2' }), SPOT, undefined)).toBe(6500);
+  expect(worth(form({ price: '50000', amount: '100' }), PERPETUAL, undefined)).toBe(0.002);
+  expect(worth(form({ type: 'market', amount: '2' }), SPOT, 3200)).toBe(6400);
+  expect(worth(form({ type: 'market', amount: '2' }), SPOT, undefined)).toBeNull();
+  expect(worth(form({ price: '0' }), PERPETUAL, undefined)).toBeNull();
+});
+
+test('what an order is paid with', () => {
+  expect([paidIn(SPOT, 'buy'), paidIn(SPOT, 'sell'), paidIn(PERPETUAL, 'buy')]).toEqual([
+    'ZAR',
+    'NPN',
+    'BTC',
+  ]);
+});
