@@ -10,17 +10,28 @@ test('the offset is taken from the quickest answer, half a round trip after it w
   expect(clock.value).toBe(5000);
   clock.add(3000, 8004, 3002);
   expect(clock.value).toBe(5003);
-  clock.add(4000, 9999, 4500);
+  clock.add(4000, 9350, 4500);
   expect(clock.value).toBe(5003);
 });
 
-test('an old quick answer is forgotten: a clock may have been set since', () => {
+test('a clock that was set is known again when the answers of before are forgotten', () => {
   const clock = new ClockOffset();
   clock.add(0, 100, 1);
-  for (let i = 1; i <= 8; i++) clock.add(i * 1000, i * 1000 + 505, i * 1000 + 10);
+  for (let i = 1; i <= 7; i++) clock.add(i * 1000, i * 1000 + 505, i * 1000 + 10);
+  expect(clock.value).toBeNull();
+  clock.add(8000, 8505, 8010);
   expect(clock.value).toBe(500);
   clock.clear();
   expect(clock.value).toBeNull();
+});
+
+test('a clock that is held still, or runs at another pace, gives no lag', () => {
+  const still = new ClockOffset();
+  for (let i = 0; i < 5; i++) still.add(i * 1000, 5_000, i * 1000 + 2);
+  expect(still.value).toBeNull();
+  const drifting = new ClockOffset();
+  for (let i = 0; i < 8; i++) drifting.add(i * 1000, i * 1000 + i, i * 1000 + 2);
+  expect(drifting.value).not.toBeNull();
 });
 
 test('one late frame does not move the lag; a feed that is late does', () => {

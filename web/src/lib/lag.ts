@@ -8,6 +8,8 @@ interface Sample {
 
 const SAMPLES = 8;
 const WINDOW = 31;
+/** Whole milliseconds on the wire, and a little drift. */
+const SLACK = 20;
 
 /** Venue clock less local clock. Of the last few questions the quickest answer is the most exact. */
 export class ClockOffset {
@@ -23,12 +25,21 @@ export class ClockOffset {
     this.#samples = [];
   }
 
+  /** Null until it is known, and where the venue's clock does not run with this one: a test may hold it still. */
   get value(): number | null {
+    if (!this.#agree()) return null;
     const best = this.#samples.reduce<Sample | null>(
       (least, sample) => (least === null || sample.roundTrip <= least.roundTrip ? sample : least),
       null,
     );
     return best?.offset ?? null;
+  }
+
+  /** Each answer bounds the true difference by half its round trip; clocks of one pace have one that fits them all. */
+  #agree(): boolean {
+    const least = Math.max(...this.#samples.map(({ offset, roundTrip }) => offset - roundTrip / 2));
+    const most = Math.min(...this.#samples.map(({ offset, roundTrip }) => offset + roundTrip / 2));
+    return least - most <= SLACK;
   }
 }
 

@@ -233,7 +233,9 @@ export class Desk {
   /** What no channel brings: the value of positions, and balances where the venue does not stream them. */
   async #poll(): Promise<void> {
     if (this.phase !== 'in') return;
-    await Promise.allSettled([this.#polled ? this.#readBalances() : null, this.#readPositions()]);
+    // With a position held, equity moves with the market and not only with the account's own doings.
+    const moving = this.#polled || this.positions.length > 0;
+    await Promise.allSettled([moving ? this.#readBalances() : null, this.#readPositions()]);
   }
 
   async #readBalances(): Promise<void> {
