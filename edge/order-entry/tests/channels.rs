@@ -164,7 +164,8 @@ fn only_the_account_itself_is_told() {
 #[test]
 fn both_sides_of_a_trade_with_oneself_are_told() {
     let mut world = World::new();
-    let mut alice = world.login("alice");
+    let (mut alice, mut operator) = (world.login("alice"), world.login("operator"));
+    world.ok(&mut operator, "private/pitwire_change_account", json!({"name": "alice", "self_match": "none"}));
     subscribe(&mut world, &mut alice, &BOTH);
     let maker = world.limit(&mut alice, "sell", "NPN_ZAR", 1.0, 3200.0);
     world.heard(&mut alice);

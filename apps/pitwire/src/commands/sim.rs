@@ -85,7 +85,7 @@ impl Sim {
         } else {
             listener = self.advance_beside(&mut market, listener)?;
         }
-        self.report(market.flow_commands(), &listener.chain.state(), started.elapsed().as_secs_f64());
+        self.report(market.flow_commands(), listener.chain.state(), started.elapsed().as_secs_f64());
         Ok(())
     }
 

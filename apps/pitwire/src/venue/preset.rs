@@ -2,7 +2,7 @@
 
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Ticks,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, SelfMatch, Ticks,
 };
 use pitwire_order_entry::Credential;
 
@@ -86,7 +86,10 @@ pub fn demo() -> Preset {
         if credit == Credit::Unlimited {
             house.push(id);
         }
-        commands.push(Command::AddAccount(AccountSpec { id, name, credit, settings: AccountSettings::default() }));
+        // The flow trades with itself all day.
+        let self_match = if credit == Credit::Unlimited { SelfMatch::Allow } else { SelfMatch::default() };
+        let settings = AccountSettings { self_match, ..AccountSettings::default() };
+        commands.push(Command::AddAccount(AccountSpec { id, name, credit, settings }));
     }
     for account in [AccountId(0), AccountId(1)] {
         commands.extend(endowment(account));
