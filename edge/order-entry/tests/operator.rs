@@ -63,7 +63,7 @@ fn an_instrument_is_made_limited_and_deleted() {
     world.ok(&mut operator, "private/pitwire_change_instrument", lifted);
     assert_eq!(buys(&mut world, &mut alice, "XYZ_ZAR", 2.0, 50.0), 0);
     assert_eq!(buys(&mut world, &mut alice, "XYZ_ZAR", 2.0, 50.05), 10015);
-    assert_eq!(world.call(&mut operator, "private/pitwire_create_instrument", made.clone()).is_error, true);
+    assert!(world.call(&mut operator, "private/pitwire_create_instrument", made.clone()).is_error);
     for (key, bad) in [
         ("tick_size", json!(0)),
         ("start_price", json!(12.51)),
