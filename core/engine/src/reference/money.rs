@@ -5,7 +5,7 @@ use pitwire_model::{
     Ticks,
 };
 
-use super::{Holding, Order, ReferenceEngine};
+use super::{Holding, Market, Order, ReferenceEngine};
 
 impl ReferenceEngine {
     pub(super) fn is_limited(&self, account: AccountId) -> bool {
@@ -55,6 +55,19 @@ impl ReferenceEngine {
                 (spec.base(), unit * lots)
             }
         }
+    }
+
+    /// What an order comes to. No price: a market order, at what the visible book asks inside the collar.
+    pub(super) fn notional(&self, instrument: InstrumentId, side: Side, price: Option<Ticks>, lots: u64) -> i128 {
+        let market = &self.markets[instrument.0 as usize];
+        let fills = match price {
+            Some(price) => vec![(price, lots)],
+            None => visible_fills(market, side, lots),
+        };
+        if market.spec.is_spot() {
+            return fills.iter().map(|(price, lots)| self.spot_cost(&market.spec, Side::Buy, *price, *lots).1).sum();
+        }
+        fills.last().map_or(0, |(worst, _)| self.contract_value(&market.spec, lots, *worst))
     }
 
     /// What the account's open spot orders hold of a currency.
@@ -107,7 +120,9 @@ impl ReferenceEngine {
     }
 
     pub(super) fn available(&self, account: AccountId, currency: CurrencyId) -> i128 {
-        let mut units = self.accounts[account.0 as usize].totals[currency.0 as usize];
+        let holder = &self.accounts[account.0 as usize];
+        let mut units = holder.totals[currency.0 as usize];
+        units += holder.credit_lines.get(&currency).copied().unwrap_or(0);
         units -= self.reserved(account, currency);
         for market in self.markets.iter().filter(|market| !market.spec.is_spot() && market.spec.base() == currency) {
             units -= self.margin(account, market.spec.id, None);
@@ -122,32 +137,21 @@ impl ReferenceEngine {
             return true;
         }
         let spec = &self.markets[order.instrument.0 as usize].spec;
+        let fills = self.would_trade(order.instrument, &self.incoming(order));
         if !spec.is_spot() {
-            let worst = match order.order_type {
-                OrderType::Limit { price } => Some(price),
-                OrderType::Market => self.last_reached(order.instrument, order.side, order.lots.0),
-            };
+            let worst = order.order_type.limit_price().or(fills.last().map(|(price, _)| *price));
             let lots = (order.lots.0, order.lots.0);
             return self.affords_perpetual(order.account, order.instrument, order.side, worst, lots);
         }
         let (currency, needed) = match (order.order_type, order.side) {
             (OrderType::Limit { price }, side) => self.spot_cost(spec, side, price, order.lots.0),
             (OrderType::Market, Side::Sell) => self.spot_cost(spec, Side::Sell, Ticks(0), order.lots.0),
-            (OrderType::Market, Side::Buy) => (spec.quote(), self.asked_for(order.instrument, order.lots.0)),
+            (OrderType::Market, Side::Buy) => {
+                let asked = fills.iter().map(|(price, lots)| self.spot_cost(spec, Side::Buy, *price, *lots).1);
+                (spec.quote(), asked.sum())
+            }
         };
         needed <= self.available(order.account, currency)
-    }
-
-    /// What the offers of the book would charge for so many lots, as far as they reach.
-    fn asked_for(&self, instrument: InstrumentId, mut lots: u64) -> i128 {
-        let market = &self.markets[instrument.0 as usize];
-        let mut sum = 0;
-        for offer in market.queue(Side::Sell) {
-            let taken = lots.min(offer.open);
-            sum += self.spot_cost(&market.spec, Side::Buy, offer.price, taken).1;
-            lots -= taken;
-        }
-        sum
     }
 
     /// Whether the owner may change its resting order to this price and open quantity.
@@ -165,19 +169,6 @@ impl ReferenceEngine {
         let (currency, needed) = self.spot_cost(spec, order.side, price, open);
         let (_, own) = self.spot_cost(spec, order.side, order.price, order.open);
         needed <= self.available(order.account, currency) + own
-    }
-
-    /// The price of the last order that so many incoming lots would meet.
-    fn last_reached(&self, instrument: InstrumentId, side: Side, lots: u64) -> Option<Ticks> {
-        let mut met = 0;
-        let mut price = None;
-        for resting in self.markets[instrument.0 as usize].queue(side.opposite()) {
-            if met < lots {
-                price = Some(resting.price);
-            }
-            met += resting.open;
-        }
-        price
     }
 
     /// The growth of margin and the loss against the mark at the worst price must be free. Where margin does not
@@ -257,6 +248,22 @@ impl Holding {
         self.realized += profit;
         profit
     }
+}
+
+/// What so many lots would take of what the book shows, price by price.
+fn visible_fills(market: &Market, side: Side, mut lots: u64) -> Vec<(Ticks, u64)> {
+    let edge = market.collar(side);
+    let mut fills = Vec::new();
+    for (price, orders) in market.levels(side.opposite()) {
+        let outside = edge.is_some_and(|edge| if side == Side::Buy { price > edge } else { price < edge });
+        if outside || lots == 0 {
+            break;
+        }
+        let taken = lots.min(orders.iter().map(|order| order.shown).sum());
+        fills.push((price, taken));
+        lots -= taken;
+    }
+    fills
 }
 
 fn ten_to(power: u32) -> i128 {

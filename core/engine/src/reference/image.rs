@@ -1,0 +1,64 @@
+//! The state as plain data, to be compared with the fast engine's.
+
+use pitwire_model::{InstrumentId, Side, TradeSeq};
+
+use super::{Account, Holding, Market, Order, ReferenceEngine};
+use crate::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Position};
+
+impl ReferenceEngine {
+    pub fn image(&self) -> EngineImage {
+        EngineImage {
+            epoch: self.epoch,
+            currencies: self.currencies.clone(),
+            markets: self.markets.iter().map(market_image).collect(),
+            accounts: self.accounts.iter().map(|account| self.account_image(account)).collect(),
+        }
+    }
+
+    fn account_image(&self, account: &Account) -> AccountImage {
+        let id = account.spec.id;
+        let balance = |(at, total): (usize, &i128)| Balance {
+            total: *total,
+            reserved: self.reserved(id, self.currencies[at].id),
+        };
+        let position = |(&instrument, holding): (&InstrumentId, &Holding)| {
+            let position = Position {
+                lots: holding.lots,
+                entry_value: holding.entry_value,
+                realized: holding.realized,
+                open_buy_lots: self.open_lots(id, instrument, Side::Buy),
+                open_sell_lots: self.open_lots(id, instrument, Side::Sell),
+            };
+            (instrument, position)
+        };
+        AccountImage {
+            spec: account.spec.clone(),
+            balances: account.totals.iter().enumerate().map(balance).collect(),
+            positions: account.holdings.iter().map(position).collect(),
+        }
+    }
+}
+
+fn market_image(market: &Market) -> MarketImage {
+    let lots = |lots: u64| u32::try_from(lots).expect("no order is larger");
+    let image = |order: Order| OrderImage {
+        id: order.id,
+        account: order.account,
+        side: order.side,
+        day: order.day,
+        price: order.price,
+        open: lots(order.open),
+        ordered: lots(order.ordered),
+    };
+    let orders = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.queue(side));
+    MarketImage {
+        spec: market.spec.clone(),
+        phase: market.phase,
+        change_id: market.change_id,
+        trades: TradeSeq(market.trades),
+        last: market.last,
+        index: market.index,
+        mark: market.mark,
+        orders: orders.map(image).collect(),
+    }
+}
