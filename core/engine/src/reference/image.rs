@@ -3,12 +3,16 @@
 use pitwire_model::{InstrumentId, Side, TradeSeq};
 
 use super::{Account, Holding, Market, Order, ReferenceEngine};
-use crate::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Position};
+use crate::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Origin, Position, Standing};
 
 impl ReferenceEngine {
     pub fn image(&self) -> EngineImage {
         EngineImage {
             epoch: self.epoch,
+            flow: self.flow,
+            last_session: self.last_session,
+            venue_killed: self.venue_killed,
+            killed_sessions: self.killed_sessions.iter().copied().collect(),
             currencies: self.currencies.clone(),
             markets: self.markets.iter().map(market_image).collect(),
             accounts: self.accounts.iter().map(|account| self.account_image(account)).collect(),
@@ -35,6 +39,14 @@ impl ReferenceEngine {
             spec: account.spec.clone(),
             balances: account.totals.iter().enumerate().map(balance).collect(),
             positions: account.holdings.iter().map(position).collect(),
+            standing: Standing {
+                closed: account.closed,
+                killed: account.killed,
+                throttled: account.throttled,
+                window: account.window,
+                executions: account.executions,
+                credit_lines: account.credit_lines.clone(),
+            },
         }
     }
 }
@@ -49,6 +61,13 @@ fn market_image(market: &Market) -> MarketImage {
         price: order.price,
         open: lots(order.open),
         ordered: lots(order.ordered),
+        shown: lots(order.shown),
+        display: order.peak.map_or(0, |peak| lots(peak.0)),
+        origin: Origin {
+            session: order.session,
+            group: order.group,
+            cancel_on_disconnect: order.cancel_on_disconnect,
+        },
     };
     let orders = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.queue(side));
     MarketImage {
@@ -59,6 +78,7 @@ fn market_image(market: &Market) -> MarketImage {
         last: market.last,
         index: market.index,
         mark: market.mark,
+        busted: market.busted.iter().copied().collect(),
         orders: orders.map(image).collect(),
     }
 }
