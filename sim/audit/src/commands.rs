@@ -4,45 +4,57 @@
 //! Start at    [`Auditor::judge_entry`].
 
 use pitwire_model::{
-    AccountId, Amend, CurrencyId, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Reject,
-    Side, Ticks, TimeInForce,
+    AccountId, CancelReason, CurrencyId, Event, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, SessionId, Side,
+    TimeInForce,
 };
 
 use crate::book::Live;
-use crate::turn::{Leaves, Taker, Turn};
+use crate::turn::{Taker, Turn};
 use crate::{Auditor, Judged, legal_lots, legal_price, offence};
 
 impl Auditor {
     pub(crate) fn judge_entry(&mut self, new: &NewOrder, events: &[Event]) -> Judged {
-        let due = self.refusal_due(new).err();
+        let due = self.entry_due(new);
         match events {
             [Event::Rejected { order, account, reason }] if (*order, *account) == (new.id, new.account) => {
-                // What a market buy would cost is for the book to say: no verdict.
-                let cost = new.order_type.limit_price().or((new.side == Side::Sell).then_some(Ticks::ZERO));
-                let market = self.markets.get(new.instrument.0 as usize).filter(|_| due.is_none());
-                let cost = cost.zip(market).and_then(|(price, market)| market.terms.cost(new.side, price, new.lots.0));
-                self.judge_refusal(due, *reason, new.account, cost)
+                let cost = due.ok().and_then(|order_type| {
+                    let taker = self.taker(&NewOrder { order_type, ..new.clone() });
+                    self.entry_cost(&taker)
+                });
+                self.judge_refusal(due.err(), *reason, new.account, cost)
             }
-            [Event::Accepted { order, account, instrument, side, order_type, lots, tif, .. }, rest @ ..] => {
-                let told = (*order, *account, *instrument, *side, *order_type, *lots, *tif);
-                if told != (new.id, new.account, new.instrument, new.side, new.order_type, new.lots, new.tif) {
+            [Event::Accepted { order, account, instrument, side, order_type, lots, tif, display }, rest @ ..] => {
+                let told = (*order, *account, *instrument, *side, *lots, *tif, *display);
+                if told != (new.id, new.account, new.instrument, new.side, new.lots, new.tif, new.display) {
                     offence!("order {} was accepted as another than was entered", new.id);
                 }
-                if let Some(reason) = due {
-                    offence!("order {order} was accepted and was to be refused: {}", reason.name());
+                let due = match due {
+                    Err(reason) => offence!("order {order} was accepted and was to be refused: {}", reason.name()),
+                    Ok(due) => due,
+                };
+                if *order_type != due {
+                    offence!(
+                        "order {} was accepted as another than was entered: {order_type:?} and not {due:?}",
+                        new.id
+                    );
                 }
-                self.follow_entry(new, rest)
+                self.follow_entry(&NewOrder { order_type: due, ..new.clone() }, rest)
             }
             _ => offence!("order {} was neither accepted nor refused, or both", new.id),
         }
     }
 
-    /// The first rule that forbids this order, money aside.
-    fn refusal_due(&self, new: &NewOrder) -> Result<(), Reject> {
+    /// The price at which the order is to be accepted, or the first rule that forbids it, money aside.
+    fn entry_due(&self, new: &NewOrder) -> Result<OrderType, Reject> {
         let market = self.markets.get(new.instrument.0 as usize).ok_or(Reject::UnknownInstrument)?;
-        if !self.ledger.knows(new.account) {
-            return Err(Reject::UnknownAccount);
+        let holder = self.ledger.accounts.get(new.account.0 as usize).ok_or(Reject::UnknownAccount)?;
+        if market.phase == Phase::Deleted {
+            return Err(Reject::InstrumentDeleted);
         }
+        if holder.standing.closed {
+            return Err(Reject::AccountClosed);
+        }
+        self.unblocked(new.account, new.session)?;
         if market.phase != Phase::Continuous {
             return Err(Reject::NotOpen);
         }
@@ -51,14 +63,39 @@ impl Auditor {
         if self.orders.contains_key(&new.id) {
             return Err(Reject::DuplicateOrderId);
         }
-        if may_rest(new) && market.book.resting >= market.spec.max_resting_orders as usize {
+        let rests = may_rest(new);
+        if new.post_only != PostOnly::No && !rests {
+            return Err(Reject::PostOnlyNotAllowed);
+        }
+        if new.display.is_some_and(|display| !rests || display.is_zero() || display > new.lots) {
+            return Err(Reject::DisplayOutOfRange);
+        }
+        let order_type = match new.order_type {
+            OrderType::Limit { price } => OrderType::Limit { price: market.posted(new.side, price, new.post_only)? },
+            OrderType::Market => OrderType::Market,
+        };
+        market.within_limits(new.side, order_type.limit_price(), new.lots.0)?;
+        if rests && market.book.resting >= market.spec.max_resting_orders as usize {
             return Err(Reject::BookFull);
         }
-        Ok(())
+        let most = self.names.accounts[new.account.0 as usize].settings.max_open_orders;
+        if rests && most.is_some_and(|most| holder.live_orders.len() >= most as usize) {
+            return Err(Reject::TooManyOpenOrders);
+        }
+        Ok(order_type)
+    }
+
+    /// Whether nothing keeps the account or the session from trading.
+    pub(crate) fn unblocked(&self, account: AccountId, session: SessionId) -> Result<(), Reject> {
+        let standing = &self.ledger.accounts[account.0 as usize].standing;
+        if self.venue_killed || standing.killed || self.killed_sessions.contains(&session) {
+            return Err(Reject::Killed);
+        }
+        if standing.throttled { Err(Reject::ExecutionThrottle) } else { Ok(()) }
     }
 
     /// `cost` is what the order spends of its currency, where that is known.
-    fn judge_refusal(
+    pub(crate) fn judge_refusal(
         &self,
         due: Option<Reject>,
         told: Reject,
@@ -80,7 +117,7 @@ impl Auditor {
         }
     }
 
-    fn follow_entry(&mut self, new: &NewOrder, events: &[Event]) -> Judged {
+    fn taker(&self, new: &NewOrder) -> Taker {
         let limit = new.order_type.limit_price();
         let order = Live {
             id: new.id,
@@ -90,150 +127,74 @@ impl Auditor {
             day: new.tif == TimeInForce::Day,
             price: limit.unwrap_or_default(),
             open: new.lots.0,
+            shown: 0,
+            peak: new.display,
             ordered: new.lots.0,
             arrival: 0,
+            group: new.match_group,
+            session: new.session,
+            cancel_on_disconnect: new.cancel_on_disconnect,
         };
-        let cost = self.cost(&order, order.open);
-        match (limit, new.side) {
-            (Some(_), _) => self.ledger.commit(order.account, cost)?,
-            (None, Side::Sell) => self.ledger.can_spend(order.account, cost)?,
-            (None, Side::Buy) => {} // what the offers ask is seen trade by trade
+        Taker {
+            order,
+            is_market: limit.is_none(),
+            limit: limit.or_else(|| self.markets[new.instrument.0 as usize].collar(new.side)),
+            may_rest: may_rest(new),
+            mode: new.self_match.unwrap_or(self.names.accounts[new.account.0 as usize].settings.self_match),
+            whole: new.tif == TimeInForce::FillOrKill,
+            stopped: false,
         }
-        let mut turn = Turn::new(Leaves::Nobody);
-        turn.taker = Some(Taker { order, limit, may_rest: may_rest(new) });
-        self.follow(turn, events)
     }
 
-    pub(crate) fn judge_amend(&mut self, amend: &Amend, events: &[Event]) -> Judged {
-        let due = self.amend_due(amend);
-        let (told, rest) = match events {
-            [Event::AmendRefused { order, account, reason }] if (*order, *account) == (amend.order, amend.account) => {
-                // An amend has its own reserve to spend.
-                let extra = due.ok().and_then(|(before, after)| {
-                    let ((currency, had), (_, needs)) =
-                        (self.cost(&before, before.open)?, self.cost(&after, after.open)?);
-                    Some((currency, needs - had))
-                });
-                return self.judge_refusal(due.err(), *reason, amend.account, extra);
+    /// What a spot order must have free: a market order what the offers in its reach ask.
+    fn entry_cost(&self, taker: &Taker) -> Option<(CurrencyId, i128)> {
+        let (currency, units) = self.cost(&taker.order, taker.order.open)?;
+        if !taker.is_market || taker.order.side == Side::Sell {
+            return Some((currency, units));
+        }
+        let asked = self.reach(taker).into_iter().filter_map(|(price, lots)| {
+            let (_, units) = self.cost(&Live { price, ..taker.order }, lots)?;
+            Some(units)
+        });
+        Some((currency, asked.sum()))
+    }
+
+    fn follow_entry(&mut self, new: &NewOrder, events: &[Event]) -> Judged {
+        let taker = self.taker(new);
+        let (order, cost) = (taker.order, self.cost(&taker.order, taker.order.open));
+        match (taker.is_market, new.side) {
+            (false, _) => self.ledger.commit(order.account, cost)?,
+            (true, Side::Sell) => self.ledger.can_spend(order.account, cost)?,
+            (true, Side::Buy) => {} // what the offers ask is seen trade by trade
+        }
+        if taker.whole {
+            let there: u64 = self.reach(&taker).iter().map(|(_, lots)| lots).sum();
+            if there < order.open {
+                self.ledger.release(order.account, cost.filter(|_| !taker.is_market));
+                return judge_kill(&order, there, events);
             }
-            [told @ Event::Amended { .. }, rest @ ..] => (told, rest),
-            _ => offence!("an amend of order {} was neither done nor refused, or both", amend.order),
-        };
-        let (before, after) = match due {
-            Ok(due) => due,
-            Err(reason) => offence!("order {} was amended and was to be refused: {}", amend.order, reason.name()),
-        };
-        let keeps =
-            amend.priority == Priority::KeepWhenReduced && before.price == after.price && after.open <= before.open;
-        let expected = Event::Amended {
-            order: after.id,
-            account: after.account,
-            instrument: after.instrument,
-            side: after.side,
-            price: after.price,
-            lots: Lots(after.ordered),
-            open: Lots(after.open),
-            kept_priority: keeps,
-            display: amend.display,
-        };
-        if *told != expected {
-            offence!("an amend was told as {told:?} and is {expected:?}");
         }
-        self.ledger.release(before.account, self.cost(&before, before.open));
-        self.ledger.commit(after.account, self.cost(&after, after.open))?;
-        let mut turn = Turn::new(Leaves::Nobody);
-        turn.touch(before.instrument)?;
-        turn.untold = Some((before.instrument, before.side, before.price));
-        if keeps {
-            self.markets[before.instrument.0 as usize].book.shrink(&before, before.open - after.open);
-            self.orders.insert(after.id, after);
-        } else {
-            self.forget(&before);
-            turn.taker = Some(Taker { order: after, limit: Some(after.price), may_rest: true });
-        }
-        self.follow(turn, rest)
+        self.follow(Turn { taker: Some(taker), ..Turn::default() }, events)
     }
+}
 
-    /// The order before and after, or the first rule that forbids the amend, money aside.
-    fn amend_due(&self, amend: &Amend) -> Result<(Live, Live), Reject> {
-        let before = *self.orders.get(&amend.order).ok_or(Reject::UnknownOrder)?;
-        if before.account != amend.account {
-            return Err(Reject::NotOwner);
-        }
-        if self.markets[before.instrument.0 as usize].phase != Phase::Continuous {
-            return Err(Reject::NotOpen);
-        }
-        legal_lots(amend.lots)?;
-        let filled = before.ordered - before.open;
-        let (ordered, open) = match amend.priority {
-            Priority::KeepWhenReduced => (amend.lots.0, amend.lots.0.saturating_sub(filled)),
-            Priority::AlwaysLose => (amend.lots.0 + filled, amend.lots.0),
-        };
-        legal_lots(Lots(ordered))?;
-        legal_price(amend.price)?;
-        if open == 0 {
-            return Err(Reject::AmountAlreadyFilled);
-        }
-        Ok((before, Live { price: amend.price, open, ordered, ..before }))
-    }
-
-    pub(crate) fn judge_cancel(&mut self, account: AccountId, order: OrderId, events: &[Event]) -> Judged {
-        let due = match self.orders.get(&order) {
-            None => Some(Reject::UnknownOrder),
-            Some(live) if live.account != account => Some(Reject::NotOwner),
-            Some(_) => None,
-        };
-        if let [Event::CancelRefused { order: told, account: whose, reason }] = events
-            && (*told, *whose) == (order, account)
-            && due == Some(*reason)
-        {
-            return Ok(());
-        }
-        if let Some(reason) = due {
-            offence!("a cancel of order {order} was to be refused ({}) and was not", reason.name());
-        }
-        self.follow(Turn::new(Leaves::One(order)), events)?;
-        if self.orders.contains_key(&order) {
-            offence!("order {order} was to be cancelled and is still there");
-        }
-        Ok(())
-    }
-
-    pub(crate) fn judge_cancel_all(
-        &mut self,
-        account: AccountId,
-        instrument: Option<InstrumentId>,
-        events: &[Event],
-    ) -> Judged {
-        let known = self.ledger.knows(account)
-            && instrument.is_none_or(|instrument| (instrument.0 as usize) < self.markets.len());
-        if !known {
-            // Nobody's orders are none: silence and a refusal say the same.
-            return match events {
-                [] | [Event::CommandRefused { .. }] => Ok(()),
-                _ => Err(format!("a mass cancel for account {account} cancelled something that cannot be")),
-            };
-        }
-        self.follow(Turn::new(Leaves::Of(account, instrument)), events)?;
-        let live = &self.ledger.accounts[account.0 as usize].live_orders;
-        if live.keys().any(|of| instrument.is_none_or(|asked| asked == *of)) {
-            offence!("a mass cancel left orders of account {account}");
-        }
-        Ok(())
-    }
-
-    pub(crate) fn judge_day_end(&mut self, events: &[Event]) -> Judged {
-        let Some((Event::DayEnded, rest)) = events.split_last() else {
-            offence!("the day was to end and did not");
-        };
-        self.follow(Turn::new(Leaves::DayOrders), rest)?;
-        if self.day_orders > 0 {
-            offence!("the day ended and {} DAY orders are still there", self.day_orders);
-        }
-        Ok(())
+/// A fill-or-kill order that cannot be filled whole leaves no other trace than its own end.
+fn judge_kill(order: &Live, there: u64, events: &[Event]) -> Judged {
+    let killed = Event::Cancelled {
+        order: order.id,
+        account: order.account,
+        instrument: order.instrument,
+        side: order.side,
+        price: order.price,
+        open: Lots(order.open),
+        reason: CancelReason::FillOrKill,
+    };
+    match events {
+        [only] if *only == killed => Ok(()),
+        _ => Err(format!("order {} finds {there} of {} and was to be killed whole", order.id, order.open)),
     }
 }
 
 fn may_rest(new: &NewOrder) -> bool {
-    matches!(new.order_type, OrderType::Limit { .. }) && new.tif != TimeInForce::ImmediateOrCancel
+    matches!((new.order_type, new.tif), (OrderType::Limit { .. }, TimeInForce::Day | TimeInForce::GoodTillCancel))
 }

@@ -2,11 +2,11 @@
 //!
 //! Holds       a trade moves one value between two accounts; the sum over accounts changes by deposits alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_model::{
-    AccountId, AccountSpec, Credit, Currency, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentSpec, Side,
-    Ticks,
+    AccountId, AccountSpec, Credit, Currency, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentSpec,
+    OrderId, Side, Ticks,
 };
 
 use crate::{Judged, Market, offence};
@@ -29,9 +29,22 @@ pub struct Holder {
     pub totals: Vec<i128>,
     /// What open spot orders could cost; kept for unlimited accounts too, who are never held to it.
     pub reserved: Vec<i128>,
+    /// How far below zero what is free may fall.
+    pub credit: Vec<i128>,
     pub positions: BTreeMap<InstrumentId, Holding>,
-    /// By instrument, while there are any.
-    pub live_orders: BTreeMap<InstrumentId, usize>,
+    pub live_orders: BTreeSet<(InstrumentId, OrderId)>,
+    pub standing: Standing,
+}
+
+/// What an operator or the throttle has made of an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    pub closed: bool,
+    pub killed: bool,
+    pub throttled: bool,
+    /// The throttle's window in which a fill was counted last, and how many were.
+    pub window: u64,
+    pub executions: u32,
 }
 
 /// A perpetual position: signed lots, and what they were worth when they were opened.
@@ -59,6 +72,14 @@ impl Terms {
             (Terms::Perpetual { .. }, _) => None,
         }
     }
+
+    /// What so many lots come to: in quote for spot, in the settlement currency, rounded down, for a perpetual.
+    pub fn notional(&self, price: Ticks, lots: u64) -> i128 {
+        match *self {
+            Terms::Spot { quote_per_tick_lot, .. } => quote_per_tick_lot * i128::from(price.0) * i128::from(lots),
+            Terms::Perpetual { contract, .. } => contract * i128::from(lots) / i128::from(price.0),
+        }
+    }
 }
 
 impl Ledger {
@@ -67,6 +88,7 @@ impl Ledger {
         for account in &mut self.accounts {
             account.totals.push(0);
             account.reserved.push(0);
+            account.credit.push(0);
         }
     }
 
@@ -75,9 +97,11 @@ impl Ledger {
         self.accounts.push(Holder {
             limited: spec.credit == Credit::Limited,
             totals: zeros.clone(),
-            reserved: zeros,
+            reserved: zeros.clone(),
+            credit: zeros,
             positions: BTreeMap::new(),
-            live_orders: BTreeMap::new(),
+            live_orders: BTreeSet::new(),
+            standing: Standing::default(),
         });
     }
 
@@ -116,17 +140,19 @@ impl Ledger {
             offence!("currency {currency} does not exist and was deposited");
         };
         *total += units;
-        if units < 0 && holder.limited && *total < holder.reserved[currency.0 as usize] {
+        let bound = holder.reserved[currency.0 as usize] - holder.credit[currency.0 as usize];
+        if units < 0 && holder.limited && *total < bound {
             offence!("account {account} withdrew {} of currency {currency}, more than it had free", -units);
         }
         self.currencies[currency.0 as usize].deposited += units;
         Ok(())
     }
 
-    /// What a limited account owns and no open spot order has a claim on.
+    /// What a limited account owns or may owe, and no open spot order has a claim on.
     fn free(&self, account: AccountId, currency: CurrencyId) -> i128 {
         let holder = &self.accounts[account.0 as usize];
-        holder.totals[currency.0 as usize] - holder.reserved[currency.0 as usize]
+        let at = currency.0 as usize;
+        holder.totals[at] + holder.credit[at] - holder.reserved[at]
     }
 
     /// An account commits itself to spend this much; a limited one must have it free.
@@ -164,7 +190,7 @@ impl Ledger {
         let holder = &self.accounts[account.0 as usize];
         let margined = markets.iter().any(|market| {
             matches!(market.terms, Terms::Perpetual { settles, .. } if settles == currency)
-                && (holder.live_orders.contains_key(&market.spec.id)
+                && (holder.live_orders.iter().any(|(instrument, _)| *instrument == market.spec.id)
                     || holder.positions.get(&market.spec.id).is_some_and(|held| held.lots != 0))
         });
         !margined && units <= self.free(account, currency)

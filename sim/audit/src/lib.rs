@@ -3,30 +3,39 @@
 //! Does        follow the log one command at a time, keep its own plain book and ledger from what the venue said,
 //!             and name the first thing that the rules do not allow.
 //! Holds       1. shares no code with the engine, only the vocabulary;
-//!             2. memory is bounded by live orders, accounts and instruments, not by the length of the run;
+//!             2. memory is bounded by live orders, accounts, instruments, busted trades and the newest 100,000 trades, not by
+//!                the length of the run: a bust of an older trade is not held against it;
 //!             3. after an offence it has stopped making sense: nothing it says later is evidence.
 //! Leaves out  whether a margin sufficed, index and mark prices, what a deposit or definition was refused for.
-//! Costs       a few tree lookups for each event; a million commands take well under a second.
+//! Costs       a few tree lookups for each event; the orders in reach for a fill-or-kill order; all live orders for a
+//!             day's end, an epoch, a deletion and a kill of a session or the venue.
 //! Start at    [`Auditor::observe`], then `commands`, then `turn`.
 
+mod amends;
 mod book;
 mod commands;
+mod leaving;
 mod ledger;
+mod limits;
 mod opening;
+mod operators;
+mod tape;
+mod trades;
 mod turn;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use pitwire_model::{
-    AccountSpec, CancelFilter, Command, Currency, Event, InstrumentSpec, Lots, OrderId, Phase, Reject, Seq, Stamped,
-    Ticks, VenueNanos,
+    AccountSpec, Command, Currency, Event, InstrumentSpec, Lots, OrderId, Phase, Reject, Seq, SessionId, Stamped,
+    Ticks, TradeSeq, VenueNanos,
 };
 
 use book::{Book, Live};
 use ledger::{Ledger, Terms};
+use tape::Tape;
 
-pub use opening::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition};
+pub use opening::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition, OpeningStanding};
 
 /// The first thing that was wrong, and at which command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +68,9 @@ pub struct Auditor {
     orders: BTreeMap<OrderId, Live>,
     ledger: Ledger,
     arrivals: u64,
-    day_orders: usize,
+    venue_killed: bool,
+    killed_sessions: BTreeSet<SessionId>,
+    tape: Tape,
     names: Names,
 }
 
@@ -70,6 +81,8 @@ struct Market {
     phase: Phase,
     change_id: u64,
     trades: u64,
+    busted: BTreeSet<TradeSeq>,
+    last: Option<Ticks>,
     book: Book,
 }
 
@@ -115,15 +128,18 @@ impl Auditor {
             Command::Enter(new) => self.judge_entry(new, events)?,
             Command::Amend(amend) => self.judge_amend(amend, events)?,
             Command::Cancel { account, order } => self.judge_cancel(*account, *order, events)?,
-            Command::CancelAll { account, which, .. } => {
-                let instrument = match which {
-                    CancelFilter::Instrument(instrument) => Some(*instrument),
-                    _ => None,
-                };
-                self.judge_cancel_all(*account, instrument, events)?;
+            Command::CancelAll { account, which, reason } => {
+                self.judge_cancel_all(*account, which, *reason, events)?;
             }
             Command::EndDay => self.judge_day_end(events)?,
-            other => self.judge_plain(other, events)?,
+            Command::StartEpoch { epoch } => self.judge_epoch(*epoch, events)?,
+            Command::CloseWindow
+            | Command::SampleIndex
+            | Command::AddCurrency(_)
+            | Command::AddInstrument(_)
+            | Command::AddAccount(_)
+            | Command::Deposit { .. } => self.judge_plain(&stamped.command, events)?,
+            other => self.judge_operator(other, events)?,
         }
         if stamped.seq.0.is_multiple_of(Self::RECKON_EVERY) {
             self.ledger.reckon(&self.markets)?;
@@ -134,7 +150,6 @@ impl Auditor {
     /// Commands that are answered by their echo alone, or refused.
     fn judge_plain(&mut self, command: &Command, events: &[Event]) -> Judged {
         match (command, events) {
-            (Command::StartEpoch { epoch }, [Event::EpochStarted { epoch: told }]) if epoch == told => Ok(()),
             (Command::CloseWindow, [Event::WindowClosed]) => Ok(()),
             (Command::SampleIndex, sampled) => self.judge_samples(sampled),
             (Command::AddCurrency(asked), [Event::CurrencyAdded(told)]) if asked == told => self.add_currency(told),
@@ -146,16 +161,7 @@ impl Auditor {
                 Command::Deposit { account, currency, units },
                 [Event::Deposited { account: to, currency: of, units: moved }],
             ) if (account, currency, units) == (to, of, moved) => self.ledger.deposit(*account, *currency, *units),
-            (Command::SetPhase { instrument, phase }, [Event::PhaseChanged { instrument: whose, phase: told }])
-                if (instrument, phase) == (whose, told) =>
-            {
-                let Some(market) = self.markets.get_mut(instrument.0 as usize) else {
-                    offence!("instrument {instrument} does not exist and changed its phase");
-                };
-                market.phase = *phase;
-                Ok(())
-            }
-            (Command::StartEpoch { .. } | Command::CloseWindow, _) => Err(not_an_answer(command, events)),
+            (Command::CloseWindow, _) => Err(not_an_answer(command, events)),
             (_, [Event::CommandRefused { .. }]) => Ok(()),
             _ => Err(not_an_answer(command, events)),
         }
@@ -204,7 +210,16 @@ impl Auditor {
         let Some(terms) = self.ledger.terms(spec) else {
             offence!("instrument {} cannot be settled in whole units", spec.id);
         };
-        self.markets.push(Market { spec: spec.clone(), terms, phase, change_id, trades, book: Book::default() });
+        self.markets.push(Market {
+            spec: spec.clone(),
+            terms,
+            phase,
+            change_id,
+            trades,
+            busted: BTreeSet::new(),
+            last: None,
+            book: Book::default(),
+        });
         Ok(())
     }
 }
