@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pitwire_audit::{Auditor, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition};
+use pitwire_audit::{Auditor, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition, OpeningStanding};
 use pitwire_engine::EngineImage;
 use pitwire_host::DirectoryStorage;
 use pitwire_journal::{RecoveredSnapshot, Recovery, StartAt, inspect};
@@ -162,6 +162,8 @@ fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
         phase: market.phase,
         change_id: market.change_id,
         trades: market.trades,
+        last: market.last,
+        busted: market.busted.clone(),
         orders: market
             .orders
             .iter()
@@ -173,6 +175,11 @@ fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
                 price: order.price,
                 open: Lots(u64::from(order.open)),
                 ordered: Lots(u64::from(order.ordered)),
+                shown: Lots(u64::from(order.shown)),
+                display: (order.display > 0).then(|| Lots(u64::from(order.display))),
+                group: order.origin.group,
+                session: order.origin.session,
+                cancel_on_disconnect: order.origin.cancel_on_disconnect,
             })
             .collect(),
     });
@@ -180,11 +187,27 @@ fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
         spec: account.spec.clone(),
         totals: account.balances.iter().map(|balance| balance.total).collect(),
         reserved: account.balances.iter().map(|balance| balance.reserved).collect(),
+        credit: account.standing.credit_lines.iter().map(|(currency, units)| (*currency, *units)).collect(),
+        standing: OpeningStanding {
+            closed: account.standing.closed,
+            killed: account.standing.killed,
+            throttled: account.standing.throttled,
+            window: account.standing.window,
+            executions: account.standing.executions,
+        },
         positions: account
             .positions
             .iter()
             .map(|(id, held)| (*id, OpeningPosition { lots: held.lots, entry_value: held.entry_value }))
             .collect(),
     });
-    Opening { seq, at, currencies: image.currencies.clone(), markets: markets.collect(), accounts: accounts.collect() }
+    Opening {
+        seq,
+        at,
+        venue_killed: image.venue_killed,
+        killed_sessions: image.killed_sessions.clone(),
+        currencies: image.currencies.clone(),
+        markets: markets.collect(),
+        accounts: accounts.collect(),
+    }
 }

@@ -45,7 +45,12 @@ impl ReferenceEngine {
                 throttled: account.throttled,
                 window: account.window,
                 executions: account.executions,
-                credit_lines: account.credit_lines.clone(),
+                credit_lines: account
+                    .credit_lines
+                    .iter()
+                    .filter(|line| *line.1 > 0)
+                    .map(|(id, units)| (*id, *units))
+                    .collect(),
             },
         }
     }
@@ -63,11 +68,7 @@ fn market_image(market: &Market) -> MarketImage {
         ordered: lots(order.ordered),
         shown: lots(order.shown),
         display: order.peak.map_or(0, |peak| lots(peak.0)),
-        origin: Origin {
-            session: order.session,
-            group: order.group,
-            cancel_on_disconnect: order.cancel_on_disconnect,
-        },
+        origin: Origin { session: order.session, group: order.group, cancel_on_disconnect: order.cancel_on_disconnect },
     };
     let orders = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.queue(side));
     MarketImage {

@@ -6,7 +6,7 @@ use pitwire_model::{
     InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase, Seq, Stamped, Ticks, VenueNanos,
 };
 
-use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition};
+use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition, OpeningStanding};
 
 pub const BTC: CurrencyId = CurrencyId(0);
 pub const USDC: CurrencyId = CurrencyId(1);
@@ -108,12 +108,19 @@ pub fn opening(image: EngineImage, seq: Seq, at: VenueNanos) -> Opening {
         price: order.price,
         open: Lots(order.open.into()),
         ordered: Lots(order.ordered.into()),
+        shown: Lots(order.shown.into()),
+        display: (order.display > 0).then(|| Lots(order.display.into())),
+        group: order.origin.group,
+        session: order.origin.session,
+        cancel_on_disconnect: order.origin.cancel_on_disconnect,
     };
     let market = |market: pitwire_engine::MarketImage| OpeningMarket {
         spec: market.spec,
         phase: market.phase,
         change_id: market.change_id,
         trades: market.trades,
+        last: market.last,
+        busted: market.busted.clone(),
         orders: market.orders.into_iter().map(order).collect(),
     };
     let position = |(id, held): (InstrumentId, pitwire_engine::Position)| {
@@ -123,11 +130,21 @@ pub fn opening(image: EngineImage, seq: Seq, at: VenueNanos) -> Opening {
         spec: account.spec,
         totals: account.balances.iter().map(|balance| balance.total).collect(),
         reserved: account.balances.iter().map(|balance| balance.reserved).collect(),
+        credit: account.standing.credit_lines.iter().map(|(currency, units)| (*currency, *units)).collect(),
+        standing: OpeningStanding {
+            closed: account.standing.closed,
+            killed: account.standing.killed,
+            throttled: account.standing.throttled,
+            window: account.standing.window,
+            executions: account.standing.executions,
+        },
         positions: account.positions.into_iter().map(position).collect(),
     };
     Opening {
         seq,
         at,
+        venue_killed: image.venue_killed,
+        killed_sessions: image.killed_sessions,
         currencies: image.currencies,
         markets: image.markets.into_iter().map(market).collect(),
         accounts: image.accounts.into_iter().map(account).collect(),
