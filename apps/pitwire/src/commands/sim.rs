@@ -69,12 +69,13 @@ impl Sim {
         let preset = match self.preset {
             PresetName::Demo => preset::demo(),
         };
-        let mut market = Market::new(preset.commands)?;
+        let mut market = Market::new(preset.commands()?)?;
         let engine = market.sequencer.engine();
+        let house = preset::house_of(engine);
         let config = match self.flow {
-            FlowName::Demo => FlowConfig::demo(engine, preset.house),
-            FlowName::Paper => FlowConfig::paper(InstrumentId(0), preset.house, Reading::File),
-            FlowName::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), preset.house, Reading::AsLoaded),
+            FlowName::Demo => FlowConfig::demo(engine, house),
+            FlowName::Paper => FlowConfig::paper(InstrumentId(0), house, Reading::File),
+            FlowName::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), house, Reading::AsLoaded),
         };
         let flow = Flow::new(config, self.seed, START, engine);
         market.flow = Some(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);

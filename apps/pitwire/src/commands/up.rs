@@ -5,9 +5,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use pitwire_engine::Engine;
 use pitwire_host::{Server, SystemClock, stop_signals};
-use pitwire_model::{Command, Epoch, FlowSetting, InstrumentSpec, VenueNanos};
-use pitwire_order_entry::Desk;
+use pitwire_model::VenueNanos;
+use pitwire_order_entry::{Credential, Desk, Forgetful, Vault};
 use pitwire_ports::Clock;
 use pitwire_sequencer::{Sequencer, Timetable};
 use tracing::info;
@@ -18,10 +19,13 @@ use crate::output::say;
 use crate::venue::application::{VenueApplication, venue_time};
 use crate::venue::chores::Chores;
 use crate::venue::clock::VenueClock;
-use crate::venue::core::{Core, FlowPlan};
+use crate::venue::core::Core;
 use crate::venue::ledger::Ledger;
+use crate::venue::opening::{self, Wishes};
 use crate::venue::preset::{self, Preset};
 use crate::venue::recovery::{Recovered, recover};
+use crate::venue::setup::{AccountDef, Setup};
+use crate::venue::vault::{self, SealedVault};
 
 const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
@@ -35,6 +39,12 @@ pub struct Up {
     /// Which market to start with.
     #[arg(long, value_enum, default_value = "demo")]
     preset: PresetName,
+    /// Instruments and accounts besides the preset's, and limits (docs/configuration.md).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Journal what has changed in the configuration since the directory was last opened.
+    #[arg(long)]
+    apply_config: bool,
     /// Where the journal and snapshots are kept.
     #[arg(long, value_name = "DIR", default_value = "pitwire-data")]
     data: PathBuf,
@@ -60,6 +70,9 @@ pub struct Up {
     /// Whether commands are on disk before anything is said about them.
     #[arg(long, value_enum, default_value = "disk")]
     durability: Durability,
+    /// Key under which API secrets made at run time are sealed in the data directory; made on first use.
+    #[arg(long, value_name = "PATH")]
+    key_file: Option<PathBuf>,
     /// Written whole once the venue serves: {"http":"ADDR:PORT","pid":N}.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
@@ -112,8 +125,12 @@ impl Up {
         let preset = match self.preset {
             PresetName::Demo => preset::demo(),
         };
-        let (core, chores, lock) = self.build(&preset, &clock)?;
-        let desk = Desk::new(preset.credentials.clone(), random);
+        let setup = match &self.config {
+            Some(path) => preset.setup.clone().with(Setup::read(path)?),
+            None => preset.setup.clone(),
+        };
+        let (core, chores, lock) = self.build(&setup, &clock)?;
+        let (desk, shown) = self.desk(&preset, &setup, core.sequencer.engine())?;
         let venue_clock = match self.clock {
             ClockMode::Manual => VenueClock::manual(),
             ClockMode::Venue | ClockMode::Real if self.no_clients => {
@@ -124,7 +141,7 @@ impl Up {
         let app = VenueApplication::new(core, desk, clock, venue_clock, chores);
         let server = Server::new(app, listener, signals, clock)?;
         let address = server.local_address()?;
-        self.announce(&preset, address);
+        self.announce(&preset, &shown, address);
         if let Some(path) = &self.ready_file {
             write_ready(path, address)?;
         }
@@ -151,7 +168,7 @@ impl Up {
     /// Recovers or begins the venue, and opens a new epoch on it.
     fn build(
         &self,
-        preset: &Preset,
+        setup: &Setup,
         clock: &SystemClock,
     ) -> Result<(Core, Option<Chores>, Option<pitwire_host::DirectoryLock>), Failure> {
         let (sequencer, views, chain, keeping) = match self.durability {
@@ -171,8 +188,14 @@ impl Up {
         let now = if repeats { sim::START } else { VenueNanos(clock.wall_ns()) }.max(last_seen);
         let mut core = Core::new(sequencer, views, chain, Timetable::starting(now, last_seen));
         core.is_manual = self.clock == ClockMode::Manual;
-        core.flow_plan = Some(FlowPlan { house: preset.house.clone(), seed: self.seed });
-        open_epoch(&mut core, preset, now, last.0 == 0, !self.no_flow)?;
+        core.flow_seed = Some(self.seed);
+        let wishes = Wishes {
+            setup,
+            directory: (self.durability == Durability::Disk).then_some(self.data.as_path()),
+            apply_config: self.apply_config,
+            with_flow: !self.no_flow,
+        };
+        opening::open(&mut core, &wishes, now)?;
         if core.is_manual {
             // What is due at the very start must not depend on who asks first.
             while core.step(now)? {}
@@ -186,18 +209,54 @@ impl Up {
         Ok((core, chores, lock))
     }
 
-    fn announce(&self, preset: &Preset, address: SocketAddr) {
-        let shown = if address.ip().is_unspecified() {
+    /// The desk with the preset's credentials, those that operators have made, and new ones for accounts of the
+    /// configuration that have none: these are given back, to be shown once.
+    fn desk(&self, preset: &Preset, setup: &Setup, engine: &Engine) -> Result<(Desk, Vec<Credential>), Failure> {
+        let known = known_credentials(preset, setup, engine);
+        let (mut vault, made): (Box<dyn Vault>, _) = match self.durability {
+            Durability::Memory => (Box::new(Forgetful), Vec::new()),
+            Durability::Disk => {
+                let (vault, made) = SealedVault::open(&self.data, self.key_file()?, &known)?;
+                (Box::new(vault), made)
+            }
+        };
+        let mut credentials = known;
+        credentials.extend(made);
+        let has_login = |name: &str| credentials.iter().any(|credential| credential.client_id == name);
+        let without = setup.accounts.iter().filter(|def| !def.house && !has_login(&def.name));
+        let fresh: Vec<Credential> = without.filter_map(|def| credential(def, hex(&random()), engine)).collect();
+        credentials.extend(fresh.iter().cloned());
+        if !fresh.is_empty() {
+            vault.keep(&credentials).map_err(|error| {
+                Failure::new(format!("cannot keep the new credentials: {error}"))
+                    .remedy("look at --data and --key-file")
+            })?;
+        }
+        Ok((Desk::new(credentials, random).with_vault(vault), fresh))
+    }
+
+    fn key_file(&self) -> Result<PathBuf, Failure> {
+        self.key_file.clone().or_else(vault::default_key_file).ok_or_else(|| {
+            Failure::usage("there is no place for the key of the API secrets: HOME is not set")
+                .remedy("give --key-file")
+        })
+    }
+
+    fn announce(&self, preset: &Preset, shown: &[Credential], address: SocketAddr) {
+        let reach = if address.ip().is_unspecified() {
             SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), address.port())
         } else {
             address
         };
         say(&format!("Pitwire is up: the {} venue", preset.name));
-        say(&format!("  page       http://{shown}/"));
-        say(&format!("  WebSocket  ws://{shown}/ws/api/v2"));
-        say(&format!("  HTTP       http://{shown}/api/v2"));
-        for credential in &preset.credentials {
-            say(&format!("  login      {} / {}", credential.client_id, credential.secret));
+        say(&format!("  page       http://{reach}/"));
+        say(&format!("  WebSocket  ws://{reach}/ws/api/v2"));
+        say(&format!("  HTTP       http://{reach}/api/v2"));
+        for (client_id, secret) in &preset.logins {
+            say(&format!("  login      {client_id} / {secret}"));
+        }
+        for credential in shown {
+            say(&format!("  new login  {} / {} (shown this once)", credential.client_id, credential.secret));
         }
         match self.durability {
             Durability::Disk => say(&format!("  data       {}", self.data.display())),
@@ -207,43 +266,20 @@ impl Up {
     }
 }
 
-/// A fresh venue gets its preset; an old one must be of the same preset. Either way a new epoch begins.
-fn open_epoch(
-    core: &mut Core,
-    preset: &Preset,
-    now: VenueNanos,
-    is_fresh: bool,
-    with_flow: bool,
-) -> Result<(), Failure> {
-    if is_fresh {
-        for command in &preset.commands {
-            core.submit_at(now, command.clone())?;
-        }
-    } else {
-        check_preset(core, preset)?;
-    }
-    let epoch = Epoch(core.sequencer.engine().epoch().0 + 1);
-    core.submit_at(now, Command::StartEpoch { epoch })?;
-    // Each start decides by its options whether there is a flow; operators may change that until the next one.
-    core.submit_at(now, Command::SetFlow(FlowSetting { running: with_flow, rate_percent: 100 }))?;
-    core.commit()?;
-    core.publisher.release();
-    core.changes.clear();
-    Ok(())
+/// The logins that come with the preset.
+fn known_credentials(preset: &Preset, setup: &Setup, engine: &Engine) -> Vec<Credential> {
+    let defined = |name: &str| setup.accounts.iter().find(|def| def.name == name);
+    let logins = preset.logins.iter().filter_map(|(name, secret)| Some((defined(name)?, secret.clone())));
+    logins.filter_map(|(def, secret)| credential(def, secret, engine)).collect()
 }
 
-/// A preset that has changed under an old directory would change what its orders mean.
-fn check_preset(core: &Core, preset: &Preset) -> Result<(), Failure> {
-    let wanted = preset.commands.iter().filter_map(|command| match command {
-        Command::AddInstrument(spec) => Some(spec.as_ref()),
-        _ => None,
-    });
-    let held: Vec<&InstrumentSpec> = core.sequencer.engine().markets().iter().map(|market| &market.spec).collect();
-    if wanted.eq(held) {
-        return Ok(());
-    }
-    Err(Failure::new("the data directory holds other instruments than this preset defines")
-        .remedy("give another directory with --data, or the preset it was made with"))
+fn credential(def: &AccountDef, secret: String, engine: &Engine) -> Option<Credential> {
+    let account = engine.account_named(&def.name)?.spec.id;
+    Some(Credential { client_id: def.name.clone(), secret, account, operator: def.operator })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn random() -> [u8; 32] {

@@ -3,20 +3,15 @@
 use pitwire_engine::Engine;
 use pitwire_log::OutputChain;
 use pitwire_market_data::Publisher;
-use pitwire_model::{AccountId, Command, Event, FlowSetting, Seq, VenueNanos};
+use pitwire_model::{Command, Event, FlowSetting, Seq, VenueNanos};
 use pitwire_ports::{Log, LogError, OutputHash, Standing, Venue};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
 
 use super::ledger::Ledger;
+use super::preset::house_of;
 use pitwire_flow::{Flow, FlowConfig};
 use tracing::{info, warn};
-
-/// What a resident flow is made of.
-pub struct FlowPlan {
-    pub house: Vec<AccountId>,
-    pub seed: u64,
-}
 
 pub struct Core {
     pub sequencer: Sequencer<Ledger>,
@@ -25,8 +20,8 @@ pub struct Core {
     pub chain: OutputChain,
     pub timetable: Timetable,
     pub flow: Option<Flow>,
-    /// How to make a flow, where this venue can have one.
-    pub flow_plan: Option<FlowPlan>,
+    /// What a flow is made from, where this venue can have one.
+    pub flow_seed: Option<u64>,
     /// Time moves by [`Venue::advance`] alone.
     pub is_manual: bool,
     /// Nobody but the flow and the timetable may change anything.
@@ -49,7 +44,7 @@ impl Core {
             chain,
             timetable,
             flow: None,
-            flow_plan: None,
+            flow_seed: None,
             is_manual: false,
             no_clients: false,
             events: Vec::new(),
@@ -80,16 +75,21 @@ impl Core {
     /// its own, made of the venue's seed and the command that set it.
     fn renew_flow(&mut self, setting: FlowSetting, seq: Seq) {
         self.flow = None;
-        let (Some(plan), true) = (&self.flow_plan, setting.running) else { return };
+        let (Some(seed), true) = (self.flow_seed, setting.running) else { return };
         let engine = self.sequencer.engine();
-        let config = FlowConfig::demo(engine, plan.house.clone()).at_rate(setting.rate_percent);
-        match Flow::new(config, plan.seed ^ seq.0.wrapping_mul(0x9E37_79B9_7F4A_7C15), self.now, engine) {
+        let config = FlowConfig::demo(engine, house_of(engine)).at_rate(setting.rate_percent);
+        match Flow::new(config, seed ^ seq.0.wrapping_mul(0x9E37_79B9_7F4A_7C15), self.now, engine) {
             Ok(flow) => {
                 info!(radius = flow.radius(), events_per_second = flow.expected_events_per_second(), "order flow");
                 self.flow = Some(flow);
             }
             Err(error) => warn!(%error, remedy = error.remedy(), "the order flow does not start"),
         }
+    }
+
+    /// The last word of the last command.
+    pub fn last_event(&self) -> Option<&Event> {
+        self.events.last()
     }
 
     /// When something of the venue's own is due next, in venue time.

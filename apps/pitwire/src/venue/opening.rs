@@ -1,0 +1,109 @@
+//! Bringing a venue to its setup, and opening a new epoch on it.
+//!
+//! Holds       1. an old directory whose setup has changed is not opened unless that was asked for, by name;
+//!             2. whatever is changed is changed by journaled commands; the file only remembers what was applied last.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use pitwire_model::{Command, Epoch, Event, FlowSetting, VenueNanos};
+use tracing::info;
+
+use super::core::Core;
+use super::setup::Setup;
+use crate::failure::Failure;
+
+/// The setup applied last, as JSON.
+const APPLIED: &str = "configuration.json";
+
+/// What a start brings along.
+pub struct Wishes<'a> {
+    pub setup: &'a Setup,
+    /// Where what was applied is remembered; nowhere for a venue that forgets everything.
+    pub directory: Option<&'a Path>,
+    pub apply_config: bool,
+    pub with_flow: bool,
+}
+
+/// Applies the setup where it is new or was asked for, and begins the next epoch.
+pub fn open(core: &mut Core, wishes: &Wishes<'_>, now: VenueNanos) -> Result<(), Failure> {
+    bring(core, wishes, now)?;
+    let epoch = Epoch(core.sequencer.engine().epoch().0 + 1);
+    core.submit_at(now, Command::StartEpoch { epoch })?;
+    // Each start decides by its options whether there is a flow; operators may change that until the next one.
+    core.submit_at(now, Command::SetFlow(FlowSetting { running: wishes.with_flow, rate_percent: 100 }))?;
+    core.commit()?;
+    core.publisher.release();
+    core.changes.clear();
+    Ok(())
+}
+
+fn bring(core: &mut Core, wishes: &Wishes<'_>, now: VenueNanos) -> Result<(), Failure> {
+    let wanted = wishes.setup.canonical()?;
+    let is_fresh = core.sequencer.last().0 == 0;
+    if !is_fresh && applied(wishes.directory)?.as_deref() == Some(&wanted) {
+        return Ok(());
+    }
+    let commands = wishes.setup.commands(core.sequencer.engine())?;
+    if !(is_fresh || wishes.apply_config || commands.is_empty()) {
+        let first: Vec<String> = commands.iter().take(3).map(told).collect();
+        let text = format!("the configuration has changed since this directory was last opened: {}", first.join(", "));
+        let more = commands.len().saturating_sub(first.len());
+        let text = if more > 0 { format!("{text} and {more} more") } else { text };
+        return Err(Failure::new(text).remedy(
+            "start with --apply-config to journal the changes, with the old configuration, or with another --data",
+        ));
+    }
+    for command in &commands {
+        core.submit_at(now, command.clone())?;
+        if let Some(Event::CommandRefused { reason }) = core.last_event() {
+            return Err(Failure::new(format!("the engine refuses {}: {}", told(command), reason.name()))
+                .remedy("correct it in the configuration"));
+        }
+    }
+    if !is_fresh && !commands.is_empty() {
+        info!(commands = commands.len(), "configuration applied");
+    }
+    core.commit()?;
+    remember(wishes.directory, &wanted)
+}
+
+/// A command in a few words.
+fn told(command: &Command) -> String {
+    match command {
+        Command::AddCurrency(currency) => format!("new currency {}", currency.name),
+        Command::AddInstrument(spec) => format!("new instrument {}", spec.name),
+        Command::AddAccount(spec) => format!("new account {}", spec.name),
+        Command::SetInstrumentLimits { instrument, .. } => format!("other limits of instrument {instrument}"),
+        Command::SetAccount { account, .. } => format!("other settings of account {account}"),
+        Command::Deposit { account, .. } => format!("a deposit for account {account}"),
+        Command::SetPhase { instrument, .. } => format!("instrument {instrument} opens"),
+        _ => "another command".into(),
+    }
+}
+
+fn applied(directory: Option<&Path>) -> Result<Option<String>, Failure> {
+    let Some(path) = directory.map(|directory| directory.join(APPLIED)) else { return Ok(None) };
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::new(format!("cannot read {}: {error}", path.display())).remedy("make it readable")),
+    }
+}
+
+fn remember(directory: Option<&Path>, text: &str) -> Result<(), Failure> {
+    let Some(directory) = directory else { return Ok(()) };
+    let write = || -> io::Result<()> {
+        let temporary = directory.join(format!("{APPLIED}.tmp"));
+        let mut file = fs::File::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, directory.join(APPLIED))?;
+        fs::File::open(directory)?.sync_all()
+    };
+    write().map_err(|error| {
+        Failure::new(format!("cannot write {APPLIED} in {}: {error}", directory.display()))
+            .remedy("make the data directory writable, with some space left")
+    })
+}
