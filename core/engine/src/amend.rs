@@ -4,7 +4,7 @@
 //!             2. less of the same at the same price, a partial cancel, is refused by no limit and no block.
 //! Start at    `Engine::amend`.
 
-use pitwire_model::{Amend, Event, Lots, MatchGroup, Phase, PostOnly, Priority, Reject, SelfMatch};
+use pitwire_model::{Amend, Event, Lots, Phase, PostOnly, Priority, Reject};
 
 use crate::account::Account;
 use crate::book::{Resting, Slot};
@@ -44,22 +44,20 @@ impl Engine {
             None => old.display,
             display => peak_of(display, whole_lots(amend.lots)?)?,
         };
-        let mode = account.spec.settings.self_match;
         let mut change = Incoming {
             id: amend.order,
             account: amend.account,
             instrument,
             side: old.owner.side(),
             price: amend.price,
-            limit: Some(amend.price),
+            limit: amend.price,
             open,
             ordered,
             peak,
             day: old.owner.is_day(),
             rests: true,
             whole: false,
-            mode,
-            meets: if mode == SelfMatch::Allow { MatchGroup::Order } else { origin.group },
+            mode: account.spec.settings.self_match,
             origin,
         };
         if !partial_cancel {
@@ -79,10 +77,10 @@ impl Engine {
     ) -> Result<(), Reject> {
         if post_only != PostOnly::No {
             change.price = market.placed(change.side, change.price, post_only)?;
-            change.limit = Some(change.price);
+            change.limit = change.price;
         }
         if market.limited {
-            market.check_limits(change.side, change.limit, change.open)?;
+            market.check_limits(change)?;
         }
         if account.is_limited() { self.check_amend_funds(market, old, change) } else { Ok(()) }
     }

@@ -16,7 +16,7 @@ impl Engine {
     /// trade with costs nothing. Costs, for a market order, the orders it reaches.
     pub(crate) fn check_funds(&self, market: &Market, order: &Incoming) -> Result<(), Reject> {
         let (account, side, lots) = (order.account, order.side, i128::from(order.open));
-        let is_market = order.price == Ticks::ZERO;
+        let is_market = order.is_market();
         if let Money::Inverse { .. } = market.money {
             let worst = if is_market { order.reach(market).worst } else { Some(order.price) };
             return self.check_perpetual(market, account, side, worst, (order.open, order.open));

@@ -7,6 +7,7 @@
 use pitwire_model::{Lots, PostOnly, Reject, Side, Ticks};
 
 use crate::market::Market;
+use crate::matching::Incoming;
 
 /// Basis points of a whole.
 const WHOLE_BPS: i64 = 10_000;
@@ -36,23 +37,23 @@ impl Market {
         }
     }
 
-    /// Measures an order by the instrument's limits; returns how far it may trade. `price` is `None` for a market
-    /// order, which trades no further than the collar's edge. Costs, for a market order, the levels it reaches.
+    /// Measures an order by the instrument's limits; returns how far it may trade, which for a market order is the
+    /// collar's edge. Costs, for a market order, the levels it reaches.
     #[cold]
-    pub(crate) fn check_limits(&self, side: Side, price: Option<Ticks>, lots: u32) -> Result<Option<Ticks>, Reject> {
+    pub(crate) fn check_limits(&self, order: &Incoming) -> Result<Ticks, Reject> {
         let limits = self.spec.limits;
-        if limits.max_lots.is_some_and(|most| u64::from(lots) > most.0) {
+        if limits.max_lots.is_some_and(|most| u64::from(order.open) > most.0) {
             return Err(Reject::QuantityAboveLimit);
         }
-        let edge = limits.collar_bps.map(|bps| self.collar_edge(side, bps));
-        if limits.max_notional_units.is_some_and(|most| self.notional(side, price, edge, lots) > most) {
+        let edge = limits.collar_bps.map_or(order.limit, |bps| self.collar_edge(order.side, bps));
+        if limits.max_notional_units.is_some_and(|most| self.notional(order, edge) > most) {
             return Err(Reject::NotionalAboveLimit);
         }
-        match (price, edge) {
-            (Some(price), Some(edge)) if side == Side::Buy && price > edge => Err(Reject::PriceAboveCollar),
-            (Some(price), Some(edge)) if side == Side::Sell && price < edge => Err(Reject::PriceBelowCollar),
-            (Some(price), _) => Ok(Some(price)),
-            (None, edge) => Ok(edge),
+        match order.side {
+            _ if order.is_market() => Ok(edge),
+            Side::Buy if order.price > edge => Err(Reject::PriceAboveCollar),
+            Side::Sell if order.price < edge => Err(Reject::PriceBelowCollar),
+            _ => Ok(order.price),
         }
     }
 
@@ -66,15 +67,17 @@ impl Market {
         Ticks(edge.clamp(1, Ticks::MAX_PRICE.0))
     }
 
-    fn notional(&self, side: Side, price: Option<Ticks>, edge: Option<Ticks>, lots: u32) -> i128 {
-        if let Some(price) = price {
-            return self.money.value(price, i128::from(lots));
+    /// A market order counts at what the visible book asks up to `edge`.
+    fn notional(&self, order: &Incoming, edge: Ticks) -> i128 {
+        let lots = i128::from(order.open);
+        if !order.is_market() {
+            return self.money.value(order.price, lots);
         }
-        let reach = self.book.visible_reach(side, edge, u64::from(lots));
+        let reach = self.book.visible_reach(order.side, Some(edge), u64::from(order.open));
         if self.spec.is_spot() {
             // A price of one tick makes lots of the sum of prices times lots.
             return self.money.value(Ticks(1), reach.tick_lots);
         }
-        reach.worst.map_or(0, |worst| self.money.value(worst, i128::from(lots)))
+        reach.worst.map_or(0, |worst| self.money.value(worst, lots))
     }
 }

@@ -16,6 +16,15 @@ use crate::index::OrderIndex;
 use crate::market::{Market, Money};
 use crate::settle::{exchange, reserve, set_aside};
 
+/// How far an order without a limit may trade.
+#[inline]
+pub(crate) fn end_of_book(side: Side) -> Ticks {
+    match side {
+        Side::Buy => Ticks::MAX_PRICE,
+        Side::Sell => Ticks(1),
+    }
+}
+
 /// An order on its way into a book: checked, not yet matched.
 #[derive(Clone, Copy)]
 pub(crate) struct Incoming {
@@ -25,8 +34,8 @@ pub(crate) struct Incoming {
     pub side: Side,
     /// Zero for a market order.
     pub price: Ticks,
-    /// How far it may trade: its price, or for a market order the collar's edge.
-    pub limit: Option<Ticks>,
+    /// How far it may trade: its price, or for a market order the collar's edge, or the end of the book.
+    pub limit: Ticks,
     pub open: u32,
     pub ordered: u32,
     /// The most it shows at a time; zero shows all.
@@ -36,15 +45,23 @@ pub(crate) struct Incoming {
     /// Fill or kill.
     pub whole: bool,
     pub mode: SelfMatch,
-    /// Whom it may not trade with: its group, or nobody.
-    pub meets: MatchGroup,
     pub origin: Origin,
 }
 
 impl Incoming {
+    pub fn is_market(&self) -> bool {
+        self.price == Ticks::ZERO
+    }
+
+    /// Whom it may not trade with: its group, or nobody.
+    #[inline]
+    fn guard(&self) -> MatchGroup {
+        if self.mode == SelfMatch::Allow { MatchGroup::Order } else { self.origin.group }
+    }
+
     /// What happens when it meets an order of `account` and `group`.
     fn meeting(&self, account: AccountId, group: MatchGroup) -> Meeting {
-        let own = match (self.meets, group) {
+        let own = match (self.origin.group, group) {
             (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other,
             (MatchGroup::Account, MatchGroup::Account) => self.account == account,
             _ => false,
@@ -60,7 +77,7 @@ impl Incoming {
 
     /// What it would trade with now.
     pub fn reach(&self, market: &Market) -> Reach {
-        market.book.reach(self.side, self.limit, u64::from(self.open), |order, origin| {
+        market.book.reach(self.side, Some(self.limit), u64::from(self.open), |order, origin| {
             self.meeting(order.owner.account(), origin.group)
         })
     }
@@ -92,6 +109,7 @@ impl Engine {
         let Market { book, money, trades, last, .. } = market;
         let mut matching = Matching {
             order,
+            guard: order.guard(),
             open: order.open,
             money: *money,
             now: *now,
@@ -103,7 +121,7 @@ impl Engine {
             orders,
             out,
         };
-        let open = book.sweep(order.side, order.limit, order.open, &mut matching);
+        let open = book.sweep(order.side, Some(order.limit), order.open, &mut matching);
         if open == 0 {
             return true;
         }
@@ -150,6 +168,7 @@ impl Engine {
 /// What a sweep touches beside the book.
 struct Matching<'a, S> {
     order: &'a Incoming,
+    guard: MatchGroup,
     open: u32,
     money: Money,
     now: VenueNanos,
@@ -167,7 +186,7 @@ struct Matching<'a, S> {
 impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
     #[inline]
     fn meet(&mut self, maker: &Maker<Origin>) -> Meeting {
-        match self.order.meets {
+        match self.guard {
             MatchGroup::Order => Meeting::Trade,
             MatchGroup::Account if maker.owner.account() != self.order.account => Meeting::Trade,
             MatchGroup::Account | MatchGroup::Key(_) => {

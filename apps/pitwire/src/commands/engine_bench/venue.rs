@@ -1,5 +1,7 @@
 //! The full engine: accounts, balances and every rule, over the same operations.
 
+use std::mem::ManuallyDrop;
+
 use pitwire_engine::{Engine, EventSink};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
@@ -85,7 +87,8 @@ impl Matcher for Venue {
                 ..NewOrder::PLAIN
             }),
         };
-        let stamped = Stamped { seq: Seq(u64::from(seq)), at: VenueNanos(u64::from(seq)), command };
+        // Without a label a command owns no memory: there is nothing to drop, which the compiler cannot see.
+        let stamped = ManuallyDrop::new(Stamped { seq: Seq(u64::from(seq)), at: VenueNanos(u64::from(seq)), command });
         self.engine.apply(&stamped, &mut Translate { seq, reports });
     }
 }
@@ -109,7 +112,8 @@ impl EventSink for Translate<'_> {
     fn emit(&mut self, event: Event) {
         let Translate { seq, reports } = self;
         let seq = *seq;
-        match event {
+        // Nor do the events that operations lead to.
+        match *ManuallyDrop::new(event) {
             Event::Accepted { order, side, order_type, lots, .. } => {
                 let price = order_type.limit_price().map_or(0, narrow);
                 reports.order(Type::Accepted, seq, side, order.0, price, quantity(lots));
