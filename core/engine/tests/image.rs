@@ -3,10 +3,13 @@
 mod common;
 
 use common::flow::Flow;
-use common::world::{Stamper, apply, opening, opening_commands};
+use common::world::{NPN_ZAR, Stamper, ZAR, apply, opening, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_audit::Auditor;
-use pitwire_engine::Engine;
+use pitwire_engine::{Engine, EngineImage};
+use pitwire_model::{
+    AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Lots, NewOrder, OrderId, Phase, SessionId, TradeSeq,
+};
 
 const ROUNDS: u64 = 60;
 const BEFORE: u64 = 3_000;
@@ -72,10 +75,12 @@ fn room_made_later_loses_nothing() {
 #[test]
 fn an_image_that_cannot_be_is_refused() {
     let mut floor = common::floor::Floor::new(10, 100);
-    floor.run("a buy 5@100, b buy 6@100");
+    floor.run(
+        "a buy 5@100 in 3, b buy 6@100, c sell 9@105 show 2, d sell 1@110, e buy 1@110, kill session 5, kill session 6",
+    );
     let good = floor.image();
     assert!(Engine::from_image(good.clone()).is_ok());
-    let changes: [fn(&mut pitwire_engine::EngineImage); 8] = [
+    let changes: [fn(&mut EngineImage); 22] = [
         |image| image.markets[1].orders[0].open = 0,
         |image| image.markets[1].orders[0].open = 99,
         |image| image.markets[1].orders[0].price.0 = 0,
@@ -84,10 +89,78 @@ fn an_image_that_cannot_be_is_refused() {
         |image| image.markets.swap(0, 1),
         |image| image.accounts[0].balances.truncate(1),
         |image| image.currencies.truncate(1),
+        // An order shows all of itself, or, an iceberg, a part that is not above its peak.
+        |image| image.markets[1].orders[0].shown = 4,
+        |image| image.markets[1].orders[0].shown = 0,
+        |image| image.markets[1].orders[2].shown = 0,
+        |image| image.markets[1].orders[2].shown = 3,
+        |image| image.markets[1].orders[2].display = 0,
+        // What stands for good keeps no orders; sessions grow.
+        |image| image.accounts[0].standing.closed = true,
+        |image| image.markets[1].phase = Phase::Deleted,
+        |image| image.last_session = SessionId(2),
+        |image| image.killed_sessions.swap(0, 1),
+        |image| image.killed_sessions[1] = SessionId(5),
+        |image| image.markets[1].busted = vec![TradeSeq(0)],
+        |image| image.markets[1].busted = vec![TradeSeq(2)],
+        |image| _ = image.accounts[0].standing.credit_lines.insert(ZAR, 0),
+        |image| _ = image.accounts[0].standing.credit_lines.insert(CurrencyId(9), 5),
     ];
     for (at, change) in changes.into_iter().enumerate() {
         let mut image = good.clone();
         change(&mut image);
         assert!(Engine::from_image(image).is_err(), "change {at}");
     }
+}
+
+/// Whatever members and operators may set stands in the image, and the engine made from it behaves as the first one.
+#[test]
+fn an_image_keeps_every_term_and_every_word_of_an_operator() {
+    let mut floor = common::floor::Floor::new(10, 100);
+    floor.run(
+        "a buy 5@100 in 3 cod, b buy 6@100 group 7 by 2, c sell 9@105 show 2, d sell 1@110 by 1, e buy 1@110 day by 2",
+    );
+    floor.run("set account 1 executions 2 in 1000000000 open 3 takes both, f sell 2@100 by 1, kill session 5, close account 3");
+    floor.run(
+        "limit lots 9 notional 900 collar 500, kill account 4, start epoch 4, x buy 1@99 in 9 cod, kill session 8",
+    );
+    for command in [
+        Command::SetCreditLine { account: AccountId(2), currency: ZAR, units: 77 },
+        Command::SetFlow(FlowSetting { running: false, rate_percent: 250 }),
+    ] {
+        floor.apply(command);
+    }
+    let image = floor.image();
+    let mut again = Engine::from_image(image.clone()).expect("its own image");
+    let mut first = Engine::from_image(image).expect("its own image");
+    let account = again.account(AccountId(1)).expect("defined");
+    assert_eq!((account.spec.settings.max_open_orders, account.open_orders()), (Some(3), 1));
+    assert!(again.is_killed(KillScope::Account(AccountId(4))) && again.is_killed(KillScope::Session(SessionId(8))));
+    assert!(!again.is_killed(KillScope::Session(SessionId(5))), "the epoch has forgotten it");
+    assert_eq!((again.last_session(), again.flow().rate_percent), (SessionId(9), 250));
+    // The engine that never stopped, told the same, says the same.
+    let mut stamper = Stamper::default();
+    for command in [
+        Command::Enter(NewOrder {
+            id: OrderId(90),
+            account: AccountId(1),
+            instrument: NPN_ZAR,
+            lots: Lots(1),
+            ..NewOrder::PLAIN
+        }),
+        Command::Enter(NewOrder {
+            id: OrderId(91),
+            account: AccountId(4),
+            instrument: NPN_ZAR,
+            lots: Lots(1),
+            ..NewOrder::PLAIN
+        }),
+        Command::StartEpoch { epoch: Epoch(5) },
+        Command::EndDay,
+    ] {
+        let stamped = stamper.stamp(command);
+        assert_eq!(apply(&mut again, &stamped), apply(&mut first, &stamped));
+    }
+    assert_eq!(again.image(), first.image());
+    assert_eq!(again.order(OrderId(24)), None, "gone with its session");
 }
