@@ -23,6 +23,7 @@ enum Command {
     Up(commands::up::Up),
     Sim(commands::sim::Sim),
     Verify(commands::verify::Verify),
+    Trade(commands::trade::Trade),
     EngineBench(commands::engine_bench::EngineBench),
     Doctor(commands::doctor::Doctor),
 }
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Up(up) => up.run(),
         Command::Sim(sim) => sim.run(),
         Command::Verify(verify) => verify.run(),
+        Command::Trade(trade) => trade.run(),
         Command::EngineBench(bench) => bench.run(),
         Command::Doctor(doctor) => doctor.run(),
     };

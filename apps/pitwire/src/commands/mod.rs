@@ -3,5 +3,6 @@
 pub mod doctor;
 pub mod engine_bench;
 pub mod sim;
+pub mod trade;
 pub mod up;
 pub mod verify;

@@ -1,0 +1,286 @@
+//! `pitwire trade`: orders and questions to any venue of the JSON-RPC dialect.
+
+mod show;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use pitwire_trading::{Cancel, Connection, Credentials, Error, NewOrder, Number, Side, Target};
+
+use crate::failure::Failure;
+use crate::output::say;
+
+const EXAMPLES: &str = "Examples:
+  pitwire trade book BTC_USDC                        no login needed
+  export PITWIRE_CLIENT_ID=demo-a PITWIRE_CLIENT_SECRET=demo-a-secret
+  pitwire trade buy BTC_USDC 0.5 59000               a limit order that rests until it is cancelled
+  pitwire trade sell NPN_ZAR 10 --market             at whatever the book gives
+  pitwire trade orders --json                        what is open, as the venue says it
+  pitwire trade --url wss://example.org/ws/api/v2 positions
+
+Credentials never stand on the command line: PITWIRE_CLIENT_ID and PITWIRE_CLIENT_SECRET, or a file of two lines
+(client_id = \"…\", client_secret = \"…\", chmod 600) at PITWIRE_CREDENTIALS or ~/.config/pitwire/credentials.toml.
+The secret signs the login and is not sent.";
+
+/// Trade on a venue of the JSON-RPC dialect.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = false)]
+pub struct Trade {
+    /// The venue's WebSocket.
+    #[arg(long, global = true, value_name = "WS_URL", default_value = "ws://127.0.0.1:8080/ws/api/v2")]
+    url: String,
+    /// For wss://, trust the authorities of this PEM file and no others.
+    #[arg(long, global = true, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// How long to wait for an answer, in seconds.
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// Print the venue's result as one line of JSON, digit for digit.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Buy(Entry),
+    Sell(Entry),
+    /// Change an open order's amount and price.
+    #[command(
+        after_help = "Examples:\n  pitwire trade edit 4711 0.25 59000.5      the amount includes what has traded already"
+    )]
+    Edit {
+        /// The order's id, as `orders` shows it.
+        order: String,
+        /// The new total amount.
+        amount: Number,
+        price: Number,
+    },
+    /// Cancel one order.
+    #[command(after_help = "Examples:\n  pitwire trade cancel 4711")]
+    Cancel {
+        /// The order's id, as `orders` shows it.
+        order: String,
+    },
+    CancelAll(CancelAll),
+    /// Show open orders.
+    #[command(
+        after_help = "Examples:\n  pitwire trade orders                     of every instrument\n  pitwire trade orders BTC_USDC --json"
+    )]
+    Orders {
+        instrument: Option<String>,
+    },
+    /// Show an instrument's book.
+    #[command(after_help = "Examples:\n  pitwire trade book BTC_USDC\n  pitwire trade book NPN_ZAR --depth 20 --json")]
+    Book {
+        instrument: String,
+        /// Levels on each side.
+        #[arg(long, default_value = "10", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        depth: u32,
+    },
+    /// Show open positions.
+    #[command(after_help = "Examples:\n  pitwire trade positions")]
+    Positions,
+    /// Show balances by currency.
+    #[command(after_help = "Examples:\n  pitwire trade balance\n  pitwire trade balance --json")]
+    Balance,
+    /// Print what the venue says on channels, one line of JSON each, until it is stopped.
+    #[command(
+        after_help = "Examples:\n  pitwire trade watch trades.BTC_USDC.100ms\n  pitwire trade watch user.orders.any.any.raw --count 1"
+    )]
+    Watch {
+        /// By the dialect's names; those that begin with user. need a login.
+        #[arg(required = true)]
+        channels: Vec<String>,
+        /// Stop after so many.
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+    },
+}
+
+/// Enter an order.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  pitwire trade buy BTC_USDC 0.5 59000\n  pitwire trade sell NPN_ZAR 10 3201.05 --tif ioc\n  \
+                  pitwire trade buy BTC_USDC 0.5 --market\n  pitwire trade sell BTC_USDC 0.5 61000 --post-only --label mm-1"
+)]
+struct Entry {
+    /// Such as BTC_USDC; public/get_instruments lists them.
+    instrument: String,
+    /// In the unit of the instrument's amounts.
+    amount: Number,
+    /// The limit.
+    #[arg(required_unless_present = "market", conflicts_with = "market")]
+    price: Option<Number>,
+    /// Trade at any price, at once.
+    #[arg(long)]
+    market: bool,
+    /// How long it stands; the venue's own default when left out.
+    #[arg(long, value_enum)]
+    tif: Option<Tif>,
+    /// Only add to the book, never trade on entry.
+    #[arg(long)]
+    post_only: bool,
+    /// Only make a position smaller.
+    #[arg(long)]
+    reduce_only: bool,
+    /// Your own word on it, by which it can be found and cancelled.
+    #[arg(long)]
+    label: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Tif {
+    /// Until cancelled.
+    Gtc,
+    /// Until the venue's day ends.
+    Day,
+    /// At once; the rest expires.
+    Ioc,
+    /// At once and whole, or not at all.
+    Fok,
+}
+
+impl Tif {
+    const fn word(self) -> &'static str {
+        match self {
+            Tif::Gtc => "good_til_cancelled",
+            Tif::Day => "good_til_day",
+            Tif::Ioc => "immediate_or_cancel",
+            Tif::Fok => "fill_or_kill",
+        }
+    }
+}
+
+/// Cancel many orders: all of them, or those of one instrument, currency or label.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  pitwire trade cancel-all\n  pitwire trade cancel-all --instrument BTC_USDC\n  pitwire trade cancel-all --label mm-1"
+)]
+struct CancelAll {
+    #[arg(long, conflicts_with_all = ["currency", "label"])]
+    instrument: Option<String>,
+    #[arg(long, conflicts_with = "label")]
+    currency: Option<String>,
+    #[arg(long)]
+    label: Option<String>,
+}
+
+impl CancelAll {
+    fn which(&self) -> Cancel<'_> {
+        match (&self.instrument, &self.currency, &self.label) {
+            (Some(instrument), ..) => Cancel::Instrument(instrument),
+            (_, Some(currency), _) => Cancel::Currency(currency),
+            (.., Some(label)) => Cancel::Label(label),
+            _ => Cancel::All,
+        }
+    }
+}
+
+impl Verb {
+    fn needs_login(&self) -> bool {
+        match self {
+            Verb::Book { .. } => false,
+            Verb::Watch { channels, .. } => channels.iter().any(|channel| channel.starts_with("user.")),
+            _ => true,
+        }
+    }
+}
+
+impl Trade {
+    pub fn run(self) -> Result<(), Failure> {
+        // Whoever has no credentials need not wait for a connection to hear it.
+        let credentials = if self.verb.needs_login() { Some(Credentials::find().map_err(Error::from)?) } else { None };
+        let target =
+            Target { url: &self.url, authority: self.ca.as_deref(), patience: Duration::from_secs(self.timeout) };
+        let mut connection = Connection::open(&target)?;
+        if let Some(credentials) = &credentials {
+            connection.login(credentials)?;
+        }
+        if let Verb::Watch { channels, count } = &self.verb {
+            return watch(&mut connection, channels, *count);
+        }
+        let result = self.ask(&mut connection)?;
+        connection.close();
+        if self.json {
+            say(result.get());
+            return Ok(());
+        }
+        self.show(result.get())
+    }
+
+    fn ask(&self, connection: &mut Connection) -> Result<Box<serde_json::value::RawValue>, Error> {
+        match &self.verb {
+            Verb::Buy(entry) => enter(connection, Side::Buy, entry),
+            Verb::Sell(entry) => enter(connection, Side::Sell, entry),
+            Verb::Edit { order, amount, price } => connection.edit(order, amount, price),
+            Verb::Cancel { order } => connection.cancel(order),
+            Verb::CancelAll(which) => connection.cancel_all(which.which()),
+            Verb::Orders { instrument } => connection.open_orders(instrument.as_deref()),
+            Verb::Book { instrument, depth } => connection.book(instrument, *depth),
+            Verb::Positions => connection.positions(),
+            Verb::Balance => connection.summaries(),
+            Verb::Watch { channels, .. } => connection.subscribe(channels),
+        }
+    }
+
+    fn show(&self, result: &str) -> Result<(), Failure> {
+        let text = match &self.verb {
+            Verb::Buy(_) | Verb::Sell(_) | Verb::Edit { .. } => show::outcome(result),
+            Verb::Cancel { .. } => show::order(result),
+            Verb::CancelAll(_) => Ok(format!("{result} cancelled")),
+            Verb::Orders { .. } => show::orders(result),
+            Verb::Book { .. } => show::book(result),
+            Verb::Positions => show::positions(result),
+            Verb::Balance => show::balances(result),
+            Verb::Watch { .. } => Ok(result.into()),
+        };
+        let text = text.map_err(|error| Error::Garbled { what: error.to_string() })?;
+        say(text.trim_end());
+        Ok(())
+    }
+}
+
+fn enter(connection: &mut Connection, side: Side, entry: &Entry) -> Result<Box<serde_json::value::RawValue>, Error> {
+    let order = NewOrder {
+        instrument: &entry.instrument,
+        amount: &entry.amount,
+        price: entry.price.as_ref(),
+        time_in_force: entry.tif.map(Tif::word),
+        post_only: entry.post_only,
+        reduce_only: entry.reduce_only,
+        label: entry.label.as_deref(),
+    };
+    connection.enter(side, &order)
+}
+
+fn watch(connection: &mut Connection, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
+    let granted = connection.subscribe(channels)?;
+    let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();
+    if let Some(refused) = channels.iter().find(|channel| !granted.contains(channel)) {
+        return Err(Failure::new(format!("the venue has no channel {refused}")).remedy("check its name"));
+    }
+    let mut left = count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let notice = connection.next_notice()?;
+        let channel = serde_json::Value::from(notice.channel);
+        say(&format!("{{\"channel\":{channel},\"data\":{}}}", notice.data.get()));
+        left -= 1;
+    }
+    Ok(())
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let failure = match &error {
+            Error::Url { .. } => Failure::usage(error.to_string()),
+            _ => Failure::new(error.to_string()),
+        };
+        match error.remedy() {
+            remedy if remedy.is_empty() => failure,
+            remedy => failure.remedy(remedy),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The venue's answers for people: columns, with every number as the venue wrote it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+type Object<'a> = BTreeMap<&'a str, &'a RawValue>;
+type Shown = Result<String, serde_json::Error>;
+
+const ORDER: &[&str] = &[
+    "order_id",
+    "instrument_name",
+    "direction",
+    "order_type",
+    "price",
+    "amount",
+    "filled_amount",
+    "average_price",
+    "time_in_force",
+    "order_state",
+    "label",
+];
+const FILL: &[&str] = &["trade_id", "instrument_name", "direction", "price", "amount", "liquidity"];
+const POSITION: &[&str] =
+    &["instrument_name", "direction", "size", "average_price", "mark_price", "floating_profit_loss", "initial_margin"];
+const SUMMARY: &[&str] = &["currency", "balance", "equity", "available_funds", "initial_margin"];
+
+/// An order just entered or edited, and what it traded with.
+pub fn outcome(result: &str) -> Shown {
+    #[derive(Deserialize)]
+    struct Outcome<'a> {
+        #[serde(borrow)]
+        order: Object<'a>,
+        #[serde(borrow, default)]
+        trades: Vec<Object<'a>>,
+    }
+    let outcome: Outcome<'_> = serde_json::from_str(result)?;
+    let mut text = table(ORDER, &[outcome.order]);
+    if !outcome.trades.is_empty() {
+        text.push('\n');
+        text += &table(FILL, &outcome.trades);
+    }
+    Ok(text)
+}
+
+pub fn order(result: &str) -> Shown {
+    Ok(table(ORDER, &[serde_json::from_str(result)?]))
+}
+
+pub fn orders(result: &str) -> Shown {
+    listed(ORDER, serde_json::from_str(result)?, "no open orders")
+}
+
+pub fn positions(result: &str) -> Shown {
+    let mut held: Vec<Object<'_>> = serde_json::from_str(result)?;
+    held.retain(|position| field(position, "direction") != "zero");
+    listed(POSITION, held, "no open positions")
+}
+
+pub fn balances(result: &str) -> Shown {
+    #[derive(Deserialize)]
+    struct Summaries<'a> {
+        #[serde(borrow)]
+        summaries: Vec<Object<'a>>,
+    }
+    let mut held: Vec<Object<'_>> = serde_json::from_str::<Summaries<'_>>(result)?.summaries;
+    let is_something = |text: String| text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    held.retain(|summary| is_something(field(summary, "balance")) || is_something(field(summary, "equity")));
+    listed(SUMMARY, held, "no balances")
+}
+
+/// Bids on the left, asks on the right, best first.
+pub fn book(result: &str) -> Shown {
+    #[derive(Deserialize)]
+    struct Book<'a> {
+        #[serde(borrow)]
+        bids: Vec<Vec<&'a RawValue>>,
+        #[serde(borrow)]
+        asks: Vec<Vec<&'a RawValue>>,
+    }
+    let book: Book<'_> = serde_json::from_str(result)?;
+    // A level is its price and its amount.
+    let cell = |side: &[Vec<&RawValue>], row: usize, column: usize| {
+        side.get(row).and_then(|level| level.get(column)).map_or(String::new(), |raw| plain(raw))
+    };
+    let rows = (0..book.bids.len().max(book.asks.len())).map(|row| {
+        vec![cell(&book.bids, row, 1), cell(&book.bids, row, 0), cell(&book.asks, row, 0), cell(&book.asks, row, 1)]
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return Ok("the book is empty".into());
+    }
+    Ok(aligned(&["amount", "bid", "ask", "amount"], &rows))
+}
+
+fn listed(columns: &[&str], objects: Vec<Object<'_>>, none: &str) -> Shown {
+    Ok(if objects.is_empty() { none.into() } else { table(columns, &objects) })
+}
+
+/// Columns that no object has are left out: not every venue tells everything.
+fn table(columns: &[&str], objects: &[Object<'_>]) -> String {
+    let told: Vec<&str> =
+        columns.iter().copied().filter(|name| objects.iter().any(|object| !field(object, name).is_empty())).collect();
+    let rows: Vec<Vec<String>> =
+        objects.iter().map(|object| told.iter().map(|name| field(object, name)).collect()).collect();
+    aligned(&told, &rows)
+}
+
+fn field(object: &Object<'_>, name: &str) -> String {
+    object.get(name).map_or(String::new(), |raw| plain(raw))
+}
+
+/// Texts without quotes, numbers digit for digit, null as nothing. Nothing that could steer a terminal.
+fn plain(raw: &RawValue) -> String {
+    let text = match raw.get() {
+        "null" => String::new(),
+        text if text.starts_with('"') => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+        text => text.into(),
+    };
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Numbers to the right, words to the left.
+fn aligned(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let is_numeric = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).all(|cell| !cell.starts_with(|c: char| c.is_alphabetic()))
+    };
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(heads.get(column).map(|head| head.chars().count())).max().unwrap_or(0)
+    };
+    let shape: Vec<(usize, bool)> = (0..heads.len()).map(|column| (width(column), is_numeric(column))).collect();
+    let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
+    let mut text = String::new();
+    for row in std::iter::once(&heads).chain(rows) {
+        let cells = row
+            .iter()
+            .zip(&shape)
+            .map(|(cell, (width, right))| if *right { format!("{cell:>width$}") } else { format!("{cell:<width$}") });
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_digits_and_stand_to_the_right() {
+        let told = r#"[{"order_id":"7","price":3200.10,"amount":1e2,"label":"a\u001b[2J"},
+                       {"order_id":"1234","price":99.5,"amount":5,"label":null}]"#;
+        let expected =
+            "order_id    price  amount  label\n       7  3200.10     1e2  a?[2J\n    1234     99.5       5\n";
+        assert_eq!(orders(told).unwrap(), expected);
+        assert_eq!(orders("[]").unwrap(), "no open orders");
+    }
+
+    #[test]
+    fn a_book_has_two_sides_of_unequal_depth() {
+        let told = r#"{"bids":[[10.5,3],[10.0,20]],"asks":[[11.0,1.25]]}"#;
+        let expected = "amount   bid   ask  amount\n     3  10.5  11.0    1.25\n    20  10.0\n";
+        assert_eq!(book(told).unwrap(), expected);
+        assert!(book(r#"{"bids":3}"#).is_err());
+    }
+
+    #[test]
+    fn balances_of_nothing_are_left_out() {
+        let told = r#"{"summaries":[{"currency":"ZAR","balance":5.00,"equity":5.00},{"currency":"BTC","balance":0.0,"equity":0}]}"#;
+        assert_eq!(balances(told).unwrap(), "currency  balance  equity\nZAR          5.00    5.00\n");
+    }
+}

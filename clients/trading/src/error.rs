@@ -1,0 +1,118 @@
+//! What can go wrong between a question and its answer, and what to do about it.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::CredentialError;
+
+/// A refusal in the venue's own words.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct VenueError {
+    pub code: i64,
+    #[serde(default)]
+    pub message: String,
+    #[serde(default)]
+    pub data: Details,
+}
+
+/// What the dialect lets a venue add; any part may be missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Details {
+    pub reason: Option<String>,
+    pub param: Option<String>,
+    pub remedy: Option<String>,
+}
+
+#[derive(Debug)]
+pub enum Error {
+    /// The URL names no WebSocket.
+    Url {
+        url: String,
+        what: &'static str,
+    },
+    Unreachable {
+        address: String,
+        cause: String,
+    },
+    /// The other side's certificate, or its TLS, is not to be trusted.
+    Tls {
+        address: String,
+        cause: String,
+    },
+    /// Something answered that is no WebSocket of this path.
+    Handshake {
+        url: String,
+        cause: String,
+    },
+    /// The connection ended, or nothing was heard, before the answer to a call that was sent.
+    Unanswered {
+        method: String,
+        cause: String,
+    },
+    Venue(VenueError),
+    Login(CredentialError),
+    /// The answer is not one of the dialect.
+    Garbled {
+        what: String,
+    },
+}
+
+impl Error {
+    pub fn remedy(&self) -> String {
+        match self {
+            Error::Url { .. } => "write ws://HOST:PORT/ws/api/v2, or wss:// for TLS".into(),
+            Error::Unreachable { .. } => "start the venue (pitwire up), or name another with --url".into(),
+            Error::Tls { .. } => "give the venue's own authority with --ca FILE".into(),
+            Error::Handshake { .. } => "check the path of --url; the dialect's is /ws/api/v2".into(),
+            Error::Unanswered { method, .. } if changes_something(method) => {
+                "it may have been done all the same: look with `pitwire trade orders` before sending it again".into()
+            }
+            Error::Unanswered { .. } => "try again".into(),
+            Error::Venue(refusal) => refusal.data.remedy.clone().unwrap_or_default(),
+            Error::Login(error) => error.remedy(),
+            Error::Garbled { .. } => "name a venue of the JSON-RPC dialect with --url".into(),
+        }
+    }
+}
+
+fn changes_something(method: &str) -> bool {
+    let name = method.strip_prefix("private/").unwrap_or_default();
+    ["buy", "sell", "edit", "cancel", "close"].iter().any(|verb| name.starts_with(verb))
+}
+
+impl fmt::Display for VenueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the venue refused: {} {}", self.code, self.message)?;
+        if let Some(reason) = &self.data.reason {
+            write!(f, ": {reason}")?;
+        }
+        match &self.data.param {
+            Some(param) => write!(f, " [{param}]"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Url { url, what } => write!(f, "{url:?} is not a WebSocket's address: {what}"),
+            Error::Unreachable { address, cause } => write!(f, "cannot reach {address}: {cause}"),
+            Error::Tls { address, cause } => write!(f, "no trusted connection to {address}: {cause}"),
+            Error::Handshake { url, cause } => write!(f, "{url} does not open a WebSocket: {cause}"),
+            Error::Unanswered { method, cause } => write!(f, "no answer to {method}: {cause}"),
+            Error::Venue(refusal) => refusal.fmt(f),
+            Error::Login(error) => error.fmt(f),
+            Error::Garbled { what } => write!(f, "the answer is not of the dialect: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<CredentialError> for Error {
+    fn from(error: CredentialError) -> Self {
+        Error::Login(error)
+    }
+}

@@ -1,0 +1,118 @@
+//! The bytes under the WebSocket: TCP, and TLS over it for `wss://`.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::Error;
+
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    pub(crate) fn open(
+        host: &str,
+        port: u16,
+        is_secure: bool,
+        authority: Option<&Path>,
+        patience: Duration,
+    ) -> Result<Self, Error> {
+        let address = format!("{host}:{port}");
+        let unreachable = |error: io::Error| Error::Unreachable { address: address.clone(), cause: error.to_string() };
+        let socket = connect(host, port, patience).map_err(unreachable)?;
+        socket.set_nodelay(true).map_err(unreachable)?;
+        socket.set_read_timeout(Some(patience)).map_err(unreachable)?;
+        socket.set_write_timeout(Some(patience)).map_err(unreachable)?;
+        if !is_secure {
+            return Ok(Stream::Plain(socket));
+        }
+        let untrusted = |cause: String| Error::Tls { address: address.clone(), cause };
+        let config = tls_config(authority).map_err(untrusted)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| untrusted(error.to_string()))?;
+        let client = ClientConnection::new(Arc::new(config), name).map_err(|error| untrusted(error.to_string()))?;
+        let mut stream = StreamOwned::new(client, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).map_err(|error| untrusted(error.to_string()))?;
+        }
+        Ok(Stream::Tls(Box::new(stream)))
+    }
+
+    pub(crate) fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.set_read_timeout(patience),
+            Stream::Tls(stream) => stream.sock.set_read_timeout(patience),
+        }
+    }
+}
+
+/// The first address that answers.
+fn connect(host: &str, port: u16, patience: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, patience) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Trusts the authorities of the system, or, when one is given, that one alone.
+fn tls_config(authority: Option<&Path>) -> Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    match authority {
+        Some(file) => {
+            let unusable = |cause: String| format!("cannot use {}: {cause}", file.display());
+            let pem = fs::read(file).map_err(|error| unusable(error.to_string()))?;
+            for certificate in CertificateDer::pem_slice_iter(&pem) {
+                let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+                roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(unusable("it holds no certificate in PEM form".into()));
+            }
+        }
+        None => _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
+    }
+    if roots.is_empty() {
+        return Err("this system trusts no authority".into());
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(into),
+            Stream::Tls(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.flush(),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+"""`pitwire trade`: against the real venue, and against a double of the dialect that records what it is sent."""
+
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rpc import Http, client_signature
+from venue import BINARY, DEMO_A, DEMO_B, Credentials, Venue
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import Server, ServerConnection, serve
+
+Done = subprocess.CompletedProcess[str]
+VERBS = ["buy", "sell", "edit", "cancel", "cancel-all", "orders", "book", "positions", "balance", "watch"]
+
+
+def trade(*args: str, env: dict[str, str] | None = None, who: Credentials | None = DEMO_A) -> Done:
+    names = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    if who is not None:
+        names |= {"PITWIRE_CLIENT_ID": who.client_id, "PITWIRE_CLIENT_SECRET": who.secret}
+    command = [BINARY, "trade", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=names | (env or {}))
+
+
+def result(*args: str, **how: Any) -> Any:
+    """One line of JSON on standard output, numbers as they were written."""
+    ended = trade(*args, "--json", **how)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("\n") == 1 and ended.stderr == ""
+    return json.loads(ended.stdout, parse_float=Decimal)
+
+
+def refusal(ended: Done, code: int, *words: str) -> None:
+    """One clear line with a remedy, nothing on standard output."""
+    assert ended.returncode == code, (ended.returncode, ended.stderr)
+    assert ended.stdout == "" and ended.stderr.count("\n") == 1 and "panicked" not in ended.stderr
+    assert all(word in ended.stderr for word in words), ended.stderr
+
+
+# Against the venue
+
+
+def test_an_order_is_entered_shown_changed_and_cancelled(venue: Venue, http: Http) -> None:
+    at = ["--url", venue.ws_url]
+    entered = result(*at, "buy", "BTC_USDC", "0.2500", "41000.5", "--label", "a-b", "--tif", "day")["order"]
+    order = entered["order_id"]
+    told = http.result("private/get_order_state", {"order_id": order})
+    assert (told["price"], told["amount"], told["label"]) == (41000.5, 0.25, "a-b")
+    assert told["time_in_force"] == "good_til_day" and told["order_state"] == "open"
+    assert [row["order_id"] for row in result(*at, "orders")] == [order]
+    assert result(*at, "orders", "NPN_ZAR") == []
+    assert order in trade(*at, "orders", "BTC_USDC").stdout
+    result(*at, "edit", order, "0.1", "41001")
+    told = http.result("private/get_order_state", {"order_id": order})
+    assert (told["price"], told["amount"]) == (41001, 0.1)
+    assert result(*at, "cancel", order)["order_state"] == "cancelled"
+    assert trade(*at, "orders").stdout == "no open orders\n"
+
+
+def test_two_members_trade_and_both_see_it(venue: Venue, http: Http, other: Http) -> None:
+    at = ["--url", venue.ws_url]
+    before = {row["currency"]: row["balance"] for row in result(*at, "balance")["summaries"]}
+    bid = result(*at, "buy", "AUC_ZAR", "3", "1.23")["order"]
+    assert bid["order_state"] == "open"
+    book = result(*at, "book", "AUC_ZAR", "--depth", "10000", who=None)
+    assert [Decimal("1.23"), 3] in book["bids"], "no login is needed to look at a book"
+    sold = result(*at, "sell", "AUC_ZAR", "2", "--market", who=DEMO_B)
+    assert sold["order"]["order_state"] == "filled" and sum(fill["amount"] for fill in sold["trades"]) == 2
+    table = trade(*at, "balance").stdout.splitlines()
+    assert table[0].split()[:2] == ["currency", "balance"] and any(line.startswith("ZAR ") for line in table)
+    after = {row["currency"]: row["balance"] for row in result(*at, "balance")["summaries"]}
+    held = http.result("private/get_account_summaries")["summaries"]
+    assert after == {row["currency"]: Decimal(str(row["balance"])) for row in held} and set(after) == set(before)
+
+
+def test_mass_cancels_take_what_they_name(venue: Venue, http: Http) -> None:
+    at = ["--url", venue.ws_url]
+    for instrument, price, label in [("BTC_USDC", "100", "x"), ("BTC_USDC", "101", "y"), ("NPN_ZAR", "5", "x")]:
+        result(*at, "buy", instrument, "1", price, "--label", label)
+    assert result(*at, "cancel-all", "--label", "y") == 1
+    assert result(*at, "cancel-all", "--instrument", "NPN_ZAR") == 1
+    assert result(*at, "cancel-all", "--currency", "ETH") == 0
+    assert trade(*at, "cancel-all").stdout == "1 cancelled\n"
+    assert http.result("private/get_open_orders") == []
+
+
+def test_a_position_is_shown_until_it_is_closed(venue: Venue, http: Http, other: Http) -> None:
+    at = ["--url", venue.ws_url]
+    assert trade(*at, "positions").stdout == "no open positions\n"
+    result(*at, "buy", "BTC-PERPETUAL", "100", "--market")
+    held = [row for row in result(*at, "positions") if row["size"] != 0]
+    assert [(row["instrument_name"], row["size"]) for row in held] == [("BTC-PERPETUAL", 100)]
+    assert "BTC-PERPETUAL" in trade(*at, "positions").stdout
+    result(*at, "sell", "BTC-PERPETUAL", "100", "--market")
+    assert trade(*at, "positions").stdout == "no open positions\n"
+
+
+def test_watching_prints_notices_as_they_come(venue: Venue) -> None:
+    ended = trade("--url", venue.ws_url, "watch", "book.BTC_USDC.100ms", "--count", "2", who=None)
+    assert ended.returncode == 0, ended.stderr
+    first, second = (json.loads(line) for line in ended.stdout.splitlines())
+    assert first["channel"] == "book.BTC_USDC.100ms" and first["data"]["type"] == "snapshot"
+    assert second["data"]["prev_change_id"] == first["data"]["change_id"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["buy", "BTC_USDC", "1", "50000.3"], ["10043", "price_wrong_tick", "0.5", "tick_size"]),
+        (["buy", "NO_SUCH", "1", "5"], ["13020", "not_found", "NO_SUCH", "get_instruments"]),
+        (["cancel", "999999999"], ["10004", "order_not_found"]),
+        (["edit", "999999999", "1", "5"], ["10004", "order_not_found"]),
+        (["buy", "BTC_USDC", "1000", "50000"], ["10009", "not_enough_funds"]),
+        (["watch", "no.such.channel"], ["no.such.channel"]),
+    ],
+)
+def test_the_venues_refusal_is_one_line(venue: Venue, args: list[str], words: list[str]) -> None:
+    refusal(trade("--url", venue.ws_url, *args), 1, *words)
+
+
+def test_a_wrong_secret_is_refused_and_not_repeated(venue: Venue) -> None:
+    ended = trade("--url", venue.ws_url, "orders", who=Credentials("demo-a", "hunter2-hunter2"))
+    refusal(ended, 1, "13004")
+    assert "hunter2" not in ended.stderr
+
+
+# Against nothing
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    ended = trade(verb, "--help", who=None)
+    assert ended.returncode == 0 and "Examples:" in ended.stdout and f"pitwire trade {verb}" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        ([], "subcommand"),
+        (["buy"], "<INSTRUMENT>"),
+        (["buy", "BTC_USDC", "1"], "<PRICE>"),
+        (["buy", "BTC_USDC", "1", "5", "--market"], "--market"),
+        (["buy", "BTC_USDC", "0", "5"], "'0'"),
+        (["buy", "BTC_USDC", "1", "NaN"], "NaN"),
+        (["buy", "BTC_USDC", "1", "1,5"], "1,5"),
+        (["buy", "BTC_USDC", "1", "5", "--tif", "forever"], "forever"),
+        (["book", "BTC_USDC", "--depth", "0"], "0"),
+        (["orders", "--client-secret", "x"], "--client-secret"),
+        (["--url", "http://127.0.0.1:1/", "orders"], "ws://"),
+        (["cancel-all", "--label", "x", "--currency", "BTC"], "--currency"),
+    ],
+)
+def test_wrong_use_is_told_apart_from_failure(args: list[str], word: str) -> None:
+    refusal(trade(*args), 2, word)
+
+
+def test_where_no_venue_is_nobody_waits() -> None:
+    refusal(trade("--url", "ws://127.0.0.1:1/ws/api/v2", "orders"), 1, "127.0.0.1:1", "pitwire up")
+
+
+def test_a_path_that_is_no_websocket_is_named(venue: Venue) -> None:
+    refusal(trade("--url", f"ws://{venue.address}/elsewhere", "orders"), 1, "404", "/ws/api/v2")
+
+
+# Credentials
+
+
+def test_credentials_come_from_a_file_that_nobody_else_reads(venue: Venue, tmp_path: Path) -> None:
+    at = ["--url", venue.ws_url, "orders"]
+    file = tmp_path / "credentials.toml"
+    file.write_text('client_id = "demo-a"\nclient_secret = "demo-a-secret"\n')
+    file.chmod(0o600)
+    named = {"PITWIRE_CREDENTIALS": str(file)}
+    assert trade(*at, env=named, who=None).returncode == 0
+    home = tmp_path / "home/.config/pitwire"
+    home.mkdir(parents=True)
+    shutil.copy(file, home)
+    assert trade(*at, env={"HOME": str(tmp_path / "home")}, who=None).returncode == 0
+    for mode in [0o640, 0o604, 0o644]:
+        file.chmod(mode)
+        refusal(trade(*at, env=named, who=None), 1, f"{mode:03o}", f"chmod 600 {file}")
+
+
+def test_what_is_wrong_with_credentials_is_said_without_them(tmp_path: Path) -> None:
+    file = tmp_path / "credentials.toml"
+    named = {"PITWIRE_CREDENTIALS": str(file)}
+    refusal(trade("orders", who=None), 1, "PITWIRE_CLIENT_ID", "chmod 600")
+    refusal(trade("orders", who=None, env=named), 1, str(file))
+    refusal(trade("orders", who=None, env={"PITWIRE_CLIENT_ID": "demo-a"}), 1, "PITWIRE_CLIENT_SECRET")
+    for text, line, key in [
+        ('client_id = "a"\nclient_secret = hunter2\n', 2, ""),
+        ('client_id = "a"\nclient_secret = "hunter2"\nsecret = "hunter2"\n', 3, "secret"),
+        ('client_id = "a"\n', 1, "client_secret"),
+    ]:
+        file.write_text(text)
+        file.chmod(0o600)
+        ended = trade("orders", who=None, env=named)
+        refusal(ended, 1, f"line {line}", key)
+        assert "hunter2" not in ended.stderr
+
+
+# Against a double: any venue of the dialect, with no extension of ours
+
+
+@dataclass
+class Double:
+    """Logs in whoever comes and answers by `replies`; keeps every text."""
+
+    replies: dict[str, Callable[[ServerConnection, dict[str, Any]], Any]] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)
+    url: str = ""
+
+    def serve(self, socket: ServerConnection) -> None:
+        try:
+            for text in socket:
+                assert isinstance(text, str)
+                self.texts.append(text)
+                call = json.loads(text)
+                if call["method"] in self.replies:
+                    answer = self.replies[call["method"]](socket, call)
+                else:
+                    answer = {"result": {"access_token": "t"}} if call["method"] == "public/auth" else {"result": []}
+                if answer is not None:
+                    socket.send(json.dumps({"jsonrpc": "2.0", "id": call["id"]} | answer))
+        except ConnectionClosed:
+            pass
+
+    def calls(self, method: str) -> list[dict[str, Any]]:
+        return [call for call in map(json.loads, self.texts) if call["method"] == method]
+
+
+@pytest.fixture
+def double() -> Iterator[Double]:
+    double = Double()
+    with serve(double.serve, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        double.url = f"ws://127.0.0.1:{port_of(server)}/ws/api/v2"
+        yield double
+        server.shutdown()
+        thread.join()
+
+
+def port_of(server: Server) -> int:
+    return server.socket.getsockname()[1]
+
+
+def test_numbers_reach_the_venue_letter_for_letter(double: Double) -> None:
+    trade("--url", double.url, "buy", "BTC_USDC", "0.10000000000000000000001", "60000.50", "--label", 'a"b')
+    text = next(text for text in double.texts if "private/buy" in text)
+    assert '"amount":0.10000000000000000000001' in text and '"price":60000.50' in text
+    params = json.loads(text)["params"]
+    params.pop("price"), params.pop("amount")
+    assert params == {"instrument_name": "BTC_USDC", "type": "limit", "label": 'a"b'}, "nothing that was not asked for"
+
+
+def test_the_secret_signs_and_stays_at_home(double: Double) -> None:
+    trade("--url", double.url, "orders")
+    (auth,) = double.calls("public/auth")
+    signed = auth["params"]
+    assert signed["grant_type"] == "client_signature" and signed["client_id"] == DEMO_A.client_id
+    expected = client_signature(DEMO_A.secret, signed["timestamp"], signed["nonce"], signed["data"])
+    assert signed["signature"] == expected
+    assert not any(DEMO_A.secret in text for text in double.texts)
+
+
+def test_an_answer_that_never_comes_is_not_told_as_a_refusal(double: Double) -> None:
+    double.replies["private/buy"] = lambda socket, call: None
+    ended = trade("--url", double.url, "--timeout", "1", "buy", "BTC_USDC", "1", "5")
+    refusal(ended, 1, "no answer", "pitwire trade orders")
+    double.replies["private/buy"] = lambda socket, call: socket.close()
+    refusal(trade("--url", double.url, "buy", "BTC_USDC", "1", "5"), 1, "no answer", "pitwire trade orders")
+    # A question can simply be asked again.
+    double.replies["private/get_open_orders"] = lambda socket, call: socket.close()
+    refusal(trade("--url", double.url, "orders"), 1, "no answer", "try again")
+
+
+def test_what_was_not_asked_for_does_not_disturb(double: Double) -> None:
+    def orders(socket: ServerConnection, call: dict[str, Any]) -> dict[str, Any]:
+        socket.send(json.dumps({"jsonrpc": "2.0", "method": "heartbeat", "params": {"type": "test_request"}}))
+        socket.send(json.dumps({"jsonrpc": "2.0", "id": 999, "result": [{"order_id": "another's"}]}))
+        socket.send(b"\x00\x01")
+        return {"result": [{"order_id": "1"}]}
+
+    double.replies["private/get_open_orders"] = orders
+    assert result("--url", double.url, "orders") == [{"order_id": "1"}]
+    assert double.calls("public/test"), "a venue that asks whether anybody is there is answered"
+
+
+def test_a_refusal_without_details_is_enough(double: Double) -> None:
+    double.replies["private/cancel"] = lambda socket, call: {"error": {"code": 11044, "message": "not_open_order"}}
+    refusal(trade("--url", double.url, "cancel", "7"), 1, "11044 not_open_order")
+    double.replies["private/cancel"] = lambda socket, call: {}
+    refusal(trade("--url", double.url, "cancel", "7"), 1, "neither result nor error")
+    double.replies["private/cancel"] = lambda socket, call: socket.send("<html>")
+    refusal(trade("--url", double.url, "cancel", "7"), 1, "dialect")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    made += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    made += ["-addext", "basicConstraints=critical,CA:FALSE", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    return certificate, key
+
+
+def test_tls_is_trusted_only_with_its_authority(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    double = Double()
+    with serve(double.serve, "127.0.0.1", 0, ssl=context) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"wss://localhost:{port_of(server)}/ws/api/v2"
+        assert result("--url", url, "--ca", str(certificate[0]), "orders") == []
+        refusal(trade("--url", url, "orders"), 1, "no trusted connection", "--ca")
+        empty = tmp_path / "empty.pem"
+        empty.write_text("")
+        refusal(trade("--url", url, "--ca", str(empty), "orders"), 1, "no certificate")
+        # A certificate is good for the name it was made for.
+        wrong = f"wss://127.0.0.1:{port_of(server)}/ws/api/v2"
+        refusal(trade("--url", wrong, "--ca", str(certificate[0]), "orders"), 1, "no trusted connection")
+        server.shutdown()
+        thread.join()
