@@ -1,0 +1,8 @@
+//! libFuzzer at the JSON-RPC entrance.
+#![no_main]
+
+mod seeds;
+
+use pitwire_hostile::entrance as target;
+
+libfuzzer_sys::fuzz_target!(init: seeds::write(&target::seeds()), |input: &[u8]| target::run(input));

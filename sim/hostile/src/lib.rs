@@ -1,0 +1,13 @@
+//! Hostile input for the JSON-RPC entrance and the journal reader: what a fuzzer drives and a test replays.
+//!
+//! Does        take any bytes, show them to a small venue in memory or to the recovery of a small journal, and panic
+//!             when what comes back breaks a promise: an answer that is no JSON, an acknowledged command that is lost.
+//! Holds       one input, one behaviour: no clock and no chance, so a crash is its file.
+//! Leaves out  libFuzzer (`fuzz/`, by `make fuzz`); the short form is this crate's test.
+//! Start at    [`entrance::run`], [`journal::run`].
+
+pub mod entrance;
+pub mod journal;
+pub mod mutate;
+mod storage;
+mod venue;

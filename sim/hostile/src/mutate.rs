@@ -1,0 +1,82 @@
+//! Changes to an input, from a seed: what the short test has in place of a fuzzer that watches coverage.
+
+/// Steele, Lea and Flood's generator: the whole state is one number, so a seed is a whole run.
+pub struct SplitMix64(pub u64);
+
+impl SplitMix64 {
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`; zero when there is nothing below it.
+    pub fn below(&mut self, bound: usize) -> usize {
+        let bound = u64::try_from(bound).unwrap_or(u64::MAX).max(1);
+        usize::try_from(self.number() % bound).unwrap_or(0)
+    }
+}
+
+/// What parsers stumble over.
+const SPLINTERS: &[&[u8]] = &[
+    b"",
+    b"0",
+    b"-1",
+    b"1e309",
+    b"-0.0",
+    b"1e-400",
+    b"9223372036854775808",
+    b"170141183460469231731687303715884105728",
+    b"null",
+    b"true",
+    b"[]",
+    b"{}",
+    b"\"",
+    b"\\u0000",
+    b"\\ud800",
+    b"\xff",
+    b"\xc3\xa9",
+    b",",
+    b"}",
+    b"{\"a\":",
+    b"NaN",
+    b"0.00000000000000000001",
+    b"4294967296",
+    b"\n",
+    b"\x00\x00\x00\x00",
+    b"\xff\xff\xff\xff",
+    b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+];
+
+/// One to four changes; `other` is an input to take pieces from.
+pub fn mutated(input: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
+    let mut out = input.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(out.len() + 1);
+        let end = (at + random.below(16)).min(out.len());
+        match random.below(6) {
+            0 => {
+                let bit = 1 << random.below(8);
+                out.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= bit);
+            }
+            1 => drop(out.drain(at..end)),
+            2 => {
+                let splinter = SPLINTERS.get(random.below(SPLINTERS.len())).copied().unwrap_or_default();
+                out.splice(at..end, splinter.iter().copied());
+            }
+            3 => {
+                let copied = out.get(at..end).unwrap_or_default().to_vec();
+                out.splice(at..at, copied);
+            }
+            4 => {
+                let from = random.below(other.len() + 1);
+                let to = (from + random.below(64)).min(other.len());
+                out.splice(at..end, other.get(from..to).unwrap_or_default().iter().copied());
+            }
+            _ => out.truncate(at),
+        }
+    }
+    out
+}
