@@ -187,6 +187,12 @@ fn parse_url(url: &str) -> Result<(String, u16, bool), Error> {
         Some("wss") => true,
         _ => return Err(wrong("it begins with neither ws:// nor wss://")),
     };
+    // A port that does not fit is none to the parser; it must not quietly become the scheme's own.
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let behind_host = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
+    if uri.port_u16().is_none() && behind_host.contains(':') {
+        return Err(wrong("its port is no number below 65536"));
+    }
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it names no host"))?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok((host, uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }), is_secure))

@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod engine_bench;
+pub mod export;
 pub mod sim;
 pub mod trade;
 pub mod up;
