@@ -60,8 +60,12 @@ fn put_option(w: &mut Writer<'_>, value: Option<i64>) {
 }
 
 fn take_option(r: &mut Reader<'_>) -> Result<Option<i64>, DecodeError> {
-    let (is_there, value) = (r.take_bool()?, r.take_i64()?);
-    Ok(is_there.then_some(value))
+    let at = r.position();
+    match (r.take_bool()?, r.take_i64()?) {
+        (true, value) => Ok(Some(value)),
+        (false, 0) => Ok(None),
+        (false, _) => Err(DecodeError::BadValue { what: "value of nothing", at }),
+    }
 }
 
 #[cfg(test)]
