@@ -2,7 +2,7 @@
 //!
 //! The first byte of an input chooses: `F` and a step feed the rest through the frame decoder in pieces of that many
 //! bytes; anything else is lines. A line goes to a session that has logged in; one that begins with `~` to a session
-//! that has not, with `@` to another member's, and with `?` through the HTTP door as `scope/method?query`.
+//! that has not, with `@` to another member's, with `#` to the operator's, and with `?` through the HTTP door as `scope/method?query`.
 
 use std::cell::Cell;
 
@@ -33,8 +33,8 @@ fn token() -> [u8; 32] {
 struct Door {
     venue: SmallVenue,
     desk: Desk,
-    /// Nobody's, alice's, bob's.
-    sessions: [Session; 3],
+    /// Nobody's, alice's, bob's, the operator's.
+    sessions: [Session; 4],
 }
 
 /// Anything at all may come in; only answers of the dialect may come out.
@@ -57,7 +57,7 @@ impl Door {
         TOKENS.set(0);
         let desk = Desk::new(credentials.collect(), token);
         let mut door = Door { venue: SmallVenue::new(), desk, sessions: Default::default() };
-        for (at, name) in [(1, "alice"), (2, "bob")] {
+        for (at, name) in [(1, "alice"), (2, "bob"), (3, "operator")] {
             let grant = format!(
                 r#"{{"jsonrpc":"2.0","id":1,"method":"public/auth","params":{{"grant_type":"client_credentials","client_id":"{name}","client_secret":"{name}-secret"}}}}"#
             );
@@ -72,6 +72,7 @@ impl Door {
         match text.split_at_checked(1) {
             Some(("~", rest)) => self.text(0, rest),
             Some(("@", rest)) => self.text(2, rest),
+            Some(("#", rest)) => self.text(3, rest),
             Some(("?", rest)) => self.query(rest),
             _ => self.text(1, text),
         }
@@ -159,7 +160,7 @@ fn check_answer(out: &[u8], answer: &Answer) {
 
 /// Every method that is served, with more parameters than any of them wants; then whole conversations.
 pub fn seeds() -> Vec<Vec<u8>> {
-    const PARAMS: &str = r#"{"instrument_name":"NPN_ZAR","currency":"ZAR","kind":"any","type":"limit","amount":3,"price":3200.01,"time_in_force":"good_til_cancelled","label":"x","order_id":"33","count":5,"depth":5,"start_timestamp":0,"end_timestamp":1795219400000,"resolution":"1","index_name":"btc_usd","channels":["book.NPN_ZAR.100ms","user.orders.any.any.raw","user.trades.any.any.100ms","ticker.BTC_USDC.100ms"],"grant_type":"client_credentials","client_id":"bob","client_secret":"bob-secret","scope":"session:x","interval":10}"#;
+    const PARAMS: &str = r#"{"instrument_name":"NPN_ZAR","currency":"ZAR","kind":"any","type":"limit","amount":3,"price":3200.01,"time_in_force":"good_til_cancelled","label":"x","order_id":"33","count":5,"depth":5,"start_timestamp":0,"end_timestamp":1795219400000,"resolution":"1","index_name":"btc_usd","channels":["book.NPN_ZAR.100ms","user.orders.any.any.raw","user.trades.any.any.100ms","ticker.BTC_USDC.100ms"],"grant_type":"client_credentials","client_id":"bob","client_secret":"bob-secret","scope":"venue","interval":10,"ns":1000000000,"account":"bob","action":"stop","reason":"r","rate_percent":50,"trade_id":"1000000000001","name":"NPN","base_currency":"NPN","quote_currency":"ZAR","tick_size":0.01,"lot_size":1,"start_price":5,"self_match":"none","max_open_orders":5,"max_amount":9,"max_notional":1000,"collar_percent":5,"max_executions":3,"execution_window_ms":1000,"credit":"limited","durability":"memory","running":true}"#;
     const LINES: &[&str] = &[
         r#"{"jsonrpc":"2.0","id":1,"method":"private/subscribe","params":{"channels":["user.orders.any.any.raw","user.trades.any.any.raw","user.changes.any.any.raw","user.portfolio.any"]}}
 {"jsonrpc":"2.0","id":2,"method":"private/buy","params":{"instrument_name":"BTC-PERPETUAL","amount":20,"type":"market","label":"m"}}
@@ -179,7 +180,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
     ];
     let mut seeds: Vec<Vec<u8>> = LINES.iter().map(|line| line.as_bytes().to_vec()).collect();
     for method in method_names() {
-        seeds.push(format!(r#"{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{PARAMS}}}"#).into_bytes());
+        // An operator's methods refuse everybody else.
+        let whose = if method.contains("pitwire") || method.contains("operator") { "#" } else { "" };
+        seeds.push(format!(r#"{whose}{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{PARAMS}}}"#).into_bytes());
     }
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"public/test","params":{}}"#.as_bytes();
     let (begun, ended) = text.split_at(20);

@@ -6,7 +6,7 @@ use pitwire_model::{
     InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Stamped,
     Ticks, VenueNanos,
 };
-use pitwire_ports::{LogError, Venue};
+use pitwire_ports::{LogError, Standing, Venue};
 use pitwire_views::{Change, Views};
 
 pub const NOW: VenueNanos = VenueNanos(1_795_219_359_707_000_000);
@@ -22,6 +22,7 @@ pub struct SmallVenue {
     pub changes: Vec<Change>,
     events: Vec<Event>,
     commands: u64,
+    now: VenueNanos,
 }
 
 impl Venue for SmallVenue {
@@ -30,7 +31,7 @@ impl Venue for SmallVenue {
         if let Command::Enter(order) = &mut command {
             order.id = OrderId(self.commands);
         }
-        let stamped = Stamped { seq: Seq(self.commands), at: NOW, command };
+        let stamped = Stamped { seq: Seq(self.commands), at: self.now, command };
         self.events.clear();
         self.engine.apply(&stamped, &mut self.events);
         self.views.observe(&stamped, &self.events, &mut self.changes);
@@ -50,11 +51,20 @@ impl Venue for SmallVenue {
     }
 
     fn now(&self) -> VenueNanos {
-        NOW
+        self.now
     }
 
     fn takes_orders(&self) -> bool {
         true
+    }
+
+    fn standing(&self) -> Standing {
+        Standing { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
+    }
+
+    fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {
+        self.now = VenueNanos(self.now.0.saturating_add(ns));
+        Some(Ok(self.now))
     }
 }
 
@@ -66,6 +76,7 @@ impl SmallVenue {
             changes: Vec::new(),
             events: Vec::new(),
             commands: 0,
+            now: NOW,
         };
         for command in opening() {
             // Memory does not fail.
