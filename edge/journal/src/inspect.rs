@@ -227,10 +227,11 @@ impl Recovery {
         if watermark >= next || is_followed {
             return Err(OpenError::DamagedBelowWatermark { place, next, watermark, fault });
         }
-        if !fault.is_torn() {
+        let end = segment.last_written(place.offset)?.unwrap_or(place.offset);
+        // A sector that went astray spoils the place where it landed, and leaves its own as it was: zeros.
+        if !fault.is_torn() && !segment.has_lost_sector(place.offset, end)? {
             return Err(OpenError::DamagedTail { place, next, watermark, fault });
         }
-        let end = segment.last_written(place.offset)?.unwrap_or(place.offset);
         let bytes = end.saturating_sub(place.offset);
         Ok(TornTail { segment: place.segment, offset: place.offset, bytes, fault })
     }

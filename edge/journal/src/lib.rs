@@ -9,7 +9,8 @@
 //!             3. opening syncs what it read before it calls it durable: what a killed process left in the page
 //!                cache is not promised on the strength of having been seen;
 //!             4. damage at or below the durable watermark is refused with segment and offset, never skipped. Above
-//!                it a group with a sector that never arrived is cut and scrubbed; any other fault is refused;
+//!                it a tail in which a sector never arrived (lost, or astray in another one's place) is cut and
+//!                scrubbed; any other fault is refused;
 //!             5. after a failed write or sync nothing is taken any more.
 //! Leaves out  byte layouts (`wire/log`), threads and locks (`edge/host`), replaying (the caller).
 //! Costs       per commit one write, one sync, one crc32c and one BLAKE3 over the group; opening reads the log twice

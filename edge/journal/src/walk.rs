@@ -2,7 +2,7 @@
 
 use pitwire_log::{
     Group, GroupFault, GroupHeader, JournalPosition,
-    group::{BLOCK_BYTES, is_zero, read_group, read_header},
+    group::{BLOCK_BYTES, SECTOR_BYTES, is_zero, read_group, read_header},
 };
 use pitwire_model::Seq;
 use pitwire_ports::{File, Storage};
@@ -175,6 +175,21 @@ impl OpenSegment {
             at += buffer.len() as u64;
         }
         Ok(end)
+    }
+
+    /// Whether a sector between the two offsets was never written. Whole groups have none.
+    pub(crate) fn has_lost_sector(&self, from: u64, to: u64) -> Result<bool, OpenError> {
+        let mut at = from;
+        let mut buffer = Vec::new();
+        while at < to {
+            let count = usize::try_from(to - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+            self.read(at, count, &mut buffer)?;
+            if buffer.is_empty() || buffer.chunks(SECTOR_BYTES).any(is_zero) {
+                return Ok(!buffer.is_empty());
+            }
+            at += buffer.len() as u64;
+        }
+        Ok(false)
     }
 
     /// The highest watermark that any readable header after `offset` carries: a witness of what was durable.

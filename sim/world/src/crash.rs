@@ -26,10 +26,13 @@ pub enum Crash {
     TornSectors,
     /// Unsynced writes arrived in another order, the last few not at all.
     Reordered,
+    /// Up to three sectors of unsynced writes arrived in the place of other unsynced sectors of the same file, and
+    /// not in their own.
+    Misdirected,
 }
 
 impl Crash {
-    pub const ALL: [Crash; 7] = [
+    pub const ALL: [Crash; 8] = [
         Crash::Kill,
         Crash::DropAll,
         Crash::KeepAll,
@@ -37,6 +40,7 @@ impl Crash {
         Crash::TornPrefix,
         Crash::TornSectors,
         Crash::Reordered,
+        Crash::Misdirected,
     ];
 }
 
@@ -60,6 +64,10 @@ fn surviving_bytes(inode: &Inode, crash: Crash, random: &mut SplitMix64) -> Arc<
         return Arc::clone(&inode.safe);
     }
     let mut bytes = inode.safe.to_vec();
+    if crash == Crash::Misdirected {
+        misdirect(&mut bytes, &inode.unsynced, random);
+        return Arc::new(bytes);
+    }
     let order = arrival(inode.unsynced.len(), crash, random);
     for write in order.iter().filter_map(|index| inode.unsynced.get(*index)) {
         arrive(&mut bytes, write, crash, random);
@@ -72,7 +80,7 @@ fn arrival(count: usize, crash: Crash, random: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     match crash {
         Crash::DropAll => order.clear(),
-        Crash::Kill | Crash::KeepAll | Crash::TornPrefix | Crash::TornSectors => {}
+        Crash::Kill | Crash::KeepAll | Crash::TornPrefix | Crash::TornSectors | Crash::Misdirected => {}
         Crash::EachWrite => order.retain(|_| random.coin()),
         Crash::Reordered => {
             for at in (1..count).rev() {
@@ -98,6 +106,34 @@ fn arrive(file: &mut Vec<u8>, write: &Write, crash: Crash, random: &mut SplitMix
     }
 }
 
+/// Everything arrives, but a few sectors somewhere else: over what arrived there before, or under what arrives later.
+fn misdirect(file: &mut Vec<u8>, writes: &[Write], random: &mut SplitMix64) {
+    let sectors: Vec<(usize, &[u8])> = writes
+        .iter()
+        .flat_map(|write| sectors_of(write).into_iter().map(|(from, to)| (write.offset + from, &write.bytes[from..to])))
+        .collect();
+    let strays: Vec<usize> = (0..1 + random.below(3)).map(|_| index_below(random, sectors.len())).collect();
+    let is_stray = |offset: usize| strays.iter().any(|stray| sectors[*stray].0 == offset);
+    let places: Vec<usize> = sectors.iter().map(|(offset, _)| *offset).filter(|offset| !is_stray(*offset)).collect();
+    let land = |file: &mut Vec<u8>, random: &mut SplitMix64| {
+        for stray in &strays {
+            if let Some(place) = places.get(index_below(random, places.len().max(1))) {
+                overwrite(file, *place, sectors[*stray].1);
+            }
+        }
+    };
+    let is_early = random.coin();
+    if is_early {
+        land(file, random);
+    }
+    for (offset, bytes) in sectors.iter().filter(|(offset, _)| !is_stray(*offset)) {
+        overwrite(file, *offset, bytes);
+    }
+    if !is_early {
+        land(file, random);
+    }
+}
+
 /// A write cut at the boundaries of the disk's sectors: ranges of its bytes.
 fn sectors_of(write: &Write) -> Vec<(usize, usize)> {
     let mut ranges = Vec::new();
@@ -117,6 +153,8 @@ fn surviving_names<'a>(pending: &'a [Naming], crash: Crash, random: &mut SplitMi
     let mut order = match crash {
         Crash::TornPrefix => (0..index_below(random, count + 1)).collect(),
         Crash::TornSectors => arrival(count, Crash::EachWrite, random),
+        // The file system checks its own records: a stray one counts as lost.
+        Crash::Misdirected => arrival(count, Crash::EachWrite, random),
         _ => arrival(count, crash, random),
     };
     order.sort_unstable();

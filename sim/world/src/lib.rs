@@ -1,4 +1,4 @@
-//! The world's double: a disk that loses, tears and reorders unsynced writes.
+//! The world's double: a disk that loses, tears, reorders and misdirects unsynced writes.
 //!
 //! Does        stand in for the disk in front of the real journal, and show every state in which a power cut, a
 //!             kill or a failing device could have left it.

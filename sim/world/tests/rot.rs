@@ -25,22 +25,39 @@ fn closed_journal(commits: u64) -> (FaultyStorage, Writer, Vec<usize>) {
     (disk, writer, ends)
 }
 
+/// 64 KiB of groups at or below the watermark, and every single bit of them: 524,288 starts, each by the real
+/// recovery, each refused with the place of the group that the bit stands in.
 #[test]
-fn every_flipped_bit_at_or_below_the_watermark_is_refused_with_its_place() {
-    let (disk, _, ends) = closed_journal(3);
-    let written = disk.bytes(SEGMENT).unwrap();
-    assert!(ends[2] >= 3 * BLOCK);
-    for bit in 0..ends[2].min(3 * BLOCK) * 8 {
-        let damaged = disk.copy();
-        damaged.edit(SEGMENT, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+fn every_flipped_bit_of_64_kib_at_or_below_the_watermark_is_refused_with_its_place() {
+    const STRETCH: usize = 64 << 10;
+    let config = JournalConfig { segment_bytes: 128 << 10, ..small() };
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin_with(&disk, 11, config.clone()).unwrap();
+    let mut ends = Vec::new();
+    while ends.last().is_none_or(|end| *end < STRETCH) {
+        writer.append(1 + ends.len() as u64 % 13).unwrap();
+        writer.commit().unwrap();
+        ends.push(usize::try_from(writer.journal.position().offset).unwrap());
+    }
+    writer.journal.write_superblock_if_due(1_000).unwrap();
+    assert!(ends.len() >= 8, "one group would not be much of a log");
+    let mut refused = 0;
+    for bit in 0..STRETCH * 8 {
+        let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
+        disk.edit(SEGMENT, flip);
         let group = ends.iter().rfind(|end| **end <= bit / 8).copied().unwrap_or(0);
-        match inspect(&damaged, &small(), StartAt::NewestSnapshot) {
+        match inspect(&disk, &config, StartAt::NewestSnapshot) {
             Err(OpenError::DamagedBelowWatermark { place, .. }) => {
                 assert_eq!((place.segment, place.offset), (1, group as u64), "bit {bit}");
+                refused += 1;
             }
-            other => panic!("bit {bit} of {}: {other:?}", written.len()),
+            other => panic!("bit {bit}: {other:?}"),
         }
+        disk.edit(SEGMENT, flip);
     }
+    println!("{refused} flipped bits refused");
+    assert_eq!(refused, 524_288);
+    inspect(&disk, &config, StartAt::NewestSnapshot).expect("as it was, it is whole");
 }
 
 /// One group older than the superblock knows of is still covered: the next group's header carries the watermark.
@@ -249,7 +266,9 @@ fn a_newer_format_is_refused_by_name() {
     });
     let refused = open(&disk).err().expect("refused");
     assert!(matches!(&refused, OpenError::NewerFormat { file, found: 9 } if file == SEGMENT), "{refused}");
-    assert_eq!(refused.to_string(), "journal-00000001.seg has format version 9; this build knows 1");
+    let known = pitwire_log::FORMAT_VERSION;
+    assert_eq!(refused.to_string(), format!("journal-00000001.seg has format version 9; this build knows {known}"));
+    assert!(refused.remedy().starts_with("start the newer build that wrote it"));
 }
 
 #[test]

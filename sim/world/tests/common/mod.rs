@@ -74,7 +74,11 @@ pub struct Writer {
 
 impl Writer {
     pub fn begin(disk: &FaultyStorage, seed: u64) -> Result<Self, OpenError> {
-        let (journal, _) = open(disk)?;
+        Self::begin_with(disk, seed, small())
+    }
+
+    pub fn begin_with(disk: &FaultyStorage, seed: u64, config: JournalConfig) -> Result<Self, OpenError> {
+        let (journal, _) = Journal::open(Arc::new(disk.clone()), config)?;
         Ok(Self { journal, appended: Vec::new(), acked: 0, random: SplitMix64::new(seed) })
     }
 
