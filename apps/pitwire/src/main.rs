@@ -26,6 +26,7 @@ enum Command {
     Export(commands::export::Export),
     Trade(commands::trade::Trade),
     EngineBench(commands::engine_bench::EngineBench),
+    JournalBench(commands::journal_bench::JournalBench),
     Doctor(commands::doctor::Doctor),
 }
 
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Export(export) => export.run(),
         Command::Trade(trade) => trade.run(),
         Command::EngineBench(bench) => bench.run(),
+        Command::JournalBench(bench) => bench.run(),
         Command::Doctor(doctor) => doctor.run(),
     };
     match done {

@@ -42,13 +42,22 @@ impl<'a> Tail<'a> {
         Ok(Self { walk, end_group, base: recovery.base() })
     }
 
-    fn read_next(&mut self) -> Result<Option<TailGroup>, OpenError> {
+    /// The next group, its commands in a vector that may have room already. `None` at the end, and after an error.
+    pub fn next_into(&mut self, commands: Vec<Stamped>) -> Option<Result<TailGroup, OpenError>> {
+        let next = self.read_next(commands).transpose();
+        if matches!(next, Some(Err(_))) {
+            self.walk = None;
+        }
+        next
+    }
+
+    fn read_next(&mut self, commands: Vec<Stamped>) -> Result<Option<TailGroup>, OpenError> {
         let Some(walk) = self.walk.as_mut().filter(|walk| walk.position().group < self.end_group) else {
             return Ok(None);
         };
         let base = self.base;
         match walk.step()? {
-            Step::Group(place, group) => decode_group(place, &group, base).map(Some),
+            Step::Group(place, group) => decode_group(place, &group, base, commands).map(Some),
             Step::End => Ok(None),
             // It was whole a moment ago, when it was judged.
             Step::Fault(place, fault) => {
@@ -62,17 +71,18 @@ impl Iterator for Tail<'_> {
     type Item = Result<TailGroup, OpenError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.read_next().transpose();
-        if matches!(next, Some(Err(_))) {
-            self.walk = None;
-        }
-        next
+        self.next_into(Vec::new())
     }
 }
 
 /// Reads the records of a group, skipping those up to `base`, and holds them to the numbers in its header.
-pub(crate) fn decode_group(place: Place, group: &Group<'_>, base: Seq) -> Result<TailGroup, OpenError> {
-    let mut commands = Vec::new();
+pub(crate) fn decode_group(
+    place: Place,
+    group: &Group<'_>,
+    base: Seq,
+    mut commands: Vec<Stamped>,
+) -> Result<TailGroup, OpenError> {
+    commands.clear();
     let mut payload = group.payload;
     let mut expected = group.header.first;
     for _ in 0..group.header.commands {
@@ -111,7 +121,7 @@ pub(crate) fn follow(
     while walk.position().group < end.group {
         match walk.step()? {
             Step::Group(place, group) => {
-                decode_group(place, &group, before)?.commands.into_iter().for_each(&mut *visit);
+                decode_group(place, &group, before, Vec::new())?.commands.into_iter().for_each(&mut *visit);
             }
             Step::End => break,
             Step::Fault(place, fault) => {

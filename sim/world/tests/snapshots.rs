@@ -122,7 +122,7 @@ fn a_snapshot_inside_a_group_skips_what_it_contains() {
 #[test]
 fn retention_removes_exactly_what_nothing_needs() {
     let (disk, writer, seqs) = with_snapshots(4);
-    let oldest_kept = inspect(&disk, &small(), StartAt::Oldest).unwrap().later_snapshots[2].meta;
+    let oldest_kept = inspect(&disk, &small(), StartAt::Oldest).unwrap().later_snapshots[2].meta.clone();
     assert_eq!(oldest_kept.seq, seqs[2]);
     let removed = retain(&disk, &small(), 2).unwrap();
     assert_eq!(removed.snapshots, [name(seqs[0]), name(seqs[1])]);

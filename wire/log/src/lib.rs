@@ -7,7 +7,7 @@
 //!             2. one value has one encoding: what decodes encodes back to the same bytes;
 //!             3. a whole group has no 512-byte sector of zeros, so that a lost sector can be told from a written one.
 //! Leaves out  files, segments, recovery: see `edge/journal`.
-//! Costs       one pass over the bytes; one BLAKE3 per command and one per group.
+//! Costs       one pass over the bytes; BLAKE3 over each group, and over what the commands of a commit put out.
 //! Start at    [`command`], then [`group`].
 
 pub mod bytes;
@@ -17,6 +17,7 @@ pub mod event;
 pub mod group;
 pub mod image;
 pub mod snapshot;
+pub mod stream;
 pub mod superblock;
 
 pub use bytes::{DecodeError, Reader, Writer};
@@ -25,6 +26,7 @@ pub use command::{decode_command, encode_command, fits};
 pub use event::{encode_event, encode_public_event};
 pub use group::{Group, GroupFault, GroupHeader, GroupSeal};
 pub use snapshot::{JournalPosition, SnapshotFault, SnapshotMeta};
+pub use stream::StreamHash;
 pub use superblock::{Superblock, SuperblockFault};
 
 /// Of records, groups, superblocks and snapshots together. Written into each container; a newer one is refused.

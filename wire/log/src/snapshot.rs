@@ -12,10 +12,10 @@
 //!             48  u64 number of the group that begins there
 //!             56  u64 seq of the first command in it
 //!             64  32  BLAKE3 of the group before it
-//!             96  32  output chain   128 32 tape chain
-//!             160 u64 commands   168 u64 events   176 u64 orders   184 u64 trades
-//!             192 u64 payload bytes
-//!             200     payload
+//!             96  32  output chain
+//!             128 u64 commands   136 u64 events   144 u64 orders   152 u64 trades
+//!             160     the tape's hash as it stands: see `stream`
+//!             then    u64 payload bytes, and the payload
 //!             -32 32  BLAKE3 of everything before
 //!             Offsets 0 to 10 and the closing hash never move.
 
@@ -30,7 +30,8 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"PITWSNAP";
-const HEADER_BYTES: usize = 200;
+/// All but the payload, at most: with every subtree and a whole unit of the tape's hash.
+const MOST_HEADER_BYTES: usize = 168 + 12 + 50 * 32 + (16 << 10);
 const HASH_BYTES: usize = 32;
 
 /// A boundary between two groups.
@@ -52,7 +53,7 @@ impl JournalPosition {
         JournalPosition { segment: 1, offset: 0, group: 1, next: Seq(1), previous: [0; 32] };
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotMeta {
     pub rule_version: u16,
     pub seq: Seq,
@@ -93,14 +94,9 @@ impl From<DecodeError> for SnapshotFault {
     }
 }
 
-/// How long the file will be.
-pub const fn snapshot_bytes(payload_bytes: usize) -> usize {
-    HEADER_BYTES + payload_bytes + HASH_BYTES
-}
-
 /// The whole file.
 pub fn encode_snapshot(meta: &SnapshotMeta, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(snapshot_bytes(payload.len()));
+    let mut out = Vec::with_capacity(MOST_HEADER_BYTES + payload.len() + HASH_BYTES);
     let mut w = Writer::new(&mut out);
     w.put_raw(MAGIC);
     w.put_u16(FORMAT_VERSION);

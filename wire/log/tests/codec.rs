@@ -356,7 +356,7 @@ fn every_flipped_bit_of_a_snapshot_is_seen() {
         seq: Seq(1),
         at: VenueNanos(1),
         position: pitwire_log::JournalPosition::START,
-        chain: *OutputChain::new().state(),
+        chain: OutputChain::new().state().clone(),
     };
     let good = encode_snapshot(&meta, b"some state");
     for bit in 0..good.len() * 8 {
@@ -377,7 +377,7 @@ fn the_tape_knows_nothing_private() {
     let tape = |seq, event| {
         let mut chain = OutputChain::new();
         chain.absorb(&Stamped { seq: Seq(seq), ..stamped.clone() }, &[event]);
-        (chain.state().tape, chain.state().output)
+        (chain.tape(), chain.seal())
     };
     let mut other_makers = samples::trade(5);
     if let pitwire_model::Event::Trade { maker, maker_account, maker_open, taker, taker_account, taker_open, .. } =

@@ -187,7 +187,8 @@ def superblock(generation, watermark, number, segment, offset, digest):
 
 def snapshot(payload):
     body = (b"PITWSNAP" + u16(1) + u16(3) + u32(0) + u64(18) + u64(1018) + u32(2) + u32(0) + u64(8192) + u64(5)
-            + u64(19) + bytes([1] * 32) + bytes([2] * 32) + bytes([3] * 32) + u64(18) + u64(19) + u64(20) + u64(21)
+            + u64(19) + bytes([1] * 32) + bytes([2] * 32) + u64(18) + u64(19) + u64(20) + u64(21)
+            + u64(0) + u32(12) + b"a short tape"
             + u64(len(payload)) + payload)
     return body + blake3(body)
 
@@ -208,7 +209,7 @@ def main():
     quiet = [e for e in EVENTS if e[2] is None]
     out.append(("chain.output", output_chain(first, 2, at + 5, quiet)))
     tape = b"".join(public_event(at, t, p) for _, t, p, _ in EVENTS if p is not None)
-    out.append(("chain.tape", blake3(bytes(32) + tape)))
+    out.append(("chain.tape", blake3(tape)))
     one = group(1, 1, records, 0, bytes(32), bytes([9] * 32))
     out.append(("group.1", one))
     two = group(2, 19, [record(11, n, 2000, b"") for n in range(19, 219)], 18, blake3(one), None)

@@ -6,8 +6,8 @@ mod samples;
 use std::collections::BTreeMap;
 
 use pitwire_log::{
-    ChainState, GroupSeal, JournalPosition, OutputChain, SnapshotMeta, Superblock, decode_command, encode_command,
-    encode_event, encode_public_event,
+    ChainState, GroupSeal, JournalPosition, OutputChain, SnapshotMeta, StreamHash, Superblock, decode_command,
+    encode_command, encode_event, encode_public_event,
     group::{begin_group, read_group, seal_group},
     snapshot::{decode_snapshot, encode_snapshot},
 };
@@ -65,11 +65,12 @@ fn the_chains_never_change() {
     let command = |seq, at| Stamped { seq: Seq(seq), at: VenueNanos(at), command: Command::EndDay };
     let mut chain = OutputChain::new();
     chain.absorb(&command(1, AT.0), &all);
+    chain.seal();
     // Going on from what a snapshot keeps is going on.
-    let mut chain = OutputChain::resume(*chain.state());
+    let mut chain = OutputChain::resume(chain.state().clone());
     chain.absorb(&command(2, AT.0 + 5), &quiet);
-    let state = chain.state();
-    assert_eq!((&state.output[..], &state.tape[..]), (&golden["chain.output"][..], &golden["chain.tape"][..]));
+    let (output, tape, state) = (chain.seal(), chain.tape(), chain.state());
+    assert_eq!((&output[..], &tape[..]), (&golden["chain.output"][..], &golden["chain.tape"][..]));
     assert_eq!((state.commands, state.events, state.orders, state.trades), (2, 19 + 13, 2, 1));
 }
 
@@ -118,6 +119,12 @@ fn write_group(bytes: &mut Vec<u8>, commands: Vec<Stamped>, seal: &GroupSeal) ->
     seal_group(bytes, start, seal)
 }
 
+fn tape_of(bytes: &[u8]) -> StreamHash {
+    let mut tape = StreamHash::default();
+    tape.push(bytes);
+    tape
+}
+
 #[test]
 fn snapshots_never_change() {
     let golden = golden();
@@ -126,7 +133,14 @@ fn snapshots_never_change() {
         seq: Seq(18),
         at: VenueNanos(1018),
         position: JournalPosition { segment: 2, offset: 8192, group: 5, next: Seq(19), previous: [1; 32] },
-        chain: ChainState { output: [2; 32], tape: [3; 32], commands: 18, events: 19, orders: 20, trades: 21 },
+        chain: ChainState {
+            output: [2; 32],
+            tape: tape_of(b"a short tape"),
+            commands: 18,
+            events: 19,
+            orders: 20,
+            trades: 21,
+        },
     };
     let payload = b"payload".repeat(300);
     assert_eq!(encode_snapshot(&meta, &payload), golden["snapshot"]);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use pitwire_flow::{Flow, FlowConfig, Reading};
-use pitwire_log::{ChainState, OutputChain};
+use pitwire_log::OutputChain;
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
@@ -86,7 +86,7 @@ impl Sim {
         } else {
             listener = self.advance_beside(&mut market, listener)?;
         }
-        self.report(market.flow_commands(), listener.chain.state(), started.elapsed().as_secs_f64());
+        self.report(market.flow_commands(), &listener.chain, started.elapsed().as_secs_f64());
         Ok(())
     }
 
@@ -129,8 +129,9 @@ impl Sim {
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn report(&self, events: u64, chain: &ChainState, wall_s: f64) {
-        let tape: String = chain.tape.iter().map(|byte| format!("{byte:02x}")).collect();
+    fn report(&self, events: u64, chain: &OutputChain, wall_s: f64) {
+        let (tape, chain) = (chain.tape(), chain.state());
+        let tape: String = tape.iter().map(|byte| format!("{byte:02x}")).collect();
         let per_second = events as f64 / wall_s.max(1e-9);
         if self.json {
             say(&format!(

@@ -54,16 +54,22 @@ impl Verify {
                 .remedy("keep the directory as it is and report it: the log is whole but the engine broke a rule")
         };
         let mut then = None;
-        let replayed = replay.run(&recovery, &storage, |replay, stamped, events| {
-            auditor.observe(stamped, events).map_err(offence)?;
-            if self.until == Some(stamped.seq.0) {
-                then = Some(Figures::of(replay, &replay.engine.image()));
-            }
-            match recovery.later_snapshots.iter().find(|snapshot| snapshot.meta.seq == stamped.seq) {
+        let replayed = replay.run(
+            &recovery,
+            &storage,
+            |replay, stamped, events| {
+                auditor.observe(stamped, events).map_err(offence)?;
+                if self.until == Some(stamped.seq.0) {
+                    then = Some(Figures::of(replay, &replay.engine.image()));
+                }
+                Ok(())
+            },
+            // Snapshots are taken between two commits.
+            |replay| match recovery.later_snapshots.iter().find(|snapshot| snapshot.meta.seq == replay.last) {
                 Some(snapshot) => check_snapshot(replay, snapshot),
                 None => Ok(()),
-            }
-        })?;
+            },
+        )?;
         auditor.reckon().map_err(offence)?;
         let image = replay.engine.image();
         auditor.compare(&opening(&image, replay.last, replay.time)).map_err(offence)?;
@@ -83,16 +89,16 @@ impl Verify {
 
     fn report(&self, recovery: &Recovery, figures: &Figures, replayed: u64) {
         let hex = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let chain = &figures.chain;
-        let (state, tape, output) = (hex(figures.state), hex(chain.tape), hex(chain.output));
+        let counts = &figures.counts;
+        let (state, tape, output) = (hex(figures.state), hex(figures.tape), hex(figures.output));
         if self.json {
             say(&format!(
                 "{{\"ok\":true,\"commands\":{},\"events\":{},\"orders\":{},\"trades\":{},\"replayed\":{replayed},\"from_command\":{},\
                  \"watermark\":{},\"state_hash\":\"{state}\",\"tape_hash\":\"{tape}\",\"output_hash\":\"{output}\"}}",
-                chain.commands,
-                chain.events,
-                chain.orders,
-                chain.trades,
+                counts.commands,
+                counts.events,
+                counts.orders,
+                counts.trades,
                 recovery.base(),
                 recovery.watermark,
             ));
@@ -103,10 +109,10 @@ impl Verify {
                 }
                 None => say("from          the first command"),
             }
-            say(&format!("commands      {} ({replayed} replayed and audited)", chain.commands));
-            say(&format!("events        {}", chain.events));
-            say(&format!("orders        {}", chain.orders));
-            say(&format!("trades        {}", chain.trades));
+            say(&format!("commands      {} ({replayed} replayed and audited)", counts.commands));
+            say(&format!("events        {}", counts.events));
+            say(&format!("orders        {}", counts.orders));
+            say(&format!("trades        {}", counts.trades));
             say(&format!("watermark     {}", recovery.watermark));
             say(&format!("state_hash    {state}"));
             say(&format!("tape_hash     {tape}"));
@@ -123,13 +129,16 @@ impl Verify {
 
 /// What there was after some command.
 struct Figures {
-    chain: ChainState,
+    counts: ChainState,
     state: [u8; 32],
+    tape: [u8; 32],
+    output: [u8; 32],
 }
 
 impl Figures {
     fn of(replay: &Replay, image: &EngineImage) -> Figures {
-        Figures { chain: *replay.chain.state(), state: state_hash(image) }
+        let chain = &replay.chain;
+        Figures { counts: chain.state().clone(), state: state_hash(image), tape: chain.tape(), output: chain.output() }
     }
 }
 

@@ -123,7 +123,7 @@ fn capture(core: &Core) -> Option<(SnapshotMeta, Vec<u8>)> {
         seq: journal.durable_position(),
         at: core.sequencer.time(),
         position: journal.position(),
-        chain: *core.chain.state(),
+        chain: core.chain.state().clone(),
     };
     let mut payload = Vec::new();
     encode_state(&core.sequencer.engine().image(), &core.views.image(), &mut payload);

@@ -118,7 +118,8 @@ impl Core {
 
     pub fn commit(&mut self) -> Result<(), LogError> {
         if self.sequencer.has_uncommitted() {
-            self.sequencer.commit(OutputHash(self.chain.output()))?;
+            let output = self.chain.seal();
+            self.sequencer.commit(OutputHash(output))?;
         }
         Ok(())
     }
@@ -165,7 +166,7 @@ impl Venue for Core {
         Standing {
             last: self.sequencer.last(),
             is_durable: self.sequencer.log().journal().is_some(),
-            tape_hash: self.chain.state().tape,
+            tape_hash: self.chain.tape(),
         }
     }
 

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
 use pitwire_engine::Engine;
 use pitwire_host::{DirectoryLock, DirectoryStorage};
-use pitwire_journal::{Journal, JournalConfig, Recovery};
+use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, Tail, TailGroup};
 use pitwire_log::OutputChain;
 use pitwire_log::image::decode_state;
-use pitwire_model::{Event, Seq, VenueNanos};
-use pitwire_ports::Storage;
+use pitwire_model::{Event, Seq, Stamped, VenueNanos};
+use pitwire_ports::{OutputHash, Storage};
 use pitwire_sequencer::Sequencer;
-use pitwire_views::Views;
+use pitwire_views::{Change, Views};
 use tracing::{info, warn};
 
 use super::ledger::Ledger;
@@ -52,41 +54,78 @@ impl Replay {
         Ok(Replay {
             engine,
             views: Views::from_image(views),
-            chain: OutputChain::resume(snapshot.meta.chain),
+            chain: OutputChain::resume(snapshot.meta.chain.clone()),
             last: seq,
             time: snapshot.meta.at,
         })
     }
 
-    /// Applies the tail group by group, holding each to the outputs it had when it was first applied.
-    /// `visit` sees every command with its events.
+    /// Applies the tail group by group, holding each to the outputs it had when it was first applied. Another thread
+    /// reads ahead. `visit` sees every command with its events, `checked` the state after every group.
     pub fn run(
         &mut self,
         recovery: &Recovery,
         storage: &dyn Storage,
-        mut visit: impl FnMut(&Replay, &pitwire_model::Stamped, &[Event]) -> Result<(), Failure>,
+        mut visit: impl FnMut(&Replay, &Stamped, &[Event]) -> Result<(), Failure>,
+        mut checked: impl FnMut(&Replay) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
-        let (mut events, mut changes, mut replayed) = (Vec::new(), Vec::new(), 0);
-        for group in recovery.tail(storage)? {
-            let group = group?;
-            for stamped in &group.commands {
-                events.clear();
-                changes.clear();
-                self.engine.apply(stamped, &mut events);
-                self.chain.absorb(stamped, &events);
-                self.views.observe(stamped, &events, &mut changes);
-                self.last = stamped.seq;
-                self.time = stamped.at;
-                replayed += 1;
-                visit(self, stamped, &events)?;
+        let tail = recovery.tail(storage)?;
+        thread::scope(|scope| {
+            let (ahead, groups) = sync_channel(GROUPS_AHEAD);
+            let (back, used) = sync_channel(GROUPS_AHEAD + 2);
+            scope.spawn(move || read_ahead(tail, &ahead, &used));
+            let (mut buffers, mut replayed) = (Buffers::default(), 0);
+            for group in groups {
+                let group = group?;
+                for stamped in &group.commands {
+                    self.apply(stamped, &mut buffers);
+                    visit(self, stamped, &buffers.events)?;
+                }
+                replayed += group.commands.len() as u64;
+                self.check(group.output)?;
+                checked(self)?;
+                // The reader may be done already.
+                let _ = back.try_send(group.commands);
             }
-            if group.output.is_some_and(|output| output.0 != self.chain.output()) {
-                let text = format!("replaying up to command {} gives other events than were sent", self.last);
-                return Err(Failure::new(text)
-                    .remedy("the journal is whole, so this build applies other rules than the one that wrote it; start that build"));
-            }
+            Ok(replayed)
+        })
+    }
+
+    fn apply(&mut self, stamped: &Stamped, buffers: &mut Buffers) {
+        buffers.events.clear();
+        buffers.changes.clear();
+        self.engine.apply(stamped, &mut buffers.events);
+        self.chain.absorb(stamped, &buffers.events);
+        self.views.observe(stamped, &buffers.events, &mut buffers.changes);
+        self.last = stamped.seq;
+        self.time = stamped.at;
+    }
+
+    fn check(&mut self, output: Option<OutputHash>) -> Result<(), Failure> {
+        if output.is_none_or(|output| output.0 == self.chain.seal()) {
+            return Ok(());
         }
-        Ok(replayed)
+        Err(Failure::new(format!("replaying up to command {} gives other events than were sent", self.last)).remedy(
+            "the journal is whole, so this build applies other rules than the one that wrote it; start that build",
+        ))
+    }
+}
+
+/// Groups that are read before they are needed; with them in flight memory stays bounded.
+const GROUPS_AHEAD: usize = 4;
+
+#[derive(Default)]
+struct Buffers {
+    events: Vec<Event>,
+    changes: Vec<Change>,
+}
+
+/// Until the log ends, cannot be read, or nobody wants any more. Vectors come back to be filled again.
+fn read_ahead(mut tail: Tail<'_>, ahead: &SyncSender<Result<TailGroup, OpenError>>, used: &Receiver<Vec<Stamped>>) {
+    while let Some(group) = tail.next_into(used.try_recv().unwrap_or_default()) {
+        if ahead.send(group).is_err() {
+            return;
+        }
     }
 }
 
@@ -113,7 +152,7 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     }
     let mut replay = Replay::start(&recovery)?;
     let base = replay.last;
-    let replayed = replay.run(&recovery, storage.as_ref(), |_, _, _| Ok(()))?;
+    let replayed = replay.run(&recovery, storage.as_ref(), |_, _, _| Ok(()), |_| Ok(()))?;
     if !recovery.is_fresh {
         info!(snapshot = base.0, replayed, last = replay.last.0, "recovered");
     }
