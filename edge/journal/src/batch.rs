@@ -42,6 +42,11 @@ impl Batch {
         self.open.map_or(0, |open| self.bytes.len() - open.start - HEADER_BYTES)
     }
 
+    /// What is gathered so far will take about this much on the disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     pub(crate) fn push(&mut self, seq: Seq, record: &[u8]) {
         let open = match self.open {
             Some(open) => OpenGroup { commands: open.commands + 1, ..open },

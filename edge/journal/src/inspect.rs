@@ -94,7 +94,7 @@ impl Recovery {
         Tail::new(storage, self)
     }
 
-    fn fresh() -> Self {
+    pub(crate) fn fresh() -> Self {
         Recovery {
             is_fresh: true,
             snapshot: None,

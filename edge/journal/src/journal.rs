@@ -1,13 +1,13 @@
 //! The log being written: append, commit, rotate.
 
-use std::{io, sync::Arc};
+use std::{collections::VecDeque, io, sync::Arc};
 
 use pitwire_log::{JournalPosition, Superblock, encode_command, fits};
 use pitwire_model::{Seq, Stamped};
 use pitwire_ports::{Log, LogError, OutputHash, Storage};
 
 use crate::{
-    JournalConfig,
+    History, JournalConfig,
     batch::{Batch, ChainEnd},
     names,
     spare::{PrepareSegment, PreparedSegment, Segment, prepare},
@@ -15,13 +15,28 @@ use crate::{
     tail,
 };
 
+/// The next segment, and one more: the last is kept for cancels when no further one can be made.
+pub(crate) const SEGMENTS_AHEAD: usize = 2;
+
+/// What the log has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Orders,
+    /// No further segment can be made: what is left is for what reduces risk.
+    CancelsOnly,
+    Nothing,
+}
+
 /// The venue's log. One thread owns it.
 pub struct Journal {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) config: JournalConfig,
     pub(crate) active: Segment,
-    pub(crate) spare: Option<Segment>,
+    /// Made ahead and named, in order; the next to be written first.
+    pub(crate) ahead: VecDeque<Segment>,
     pub(crate) is_preparing: bool,
+    /// The last attempt to make a segment failed.
+    pub(crate) is_short_of_space: bool,
     pub(crate) superblock: SuperblockFile,
     pub(crate) batch: Batch,
     pub(crate) record: Vec<u8>,
@@ -52,30 +67,51 @@ impl Journal {
 
     /// What can still be written before another segment must be made.
     pub fn remaining_bytes(&self) -> u64 {
-        let spare = self.spare.as_ref().map_or(0, |spare| spare.bytes);
-        self.active.bytes.saturating_sub(self.active.offset) + spare
+        let ahead: u64 = self.ahead.iter().map(|segment| segment.bytes).sum();
+        self.active.bytes.saturating_sub(self.active.offset) + ahead
     }
 
-    /// The job of making the next segment, when there is none and nobody is making it. Its outcome goes to
+    /// What may be taken now. The end of the room is kept for what the venue itself has to say: its margin is two
+    /// groups, so that a commit never comes to need a segment that cannot be made.
+    pub fn room(&self) -> Room {
+        let margin = self.batch.bytes() + 2 * self.config.group_bytes as u64;
+        match self.is_short_of_space {
+            false => Room::Orders,
+            true if self.remaining_bytes() > margin => Room::CancelsOnly,
+            true => Room::Nothing,
+        }
+    }
+
+    /// What is durable now, for another thread to read.
+    pub fn history(&self) -> History {
+        History { storage: Arc::clone(&self.storage), config: self.config.clone(), end: self.committed }
+    }
+
+    /// The job of making a segment ahead, when one is missing and nobody is making it. Its outcome goes to
     /// [`Self::segment_ready`]. A host that never asks pays for the making inside a commit.
     pub fn segment_wanted(&mut self) -> Option<PrepareSegment> {
-        if self.spare.is_some() || self.is_preparing || self.is_poisoned {
+        if self.ahead.len() >= SEGMENTS_AHEAD || self.is_preparing || self.is_poisoned {
             return None;
         }
         self.is_preparing = true;
         let storage = Arc::clone(&self.storage);
-        Some(PrepareSegment { storage, number: self.active.number + 1, bytes: self.config.segment_bytes })
+        Some(PrepareSegment { storage, number: self.next_segment(), bytes: self.config.segment_bytes })
+    }
+
+    fn next_segment(&self) -> u32 {
+        self.ahead.back().map_or(self.active.number, |last| last.number) + 1
     }
 
     /// Takes the outcome of a [`PrepareSegment`]. An error (no space, say) is handed back; the journal is as it was
-    /// and will want a segment again.
+    /// and will want a segment again. Until it gets one, [`Self::room`] is for cancels only.
     pub fn segment_ready(&mut self, outcome: Result<PreparedSegment, LogError>) -> Result<(), LogError> {
         self.is_preparing = false;
-        let prepared = outcome?;
-        if self.spare.is_none() {
-            self.spare = Some(prepared.name(self.storage.as_ref(), self.active.number + 1)?);
-        }
-        Ok(())
+        let number = self.next_segment();
+        let named = outcome.and_then(|prepared| prepared.name(self.storage.as_ref(), number));
+        let is_short = named.is_err();
+        let taken = named.map(|segment| self.ahead.push_back(segment));
+        self.is_short_of_space = is_short || (self.is_short_of_space && self.ahead.len() < SEGMENTS_AHEAD);
+        taken
     }
 
     /// When [`Self::write_superblock_if_due`] will next have something to do; `None` while it is up to date.
@@ -150,8 +186,8 @@ impl Journal {
     /// Goes on in the next segment. The one left behind is synced.
     fn rotate(&mut self) -> Result<(), LogError> {
         let number = self.active.number + 1;
-        self.active = match self.spare.take() {
-            Some(spare) => spare,
+        self.active = match self.ahead.pop_front() {
+            Some(next) => next,
             None => {
                 let unfinished = names::unfinished(&names::segment(number));
                 prepare(self.storage.as_ref(), unfinished, self.config.segment_bytes)?

@@ -11,7 +11,8 @@
 //!             4. damage at or below the durable watermark is refused with segment and offset, never skipped. Above
 //!                it a tail in which a sector never arrived (lost, or astray in another one's place) is cut and
 //!                scrubbed; any other fault is refused;
-//!             5. after a failed write or sync nothing is taken any more.
+//!             5. after a failed write or sync nothing is taken any more. That no further segment can be made is no
+//!                failure: two are kept ready, and the last of them is for cancels until there is space again.
 //! Leaves out  byte layouts (`wire/log`), threads and locks (`edge/host`), replaying (the caller).
 //! Costs       per commit one write, one sync, one crc32c and one BLAKE3 over the group; opening reads the log twice
 //!             from the newest snapshot on: once to judge it, once to replay.
@@ -20,6 +21,7 @@
 mod batch;
 mod config;
 mod error;
+mod history;
 mod inspect;
 mod journal;
 mod names;
@@ -33,8 +35,9 @@ mod walk;
 
 pub use config::JournalConfig;
 pub use error::{OpenError, Place};
+pub use history::History;
 pub use inspect::{DamagedSnapshot, RecoveredSnapshot, Recovery, StartAt, TornTail, inspect};
-pub use journal::Journal;
+pub use journal::{Journal, Room};
 pub use retention::{Removed, retain};
 pub use snapshots::write_snapshot;
 pub use spare::{PrepareSegment, PreparedSegment};

@@ -1,6 +1,6 @@
 //! Opening a directory for writing: judge, repair what may be repaired, and only then call it durable.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use pitwire_log::{JournalPosition, group::BLOCK_BYTES};
 use pitwire_ports::{File, LogError, Storage};
@@ -10,10 +10,10 @@ use crate::{
     batch::{Batch, ChainEnd},
     error::while_doing,
     inspect::inspect,
+    journal::SEGMENTS_AHEAD,
     names::{self, Listing},
     spare::{Segment, prepare},
     superblock::SuperblockFile,
-    walk::OpenSegment,
 };
 
 const SCRUB_BYTES: u64 = 1 << 20;
@@ -33,7 +33,7 @@ impl Journal {
         } else {
             repaired_segment(storage.as_ref(), &recovery)?
         };
-        let spare = find_spare(storage.as_ref(), &config, active.number, recovery.last_segment)?;
+        let ahead = segments_ahead(storage.as_ref(), &config, active.number, recovery.last_segment)?;
         storage.sync_directory().map_err(while_doing("sync", "the journal's directory"))?;
         let journal = Journal {
             chain: chain_end(&config, &recovery),
@@ -41,8 +41,9 @@ impl Journal {
             config,
             committed: JournalPosition { segment: active.number, offset: active.offset, ..recovery.end },
             active,
-            spare,
+            ahead,
             is_preparing: false,
+            is_short_of_space: false,
             superblock,
             batch: Batch::default(),
             record: Vec::new(),
@@ -115,25 +116,24 @@ fn scrub(storage: &dyn Storage, torn: &TornTail) -> Result<(), OpenError> {
     file.sync().map_err(while_doing("sync", &name))
 }
 
-/// A segment that follows the last written one is all zeros, or opening would have been refused. It is used when it
-/// has the right size and otherwise replaced when its turn comes.
-fn find_spare(
+/// Segments that follow the last written one are all zeros, or opening would have been refused. They are used as far
+/// as they have the right size, and otherwise replaced when their turn comes.
+fn segments_ahead(
     storage: &dyn Storage,
     config: &JournalConfig,
     active: u32,
     last_segment: u32,
-) -> Result<Option<Segment>, OpenError> {
-    if last_segment <= active {
-        return Ok(None);
+) -> Result<VecDeque<Segment>, OpenError> {
+    let mut ahead = VecDeque::new();
+    for number in (active + 1..=last_segment).take(SEGMENTS_AHEAD) {
+        let name = names::segment(number);
+        let file = storage.open(&name).map_err(while_doing("open", &name))?;
+        if file.len().map_err(while_doing("measure", &name))? != config.segment_bytes {
+            break;
+        }
+        ahead.push_back(Segment { number, name, file, bytes: config.segment_bytes, offset: 0 });
     }
-    let number = active + 1;
-    let name = names::segment(number);
-    let found = OpenSegment::open(storage, number)?;
-    if found.bytes() != config.segment_bytes {
-        return Ok(None);
-    }
-    let file = storage.open(&name).map_err(while_doing("open", &name))?;
-    Ok(Some(Segment { number, name, file, bytes: config.segment_bytes, offset: 0 }))
+    Ok(ahead)
 }
 
 /// Whole blocks only: a file that was cut short is used as far as it goes.

@@ -20,6 +20,11 @@ pub struct Trouble {
     pub fails_at: Option<u64>,
     /// Whether they fail for want of space instead of an error of the device.
     pub is_full: bool,
+    /// Files may take up this many bytes together: a creation that would exceed it fails for want of space, and
+    /// writes into what is there go on.
+    pub capacity: Option<u64>,
+    /// How long a sync of a file takes, by [`FaultyStorage::now_ns`].
+    pub sync_ns: u64,
     /// From this operation on, file syncs report success and do nothing.
     pub lies_from: Option<u64>,
 }
@@ -43,6 +48,7 @@ struct World {
     disk: Disk,
     operations: u64,
     trouble: Trouble,
+    now_ns: u64,
     images: Option<Vec<Image>>,
 }
 
@@ -77,6 +83,16 @@ impl FaultyStorage {
     /// Operations so far that changed the disk, or tried to.
     pub fn operations(&self) -> u64 {
         self.lock().operations
+    }
+
+    /// The disk's own time: only what it is told to be slow at makes it pass, and whoever waits.
+    pub fn now_ns(&self) -> u64 {
+        self.lock().now_ns
+    }
+
+    pub fn wait_until(&self, ns: u64) {
+        let mut world = self.lock();
+        world.now_ns = world.now_ns.max(ns);
     }
 
     /// From now on keeps an image after every operation, for [`Self::take_images`].
@@ -144,6 +160,12 @@ impl World {
         }
     }
 
+    /// By all files but the one of this name, which would be replaced.
+    fn used_bytes(&self, but: &str) -> u64 {
+        let names = self.disk.seen_names.iter().filter(|(name, _)| *name != but);
+        names.filter_map(|(_, inode)| self.disk.inodes.get(*inode)).map(|inode| inode.seen.len() as u64).sum()
+    }
+
     fn lies(&self) -> bool {
         self.trouble.lies_from.is_some_and(|from| self.operations >= from)
     }
@@ -173,6 +195,9 @@ impl Storage for FaultyStorage {
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>> {
         let mut world = self.lock();
         world.begin()?;
+        if world.trouble.capacity.is_some_and(|capacity| world.used_bytes(name) + bytes > capacity) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let inode = world.disk.inodes.len();
         world.disk.inodes.push(Inode::safe(Arc::new(vec![0; to_usize(bytes)?])));
         world.disk.change_name(Naming::Create { name: name.to_owned(), inode });
@@ -244,6 +269,7 @@ impl File for Handle {
     fn sync(&mut self) -> io::Result<()> {
         self.with(|world, index| {
             world.begin()?;
+            world.now_ns += world.trouble.sync_ns;
             if !world.lies() {
                 inode(world, index)?.sync();
             }
