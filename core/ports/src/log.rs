@@ -34,6 +34,11 @@ pub enum LogError {
         expected: Seq,
         got: Seq,
     },
+    /// A command made the engine fail, and it could not be taken out.
+    Unquarantined {
+        seq: Seq,
+        why: String,
+    },
     /// An earlier write or sync failed; what the disk holds is unknown until it is read again.
     Poisoned,
 }
@@ -43,6 +48,9 @@ impl fmt::Display for LogError {
         match self {
             LogError::Io { doing, file, source } => write!(f, "{doing} {file}: {source}"),
             LogError::OutOfSequence { expected, got } => write!(f, "log expected command {expected}, got {got}"),
+            LogError::Unquarantined { seq, why } => {
+                write!(f, "command {seq} made the engine fail and cannot be quarantined: {why}")
+            }
             LogError::Poisoned => write!(f, "the journal failed earlier and takes nothing more; restart to recover"),
         }
     }

@@ -3,16 +3,19 @@
 //! Does        be the one writer: what is submitted here is in the log, and what is in the log has been applied.
 //! Holds       1. sequence numbers are consecutive from 1, venue time never goes back;
 //!             2. an entered order's id is the number of its command;
-//!             3. a command that the log refused has not been applied.
+//!             3. a command that the log refused has not been applied;
+//!             4. a command that makes the engine fail is in the log all the same: see [`guard`].
 //! Leaves out  when to commit, and what may leave before that: see `edge/host`.
 //! Start at    [`Sequencer::submit`].
 
+pub mod guard;
 mod timetable;
 
 use pitwire_engine::Engine;
 use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
 use pitwire_ports::{Log, LogError, OutputHash};
 
+pub use guard::EngineFailed;
 pub use timetable::Timetable;
 
 pub struct Sequencer<L> {
@@ -31,12 +34,35 @@ impl<L: Log> Sequencer<L> {
     /// Numbers, times, logs and applies one command; its events are appended to `events`.
     /// A time in the past counts as now: venue time never goes back.
     pub fn submit(&mut self, at: VenueNanos, command: Command, events: &mut Vec<Event>) -> Result<Stamped, LogError> {
+        let stamped = self.enlist(at, command)?;
+        self.engine.apply(&stamped, events);
+        Ok(stamped)
+    }
+
+    /// The same, and the engine may fail. Then another one must [take its place](Self::replace_engine) before anything
+    /// is submitted or asked.
+    pub fn submit_guarded(
+        &mut self,
+        at: VenueNanos,
+        command: Command,
+        events: &mut Vec<Event>,
+    ) -> Result<(Stamped, Result<(), EngineFailed>), LogError> {
+        let stamped = self.enlist(at, command)?;
+        let applied = guard::apply_guarded(&mut self.engine, &stamped, events);
+        Ok((stamped, applied))
+    }
+
+    fn enlist(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, LogError> {
         let stamped = stamp(self.last.next(), at.max(self.time), command);
         self.log.append(&stamped)?;
         self.last = stamped.seq;
         self.time = stamped.at;
-        self.engine.apply(&stamped, events);
         Ok(stamped)
+    }
+
+    /// Goes on with an engine that has seen every command up to the last.
+    pub fn replace_engine(&mut self, engine: Engine) {
+        self.engine = engine;
     }
 
     /// Makes everything submitted durable.

@@ -3,7 +3,7 @@
 //! Holds       what is read here is never written again, so no lock is needed: groups up to the end are synced, and
 //!             a snapshot has its name only once it is whole.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use pitwire_log::JournalPosition;
 use pitwire_model::Seq;
@@ -15,6 +15,7 @@ pub struct History {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) config: JournalConfig,
     pub(crate) end: JournalPosition,
+    pub(crate) quarantined: BTreeSet<Seq>,
 }
 
 impl History {
@@ -24,6 +25,11 @@ impl History {
 
     pub fn config(&self) -> &JournalConfig {
         &self.config
+    }
+
+    /// Counts a command among the quarantined although the log does not say so yet.
+    pub fn skip(&mut self, seq: Seq) {
+        self.quarantined.insert(seq);
     }
 
     /// Behind the last group of it: where a snapshot of its state belongs.
@@ -49,6 +55,7 @@ impl History {
             start,
             end: self.end,
             last_segment: self.end.segment,
+            quarantined: self.quarantined.clone(),
             ..Recovery::fresh()
         })
     }

@@ -1,9 +1,13 @@
 //! Judging a directory without changing a byte of it: what recovery starts from, and all that `verify` does.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
-use pitwire_log::{GroupFault, JournalPosition, SnapshotFault, SnapshotMeta, Superblock};
-use pitwire_model::Seq;
+use pitwire_log::{
+    GroupFault, JournalPosition, SnapshotFault, SnapshotMeta, Superblock,
+    command::{QUARANTINE_KIND, kind_of_record, records},
+    decode_command,
+};
+use pitwire_model::{Command, Seq};
 use pitwire_ports::Storage;
 
 use crate::{
@@ -72,6 +76,8 @@ pub struct Recovery {
     pub watermark: Seq,
     /// Rule versions under which groups of the tail were written, in order, without repetition.
     pub rule_versions: Vec<u16>,
+    /// Commands of the tail that a later one says to skip.
+    pub quarantined: BTreeSet<Seq>,
     pub(crate) start: JournalPosition,
     pub(crate) end: JournalPosition,
     pub(crate) last_segment: u32,
@@ -104,6 +110,7 @@ impl Recovery {
             last: Seq(0),
             watermark: Seq(0),
             rule_versions: Vec::new(),
+            quarantined: BTreeSet::new(),
             start: JournalPosition::START,
             end: JournalPosition::START,
             last_segment: 0,
@@ -190,6 +197,16 @@ fn judge_log(
     Ok(recovery)
 }
 
+/// What a payload of records says to skip. A record that cannot be read ends the search: the replay will name it.
+fn quarantines(payload: &[u8]) -> impl Iterator<Item = Seq> {
+    records(payload).filter(|record| kind_of_record(record) == Some(QUARANTINE_KIND)).filter_map(|record| {
+        match decode_command(record).ok()?.0.command {
+            Command::Quarantine { seq, .. } => Some(seq),
+            _ => None,
+        }
+    })
+}
+
 impl Recovery {
     fn take_group(
         &mut self,
@@ -209,6 +226,7 @@ impl Recovery {
         if self.rule_versions.last() != Some(&header.rule_version) {
             self.rule_versions.push(header.rule_version);
         }
+        self.quarantined.extend(quarantines(group.payload));
         self.last = header.last();
         self.watermark = self.watermark.max(header.watermark);
         Ok(())

@@ -1,9 +1,13 @@
 //! The log being written: append, commit, rotate.
 
-use std::{collections::VecDeque, io, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    io,
+    sync::Arc,
+};
 
 use pitwire_log::{JournalPosition, Superblock, encode_command, fits};
-use pitwire_model::{Seq, Stamped};
+use pitwire_model::{Command, Seq, Stamped};
 use pitwire_ports::{Log, LogError, OutputHash, Storage};
 
 use crate::{
@@ -46,6 +50,8 @@ pub struct Journal {
     pub(crate) appended: Seq,
     pub(crate) durable: Seq,
     pub(crate) is_poisoned: bool,
+    /// Commands that the log itself says to skip.
+    pub(crate) quarantined: BTreeSet<Seq>,
 }
 
 impl Journal {
@@ -84,7 +90,12 @@ impl Journal {
 
     /// What is durable now, for another thread to read.
     pub fn history(&self) -> History {
-        History { storage: Arc::clone(&self.storage), config: self.config.clone(), end: self.committed }
+        History {
+            storage: Arc::clone(&self.storage),
+            config: self.config.clone(),
+            end: self.committed,
+            quarantined: self.quarantined.clone(),
+        }
     }
 
     /// The job of making a segment ahead, when one is missing and nobody is making it. Its outcome goes to
@@ -232,6 +243,9 @@ impl Log for Journal {
         }
         self.batch.push(entry.seq, &self.record);
         self.appended = entry.seq;
+        if let Command::Quarantine { seq, .. } = entry.command {
+            self.quarantined.insert(seq);
+        }
         Ok(())
     }
 

@@ -50,6 +50,7 @@ impl Journal {
             appended: recovery.last,
             durable: recovery.last,
             is_poisoned: false,
+            quarantined: recovery.quarantined.clone(),
         };
         journal.with_superblock().map(|journal| (journal, recovery))
     }

@@ -106,6 +106,22 @@ impl Auditor {
         self.judge(stamped, events).map_err(|sentence| Offence { seq: stamped.seq, sentence })
     }
 
+    /// Judges a command that is quarantined: it may have been refused, and nothing else.
+    pub fn pass_over(&mut self, stamped: &Stamped, events: &[Event]) -> Result<(), Offence> {
+        let is_refusal = match events {
+            [Event::Rejected { reason, .. }]
+            | [Event::AmendRefused { reason, .. }]
+            | [Event::CancelRefused { reason, .. }]
+            | [Event::CommandRefused { reason }] => *reason == Reject::Quarantined,
+            _ => false,
+        };
+        (self.seq, self.at) = (stamped.seq, stamped.at);
+        if is_refusal {
+            return Ok(());
+        }
+        Err(Offence { seq: stamped.seq, sentence: "a quarantined command did something".into() })
+    }
+
     /// Sums every currency over all accounts, signed entry values of perpetual positions included: nothing but
     /// deposits may have changed the sum. [`Self::observe`] does so too, now and then.
     pub fn reckon(&self) -> Result<(), Offence> {

@@ -114,6 +114,25 @@ pub fn decode_command(bytes: &[u8]) -> Result<(Stamped, usize), DecodeError> {
     Ok((Stamped { seq, at, command }, length))
 }
 
+/// By which a reader finds quarantines without decoding everything.
+pub const QUARANTINE_KIND: u8 = 23;
+
+/// The records of a payload, undecoded, as far as their lengths make sense.
+pub fn records(mut payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = Reader::new(payload).take_u32().ok()?;
+        let length = usize::try_from(length).ok().filter(|length| *length >= HEAD_BYTES)?;
+        let (record, rest) = payload.split_at_checked(length)?;
+        payload = rest;
+        Some(record)
+    })
+}
+
+/// The kind of a record, if it has one.
+pub fn kind_of_record(record: &[u8]) -> Option<u8> {
+    record.get(4).copied()
+}
+
 fn kind_of(command: &Command) -> u8 {
     match command {
         Command::StartEpoch { .. } => 1,
@@ -138,7 +157,7 @@ fn kind_of(command: &Command) -> u8 {
         Command::Lift { .. } => 20,
         Command::BustTrade(_) => 21,
         Command::SetFlow(_) => 22,
-        Command::Quarantine { .. } => 23,
+        Command::Quarantine { .. } => QUARANTINE_KIND,
     }
 }
 

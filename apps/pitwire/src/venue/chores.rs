@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use pitwire_journal::{PreparedSegment, retain, write_snapshot};
+use pitwire_journal::{History, Journal, PreparedSegment, Room, retain, write_snapshot};
 use pitwire_log::SnapshotMeta;
 use pitwire_log::image::encode_state;
 use pitwire_model::Seq;
@@ -12,7 +12,7 @@ use pitwire_ports::{Log, LogError, Storage};
 use tracing::{error, info};
 
 use super::core::Core;
-use super::recovery::journal_config;
+use super::recovery::{Replay, journal_config};
 use crate::failure::Failure;
 
 /// A snapshot after so many commands, or after so long, whichever comes first; less to replay against more to write.
@@ -55,13 +55,9 @@ impl Chores {
     pub fn attend(&mut self, core: &mut Core, now_ns: u64) -> Result<(), LogError> {
         while let Ok(done) = self.done.try_recv() {
             match done {
-                // Not fatal: the journal makes the segment itself when it comes to need it.
                 Done::Segment(outcome) => {
-                    if let Some(journal) = core.sequencer.log_mut().journal_mut()
-                        && let Err(error) = journal.segment_ready(outcome)
-                    {
-                        error!(%error, "could not prepare the next segment");
-                        self.no_segment_before_ns = now_ns + RETRY_NS;
+                    if let Some(journal) = core.sequencer.log_mut().journal_mut() {
+                        self.take_segment(journal, outcome, now_ns);
                     }
                 }
                 Done::Snapshot(seq, Ok(())) => {
@@ -90,15 +86,29 @@ impl Chores {
         Ok(())
     }
 
+    /// A failure is not fatal: until there is space again only cancels are taken, into the segments already made.
+    fn take_segment(&mut self, journal: &mut Journal, outcome: Result<PreparedSegment, LogError>, now_ns: u64) {
+        let before = journal.room();
+        if let Err(error) = journal.segment_ready(outcome) {
+            self.no_segment_before_ns = now_ns + RETRY_NS;
+            if before == Room::Orders {
+                error!(%error, "cannot make the next segment: only cancels are taken until it can be made");
+            }
+        } else if before != Room::Orders && journal.room() == Room::Orders {
+            info!("there is space again: orders are taken");
+        }
+    }
+
+    /// The loop pays for a handle and a thread: the state itself is made again from the disk.
     fn start_snapshot(&mut self, core: &Core, now_ns: u64) {
-        let Some((meta, payload)) = capture(core) else { return };
+        let Some(journal) = core.sequencer.log().journal() else { return };
         self.is_snapshotting = true;
-        self.last_snapshot = meta.seq;
+        self.last_snapshot = journal.durable_position();
         self.last_snapshot_ns = now_ns;
-        let (storage, report) = (Arc::clone(&self.storage), self.report.clone());
+        let (history, seq, report) = (journal.history(), self.last_snapshot, self.report.clone());
         thread::spawn(move || {
-            let outcome = keep(storage.as_ref(), &meta, &payload).map_err(|error| error.to_string());
-            drop(report.send(Done::Snapshot(meta.seq, outcome)));
+            let outcome = replicate(&history).map_err(|error| error.to_string());
+            drop(report.send(Done::Snapshot(seq, outcome)));
         });
     }
 
@@ -113,6 +123,25 @@ impl Chores {
         }
         keep(self.storage.as_ref(), &meta, &payload)
     }
+}
+
+/// A snapshot of what is durable, by a replica that replays it from the snapshot before. What it is made of it has
+/// thereby checked: the snapshot before can be read, and the log after it gives the events that were sent.
+pub fn replicate(history: &History) -> Result<(), Failure> {
+    // Members come first.
+    let _ = rustix::process::nice(10);
+    let replica = Replay::whole(&history.recovery()?, history.storage())?;
+    let mut payload = Vec::new();
+    encode_state(&replica.engine.image(), &replica.views.image(), &mut payload);
+    let meta = SnapshotMeta {
+        rule_version: history.config().rule_version,
+        seq: replica.last,
+        at: replica.time,
+        position: history.end(),
+        chain: replica.chain.state().clone(),
+    };
+    drop(replica);
+    keep(history.storage(), &meta, &payload)
 }
 
 /// The state as plain bytes, taken between two commands.

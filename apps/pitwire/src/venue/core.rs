@@ -1,15 +1,17 @@
 //! The one writer with everything that listens to it: engine and log, views, public channels, hash chain.
 
 use pitwire_engine::Engine;
+use pitwire_journal::Room;
 use pitwire_log::OutputChain;
 use pitwire_market_data::Publisher;
-use pitwire_model::{Command, Event, FlowSetting, Seq, VenueNanos};
+use pitwire_model::{Command, Event, FlowSetting, Seq, Stamped, VenueNanos};
 use pitwire_ports::{Log, LogError, OutputHash, Standing, Venue};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
 
 use super::ledger::Ledger;
 use super::preset::house_of;
+use super::{quarantine, room};
 use pitwire_flow::{Flow, FlowConfig};
 use tracing::{info, warn};
 
@@ -26,7 +28,7 @@ pub struct Core {
     pub is_manual: bool,
     /// Nobody but the flow and the timetable may change anything.
     pub no_clients: bool,
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// What accounts may want to hear, not yet told.
     pub changes: Vec<Change>,
     /// The venue's time for commands that carry none of their own.
@@ -56,19 +58,27 @@ impl Core {
     /// Submits a command for a given venue time and shows the outcome to everything that listens.
     pub fn submit_at(&mut self, at: VenueNanos, command: Command) -> Result<Seq, LogError> {
         self.events.clear();
-        let stamped = self.sequencer.submit(at, command, &mut self.events)?;
+        let (stamped, applied) = self.sequencer.submit_guarded(at, command, &mut self.events)?;
         self.now = self.now.max(stamped.at);
+        if applied.is_err() {
+            return quarantine::take_out(self, &stamped);
+        }
         self.chain.absorb(&stamped, &self.events);
         self.views.observe(&stamped, &self.events, &mut self.changes);
-        self.publisher.observe(&stamped, &self.events, self.sequencer.engine(), &self.views);
+        self.tell(&stamped);
+        Ok(stamped.seq)
+    }
+
+    /// Shows what a command caused to everything that lives only now: no replay rebuilds it.
+    pub(super) fn tell(&mut self, stamped: &Stamped) {
+        self.publisher.observe(stamped, &self.events, self.sequencer.engine(), &self.views);
         self.timetable.observe(stamped.at, &self.events);
         if let Some(flow) = &mut self.flow {
-            flow.observe(&stamped, &self.events);
+            flow.observe(stamped, &self.events);
         }
         if let [.., Event::FlowSet(setting)] = self.events[..] {
             self.renew_flow(setting, stamped.seq);
         }
-        Ok(stamped.seq)
     }
 
     /// A flow as it is set from now on. A new stretch must not repeat what an earlier one did, so each has a seed of
@@ -110,6 +120,8 @@ impl Core {
         }
         if let Some(flow) = &mut self.flow
             && let Some((at, command)) = flow.next(self.sequencer.engine())
+            // What the disk has no room for the house does not say either.
+            && room::refuses(self, &command).is_none()
         {
             self.submit_at(at, command)?;
         }
@@ -151,7 +163,7 @@ impl Venue for Core {
     }
 
     fn takes_orders(&self) -> bool {
-        !self.is_stopping
+        !self.is_stopping && room::of(self) == Room::Orders
     }
 
     fn refuses(&self, command: &Command) -> Option<&'static str> {
@@ -159,7 +171,7 @@ impl Venue for Core {
             return Some("no_clients");
         }
         let opens = matches!(command, Command::Enter(_) | Command::Amend(_));
-        (opens && self.is_stopping).then_some("shutting_down")
+        (opens && self.is_stopping).then_some("shutting_down").or_else(|| room::refuses(self, command))
     }
 
     fn standing(&self) -> Standing {

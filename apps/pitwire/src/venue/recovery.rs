@@ -1,5 +1,6 @@
 //! From a data directory to a venue that goes on where it was: newest snapshot, then the tail of the journal.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -10,11 +11,12 @@ use pitwire_host::{DirectoryLock, DirectoryStorage};
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, Tail, TailGroup};
 use pitwire_log::OutputChain;
 use pitwire_log::image::decode_state;
-use pitwire_model::{Event, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
 use pitwire_ports::{OutputHash, Storage};
-use pitwire_sequencer::Sequencer;
+use pitwire_sequencer::guard::{apply_guarded, instrument_of, refusal};
+use pitwire_sequencer::{EngineFailed, Sequencer};
 use pitwire_views::{Change, Views};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::ledger::Ledger;
 use crate::failure::Failure;
@@ -35,6 +37,17 @@ pub struct Replay {
     pub chain: OutputChain,
     pub last: Seq,
     pub time: VenueNanos,
+    /// Not applied but refused, as the log says or as the caller found out.
+    quarantined: BTreeSet<Seq>,
+    /// Of those that the log does not name yet, what each concerns.
+    found: Vec<Found>,
+}
+
+/// A command that makes the engine fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    pub seq: Seq,
+    pub instrument: Option<InstrumentId>,
 }
 
 impl Replay {
@@ -42,7 +55,8 @@ impl Replay {
     pub fn start(recovery: &Recovery) -> Result<Self, Failure> {
         let Some(snapshot) = &recovery.snapshot else {
             let (engine, views, chain) = (Engine::new(), Views::new(), OutputChain::new());
-            return Ok(Replay { engine, views, chain, last: Seq(0), time: VenueNanos(0) });
+            let (quarantined, found) = (recovery.quarantined.clone(), Vec::new());
+            return Ok(Replay { engine, views, chain, last: Seq(0), time: VenueNanos(0), quarantined, found });
         };
         let seq = snapshot.meta.seq;
         let unusable = |why: String| {
@@ -57,7 +71,25 @@ impl Replay {
             chain: OutputChain::resume(snapshot.meta.chain.clone()),
             last: seq,
             time: snapshot.meta.at,
+            quarantined: recovery.quarantined.clone(),
+            found: Vec::new(),
         })
+    }
+
+    /// The state at the end of a recovery. A command that makes the engine fail is passed over in another replay.
+    pub fn whole(recovery: &Recovery, storage: &dyn Storage) -> Result<Self, Failure> {
+        let mut skipped = BTreeSet::new();
+        loop {
+            let mut replay = Replay::start(recovery)?;
+            replay.quarantined.extend(&skipped);
+            match replay.run(recovery, storage, |_, _, _| Ok(()), |_| Ok(())) {
+                Ok(_) => return Ok(replay),
+                Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {
+                    error!(seq = seq.0, "this command makes the engine fail: it is passed over");
+                }
+                Err(interrupted) => return Err(interrupted.into()),
+            }
+        }
     }
 
     /// Applies the tail group by group, holding each to the outputs it had when it was first applied. Another thread
@@ -68,7 +100,7 @@ impl Replay {
         storage: &dyn Storage,
         mut visit: impl FnMut(&Replay, &Stamped, &[Event]) -> Result<(), Failure>,
         mut checked: impl FnMut(&Replay) -> Result<(), Failure>,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, Interrupted> {
         let tail = recovery.tail(storage)?;
         thread::scope(|scope| {
             let (ahead, groups) = sync_channel(GROUPS_AHEAD);
@@ -78,7 +110,7 @@ impl Replay {
             for group in groups {
                 let group = group?;
                 for stamped in &group.commands {
-                    self.apply(stamped, &mut buffers);
+                    self.apply(stamped, recovery, &mut buffers)?;
                     visit(self, stamped, &buffers.events)?;
                 }
                 replayed += group.commands.len() as u64;
@@ -91,14 +123,29 @@ impl Replay {
         })
     }
 
-    fn apply(&mut self, stamped: &Stamped, buffers: &mut Buffers) {
-        buffers.events.clear();
-        buffers.changes.clear();
-        self.engine.apply(stamped, &mut buffers.events);
-        self.chain.absorb(stamped, &buffers.events);
-        self.views.observe(stamped, &buffers.events, &mut buffers.changes);
+    /// Whether a command was refused instead of applied.
+    pub fn is_quarantined(&self, seq: Seq) -> bool {
+        !self.quarantined.is_empty() && self.quarantined.contains(&seq)
+    }
+
+    fn apply(&mut self, stamped: &Stamped, recovery: &Recovery, buffers: &mut Buffers) -> Result<(), Interrupted> {
+        let Buffers { events, changes } = buffers;
+        events.clear();
+        changes.clear();
+        if self.is_quarantined(stamped.seq) {
+            if !recovery.quarantined.contains(&stamped.seq) {
+                self.found.push(Found { seq: stamped.seq, instrument: instrument_of(stamped, &self.engine) });
+            }
+            events.push(refusal(stamped));
+        } else {
+            apply_guarded(&mut self.engine, stamped, events)
+                .map_err(|EngineFailed| Interrupted::EngineFailed(stamped.seq))?;
+        }
+        self.chain.absorb(stamped, events);
+        self.views.observe(stamped, events, changes);
         self.last = stamped.seq;
         self.time = stamped.at;
+        Ok(())
     }
 
     fn check(&mut self, output: Option<OutputHash>) -> Result<(), Failure> {
@@ -108,6 +155,35 @@ impl Replay {
         Err(Failure::new(format!("replaying up to command {} gives other events than were sent", self.last)).remedy(
             "the journal is whole, so this build applies other rules than the one that wrote it; start that build",
         ))
+    }
+}
+
+/// Why a replay did not come to its end.
+pub enum Interrupted {
+    /// Applying this command; the replay is half of something.
+    EngineFailed(Seq),
+    Failure(Failure),
+}
+
+impl From<Failure> for Interrupted {
+    fn from(failure: Failure) -> Self {
+        Interrupted::Failure(failure)
+    }
+}
+
+impl From<OpenError> for Interrupted {
+    fn from(error: OpenError) -> Self {
+        Interrupted::Failure(error.into())
+    }
+}
+
+impl From<Interrupted> for Failure {
+    fn from(interrupted: Interrupted) -> Self {
+        match interrupted {
+            Interrupted::Failure(failure) => failure,
+            Interrupted::EngineFailed(seq) => Failure::new(format!("command {seq} makes the engine fail"))
+                .remedy("start the venue: it quarantines the command and halts its instrument"),
+        }
     }
 }
 
@@ -150,13 +226,22 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     if let Some(torn) = &recovery.torn {
         warn!(%torn, "cut: nothing in it had been acknowledged");
     }
-    let mut replay = Replay::start(&recovery)?;
-    let base = replay.last;
-    let replayed = replay.run(&recovery, storage.as_ref(), |_, _, _| Ok(()), |_| Ok(()))?;
+    let replay = Replay::whole(&recovery, storage.as_ref())?;
     if !recovery.is_fresh {
-        info!(snapshot = base.0, replayed, last = replay.last.0, "recovered");
+        let (snapshot, last) = (recovery.base().0, replay.last.0);
+        info!(snapshot, replayed = last - snapshot, last, "recovered");
     }
-    let Replay { engine, views, chain, last, time } = replay;
-    let sequencer = Sequencer::resume(engine, Ledger::Disk(Box::new(journal)), last, time);
+    let Replay { engine, mut views, mut chain, last, time, found, .. } = replay;
+    let mut sequencer = Sequencer::resume(engine, Ledger::Disk(Box::new(journal)), last, time);
+    // The process died between such a command and the record that quarantines it.
+    for Found { seq, instrument } in found {
+        let mut events = Vec::new();
+        let stamped = sequencer.submit(time, Command::Quarantine { seq, instrument }, &mut events)?;
+        chain.absorb(&stamped, &events);
+        views.observe(&stamped, &events, &mut Vec::new());
+    }
+    if sequencer.has_uncommitted() {
+        sequencer.commit(OutputHash(chain.seal()))?;
+    }
     Ok(Recovered { sequencer, views, chain, storage, lock })
 }
