@@ -111,8 +111,13 @@ impl Base {
                 let mut payload = Vec::new();
                 encode_state(&engine.image(), &views.image(), &mut payload);
                 let position = journal.position();
-                base.snapshot =
-                    SnapshotMeta { seq: stamped.seq, at: stamped.at, position, chain: *chain.state(), ..base.snapshot };
+                base.snapshot = SnapshotMeta {
+                    seq: stamped.seq,
+                    at: stamped.at,
+                    position,
+                    chain: chain.state().clone(),
+                    ..base.snapshot
+                };
                 done(write_snapshot(&storage, &base.snapshot, &payload));
             }
         }

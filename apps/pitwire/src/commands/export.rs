@@ -95,20 +95,25 @@ impl Export {
         if range.ends_with(replay.last) {
             tables.close_books(&replay.engine)?;
         }
-        replay.run(&recovery, &storage, |replay, stamped, events| {
-            tables.remember(stamped, events);
-            if range.contains(stamped.seq) {
-                tables.write(&replay.engine, stamped, events)?;
-            }
-            if range.begins_after(stamped.seq) {
-                tables.open_levels(&replay.engine, stamped.seq, stamped.at)?;
-            }
-            if range.ends_with(stamped.seq) {
-                tables.close_books(&replay.engine)?;
-            }
-            tables.forget(events);
-            Ok(())
-        })?;
+        replay.run(
+            &recovery,
+            &storage,
+            |replay, stamped, events| {
+                tables.remember(stamped, events);
+                if range.contains(stamped.seq) {
+                    tables.write(&replay.engine, stamped, events)?;
+                }
+                if range.begins_after(stamped.seq) {
+                    tables.open_levels(&replay.engine, stamped.seq, stamped.at)?;
+                }
+                if range.ends_with(stamped.seq) {
+                    tables.close_books(&replay.engine)?;
+                }
+                tables.forget(events);
+                Ok(())
+            },
+            |_| Ok(()),
+        )?;
         tables.write_instruments(&replay.engine)?;
         let tables = tables.finish()?;
         unfinished.finish(&self.out)?;

@@ -136,7 +136,7 @@ impl JournalBench {
         let sequencer = Sequencer::resume(Engine::new(), ledger, Seq(0), start);
         let timetable = Timetable::starting(start, VenueNanos::ZERO);
         let mut core = Core::new(sequencer, Views::new(), OutputChain::new(), timetable);
-        for command in preset::demo().commands.into_iter().chain(flow::endowments()) {
+        for command in preset::demo().commands()?.into_iter().chain(flow::endowments()) {
             core.submit_at(start, command)?;
         }
         let mut segments = Segments::default();

@@ -13,7 +13,7 @@ mod page;
 pub mod preset;
 mod quarantine;
 pub mod recovery;
+mod room;
 pub mod setup;
 pub mod vault;
-mod room;
 mod windows;

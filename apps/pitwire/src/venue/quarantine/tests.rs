@@ -47,7 +47,7 @@ fn start(directory: &Path) -> (Core, pitwire_host::DirectoryLock) {
     let (is_fresh, now) = (sequencer.last() == Seq(0), sequencer.time());
     let mut core = Core::new(sequencer, views, chain, Timetable::starting(now, now));
     if is_fresh {
-        for command in preset::demo().commands {
+        for command in preset::demo().commands().unwrap() {
             core.submit_at(VenueNanos(1), command).unwrap();
         }
         core.commit().unwrap();
@@ -194,7 +194,7 @@ fn in_memory_there_is_nothing_to_build_the_engine_from() {
     let sequencer = Sequencer::resume(engine, Ledger::memory(), Seq(0), VenueNanos(0));
     let timetable = Timetable::starting(VenueNanos(1), VenueNanos(1));
     let mut core = Core::new(sequencer, pitwire_views::Views::new(), pitwire_log::OutputChain::new(), timetable);
-    for command in preset::demo().commands {
+    for command in preset::demo().commands().unwrap() {
         core.submit_at(VenueNanos(1), command).unwrap();
     }
     let error = core.submit_at(VenueNanos(5), buy(NPN, 3_000, POISON)).unwrap_err();
