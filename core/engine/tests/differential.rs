@@ -7,7 +7,7 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::flow::Flow;
@@ -30,8 +30,8 @@ const REPLAYS: usize = 600;
 /// Which answers were heard, so that a flow that no longer provokes one is noticed.
 #[derive(Default)]
 struct Heard {
-    rejects: BTreeSet<u8>,
-    cancels: BTreeSet<u8>,
+    rejects: BTreeMap<u8, u64>,
+    cancels: BTreeMap<u8, u64>,
     commands: u64,
     accepted: u64,
     trades: u64,
@@ -67,9 +67,9 @@ impl Heard {
                 Event::Rejected { reason, .. }
                 | Event::AmendRefused { reason, .. }
                 | Event::CancelRefused { reason, .. }
-                | Event::CommandRefused { reason } => _ = self.rejects.insert(*reason as u8),
+                | Event::CommandRefused { reason } => *self.rejects.entry(*reason as u8).or_default() += 1,
                 Event::Cancelled { reason, .. } => {
-                    self.cancels.insert(*reason as u8);
+                    *self.cancels.entry(*reason as u8).or_default() += 1;
                     self.self_matches += u64::from(*reason == CancelReason::SelfMatch);
                 }
                 Event::Trade { .. } => self.trades += 1,
@@ -85,7 +85,7 @@ impl Heard {
     /// Whether so many worlds were worth playing.
     fn expect_plenty(&self, seed: u64, worlds: u64) {
         println!(
-            "{} commands: {} accepted, {} trades, {} sweeps, {} places kept, {} refreshes, {} filled or killed whole, \
+            "{} commands: {} accepted, {} trades, {} sweeps, {} places kept, {} refreshes, {} orders filled whole, \
              {} repriced, {} self-matches, {} trips, {} busts",
             self.commands,
             self.accepted,
@@ -102,14 +102,15 @@ impl Heard {
         let counts = [self.trades / 40, self.sweeps / 4, self.kept_places / 4, self.refreshes / 4];
         let counts =
             counts.into_iter().chain([self.whole_fills, self.repriced, self.self_matches, self.trips, self.busts]);
-        assert!(counts.min() > Some(worlds), "TEST_SEED={seed}: a flow in which something hardly happens");
+        assert!(counts.min() > Some(worlds / 2), "TEST_SEED={seed}: a flow in which something hardly happens");
+        println!("rarest refusal: {:?} (code, times)", self.rejects.iter().min_by_key(|(_, times)| **times));
         // The engine never refuses by quarantine: who takes the command out of the log does.
         for reason in Reject::ALL.iter().filter(|reason| **reason != Reject::Quarantined) {
-            let heard = self.rejects.contains(&(*reason as u8));
+            let heard = self.rejects.contains_key(&(*reason as u8));
             assert!(heard, "TEST_SEED={seed}: nothing was refused as {}", reason.name());
         }
         for reason in CancelReason::ALL {
-            assert!(self.cancels.contains(&(reason as u8)), "TEST_SEED={seed}: nothing left as {reason:?}");
+            assert!(self.cancels.contains_key(&(reason as u8)), "TEST_SEED={seed}: nothing left as {reason:?}");
         }
     }
 }
@@ -188,6 +189,7 @@ fn shrink(mut commands: Vec<Stamped>, court: (bool, bool)) -> (Vec<Stamped>, Str
     let Some((at, mut sentence)) = failure(&commands, court) else {
         return (commands, "it does not fail again".to_owned());
     };
+    let complaint = complaint_of(&sentence);
     commands.truncate(at + 1);
     let (mut step, mut replays) = (commands.len() / 2, 0);
     while step > 0 {
@@ -197,16 +199,22 @@ fn shrink(mut commands: Vec<Stamped>, court: (bool, bool)) -> (Vec<Stamped>, Str
             fewer.drain(from..(from + step).min(commands.len()));
             replays += 1;
             match failure(&fewer, court) {
-                Some((at, said)) => {
+                Some((at, said)) if complaint_of(&said) == complaint => {
                     fewer.truncate(at + 1);
                     (commands, sentence) = (fewer, said);
                 }
-                None => from += step,
+                _ => from += step,
             }
         }
         step /= 2;
     }
     (commands, sentence)
+}
+
+/// What a sentence complains of, without the numbers: the cut-down list must fail for the reason for which the whole did.
+/// (A trade left out renumbers the others, and then a true bust is a false one.)
+fn complaint_of(sentence: &str) -> String {
+    sentence.chars().filter(|c| c.is_alphabetic() || *c == ' ').take(50).collect()
 }
 
 fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard) {

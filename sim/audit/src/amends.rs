@@ -11,8 +11,13 @@ use crate::{Auditor, Judged, legal_lots, legal_price, offence};
 struct Change {
     before: Live,
     after: Live,
-    /// It only gives lots back: nothing but the phase stands in its way.
-    is_partial_cancel: bool,
+}
+
+impl Change {
+    /// Whether it could cost more than the order does now.
+    fn asks_for_funds(&self) -> bool {
+        self.after.price != self.before.price || self.after.open > self.before.open
+    }
 }
 
 impl Auditor {
@@ -29,7 +34,7 @@ impl Auditor {
             Ok(due) => due,
             Err(reason) => offence!("order {} was amended and was to be refused: {}", amend.order, reason.name()),
         };
-        let Change { before, after, is_partial_cancel } = change;
+        let Change { before, after } = change;
         let keeps = amend.priority == Priority::KeepWhenReduced
             && (before.price, before.peak) == (after.price, after.peak)
             && after.open <= before.open;
@@ -49,7 +54,7 @@ impl Auditor {
         }
         self.ledger.release(before.account, self.cost(&before, before.open));
         let cost = self.cost(&after, after.open);
-        if !is_partial_cancel {
+        if change.asks_for_funds() {
             self.ledger.can_spend(after.account, cost)?;
         }
         self.ledger.set_aside(after.account, cost);
@@ -58,12 +63,12 @@ impl Auditor {
 
     /// An amend has its own reserve to spend.
     fn judge_amend_refused(&self, amend: &Amend, due: Result<Change, Reject>, told: Reject) -> Judged {
-        let extra = due.ok().and_then(|Change { before, after, .. }| {
+        let extra = due.ok().and_then(|Change { before, after }| {
             let ((currency, had), (_, needs)) = (self.cost(&before, before.open)?, self.cost(&after, after.open)?);
             Some((currency, needs - had))
         });
-        if told == Reject::NotEnoughFunds && due.is_ok_and(|change| change.is_partial_cancel) {
-            offence!("order {} was refused funds for giving lots back", amend.order);
+        if told == Reject::NotEnoughFunds && due.is_ok_and(|change| !change.asks_for_funds()) {
+            offence!("order {} was refused for want of funds that its amend does not ask for", amend.order);
         }
         self.judge_refusal(due.err(), told, amend.account, extra)
     }
@@ -107,7 +112,8 @@ impl Auditor {
             Priority::KeepWhenReduced => (amend.lots.0, amend.lots.0.saturating_sub(filled)),
             Priority::AlwaysLose => (amend.lots.0.saturating_add(filled), amend.lots.0),
         };
-        let has_new_peak = amend.display.is_some() && amend.display != before.peak;
+        let has_new_peak = amend.display.is_some_and(|display| display != before.peak.unwrap_or_default());
+        // Nothing but the phase stands in the way of one who only gives lots back.
         let is_partial_cancel = amend.price == before.price && !has_new_peak && open <= before.open;
         if !is_partial_cancel {
             self.unblocked(before.account, before.session)?;
@@ -126,6 +132,6 @@ impl Auditor {
             after.price = market.posted(before.side, amend.price, amend.post_only)?;
             market.within_limits(before.side, Some(after.price), open)?;
         }
-        Ok(Change { before, after, is_partial_cancel })
+        Ok(Change { before, after })
     }
 }

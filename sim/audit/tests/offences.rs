@@ -166,7 +166,7 @@ fn every_planted_offence_is_named() {
                     *lots = Lots(7);
                 }
             },
-            "was told as 7 and holds 0",
+            "was told as 7 and shows 0",
         ),
         ("a level not told", |run| _ = events(run, "sweep").remove(3), "changed and was not told"),
         (
@@ -277,7 +277,7 @@ fn every_planted_offence_is_named() {
                 let events = events(run, "end day");
                 events.drain(..events.len() - 1);
             },
-            "DAY orders are still there",
+            "order 20 was to be cancelled and is still there",
         ),
         (
             "spending what one has not",

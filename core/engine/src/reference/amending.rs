@@ -30,7 +30,9 @@ impl ReferenceEngine {
             Priority::AlwaysLose => (amend.lots.0.saturating_add(filled), amend.lots.0),
         };
         let peak = amend.display.or(before.peak);
-        let is_partial_cancel = amend.price == before.price && peak == before.peak && open <= before.open;
+        // Zero is no peak, and as good as none until the display is judged.
+        let shows_as_before = peak.unwrap_or_default() == before.peak.unwrap_or_default();
+        let is_partial_cancel = amend.price == before.price && shows_as_before && open <= before.open;
         if !is_partial_cancel {
             self.not_blocked(before.account, before.session)?;
         }

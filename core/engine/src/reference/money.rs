@@ -159,12 +159,14 @@ impl ReferenceEngine {
         if !self.is_limited(order.account) {
             return true;
         }
+        // The same or less at the same price asks for nothing.
+        if price == order.price && open <= order.open {
+            return true;
+        }
         let spec = &self.markets[instrument.0 as usize].spec;
         if !spec.is_spot() {
             let more = open.saturating_sub(order.open);
-            let is_less_of_the_same = price == order.price && more == 0;
-            return is_less_of_the_same
-                || self.affords_perpetual(order.account, instrument, order.side, Some(price), (more, open));
+            return self.affords_perpetual(order.account, instrument, order.side, Some(price), (more, open));
         }
         let (currency, needed) = self.spot_cost(spec, order.side, price, open);
         let (_, own) = self.spot_cost(spec, order.side, order.price, order.open);

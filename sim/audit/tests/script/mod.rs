@@ -1,10 +1,11 @@
 //! The honest run: one spot instrument, a house account (0) and a member (1), every kind of trading command once.
 
-use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder};
+use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningStanding};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
-    Decimal, Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId,
-    OrderType, Phase, Priority, Reject, Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    Decimal, Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, MatchGroup, NewOrder,
+    OrderId, OrderType, Phase, Priority, Reject, Seq, SessionId, Side, Stamped, Ticks, TimeInForce, TradeSeq,
+    VenueNanos,
 };
 
 pub type Run = Vec<(Stamped, Vec<Event>)>;
@@ -181,7 +182,9 @@ pub fn snapshot() -> Opening {
         spec: AccountSpec { id, name: name.to_owned(), credit, settings: AccountSettings::default() },
         totals: totals.to_vec(),
         reserved: vec![0, reserved],
+        credit: Vec::new(),
         positions: Vec::new(),
+        standing: OpeningStanding::default(),
     };
     let order = OpeningOrder {
         id: OrderId(16),
@@ -190,9 +193,16 @@ pub fn snapshot() -> Opening {
         day: false,
         price: Ticks(90),
         open: Lots(6),
+        shown: Lots(6),
+        display: None,
         ordered: Lots(6),
+        group: MatchGroup::Account,
+        session: SessionId::ZERO,
+        cancel_on_disconnect: false,
     };
     Opening {
+        venue_killed: false,
+        killed_sessions: Vec::new(),
         seq: Seq(22),
         at: VenueNanos(22_000),
         currencies: vec![
@@ -204,6 +214,8 @@ pub fn snapshot() -> Opening {
             phase: Phase::Continuous,
             change_id: 11,
             trades: TradeSeq(4),
+            last: Some(Ticks(101)),
+            busted: Vec::new(),
             orders: vec![order],
         }],
         accounts: vec![
