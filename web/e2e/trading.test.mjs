@@ -302,6 +302,8 @@ test('keys alone: B, the amount, the price by arrows, Enter', async () => {
   await page.keyboard.press('ArrowUp');
   const price = field('Price');
   await price.fill('3999.99');
+  await price.press('ArrowDown');
+  await price.press('ArrowUp');
   await price.press('ArrowUp');
   await price.press('Enter');
   await until(async () => (await orders()).some((order) => order.price === 4000 && order.amount === 3), 'it');

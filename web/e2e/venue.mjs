@@ -14,7 +14,7 @@ const BINARY = process.env.PITWIRE_BIN ?? join(import.meta.dirname, '../../targe
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 /** Serves the page from this folder instead of the one built into the binary: for work on the page alone. */
 const PAGE = process.env.PITWIRE_PAGE;
-export const PATIENCE = 20_000;
+export const PATIENCE = Number(process.env.E2E_PATIENCE ?? 20_000);
 
 /** A venue with the demo preset on a port and a directory of its own. */
 export class Venue {
