@@ -8,7 +8,7 @@ export function operatorMethods(members, venue) {
   venue.flow = flow;
   const methods = {
     status: () => ({
-      ...{ epoch: 1, durability: 'memory', venue_time: Date.now(), commands: 1234, sequence: 1234 },
+      ...{ epoch: 1, durability: 'memory', venue_time: Date.now(), sequence: 1234, live_orders: 880 },
       ...{ flow, venue_killed: members.killed, tape_hash: '9f0c5e2ab1d34c77' },
     }),
     halt: ({ instrument_name }) => ok((venue.find(instrument_name).halted = true)),
@@ -26,6 +26,19 @@ export function operatorMethods(members, venue) {
       const account = members.open(name, randomBytes(12).toString('hex'), false);
       return { account: account.number, name, client_id: name, client_secret: account.secret };
     },
+    create_credential: ({ name }) => {
+      const account = members.find(name);
+      account.secret = randomBytes(12).toString('hex');
+      return { account: account.number, name, client_id: name, client_secret: account.secret };
+    },
+    get_orders: ({ name }) =>
+      members
+        .all()
+        .filter((account) => name === undefined || account.name === name)
+        .flatMap((account) =>
+          members.openOf(account).map((order) => ({ ...order, name: account.name, session: 7 })),
+        ),
+    set_credit_line: () => 'ok',
     change_account: ({ name, ...limits }) => ok(Object.assign(members.find(name).limits, limits)),
     delete_account: ({ name }) => {
       const account = members.find(name);

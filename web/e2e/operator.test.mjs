@@ -144,11 +144,24 @@ test('the kill of an account cancels its orders, and keeps it out until it is li
   await operator.locator('[data-row="demo-a"]', { hasText: 'killed' }).waitFor();
   const refused = await order(member, { price: 200, amount: 1 });
   assert.equal(refused.good, false);
-  assert.match(refused.text, /kill/i);
+  assert.match(refused.text, /operator/i);
   await card.getByRole('button', { name: 'Lift', exact: true }).click();
   await operator.locator('[data-row="demo-a"]', { hasText: 'open' }).waitFor();
   const entered = await order(member, { price: 200, amount: 1 });
   assert.equal(entered.good, true, entered.text);
+});
+
+test('a live order is listed for the operator, and killed alone', async () => {
+  const card = panel('Live orders');
+  const mine = card.locator('[data-live]');
+  await mine.first().waitFor();
+  const id = await mine.first().getAttribute('data-live');
+  await card.getByRole('button', { name: `Kill order ${id}` }).click();
+  await confirm('Kill');
+  await member.waitForSelector(`[data-order="${id}"]`, { state: 'detached' });
+  await card.locator(`[data-live="${id}"]`).waitFor({ state: 'detached' });
+  const entered = await order(member, { price: 200, amount: 1 });
+  assert.equal(entered.good, true, 'an order that was killed blocks nothing');
 });
 
 test('the kill of the venue shows, and is lifted', async () => {
@@ -190,7 +203,7 @@ test('a new account opens with a secret shown once; it logs in, and holds what i
   await deposit.getByLabel('Account').fill('desk-7');
   await deposit.getByLabel('Currency').fill('ZAR');
   await deposit.getByLabel('Amount').fill('12345');
-  await deposit.getByRole('button', { name: 'Deposit' }).click();
+  await deposit.getByRole('button', { name: 'Book it' }).click();
   await said('Deposited 12345 ZAR');
   await picture(operator, 'operator-account');
   await operator.getByRole('button', { name: 'I have it' }).click();
@@ -230,17 +243,17 @@ test('a new instrument is listed for everybody, trades, gets limits, and is dele
     ['Base', 'ETH'],
     ['Quote', 'ZAR'],
     ['Tick', '0.05'],
-    ['Lot', '0.001'],
+    ['Lot', '0.2'],
     ['Start price', '50000'],
   ])
     await form.getByLabel(label).fill(text);
   await form.getByRole('button', { name: 'List it' }).click();
   await row('ETH_ZAR').waitFor();
   const listed = await instrument('ETH_ZAR');
-  assert.deepEqual([listed.tick_size, listed.min_trade_amount], [0.05, 0.001]);
+  assert.deepEqual([listed.tick_size, listed.min_trade_amount], [0.05, 0.2]);
   await member.locator('nav a[href="#ETH_ZAR"]').click();
   await member.waitForSelector('h1:has-text("ETH")');
-  const entered = await order(member, { price: 49000.05, amount: 0.002 });
+  const entered = await order(member, { price: 49000.05, amount: 0.4 });
   assert.equal(entered.good, true, entered.text);
   await row('ETH_ZAR').getByRole('button', { name: 'Change the limits' }).click();
   const limits = operator.getByRole('form', { name: 'Limits of ETH_ZAR' });

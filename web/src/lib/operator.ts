@@ -10,8 +10,10 @@ export interface VenueStatus {
   epoch: number;
   durability: string;
   venue_time: number | string;
-  commands: number;
+  /** Of the last journaled command. */
   sequence: number;
+  live_orders?: number;
+  takes_orders?: boolean;
   flow: Flow;
   venue_killed: boolean;
   tape_hash?: string;
@@ -29,6 +31,8 @@ export interface AccountRow {
   name: string;
   credit: string;
   killed: boolean;
+  /** It traded more often than its limit allows, and is out until a lift. */
+  throttled?: boolean;
   closed: boolean;
   open_orders: number;
   limits?: Limits;
@@ -38,6 +42,17 @@ export interface NewAccount {
   name: string;
   client_id: string;
   client_secret: string;
+}
+
+export interface LiveOrder {
+  order_id: string;
+  name: string;
+  /** The connection that it came by; 0 for none. */
+  session: number;
+  instrument_name: string;
+  direction: 'buy' | 'sell';
+  price: number;
+  amount: number;
 }
 
 export type Scope = 'venue' | 'account' | 'session' | 'order';

@@ -50,7 +50,9 @@ export class Board {
   /** Called on every (re)connect and now and then: an operator may list, change and delete instruments at any time. */
   async load(): Promise<void> {
     try {
-      const instruments = await this.#connection.call<Instrument[]>('public/get_instruments');
+      const listed = await this.#connection.call<Instrument[]>('public/get_instruments');
+      // What was deleted is still told of, for those who look up old trades.
+      const instruments = listed.filter(({ state }) => state !== 'archivized');
       const terms = instruments.map(termsOf);
       const same = terms.join() === this.listings.map(({ instrument }) => termsOf(instrument)).join();
       this.error = null;

@@ -1,5 +1,5 @@
 import { explain, type Answer } from '../lib/answer';
-import type { AccountRow, Flow, NewAccount, Scope, VenueStatus } from '../lib/operator';
+import type { AccountRow, Flow, LiveOrder, NewAccount, Scope, VenueStatus } from '../lib/operator';
 import { RpcError } from '../lib/rpc';
 import type { Desk } from './desk.svelte';
 
@@ -67,6 +67,20 @@ export class Operator {
 
   createAccount(name: string): Promise<NewAccount> {
     return this.#command('create_account', { name });
+  }
+
+  /** Further credentials for an account: the way back when a secret is lost. */
+  createCredential(name: string): Promise<NewAccount> {
+    return this.#command('create_credential', { name });
+  }
+
+  /** Live orders with their sessions, of one account or of all. */
+  orders(name: string, count: number): Promise<LiveOrder[]> {
+    return this.#desk.call('private/pitwire_get_orders', { ...(name !== '' && { name }), count });
+  }
+
+  setCreditLine(params: object): Promise<unknown> {
+    return this.#command('set_credit_line', params);
   }
 
   changeAccount(params: object): Promise<unknown> {
