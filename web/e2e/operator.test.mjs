@@ -278,6 +278,32 @@ test('a bust of a trade that never was is refused on screen', async () => {
   assert.match(await answer.textContent(), /trade/);
 });
 
+test('a bust gives both sides back what they gave', async () => {
+  await member.goto(`${venue.url}/#${NAME}`);
+  await member.waitForSelector('[data-side="ask"][data-price]');
+  const other = await Api.open(venue, 'demo-a');
+  const held = async () => {
+    const { summaries } = await other.call('private/get_account_summaries', {});
+    return ['SBK', 'ZAR'].map((name) => summaries.find((summary) => summary.currency === name)?.balance ?? 0);
+  };
+  const before = await held();
+  const bought = await other.call('private/buy', { instrument_name: NAME, amount: 1, type: 'market' });
+  const [trade] = bought.trades;
+  await member.getByRole('tab', { name: 'Fills' }).click();
+  await member.waitForSelector(`[data-fill="${trade.trade_id}"]`);
+  const card = panel('Bust a trade');
+  await card.getByLabel('Trade id').fill(trade.trade_id);
+  await card.getByLabel('Reason').fill('a wrong price');
+  await card.getByRole('button', { name: 'Bust' }).click();
+  await confirm('Bust it');
+  await said(`Trade ${trade.trade_id} is bust`);
+  assert.deepEqual(await held(), before);
+  await member.getByRole('tab', { name: 'Balances' }).click();
+  const cell = member.locator('[data-currency="SBK"] [data-of="balance"]');
+  await until(async () => number(await cell.textContent()) === before[0], 'the balance of before');
+  other.close();
+});
+
 test('the panel fits a narrow screen', async () => {
   await operator.setViewportSize({ width: 390, height: 844 });
   const wide = await operator.evaluate(() => document.documentElement.scrollWidth);
