@@ -27,6 +27,7 @@ enum Command {
     Trade(commands::trade::Trade),
     EngineBench(commands::engine_bench::EngineBench),
     JournalBench(commands::journal_bench::JournalBench),
+    OrderBench(commands::order_bench::OrderBench),
     Doctor(commands::doctor::Doctor),
 }
 
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Trade(trade) => trade.run(),
         Command::EngineBench(bench) => bench.run(),
         Command::JournalBench(bench) => bench.run(),
+        Command::OrderBench(bench) => bench.run(),
         Command::Doctor(doctor) => doctor.run(),
     };
     match done {

@@ -1,0 +1,106 @@
+//! `pitwire order-bench`: orders through a running venue, seen from a client that costs little itself.
+//!
+//! Does        one measurement a call, each beside what it is compared with, interleaved in the same run.
+//! Leaves out  starting the venue: `scripts/bench.py` starts one for each measurement.
+//! Start at    [`OrderBench::run`].
+
+mod client;
+mod echo;
+mod figures;
+mod open_loop;
+mod overload;
+mod pairs;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::output::say;
+
+const EXAMPLES: &str = "Examples:
+  pitwire order-bench --mode pairs --venue 127.0.0.1:8080
+  pitwire order-bench --mode open --venue 127.0.0.1:8080 --rate 10000 --json
+  pitwire order-bench --mode overload --venue 127.0.0.1:8080
+
+The venue should be fresh and without flow: pitwire up --no-flow --durability memory. Orders are buys of 0.001 ETH_USDC
+a tenth below the market's start, from both demo accounts; they rest, and are cancelled between measurements.";
+
+/// Time orders through a running venue.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct OrderBench {
+    /// What to measure.
+    #[arg(long, value_enum)]
+    mode: Mode,
+    /// Where the venue serves.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    venue: SocketAddr,
+    /// How many interleaved pairs.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pairs: u16,
+    /// Requests in each half of a pair.
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    requests: u32,
+    /// Also time a sync of 4 KiB in this directory, in every pair.
+    #[arg(long, value_name = "DIR")]
+    sync: Option<PathBuf>,
+    /// Orders a second over all connections.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    rate: u32,
+    /// Connections of the open loop.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
+    connections: u16,
+    /// Length of each load.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60))]
+    seconds: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// One order at a time against a blocking TCP ping-pong of the same sizes.
+    Pairs,
+    /// Orders at a fixed rate, each timed from when it was due to be sent.
+    Open,
+    /// Rising rates, up to where the venue acknowledges fewer than are due.
+    Ramp,
+    /// Twice and ten times what the venue can do, with cancels in between.
+    Overload,
+    /// One session at a time, with and without another one that floods the venue.
+    Flood,
+    /// What `pairs` talks to instead of a venue; used by itself.
+    #[value(hide = true)]
+    Echo,
+}
+
+impl OrderBench {
+    pub fn run(self) -> Result<(), Failure> {
+        let load = open_loop::Load { rate: self.rate, connections: self.connections, seconds: self.seconds };
+        let figures = match self.mode {
+            Mode::Pairs => pairs::measure(self.venue, self.pairs, self.requests, self.sync.as_deref()),
+            Mode::Open => open_loop::measure(self.venue, &load),
+            Mode::Ramp => open_loop::ramp(self.venue, &load),
+            Mode::Overload => overload::measure(self.venue, &load),
+            Mode::Flood => overload::flood(self.venue, self.pairs, self.requests),
+            Mode::Echo => return echo::serve(),
+        }?;
+        if self.json {
+            say(&figures.to_string());
+        } else {
+            print(&figures, "");
+        }
+        Ok(())
+    }
+}
+
+fn print(figures: &Value, prefix: &str) {
+    match figures {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| print(value, &format!("{prefix}{name}."))),
+        value => say(&format!("{:32} {value}", prefix.trim_end_matches('.'))),
+    }
+}

@@ -1,0 +1,57 @@
+//! Latencies kept as they come, and what is said of them.
+
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+pub struct Latencies(Histogram<u64>);
+
+impl Latencies {
+    pub fn new() -> Self {
+        // Bounds and digits are constants that the histogram accepts.
+        Latencies(Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("a histogram from 1 ns to ten minutes"))
+    }
+
+    pub fn record(&mut self, ns: u64) {
+        self.0.saturating_record(ns.max(1));
+    }
+
+    pub fn at(&self, quantile: f64) -> u64 {
+        self.0.value_at_quantile(quantile)
+    }
+
+    pub fn figures(&self) -> Value {
+        json!({
+            "count": self.0.len(), "p50_us": us(self.at(0.5)), "p90_us": us(self.at(0.9)), "p99_us": us(self.at(0.99)),
+            "p999_us": us(self.at(0.999)), "max_us": us(self.0.max()),
+        })
+    }
+}
+
+/// Microseconds with one decimal, for people and for JSON.
+#[allow(clippy::cast_precision_loss)]
+pub fn us(ns: u64) -> f64 {
+    (ns as f64 / 100.0).round() / 10.0
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub fn ratio(of: u64, to: u64) -> f64 {
+    (of as f64 / to.max(1) as f64 * 1000.0).round() / 1000.0
+}
+
+pub fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle_of_what_was_measured() {
+        assert_eq!(median(vec![9, 1, 5]), 5);
+        assert_eq!(median(Vec::new()), 0);
+        assert!((ratio(5, 4) - 1.25).abs() < f64::EPSILON);
+        assert!((us(1_949) - 1.9).abs() < f64::EPSILON);
+    }
+}
