@@ -23,6 +23,12 @@ pub trait Application {
     fn connected(&mut self, id: ConnectionId);
     /// Acts on one text message. Answers go to `notices` like everything else.
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
+    /// The body for one that may not come in, or not for this.
+    fn refusal(&mut self, why: Refusal) -> HttpResponse {
+        HttpResponse::text(why.status(), why.reason())
+    }
+    /// Answers have been handed to a socket. Called often: must be cheap.
+    fn answered(&mut self, _: &Residence) {}
     /// Once for every `connected`.
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices);
     /// When [`Self::tick`] wants to be called next, in monotonic nanoseconds. Not asked once `stopping` was called.
@@ -30,6 +36,8 @@ pub trait Application {
     fn tick(&mut self, now_ns: u64, notices: &mut Notices);
     /// Makes everything done so far durable. Says whether subscribers have something new to read.
     fn commit(&mut self) -> io::Result<bool>;
+    /// Those for whom [`Self::pump`] may have something: the others are not asked.
+    fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId));
     /// Copies ready frames for a connection to `out`, until it holds about `enough` bytes.
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing>;
     /// The process was asked to end: nothing new is taken, what is under way is finished.
@@ -41,4 +49,48 @@ pub trait Application {
 pub struct Closing {
     pub code: CloseCode,
     pub reason: String,
+}
+
+/// Why a request is not served, whatever it asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    UnknownHost,
+    ForeignOrigin,
+    TooManyConnections,
+}
+
+impl Refusal {
+    pub fn status(self) -> u16 {
+        match self {
+            Refusal::UnknownHost => 421,
+            Refusal::ForeignOrigin => 403,
+            Refusal::TooManyConnections => 429,
+        }
+    }
+
+    pub fn reason(self) -> &'static str {
+        match self {
+            Refusal::UnknownHost => "this venue does not answer to that Host; use its address or localhost",
+            Refusal::ForeignOrigin => "pages from elsewhere may only call public methods",
+            Refusal::TooManyConnections => "too many connections",
+        }
+    }
+}
+
+/// How long requests that are answered together have been in the process: from the return of the read that completed
+/// them to the call that sends the answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Residence {
+    pub requests: u32,
+    /// Until the turn had acted on all it would act on, others' requests included.
+    pub acting_ns: u64,
+    pub committing_ns: u64,
+    /// Until the send call, others' sends included.
+    pub sending_ns: u64,
+}
+
+impl Residence {
+    pub fn whole_ns(&self) -> u64 {
+        self.acting_ns + self.committing_ns + self.sending_ns
+    }
 }

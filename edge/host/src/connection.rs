@@ -10,29 +10,32 @@
 //! Start at    [`Connection::read_and_act`], [`Connection::flush`].
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 
 use mio::event::Event;
 use mio::net::TcpStream;
-use pitwire_websocket::{CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
+use pitwire_ports::Clock as _;
+use pitwire_websocket::{CloseCode, Decoder, Incoming, Opcode, write_close, write_frame};
 use tracing::debug;
 
-use crate::application::{Application, Closing, ConnectionId};
-use crate::http::{self, Parsed};
+use crate::application::{Application, Closing, ConnectionId, Refusal, Residence};
+use crate::clock::SystemClock;
+use crate::doors::Doors;
+use crate::http::{self, HttpResponse, Parsed};
+use crate::limits::Limits;
 use crate::notices::{Kind, Notices};
 
 /// With this much waiting to be written, a connection's requests wait too.
 const OUTBOX_BYTES: usize = 256 * 1024;
 /// With this much of what it did not ask for waiting since earlier turns, a connection is closed.
 const UNREAD_BYTES: usize = 1024 * 1024;
-/// Most requests or frames of one connection in one turn: the others and the timers must not wait for more.
-const FRAMES_PER_TURN: usize = 64;
+/// Most requests or frames of one connection in one turn, however long the turn.
+const FRAMES_PER_TURN: usize = 128;
+/// Most of them before the others have had as many: one that asks a lot must not be a wall before the rest.
+const FRAMES_AT_A_TIME: usize = 8;
 /// How much is taken from the rings at a time.
 const PUMP_BYTES: usize = 64 * 1024;
-const READ_BYTES: usize = 64 * 1024;
-const UNFINISHED_NS: u64 = 5_000_000_000;
-const IDLE_NS: u64 = 600_000_000_000;
-const KEEP_ALIVE_NS: u64 = 900_000_000_000;
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 const LINGER_NS: u64 = 2_000_000_000;
 
 enum Protocol {
@@ -59,9 +62,13 @@ pub(crate) struct Connection {
     pub stream: TcpStream,
     /// On the server's list for this turn or the next.
     pub is_listed: bool,
+    /// The address among whose connections it counts.
+    pub counted: Option<IpAddr>,
     protocol: Protocol,
     stage: Stage,
     input: Vec<u8>,
+    /// So much of the input has been acted on.
+    used: usize,
     /// The input may begin with something complete, left over for want of room or out of fairness.
     has_left_over: bool,
     outbox: Vec<u8>,
@@ -77,8 +84,47 @@ pub(crate) struct Connection {
     /// ... and all it sent has been read.
     at_end: bool,
     heard_ns: u64,
+    /// In this turn: frames acted on, bytes said to it, and requests whose answers are on their way out.
+    frames: usize,
+    said: usize,
+    answers: u32,
+    /// When its last read returned.
+    read_ns: u64,
     /// Since when the peer has owed us the rest of a request, handshake or message.
     unfinished_since: Option<u64>,
+}
+
+/// What a connection acts with and against in one turn.
+pub(crate) struct Turn<'a, A> {
+    pub app: &'a mut A,
+    pub notices: &'a mut Notices,
+    pub limits: &'a Limits,
+    pub doors: &'a Doors,
+    pub clock: &'a SystemClock,
+    /// What a read fills before it belongs to a connection.
+    pub buffer: &'a mut [u8],
+    pub now: u64,
+    /// Something arrived.
+    pub heard: bool,
+}
+
+/// What the turn was doing when, as its connections write.
+pub(crate) struct Sending<'a> {
+    pub clock: &'a SystemClock,
+    pub now: u64,
+    pub acted_ns: u64,
+    pub committed_ns: u64,
+}
+
+impl Sending<'_> {
+    fn residence(&self, requests: u32, read_ns: u64, sent_ns: u64) -> Residence {
+        Residence {
+            requests,
+            acting_ns: self.acted_ns.saturating_sub(read_ns),
+            committing_ns: self.committed_ns.saturating_sub(self.acted_ns),
+            sending_ns: sent_ns.saturating_sub(self.committed_ns),
+        }
+    }
 }
 
 /// What acting on the front of the input came to.
@@ -89,14 +135,16 @@ struct Step {
 }
 
 impl Connection {
-    pub fn new(id: ConnectionId, stream: TcpStream, now: u64) -> Self {
+    pub fn new(id: ConnectionId, stream: TcpStream, counted: Option<IpAddr>, now: u64) -> Self {
         Connection {
             id,
             stream,
             is_listed: false,
+            counted,
             protocol: Protocol::Http,
             stage: Stage::Open,
             input: Vec::new(),
+            used: 0,
             has_left_over: false,
             outbox: Vec::new(),
             written: 0,
@@ -107,12 +155,29 @@ impl Connection {
             read_closed: false,
             at_end: false,
             heard_ns: now,
+            frames: 0,
+            said: 0,
+            answers: 0,
+            read_ns: now,
             unfinished_since: Some(now),
         }
     }
 
+    /// One that is told why it may not come in, and ends.
+    pub fn refused(id: ConnectionId, stream: TcpStream, response: &HttpResponse, now: u64) -> Self {
+        let mut connection = Connection::new(id, stream, None, now);
+        response.write(&mut connection.outbox, false, false);
+        connection.stage = Stage::Closing { since: now };
+        connection
+    }
+
     pub fn is_websocket(&self) -> bool {
         matches!(self.protocol, Protocol::WebSocket(_))
+    }
+
+    /// Whether there is more to act on in this turn, without reading.
+    pub fn can_go_on(&self) -> bool {
+        matches!(self.stage, Stage::Open) && self.has_left_over && self.frames < FRAMES_PER_TURN && self.has_room()
     }
 
     pub fn is_gone(&self) -> bool {
@@ -138,7 +203,7 @@ impl Connection {
     }
 
     fn has_room(&self) -> bool {
-        self.pending() < OUTBOX_BYTES
+        self.pending() + self.said < OUTBOX_BYTES
     }
 
     pub fn note(&mut self, event: &Event) {
@@ -147,18 +212,19 @@ impl Connection {
         self.writable |= event.is_writable() || event.is_write_closed() || event.is_error();
     }
 
-    pub fn read_and_act(&mut self, app: &mut impl Application, notices: &mut Notices, now: u64) {
+    /// Acts on some of what this connection has asked; others come before the rest.
+    pub fn read_and_act<A: Application>(&mut self, turn: &mut Turn<'_, A>) {
         match self.stage {
             Stage::Open if self.has_room() => {
                 if self.readable && !self.has_left_over {
-                    self.read(now);
+                    self.read(turn);
                 }
                 if matches!(self.stage, Stage::Open) {
-                    self.act(app, notices, now);
+                    self.act(turn);
                 }
             }
             Stage::Lingering { .. } if self.readable => {
-                self.read(now);
+                self.read(turn);
                 self.input.clear();
                 if self.at_end {
                     self.stage = Stage::Gone;
@@ -168,22 +234,24 @@ impl Connection {
         }
     }
 
-    fn read(&mut self, now: u64) {
-        let mut buffer = [0; 16 * 1024];
+    fn read<A>(&mut self, turn: &mut Turn<'_, A>) {
+        self.forget_used();
         let mut taken = 0;
         while taken < READ_BYTES {
-            match self.stream.read(&mut buffer) {
+            match self.stream.read(turn.buffer) {
                 Ok(0) => {
                     (self.readable, self.at_end) = (false, true);
                     return;
                 }
                 Ok(n) => {
-                    self.input.extend_from_slice(&buffer[..n]);
-                    self.heard_ns = now;
+                    self.read_ns = turn.clock.monotonic_ns();
+                    self.input.extend_from_slice(&turn.buffer[..n]);
+                    self.heard_ns = turn.now;
+                    turn.heard = true;
                     taken += n;
                     // A short read means the socket is empty: save the call that would say so. Unless the end is
                     // known to follow: no event will tell of it again.
-                    if n < buffer.len() && !self.read_closed {
+                    if n < turn.buffer.len() && !self.read_closed {
                         self.readable = false;
                         return;
                     }
@@ -202,37 +270,41 @@ impl Connection {
     }
 
     /// Acts on what is complete in the input, as far as there is room for the answers and it is this connection's turn.
-    fn act(&mut self, app: &mut impl Application, notices: &mut Notices, now: u64) {
+    fn act<A: Application>(&mut self, turn: &mut Turn<'_, A>) {
         self.has_left_over = false;
-        if !self.input.is_empty() {
+        if self.used < self.input.len() {
             let input = std::mem::take(&mut self.input);
-            let used = self.act_on(&input, app, notices, now);
-            self.keep(input, used);
+            self.used += self.act_on(&input[self.used..], turn);
+            self.input = input;
+            if !self.has_left_over {
+                self.forget_used();
+            }
         }
         if self.at_end && !self.has_left_over {
-            notices.end(self.id);
+            turn.notices.end(self.id);
         }
     }
 
-    fn act_on(&mut self, input: &[u8], app: &mut impl Application, notices: &mut Notices, now: u64) -> usize {
-        let said_before = notices.bytes();
+    fn act_on<A: Application>(&mut self, input: &[u8], turn: &mut Turn<'_, A>) -> usize {
         let (mut used, mut frames, mut completed) = (0, 0, false);
-        while used < input.len() && !notices.is_ending(self.id) {
-            let said = notices.bytes() - said_before;
-            if frames == FRAMES_PER_TURN || self.pending() + said >= OUTBOX_BYTES {
+        while used < input.len() && !turn.notices.is_ending(self.id) {
+            if frames == FRAMES_AT_A_TIME || !self.has_room() {
                 self.has_left_over = true;
                 break;
             }
+            let said_before = turn.notices.bytes();
             let step = match self.protocol {
-                Protocol::Http => self.act_on_http(&input[used..], app, notices),
-                Protocol::WebSocket(_) => self.act_on_websocket(&input[used..], app, notices),
+                Protocol::Http => self.act_on_http(&input[used..], turn),
+                Protocol::WebSocket(_) => self.act_on_websocket(&input[used..], turn),
             };
+            self.said += turn.notices.bytes() - said_before;
             let Some(Step { bytes, is_whole }) = step else { break };
             used += bytes;
             frames += 1;
             completed |= is_whole;
         }
-        if notices.is_ending(self.id) {
+        self.frames += frames;
+        if turn.notices.is_ending(self.id) {
             self.has_left_over = false;
             return input.len();
         }
@@ -241,20 +313,22 @@ impl Connection {
         // Pings in between do not finish a fragmented message.
         let has_moved_on = completed || (frames > 0 && !mid_message);
         let since = self.unfinished_since.filter(|_| !has_moved_on);
-        self.unfinished_since = owes.then(|| since.unwrap_or(now));
+        self.unfinished_since = owes.then(|| since.unwrap_or(turn.now));
         used
     }
 
-    fn keep(&mut self, mut input: Vec<u8>, used: usize) {
-        input.drain(..used);
-        // A large buffer is not kept for nothing.
-        if !input.is_empty() || input.capacity() <= READ_BYTES {
-            self.input = input;
+    /// Makes room for what is read next. A large buffer is not kept for nothing.
+    fn forget_used(&mut self) {
+        self.input.drain(..self.used);
+        self.used = 0;
+        if self.input.is_empty() {
+            self.input.shrink_to(READ_BYTES);
         }
     }
 
-    fn act_on_http(&mut self, input: &[u8], app: &mut impl Application, notices: &mut Notices) -> Option<Step> {
-        let (request, bytes) = match http::parse(input) {
+    fn act_on_http<A: Application>(&mut self, input: &[u8], turn: &mut Turn<'_, A>) -> Option<Step> {
+        let Turn { app, notices, doors, limits, .. } = turn;
+        let (mut request, bytes) = match http::parse(input) {
             Parsed::NeedMore => return None,
             Parsed::Refuse(response) => {
                 notices.answer(self.id, |out| response.write(out, false, false));
@@ -264,12 +338,13 @@ impl Connection {
             Parsed::Request { request, bytes } => (request, bytes),
         };
         let done = Some(Step { bytes, is_whole: true });
-        let checked = http::check_origin(&request.headers, OUR_NAMES);
+        let checked = doors.judge(&mut request).map_err(|refusal| app.refusal(refusal));
         if request.is_upgrade() && app.accepts_websocket(request.path()) {
-            match checked.and_then(|()| request.upgrade_response()) {
+            let own = if request.is_foreign { Err(app.refusal(Refusal::ForeignOrigin)) } else { Ok(()) };
+            match checked.and(own).and_then(|()| request.upgrade_response()) {
                 Ok(response) => {
                     notices.answer(self.id, |out| out.extend_from_slice(&response));
-                    self.protocol = Protocol::WebSocket(Decoder::new(Limits::default()));
+                    self.protocol = Protocol::WebSocket(Decoder::new(limits.messages));
                     app.connected(self.id);
                 }
                 Err(response) => {
@@ -290,7 +365,8 @@ impl Connection {
         done
     }
 
-    fn act_on_websocket(&mut self, input: &[u8], app: &mut impl Application, notices: &mut Notices) -> Option<Step> {
+    fn act_on_websocket<A: Application>(&mut self, input: &[u8], turn: &mut Turn<'_, A>) -> Option<Step> {
+        let Turn { app, notices, .. } = turn;
         let Protocol::WebSocket(decoder) = &mut self.protocol else { return None };
         let (bytes, incoming) = match decoder.decode(input) {
             Ok((0, _)) => return None,
@@ -303,7 +379,10 @@ impl Connection {
         let is_whole = matches!(incoming, Some(Incoming::Text(_)));
         match incoming {
             None | Some(Incoming::Pong) => {}
-            Some(Incoming::Text(text)) => app.text(self.id, text, notices),
+            Some(Incoming::Text(text)) => {
+                self.answers += 1;
+                app.text(self.id, text, notices);
+            }
             Some(Incoming::Ping(body)) => notices.answer(self.id, |out| write_frame(out, Opcode::Pong, body)),
             Some(Incoming::Binary(_)) => notices.close(self.id, CloseCode::Unsupported, "send JSON as text frames"),
             Some(Incoming::Close(code)) => notices.echo_close(self.id, code),
@@ -338,12 +417,20 @@ impl Connection {
     }
 
     /// Writes what waits, then what the rings hold for this connection, until the socket takes no more.
-    pub fn flush(&mut self, app: &mut impl Application, now: u64) {
+    pub fn flush(&mut self, app: &mut impl Application, sending: &Sending<'_>) {
+        let now = sending.now;
+        (self.frames, self.said) = (0, 0);
+        let mut answers = std::mem::take(&mut self.answers);
         while self.writable && !self.is_finished() {
             if self.pending() == 0 && !self.refill(app, now) {
                 break;
             }
-            match self.stream.write(&self.outbox[self.written..]) {
+            let sent_ns = if answers > 0 { sending.clock.monotonic_ns() } else { 0 };
+            let wrote = self.stream.write(&self.outbox[self.written..]);
+            if answers > 0 {
+                app.answered(&sending.residence(std::mem::take(&mut answers), self.read_ns, sent_ns));
+            }
+            match wrote {
                 Ok(0) => self.stage = Stage::Gone,
                 Ok(n) => {
                     self.written += n;
@@ -391,10 +478,10 @@ impl Connection {
     }
 
     /// Ends what has been silent or unfinished for too long.
-    pub fn sweep(&mut self, notices: &mut Notices, now: u64) {
+    pub fn sweep(&mut self, notices: &mut Notices, limits: &Limits, now: u64) {
         match self.stage {
             Stage::Open => {}
-            Stage::Closing { since } if now <= since + UNFINISHED_NS => return,
+            Stage::Closing { since } if now <= since + limits.unfinished_ns => return,
             Stage::Lingering { since } if now <= since + LINGER_NS => return,
             _ => {
                 self.stage = Stage::Gone;
@@ -405,99 +492,15 @@ impl Connection {
             // It may have sent the rest long ago: it is us who do not read.
             self.unfinished_since = self.unfinished_since.map(|_| now);
         }
-        let idle = if self.is_websocket() { IDLE_NS } else { KEEP_ALIVE_NS };
-        if self.unfinished_since.is_some_and(|since| now > since + UNFINISHED_NS) {
-            notices.close(self.id, CloseCode::Policy, "not finished within 5 s");
+        let idle = if self.is_websocket() { limits.idle_ns } else { limits.keep_alive_ns };
+        if self.unfinished_since.is_some_and(|since| now > since + limits.unfinished_ns) {
+            let reason = format!("not finished within {} s", limits.unfinished_ns / 1_000_000_000);
+            notices.close(self.id, CloseCode::Policy, reason);
         } else if now > self.heard_ns + idle {
             notices.close(self.id, CloseCode::Policy, "nothing heard for too long");
         }
     }
 }
 
-/// Names under which clients with built-in hosts reach a venue through a hosts file.
-const OUR_NAMES: &[&str] = &["test.deribit.com", "www.deribit.com", "pitwire.local"];
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::http::{HttpRequest, HttpResponse};
-
-    /// Answers nothing, and publishes nothing.
-    struct Mute;
-
-    impl Application for Mute {
-        fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
-            HttpResponse::text(200, "")
-        }
-        fn accepts_websocket(&self, _: &str) -> bool {
-            true
-        }
-        fn connected(&mut self, _: ConnectionId) {}
-        fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
-        fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
-        fn next_due_ns(&self) -> Option<u64> {
-            None
-        }
-        fn tick(&mut self, _: u64, _: &mut Notices) {}
-        fn commit(&mut self) -> io::Result<bool> {
-            Ok(false)
-        }
-        fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
-            Ok(())
-        }
-        fn stopping(&mut self) {}
-    }
-
-    fn pair() -> (Connection, std::net::TcpStream) {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        peer.set_nonblocking(true).unwrap();
-        let (ours, _) = listener.accept().unwrap();
-        ours.set_nonblocking(true).unwrap();
-        let mut connection = Connection::new(ConnectionId(1), TcpStream::from_std(ours), 0);
-        connection.protocol = Protocol::WebSocket(Decoder::new(Limits::default()));
-        (connection, peer)
-    }
-
-    #[test]
-    fn input_is_bounded_however_much_is_sent() {
-        let (mut connection, mut peer) = pair();
-        let (mut notices, pongs) = (Notices::default(), [0x8A, 0x80, 0, 0, 0, 0].repeat(20_000));
-        for _ in 0..200 {
-            drop(peer.write(&pongs));
-            connection.readable = true;
-            connection.read_and_act(&mut Mute, &mut notices, 0);
-            assert!(connection.input.len() <= READ_BYTES + 16 * 1024, "{} bytes", connection.input.len());
-        }
-        // Nor is anything read while the answers to it would find no room.
-        connection.has_left_over = false;
-        connection.input.clear();
-        connection.take(Kind::Answer, &vec![0; OUTBOX_BYTES], 0);
-        connection.readable = true;
-        connection.read_and_act(&mut Mute, &mut notices, 0);
-        assert_eq!(connection.input.len(), 0, "read while its outbox is full");
-        assert!(!connection.wants_turn());
-    }
-
-    #[test]
-    fn an_outbox_that_is_never_quite_empty_does_not_keep_what_was_written() {
-        let (mut connection, mut peer) = pair();
-        let mut taken = 0;
-        for turn in 0..2_000 {
-            connection.take(Kind::Answer, &vec![0; 100_000], turn);
-            connection.writable = true;
-            connection.flush(&mut Mute, turn);
-            // The peer keeps some megabytes behind.
-            while turn > 200 && connection.pending() > OUTBOX_BYTES {
-                taken += peer.read(&mut vec![0; 100_000]).unwrap_or(0);
-                connection.writable = true;
-                connection.flush(&mut Mute, turn);
-                if connection.pending() == 0 {
-                    break;
-                }
-            }
-        }
-        assert!(taken > 100_000_000);
-        assert!(connection.outbox.capacity() < 50_000_000, "{} bytes", connection.outbox.capacity());
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -22,15 +22,21 @@ use pitwire_websocket::CloseCode;
 use slab::Slab;
 use tracing::{debug, warn};
 
-use crate::application::{Application, ConnectionId};
+use crate::application::{Application, ConnectionId, Refusal};
 use crate::clock::SystemClock;
-use crate::connection::Connection;
-use crate::http::HttpResponse;
+use crate::connection::{Connection, READ_BYTES, Sending, Turn};
+use crate::doors::Doors;
+use crate::limits::{Addresses, Limits};
 use crate::notices::Notices;
+use crate::vigil::Vigil;
 
 const DRAIN_NS: u64 = 2_000_000_000;
 const SWEEP_NS: u64 = 1_000_000_000;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
+/// How long a turn goes on acting when it cannot do everything at once: as long as its commit is going to take, so that
+/// a slow disk is kept busy with large groups and a quick one makes nobody wait for them; between these.
+const SHORTEST_TURN_NS: u64 = 50_000;
+const LONGEST_TURN_NS: u64 = 2_000_000;
 
 pub struct Server<A> {
     app: A,
@@ -44,6 +50,14 @@ pub struct Server<A> {
     next_id: u64,
     clock: SystemClock,
     notices: Notices,
+    limits: Limits,
+    doors: Doors,
+    addresses: Addresses,
+    vigil: Vigil,
+    /// Something arrived in the last turn.
+    has_heard: bool,
+    last_commit_ns: u64,
+    buffer: Box<[u8]>,
     /// The application was told of something after its last commit.
     is_uncommitted: bool,
     max_connections: usize,
@@ -61,7 +75,8 @@ impl<A: Application> Server<A> {
     pub fn new(app: A, listener: std::net::TcpListener, signals: UnixStream, clock: SystemClock) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         signals.set_nonblocking(true)?;
-        let poll = Poll::new()?;
+        let (poll, limits) = (Poll::new()?, Limits::default());
+        let doors = Doors::new(listener.local_addr()?, &limits.hosts);
         let mut listener = TcpListener::from_std(listener);
         let mut signals = mio::net::UnixStream::from_std(signals);
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -77,12 +92,26 @@ impl<A: Application> Server<A> {
             next_id: 1,
             clock,
             notices: Notices::default(),
+            limits,
+            doors,
+            addresses: Addresses::default(),
+            vigil: Vigil::default(),
+            has_heard: false,
+            last_commit_ns: 0,
+            buffer: vec![0; READ_BYTES].into(),
             is_uncommitted: false,
             max_connections: max_open_files(),
             next_sweep_ns: 0,
             accept_again_ns: None,
             stopping_since: None,
         })
+    }
+
+    /// Instead of the default limits.
+    pub fn with_limits(mut self, limits: Limits) -> io::Result<Self> {
+        self.doors = Doors::new(self.local_address()?, &limits.hosts);
+        self.limits = limits;
+        Ok(self)
     }
 
     pub fn local_address(&self) -> io::Result<SocketAddr> {
@@ -94,26 +123,54 @@ impl<A: Application> Server<A> {
     pub fn run(mut self) -> io::Result<A> {
         let mut events = Events::with_capacity(1024);
         loop {
-            let timeout = self.timeout();
-            match self.poll.poll(&mut events, timeout) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            }
+            self.wait(&mut events)?;
             let now = self.clock.monotonic_ns();
             self.app.tick(now, &mut self.notices);
             self.take_events(&events, now);
-            self.read_and_act(now);
+            self.act(now);
             self.sweep(now);
+            let acted_ns = self.clock.monotonic_ns();
             let fresh = self.app.commit()?;
             self.is_uncommitted = false;
+            let committed_ns = self.clock.monotonic_ns();
+            self.last_commit_ns = committed_ns - acted_ns;
             self.deliver(now);
-            self.flush(fresh, now);
+            self.flush(fresh, now, acted_ns, committed_ns);
             self.settle();
             if self.is_drained(now) {
                 self.disconnect_all();
                 self.app.commit()?;
                 return Ok(self.app);
             }
+        }
+    }
+
+    /// Until something happens or is due. After requests, awake for a little while first.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let timeout = self.timeout();
+        let awake_ns = if self.has_heard && timeout != Some(Duration::ZERO) { self.vigil.begin() } else { 0 };
+        self.has_heard = false;
+        if awake_ns == 0 {
+            return self.look(events, timeout);
+        }
+        let until = self.clock.monotonic_ns() + awake_ns.min(timeout.map_or(u64::MAX, nanoseconds));
+        while self.clock.monotonic_ns() < until {
+            self.look(events, Some(Duration::ZERO))?;
+            if !events.is_empty() {
+                self.vigil.end(true);
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        self.vigil.end(false);
+        let timeout = self.timeout();
+        self.look(events, timeout)
+    }
+
+    fn look(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -171,7 +228,7 @@ impl<A: Application> Server<A> {
     fn accept(&mut self, now: u64) {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => self.admit(stream, now),
+                Ok((stream, from)) => self.admit(stream, from.ip(), now),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
                         self.accept_again_ns = None;
@@ -191,22 +248,21 @@ impl<A: Application> Server<A> {
         }
     }
 
-    fn admit(&mut self, mut stream: TcpStream, now: u64) {
+    fn admit(&mut self, mut stream: TcpStream, from: IpAddr, now: u64) {
         if self.stopping_since.is_some() {
             return;
         }
         if self.connections.len() >= self.max_connections {
             // Best effort: the kernel's buffer takes this without waiting.
             let mut out = Vec::new();
-            HttpResponse::text(429, "too many connections").write(&mut out, false, false);
+            self.app.refusal(Refusal::TooManyConnections).write(&mut out, false, false);
             drop(stream.write(&out));
             return;
         }
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "no TCP_NODELAY");
         }
-        let entry = self.connections.vacant_entry();
-        let at = entry.key();
+        let at = self.connections.vacant_key();
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(&mut stream, Token(at), interest) {
             warn!(%error, "cannot watch a connection");
@@ -215,15 +271,37 @@ impl<A: Application> Server<A> {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.by_id.insert(id, at);
-        list(&mut self.listed, entry.insert(Connection::new(id, stream, now)), at);
+        let connection = if self.addresses.enter(from, self.limits.connections_per_address) {
+            Connection::new(id, stream, Some(from), now)
+        } else {
+            Connection::refused(id, stream, &self.app.refusal(Refusal::TooManyConnections), now)
+        };
+        self.connections.insert(connection);
+        list(&mut self.listed, &mut self.connections[at], at);
     }
 
-    fn read_and_act(&mut self, now: u64) {
-        for at in &self.listed {
-            if let Some(connection) = self.connections.get_mut(*at).filter(|c| !self.notices.is_ending(c.id)) {
-                connection.read_and_act(&mut self.app, &mut self.notices, now);
+    /// A few requests of each connection, then a few more of those that have more, until it is time to commit.
+    fn act(&mut self, now: u64) {
+        let Server { app, notices, limits, doors, clock, buffer, connections, listed, .. } = self;
+        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, heard: false };
+        for at in listed.iter() {
+            if let Some(connection) = connections.get_mut(*at).filter(|c| !turn.notices.is_ending(c.id)) {
+                connection.read_and_act(&mut turn);
             }
         }
+        let until = now + self.last_commit_ns.clamp(SHORTEST_TURN_NS, LONGEST_TURN_NS);
+        let mut has_more = true;
+        while has_more && clock.monotonic_ns() < until {
+            has_more = false;
+            for at in listed.iter() {
+                let more = connections.get_mut(*at).filter(|c| c.can_go_on() && !turn.notices.is_ending(c.id));
+                if let Some(connection) = more {
+                    connection.read_and_act(&mut turn);
+                    has_more = true;
+                }
+            }
+        }
+        self.has_heard = turn.heard;
     }
 
     fn sweep(&mut self, now: u64) {
@@ -232,7 +310,7 @@ impl<A: Application> Server<A> {
         }
         self.next_sweep_ns = now + SWEEP_NS;
         for (at, connection) in &mut self.connections {
-            connection.sweep(&mut self.notices, now);
+            connection.sweep(&mut self.notices, &self.limits, now);
             if connection.is_gone() {
                 list(&mut self.listed, connection, at);
             }
@@ -251,15 +329,20 @@ impl<A: Application> Server<A> {
         });
     }
 
-    fn flush(&mut self, fresh: bool, now: u64) {
+    fn flush(&mut self, fresh: bool, now: u64, acted_ns: u64, committed_ns: u64) {
+        let Server { app, connections, by_id, listed, clock, .. } = self;
         if fresh {
-            for (at, connection) in self.connections.iter_mut().filter(|(_, connection)| connection.is_websocket()) {
-                list(&mut self.listed, connection, at);
-            }
+            app.for_each_subscriber(|id| {
+                let Some(at) = by_id.get(&id) else { return };
+                if let Some(connection) = connections.get_mut(*at) {
+                    list(listed, connection, *at);
+                }
+            });
         }
-        for at in &self.listed {
-            if let Some(connection) = self.connections.get_mut(*at) {
-                connection.flush(&mut self.app, now);
+        let sending = Sending { clock, now, acted_ns, committed_ns };
+        for at in listed.iter() {
+            if let Some(connection) = connections.get_mut(*at) {
+                connection.flush(app, &sending);
             }
         }
     }
@@ -283,6 +366,9 @@ impl<A: Application> Server<A> {
         let mut connection = self.connections.remove(at);
         drop(self.poll.registry().deregister(&mut connection.stream));
         self.by_id.remove(&connection.id);
+        if let Some(address) = connection.counted {
+            self.addresses.leave(address);
+        }
         if connection.is_websocket() {
             self.app.disconnected(connection.id, &mut self.notices);
             self.is_uncommitted = true;
@@ -301,6 +387,10 @@ fn list(listed: &mut Vec<usize>, connection: &mut Connection, at: usize) {
     if !std::mem::replace(&mut connection.is_listed, true) {
         listed.push(at);
     }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Leaves descriptors for the journal, snapshots and the process itself.

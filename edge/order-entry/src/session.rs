@@ -96,6 +96,11 @@ impl Session {
         !self.private.is_empty()
     }
 
+    /// The accounts whose private channels are open.
+    pub fn accounts_heard(&self) -> impl Iterator<Item = AccountId> {
+        self.private.keys().copied()
+    }
+
     pub(crate) fn channels(&self) -> usize {
         self.public.len() + self.private.values().map(BTreeMap::len).sum::<usize>()
     }

@@ -50,17 +50,27 @@ impl<'a> Json<'a> {
     pub fn string(&mut self, text: &str) -> &mut Self {
         self.before_value();
         self.out.push(b'"');
+        // Nearly every string is a key or a name of ours, in which there is nothing to escape.
+        if text.bytes().fold(false, |any, byte| any | must_be_escaped(byte)) {
+            self.escaped(text);
+        } else {
+            self.out.extend_from_slice(text.as_bytes());
+        }
+        self.out.push(b'"');
+        self
+    }
+
+    #[cold]
+    fn escaped(&mut self, text: &str) {
         for byte in text.bytes() {
             match byte {
                 b'"' => self.out.extend_from_slice(b"\\\""),
                 b'\\' => self.out.extend_from_slice(b"\\\\"),
                 b'\n' => self.out.extend_from_slice(b"\\n"),
-                0..=0x1F => self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+                byte if must_be_escaped(byte) => self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
                 _ => self.out.push(byte),
             }
         }
-        self.out.push(b'"');
-        self
     }
 
     pub fn uint(&mut self, value: u64) -> &mut Self {
@@ -105,6 +115,10 @@ impl<'a> Json<'a> {
         }
         self
     }
+}
+
+fn must_be_escaped(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
 /// Decimal digits of `value` with a point before the last `scale` of them.

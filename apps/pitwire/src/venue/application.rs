@@ -1,21 +1,26 @@
 //! The venue as the event loop sees it: requests to the desk, time to the timetable, frames from the publisher.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use pitwire_host::{Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, SystemClock};
+use pitwire_host::{
+    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock,
+};
 use pitwire_jsonrpc::{Request, RequestId, RpcError};
 use pitwire_market_data::{Cursor, FeedId, Publisher};
-use pitwire_model::VenueNanos;
+use pitwire_model::{AccountId, VenueNanos};
 use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
 use pitwire_ports::{Clock as _, LogError};
+use pitwire_views::Change;
 use tracing::{error, warn};
 
 use super::chores::Chores;
 use super::clock::VenueClock;
 use super::core::Core;
+use super::doors;
 use super::metrics::{self, Counters, Gauges};
 use super::page;
+use super::residence::ResidenceTimes;
 use super::windows::PrivateWindows;
 
 /// Flow is looked at this often: its commands carry their own times, and those of one look share a commit.
@@ -24,6 +29,9 @@ const FLOW_GRID_NS: u64 = 10_000_000;
 const STEPS_PER_TURN: usize = 2_000;
 /// Behind by more than this in real time, venue time goes on from where the venue is.
 const MOST_LAG_NS: u64 = 2_000_000_000;
+
+/// A reply's buffer is given back when one reply has made it larger than this.
+const KEPT_REPLY_BYTES: usize = 64 * 1024;
 
 /// Why a lagging subscriber is closed; the code is 1013.
 const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
@@ -38,16 +46,24 @@ struct Subscription {
 struct Client {
     session: Session,
     public: Vec<Subscription>,
+    /// The accounts that it hears of, as the index of listeners has them.
+    heard: Vec<AccountId>,
 }
 
 pub struct VenueApplication {
     pub core: Core,
     desk: Desk,
     clients: BTreeMap<ConnectionId, Client>,
+    /// Connections with public channels, and those that hear of each account: the others need not be looked at.
+    subscribers: BTreeSet<ConnectionId>,
+    listeners: BTreeMap<AccountId, BTreeSet<ConnectionId>>,
+    /// The answer being written.
+    reply: Vec<u8>,
     clock: SystemClock,
     venue_clock: VenueClock,
     chores: Option<Chores>,
     counters: Counters,
+    residence: ResidenceTimes,
     /// The log has failed: nothing more may be said.
     failure: Option<LogError>,
     private_windows: PrivateWindows,
@@ -60,10 +76,14 @@ impl VenueApplication {
             core,
             desk,
             clients: BTreeMap::new(),
+            subscribers: BTreeSet::new(),
+            listeners: BTreeMap::new(),
+            reply: Vec::with_capacity(4096),
             clock,
             venue_clock,
             chores,
             counters: Counters::default(),
+            residence: ResidenceTimes::default(),
             failure: None,
             private_windows: PrivateWindows::default(),
         }
@@ -86,16 +106,45 @@ impl VenueApplication {
 
     /// Tells sessions what the last commands changed for their accounts.
     fn distribute(&mut self, notices: &mut Notices) {
-        if self.core.changes.is_empty() {
+        let Core { sequencer, views, changes, now, .. } = &mut self.core;
+        if changes.is_empty() {
             return;
         }
-        let Core { sequencer, views, changes, now, .. } = &mut self.core;
-        for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.listens()) {
-            let mut send = |text: &[u8]| notices.notify(*id, text);
+        // Each connection once, in the order in which they came.
+        let mut hearing = BTreeSet::new();
+        for change in changes.iter() {
+            match account_of(change) {
+                Some(account) => hearing.extend(self.listeners.get(&account).into_iter().flatten().copied()),
+                None => hearing.extend(self.listeners.values().flatten().copied()),
+            }
+        }
+        for id in hearing {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            let mut send = |text: &[u8]| notices.notify(id, text);
             client.session.notify(sequencer.engine(), views, changes, &mut send);
             self.private_windows.arm(*now);
         }
         changes.clear();
+    }
+
+    /// After a request: whether this connection has public channels, and of which accounts it hears.
+    fn reindex(&mut self, id: ConnectionId) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if client.public.is_empty() {
+            self.subscribers.remove(&id);
+        } else {
+            self.subscribers.insert(id);
+        }
+        if client.session.accounts_heard().eq(client.heard.iter().copied()) {
+            return;
+        }
+        let heard: Vec<AccountId> = client.session.accounts_heard().collect();
+        for account in std::mem::replace(&mut client.heard, heard) {
+            stop_hearing(&mut self.listeners, account, id);
+        }
+        for account in &client.heard {
+            self.listeners.entry(*account).or_default().insert(id);
+        }
     }
 
     /// Merged private channels are told at venue-time boundaries like public ones, but by no command: what happens to
@@ -153,13 +202,21 @@ impl VenueApplication {
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
+        let is_public = doors::is_public(request);
+        if request.is_foreign && !is_public {
+            return doors::refused(Refusal::ForeignOrigin);
+        }
         let clock = Self::rpc_clock();
         let mut out = Vec::with_capacity(1024);
         let answer = self.answer_http(request, clock, &mut out);
         self.note(&answer);
         self.distribute(notices);
         self.follow_manual_time(notices);
-        HttpResponse::json(if answer.is_error { 400 } else { 200 }, out)
+        let mut response = HttpResponse::json(if answer.is_error { 400 } else { 200 }, out);
+        if is_public {
+            doors::share(&mut response);
+        }
+        response
     }
 
     fn answer_http(&mut self, request: &HttpRequest<'_>, clock: Clock, out: &mut Vec<u8>) -> Answer {
@@ -171,18 +228,21 @@ impl VenueApplication {
             let signed = SignedRequest { method: request.method, uri: request.target, body };
             self.desk.session_of(Authorization(header), signed, clock.received_us / 1000)
         });
-        // A page elsewhere can make a browser send this; it must not come near an account.
-        let is_private = !request.path().starts_with("/api/v2/public/");
-        if is_private && request.headers.get("sec-fetch-site") == Some("cross-site") {
-            let error = RpcError::new("authorization_required", "cross-site requests may only be public");
-            return Desk::refuse(&nameless, &error, clock, out);
-        }
         let method = request.path().strip_prefix("/api/v2").unwrap_or_default().trim_matches('/');
         let (desk, core) = (&mut self.desk, &mut self.core);
         if request.method == "POST" && (method.is_empty() || !body.trim().is_empty()) {
             let named = (!method.is_empty()).then_some(method);
-            let visit = Visit { venue: core, session: &mut session, entrance: Entrance::Http, clock };
-            return desk.answer_text(visit, body, named, out);
+            return match Request::parse(body, named) {
+                // The method that counts is the body's, whatever the path says.
+                Ok(call) if request.is_foreign && !call.method.starts_with("public/") => {
+                    Desk::refuse(&call.id, &doors::error(Refusal::ForeignOrigin), clock, out)
+                }
+                Ok(call) => {
+                    let visit = Visit { venue: core, session: &mut session, entrance: Entrance::Http, clock };
+                    desk.answer(visit, &call, out)
+                }
+                Err((id, error)) => Desk::refuse(&id, &error, clock, out),
+            };
         }
         match Request::from_query(method, request.query()) {
             Ok(request) => {
@@ -194,7 +254,7 @@ impl VenueApplication {
     }
 
     fn metrics(&self) -> HttpResponse {
-        let text = metrics::render(
+        let mut text = metrics::render(
             &self.counters,
             &Gauges {
                 chain: self.core.chain.state(),
@@ -206,6 +266,7 @@ impl VenueApplication {
                 is_durable: self.chores.is_some(),
             },
         );
+        self.residence.render(&mut text);
         HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
     }
 
@@ -245,6 +306,23 @@ impl VenueApplication {
     }
 }
 
+fn stop_hearing(listeners: &mut BTreeMap<AccountId, BTreeSet<ConnectionId>>, account: AccountId, id: ConnectionId) {
+    if let Some(hearing) = listeners.get_mut(&account) {
+        hearing.remove(&id);
+        if hearing.is_empty() {
+            listeners.remove(&account);
+        }
+    }
+}
+
+/// The one account that a change is about; `None` when it may be about any.
+fn account_of(change: &Change) -> Option<AccountId> {
+    match change {
+        Change::Order { account, .. } | Change::Trade { account, .. } | Change::Balance { account } => Some(*account),
+        Change::Revalued { .. } => None,
+    }
+}
+
 fn leave(public: &mut Vec<Subscription>, publisher: &mut Publisher) {
     for sub in public.drain(..) {
         publisher.unsubscribe(sub.feed);
@@ -256,16 +334,14 @@ impl Application for VenueApplication {
         self.counters.http_requests += 1;
         let path = request.path();
         if path == "/api/v2" || path.starts_with("/api/v2/") {
-            let mut response = match request.method {
+            return match request.method {
                 "GET" | "POST" => self.api(request, notices),
-                "OPTIONS" => HttpResponse::new(204, "text/plain", Vec::new()),
+                "OPTIONS" => doors::preflight(request),
                 _ => HttpResponse::text(405, "use GET or POST"),
             };
-            if request.method == "OPTIONS" {
-                response.headers.push(("Access-Control-Allow-Methods", "GET, POST, OPTIONS".into()));
-                response.headers.push(("Access-Control-Allow-Headers", "authorization, content-type".into()));
-            }
-            return response;
+        }
+        if request.is_foreign && matches!(path, "/metrics" | "/healthz") {
+            return doors::refused(Refusal::ForeignOrigin);
         }
         if !matches!(request.method, "GET" | "HEAD") {
             return HttpResponse::text(405, "use GET");
@@ -295,25 +371,43 @@ impl Application for VenueApplication {
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
         self.counters.messages += 1;
         let Some(client) = self.clients.get_mut(&id) else { return };
-        let mut out = Vec::with_capacity(1024);
+        let mut out = std::mem::take(&mut self.reply);
+        out.clear();
         let clock = Self::rpc_clock();
         let entrance = Entrance::WebSocket;
         let visit = Visit { venue: &mut self.core, session: &mut client.session, entrance, clock };
         let answer = self.desk.answer_text(visit, text, None, &mut out);
         notices.reply(id, &out);
+        out.shrink_to(KEPT_REPLY_BYTES);
+        self.reply = out;
         if client.session.awaits_window() {
             self.private_windows.arm(self.core.now);
         }
         self.note(&answer);
         self.apply(id, answer.effects, notices);
+        self.reindex(id);
         self.distribute(notices);
         self.follow_manual_time(notices);
+    }
+
+    fn refusal(&mut self, why: Refusal) -> HttpResponse {
+        doors::refused(why)
+    }
+
+    fn answered(&mut self, residence: &Residence) {
+        self.residence.record(residence);
     }
 
     fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {
         if let Some(mut client) = self.clients.remove(&id) {
             leave(&mut client.public, &mut self.core.publisher);
+            self.subscribers.remove(&id);
+            client.heard.into_iter().for_each(|account| stop_hearing(&mut self.listeners, account, id));
         }
+    }
+
+    fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId)) {
+        self.subscribers.iter().copied().for_each(visit);
     }
 
     fn next_due_ns(&self) -> Option<u64> {
@@ -340,18 +434,17 @@ impl Application for VenueApplication {
             error!(%error, "the journal failed");
             return Err(io::Error::other(error.to_string()));
         }
-        let started = self.clock.monotonic_ns();
-        let before = self.core.durable();
-        self.core.commit().map_err(|error| io::Error::other(error.to_string()))?;
-        let now = self.clock.monotonic_ns();
-        if self.core.durable() > before {
-            let took = now - started;
-            self.counters.commits += 1;
-            self.counters.commit_ns += took;
-            self.counters.commit_ns_max = self.counters.commit_ns_max.max(took);
-        }
+        let failed = |error: LogError| io::Error::other(error.to_string());
         if let Some(chores) = &mut self.chores {
-            chores.attend(&mut self.core, now).map_err(|error| io::Error::other(error.to_string()))?;
+            let (started, before) = (self.clock.monotonic_ns(), self.core.durable());
+            self.core.commit().map_err(failed)?;
+            let now = self.clock.monotonic_ns();
+            if self.core.durable() > before {
+                self.counters.committed(now - started);
+            }
+            chores.attend(&mut self.core, now).map_err(failed)?;
+        } else {
+            self.core.commit().map_err(failed)?;
         }
         Ok(self.core.publisher.release())
     }

@@ -15,6 +15,14 @@ pub struct Counters {
     pub commit_ns_max: u64,
 }
 
+impl Counters {
+    pub fn committed(&mut self, took_ns: u64) {
+        self.commits += 1;
+        self.commit_ns += took_ns;
+        self.commit_ns_max = self.commit_ns_max.max(took_ns);
+    }
+}
+
 pub struct Gauges<'a> {
     pub chain: &'a ChainState,
     pub epoch: u64,

@@ -101,6 +101,10 @@ impl Application for Toy {
         Ok(fresh)
     }
 
+    fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId)) {
+        self.cursors.keys().copied().for_each(visit);
+    }
+
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
         let Some(cursor) = self.cursors.get_mut(&id) else { return Ok(()) };
         while *cursor < self.released && out.len() < enough {

@@ -1,0 +1,97 @@
+//! A connection over a real pair of sockets: what it holds stays bounded.
+
+use super::*;
+use crate::http::{HttpRequest, HttpResponse};
+
+/// Answers nothing, and publishes nothing.
+struct Mute;
+
+impl Application for Mute {
+    fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
+        HttpResponse::text(200, "")
+    }
+    fn accepts_websocket(&self, _: &str) -> bool {
+        true
+    }
+    fn connected(&mut self, _: ConnectionId) {}
+    fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
+    fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
+    fn next_due_ns(&self) -> Option<u64> {
+        None
+    }
+    fn tick(&mut self, _: u64, _: &mut Notices) {}
+    fn commit(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn for_each_subscriber(&self, _: impl FnMut(ConnectionId)) {}
+    fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
+        Ok(())
+    }
+    fn stopping(&mut self) {}
+}
+
+fn pair() -> (Connection, std::net::TcpStream) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    peer.set_nonblocking(true).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let mut connection = Connection::new(ConnectionId(1), TcpStream::from_std(ours), None, 0);
+    connection.protocol = Protocol::WebSocket(Decoder::new(Limits::default().messages));
+    (connection, peer)
+}
+
+#[test]
+fn input_is_bounded_however_much_is_sent() {
+    let (mut connection, mut peer) = pair();
+    let (clock, limits) = (SystemClock::start(), Limits::default());
+    let doors = Doors::new("127.0.0.1:1".parse().unwrap(), &[]);
+    let (mut notices, mut buffer, pongs) =
+        (Notices::default(), [0; READ_BYTES], [0x8A, 0x80, 0, 0, 0, 0].repeat(20_000));
+    let mut turn = Turn {
+        app: &mut Mute,
+        notices: &mut notices,
+        limits: &limits,
+        doors: &doors,
+        clock: &clock,
+        buffer: &mut buffer,
+        now: 0,
+        heard: false,
+    };
+    for _ in 0..200 {
+        drop(peer.write(&pongs));
+        connection.readable = true;
+        connection.read_and_act(&mut turn);
+        assert!(connection.input.len() <= READ_BYTES + 16 * 1024, "{} bytes", connection.input.len());
+    }
+    // Nor is anything read while the answers to it would find no room.
+    connection.has_left_over = false;
+    connection.input.clear();
+    connection.take(Kind::Answer, &vec![0; OUTBOX_BYTES], 0);
+    connection.readable = true;
+    connection.read_and_act(&mut turn);
+    assert_eq!(connection.input.len(), 0, "read while its outbox is full");
+    assert!(!connection.wants_turn());
+}
+
+#[test]
+fn an_outbox_that_is_never_quite_empty_does_not_keep_what_was_written() {
+    let (mut connection, mut peer) = pair();
+    let (mut taken, clock) = (0, SystemClock::start());
+    for turn in 0..2_000 {
+        connection.take(Kind::Answer, &vec![0; 100_000], turn);
+        connection.writable = true;
+        connection.flush(&mut Mute, &Sending { clock: &clock, now: turn, acted_ns: 0, committed_ns: 0 });
+        // The peer keeps some megabytes behind.
+        while turn > 200 && connection.pending() > OUTBOX_BYTES {
+            taken += peer.read(&mut vec![0; 100_000]).unwrap_or(0);
+            connection.writable = true;
+            connection.flush(&mut Mute, &Sending { clock: &clock, now: turn, acted_ns: 0, committed_ns: 0 });
+            if connection.pending() == 0 {
+                break;
+            }
+        }
+    }
+    assert!(taken > 100_000_000);
+    assert!(connection.outbox.capacity() < 50_000_000, "{} bytes", connection.outbox.capacity());
+}

@@ -1,0 +1,83 @@
+//! What peers may cost: sizes, times, and how many connections one address may have.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use pitwire_websocket::Limits as MessageLimits;
+
+/// The limits of a server. The defaults bound what one peer can do; how many peers there are is the operator's choice.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// One frame and one message of a WebSocket.
+    pub messages: MessageLimits,
+    /// A handshake, a request or a fragmented message must be finished within this.
+    pub unfinished_ns: u64,
+    /// A WebSocket from which no frame at all has come for so long is closed; a ping is a frame.
+    pub idle_ns: u64,
+    /// The same for HTTP connections kept alive.
+    pub keep_alive_ns: u64,
+    /// Connections from one address; no limit when `None`.
+    pub connections_per_address: Option<u32>,
+    /// Names besides loopback and the bound address under which clients reach this server.
+    pub hosts: Vec<String>,
+}
+
+impl Limits {
+    /// What `connections_per_address` is where it is on and nothing else is said.
+    pub const CONNECTIONS_PER_ADDRESS: u32 = 32;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            messages: MessageLimits::default(),
+            unfinished_ns: 5_000_000_000,
+            idle_ns: 600_000_000_000,
+            keep_alive_ns: 900_000_000_000,
+            connections_per_address: None,
+            // Clients with built-in hosts reach a venue under these through a hosts file.
+            hosts: ["test.deribit.com", "www.deribit.com", "pitwire.local"].map(String::from).into(),
+        }
+    }
+}
+
+/// How many connections each address has.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses(BTreeMap<IpAddr, u32>);
+
+impl Addresses {
+    /// Counts one more, unless that would be above the limit.
+    pub fn enter(&mut self, address: IpAddr, most: Option<u32>) -> bool {
+        let count = self.0.entry(address.to_canonical()).or_default();
+        let fits = most.is_none_or(|most| *count < most);
+        *count += u32::from(fits);
+        fits
+    }
+
+    pub fn leave(&mut self, address: IpAddr) {
+        let address = address.to_canonical();
+        if let Some(count) = self.0.get_mut(&address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.0.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_has_its_own_count_however_it_is_written() {
+        let mut addresses = Addresses::default();
+        let [one, same, other]: [IpAddr; 3] = ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"].map(|a| a.parse().unwrap());
+        assert!(addresses.enter(one, Some(2)) && addresses.enter(same, Some(2)));
+        assert!(!addresses.enter(one, Some(2)) && addresses.enter(other, Some(2)));
+        addresses.leave(one);
+        assert!(addresses.enter(same, Some(2)) && !addresses.enter(one, Some(2)));
+        [one, same, other].into_iter().for_each(|address| addresses.leave(address));
+        assert!(addresses.0.is_empty(), "addresses that are gone are forgotten");
+    }
+}
