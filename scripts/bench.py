@@ -1,14 +1,17 @@
 """Figures of this machine, each with its workload beside it: `make bench`, or with --json for one object.
 
-Latencies are measured by one Python client on loopback, so its own cost is in them; the raw TCP ping-pong of the same
-client and the same number of bytes is printed beside them as the floor.
+Orders are timed by `pitwire order-bench`, a client that costs little itself; see its --help. One order at a time is
+compared with a blocking TCP ping-pong of the same sizes on the same cores, in pairs that follow one another; every
+figure is the median of its pairs. Loads are timed from when each order was due to be sent. What the venue says of
+itself (residence) is from its /metrics.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
-import socket
+import re
+import statistics
 import sys
 import tempfile
 import time
@@ -20,14 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from rpc import Http, Ws, now_ms
 from venue import DEMO_A, DEMO_B, Venue, run_pitwire
 
-ORDERS = 3000
 PIPELINE = 64
-
-
-def quantiles_us(samples_ns: list[int]) -> dict[str, float]:
-    ordered = sorted(samples_ns)
-    pick = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
-    return {name: round(ordered[min(int(len(ordered) * q), len(ordered) - 1)] / 1000, 1) for name, q in pick.items()}
+ROUNDS = 3
 
 
 def matching_core(directory: Path, count: int) -> dict[str, Any]:
@@ -45,47 +42,70 @@ def matching_core(directory: Path, count: int) -> dict[str, Any]:
     return figures
 
 
-def echo(listener: socket.socket) -> None:
-    connection, _ = listener.accept()
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    while data := connection.recv(65536):
-        connection.sendall(data)
+def order_bench(venue: Venue, mode: str, *more: str | Path) -> dict[str, Any]:
+    ended = run_pitwire("order-bench", "--mode", mode, "--venue", venue.address, "--json", *more, timeout_s=900)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
 
 
-def tcp_ping_pong(size: int) -> dict[str, float]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = multiprocessing.Process(target=echo, args=(listener,), daemon=True)
-        server.start()
-        with socket.create_connection(listener.getsockname()) as client:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            samples = []
-            for _ in range(ORDERS):
-                started = time.perf_counter_ns()
-                client.sendall(b"x" * size)
-                received = 0
-                while received < size:
-                    received += len(client.recv(65536))
-                samples.append(time.perf_counter_ns() - started)
-        server.join(5)
-    return quantiles_us(samples)
+def quiet_venue(directory: Path, name: str, durability: str) -> Venue:
+    return Venue(directory / name, ["--no-flow", "--durability", durability])
+
+
+def residence_us(venue: Venue) -> dict[str, float]:
+    """How long requests stayed inside the process, since it started."""
+    text = Http(venue.address).get("/metrics").body.decode()
+    row = re.compile(r'^pitwire_request_residence_seconds\{stage="whole",quantile="([\d.]+)"\} (\S+)', re.MULTILINE)
+    return {f"p{float(quantile) * 100:g}_us": round(float(value) * 1e6, 1) for quantile, value in row.findall(text)}
+
+
+def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+
+def one_at_a_time(directory: Path, cores: tuple[int, int] | None) -> dict[str, Any]:
+    """An order to its acknowledgement: rounds in memory and on disk by turns, each of pairs with the floor."""
+    label = f"{cores[0]}-{cores[1]}" if cores else "any"
+    placed = ["--cores", f"{cores[0]},{cores[1]}"] if cores else []
+    runs: dict[str, list[dict[str, Any]]] = {"memory": [], "disk": []}
+    with (
+        quiet_venue(directory, f"memory-{label}", "memory") as memory,
+        quiet_venue(directory, f"disk-{label}", "disk") as disk,
+    ):
+        venues = {"memory": memory, "disk": disk}
+        for venue in venues.values():
+            assert venue.process is not None
+            os.sched_setaffinity(venue.process.pid, {cores[1]} if cores else range(os.cpu_count() or 1))
+        for _round in range(ROUNDS):
+            for name, venue in venues.items():
+                sync = ["--sync", directory] if name == "disk" else []
+                runs[name].append(order_bench(venue, "pairs", *placed, *sync))
+        figures = {name: medians(found) for name, found in runs.items()}
+        figures["residence_in_memory"] = residence_us(memory)
+        figures["residence_on_disk"] = residence_us(disk)
+    on_disk = figures["disk"]
+    floor = figures["memory"]["order_p50_us"] + on_disk["sync_p50_us"]
+    on_disk["p50_over_memory_plus_sync"] = round(on_disk["order_p50_us"] / floor, 3)
+    return figures
+
+
+def orders(directory: Path) -> dict[str, Any]:
+    figures = {"orders_where_the_scheduler_puts_them": one_at_a_time(directory, None)}
+    if (os.cpu_count() or 1) > 1:
+        figures["orders_from_another_core"] = one_at_a_time(directory, (0, 1))
+    for rate in (10_000, 50_000):
+        with quiet_venue(directory, f"open-{rate}", "memory") as venue:
+            runs = [order_bench(venue, "open", "--rate", str(rate)) for _run in range(ROUNDS)]
+            figures[f"open_loop_{rate}_per_s"] = medians(runs)
+    with quiet_venue(directory, "overload", "memory") as venue:
+        figures["overload"] = order_bench(venue, "overload", "--rate", "50000")
+    with quiet_venue(directory, "flood", "memory") as venue:
+        figures["flood"] = order_bench(venue, "flood")
+    return figures
 
 
 def buy(number: int) -> dict[str, Any]:
     return {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 1000 + number % 500}
-
-
-def order_to_acknowledgement(directory: Path, durability: str) -> dict[str, Any]:
-    with (
-        Venue(directory / durability, ["--no-flow", "--durability", durability]) as venue,
-        Ws(venue.ws_url) as ws,
-    ):
-        ws.login(DEMO_A)
-        samples = []
-        for number in range(ORDERS):
-            started = time.perf_counter_ns()
-            ws.result("private/buy", buy(number))
-            samples.append(time.perf_counter_ns() - started)
-    return quantiles_us(samples)
 
 
 def enter_for(url: str, account: Any, seconds: float, counted: Any) -> None:
@@ -144,6 +164,18 @@ def idle(directory: Path, flow: bool, seconds: float) -> dict[str, Any]:
     return {"cpu_percent": round(percent, 2), "resident_mb": round(resident / 1024, 1)}
 
 
+def show(name: str, value: Any, indent: str = "") -> None:
+    """One line for what has no parts of its own, and a line for each part otherwise."""
+    if not isinstance(value, dict):
+        print(f"{indent}{name:{34 - len(indent)}} {value}")
+        return
+    plain = ", ".join(f"{key} {amount}" for key, amount in value.items() if not isinstance(amount, dict))
+    print(f"{indent}{name:{34 - len(indent)}} {plain}")
+    for key, amount in value.items():
+        if isinstance(amount, dict):
+            show(key, amount, indent + "  ")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
@@ -154,9 +186,7 @@ def main() -> None:
         directory = Path(name)
         figures: dict[str, Any] = {"at_ms": now_ms(), "cores": os.cpu_count()}
         figures |= matching_core(directory, options.ops)
-        figures["tcp_ping_pong_200_bytes"] = tcp_ping_pong(200)
-        figures["order_to_ack_on_disk"] = order_to_acknowledgement(directory, "disk")
-        figures["order_to_ack_in_memory"] = order_to_acknowledgement(directory, "memory")
+        figures |= orders(directory)
         figures["journaled"], figures["recovery_after_kill_9"] = journaled_per_second(directory, options.seconds)
         figures["idle_without_flow"] = idle(directory, flow=False, seconds=options.seconds)
         figures["demo_with_flow"] = idle(directory, flow=True, seconds=options.seconds)
@@ -164,8 +194,7 @@ def main() -> None:
         print(json.dumps(figures))
         return
     for name, value in figures.items():
-        text = ", ".join(f"{key} {amount}" for key, amount in value.items()) if isinstance(value, dict) else value
-        print(f"{name:26} {text}")
+        show(name, value)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import ops
 import pytest
 from venue import run_pitwire
 
-COMMANDS = ["up", "sim", "verify", "engine-bench", "doctor"]
+COMMANDS = ["up", "sim", "verify", "engine-bench", "order-bench", "doctor"]
 
 
 def json_of(*args: str | Path) -> dict[str, Any]:
@@ -50,6 +50,9 @@ def test_version() -> None:
         (["sim", "--preset", "demo", "--seed", "7"], "--events"),
         (["engine-bench"], "--ops"),
         (["engine-bench", "--ops", "no-such-file.bin"], "no-such-file.bin"),
+        (["order-bench"], "--mode"),
+        (["order-bench", "--mode", "open", "--rate", "1"], "--rate"),
+        (["order-bench", "--mode", "pairs", "--cores", "one"], "--cores"),
         (["verify"], ""),
     ],
 )

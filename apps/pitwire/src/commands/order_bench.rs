@@ -26,7 +26,7 @@ const EXAMPLES: &str = "Examples:
   pitwire order-bench --mode overload --venue 127.0.0.1:8080
 
 The venue should be fresh and without flow: pitwire up --no-flow --durability memory. Orders are buys of 0.001 ETH_USDC
-a tenth below the market's start, from both demo accounts; they rest, and are cancelled between measurements.";
+far below the market, from both demo accounts; they rest, and are cancelled between measurements.";
 
 /// Time orders through a running venue.
 #[derive(Args)]
@@ -44,6 +44,9 @@ pub struct OrderBench {
     /// Requests in each half of a pair.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     requests: u32,
+    /// Cores for the client and for what it talks to; bind the venue to the second yourself (taskset).
+    #[arg(long, value_name = "CLIENT,PEER", value_parser = two_cores)]
+    cores: Option<(usize, usize)>,
     /// Also time a sync of 4 KiB in this directory, in every pair.
     #[arg(long, value_name = "DIR")]
     sync: Option<PathBuf>,
@@ -82,7 +85,10 @@ impl OrderBench {
     pub fn run(self) -> Result<(), Failure> {
         let load = open_loop::Load { rate: self.rate, connections: self.connections, seconds: self.seconds };
         let figures = match self.mode {
-            Mode::Pairs => pairs::measure(self.venue, self.pairs, self.requests, self.sync.as_deref()),
+            Mode::Pairs => {
+                let pairs = pairs::Pairs { count: self.pairs, requests: self.requests, cores: self.cores };
+                pairs::measure(self.venue, pairs, self.sync.as_deref())
+            }
             Mode::Open => open_loop::measure(self.venue, &load),
             Mode::Ramp => open_loop::ramp(self.venue, &load),
             Mode::Overload => overload::measure(self.venue, &load),
@@ -96,6 +102,11 @@ impl OrderBench {
         }
         Ok(())
     }
+}
+
+fn two_cores(text: &str) -> Result<(usize, usize), String> {
+    let cores = text.split_once(',').and_then(|(client, peer)| Some((client.parse().ok()?, peer.parse().ok()?)));
+    cores.ok_or_else(|| "give two numbers, as in 0,1".into())
 }
 
 fn print(figures: &Value, prefix: &str) {

@@ -40,8 +40,8 @@ pub struct Orders {
 impl Orders {
     pub fn new() -> Self {
         let order = |level: usize| {
-            // 2700.00 and up, in steps of 0.05; no flow, so nothing is there to trade with.
-            let (whole, cents) = (2_700 + level / 20, level % 20 * 5);
+            // 100.00 and up, in steps of 0.05: far from where anything trades, and cheap to keep at rest.
+            let (whole, cents) = (100 + level / 20, level % 20 * 5);
             request(
                 "private/buy",
                 &format!(

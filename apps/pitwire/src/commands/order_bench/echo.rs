@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use rustix::thread::{CpuSet, sched_setaffinity};
+
 use super::figures::Latencies;
 use crate::failure::Failure;
 use crate::output::say;
@@ -45,8 +47,20 @@ pub struct Echo {
     address: String,
 }
 
+/// Binds the calling thread, and the processes it starts from here on, to one core.
+pub fn stay_on(core: usize) -> Result<(), Failure> {
+    let mut cores = CpuSet::new();
+    if core < CpuSet::MAX_CPU {
+        cores.set(core);
+    }
+    sched_setaffinity(None, &cores)
+        .map_err(|error| Failure::usage(format!("cannot stay on core {core}: {error}")).remedy("see nproc"))
+}
+
 impl Echo {
-    pub fn start() -> Result<Echo, Failure> {
+    /// On a core of its own, if one is given.
+    pub fn start(core: Option<usize>) -> Result<Echo, Failure> {
+        core.map(stay_on).transpose()?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["order-bench", "--mode", "echo"])
             .stdin(Stdio::piped())

@@ -20,8 +20,8 @@ use crate::failure::Failure;
 const CHUNK: usize = 64 * 1024;
 /// After the last order was due, answers may take so long to come.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Both accounts together can afford so many at rest.
-const MOST_ORDERS: u64 = 600_000;
+/// A book holds two million orders.
+const MOST_ORDERS: u64 = 1_500_000;
 
 #[derive(Clone, Copy)]
 pub struct Load {
@@ -86,7 +86,8 @@ pub fn run(venue: SocketAddr, load: &Load, to_the_end: bool) -> Result<Outcome, 
         lines.push(Line { session, sent: VecDeque::new(), due: VecDeque::new(), out: Vec::new(), written: 0 });
     }
     let period_ns = 1_000_000_000 / u64::from(load.rate);
-    let total = (u64::from(load.rate) * u64::from(load.seconds)).min(if to_the_end { MOST_ORDERS } else { u64::MAX });
+    let most = if to_the_end { MOST_ORDERS } else { u64::MAX };
+    let total = (u64::from(load.rate) * u64::from(load.seconds)).min(most);
     let end_ns = total * 1_000_000_000 / u64::from(load.rate);
     let (mut orders, started, mut next) = (Orders::new(), Instant::now(), 0);
     let mut outcome = Outcome::new(total);

@@ -9,18 +9,29 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::client::{Orders, Session, cancel_all};
-use super::echo::Echo;
+use super::echo::{Echo, stay_on};
 use super::figures::{Latencies, median, ratio, us};
 use super::open_loop::nanoseconds;
 use crate::failure::Failure;
 
-pub fn measure(venue: SocketAddr, pairs: u16, requests: u32, sync: Option<&Path>) -> Result<Value, Failure> {
-    let (echo, mut session, mut orders) = (Echo::start()?, Session::open(venue, 0)?, Orders::new());
+#[derive(Clone, Copy)]
+pub struct Pairs {
+    pub count: u16,
+    pub requests: u32,
+    /// The client's and its peer's; where the venue runs is for its starter to say.
+    pub cores: Option<(usize, usize)>,
+}
+
+pub fn measure(venue: SocketAddr, pairs: Pairs, sync: Option<&Path>) -> Result<Value, Failure> {
+    let Pairs { count, requests, cores } = pairs;
+    let echo = Echo::start(cores.map(|(_, peer)| peer))?;
+    cores.map(|(client, _)| stay_on(client)).transpose()?;
+    let (mut session, mut orders) = (Session::open(venue, 0)?, Orders::new());
     let request = orders.next().len();
     let reply = session.ask(orders.next())?.len() + 4;
     let disk = sync.map(SyncProbe::new).transpose()?;
     let (mut tcp, mut order, mut synced) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..pairs {
+    for _ in 0..count {
         tcp.push(echo.ping_pong(request, reply, requests)?);
         order.push(one_at_a_time(&mut session, &mut orders, requests)?);
         if let Some(disk) = &disk {
@@ -30,7 +41,7 @@ pub fn measure(venue: SocketAddr, pairs: u16, requests: u32, sync: Option<&Path>
     cancel_all(venue)?;
     let of = |runs: &[Latencies], quantile| median(runs.iter().map(|run| run.at(quantile)).collect());
     let mut figures = json!({
-        "pairs": pairs, "requests": requests, "request_bytes": request, "reply_bytes": reply,
+        "pairs": count, "requests": requests, "request_bytes": request, "reply_bytes": reply,
         "tcp_p50_us": us(of(&tcp, 0.5)), "tcp_p99_us": us(of(&tcp, 0.99)),
         "order_p50_us": us(of(&order, 0.5)), "order_p99_us": us(of(&order, 0.99)),
         "p50_ratio": ratio(of(&order, 0.5), of(&tcp, 0.5)), "p99_ratio": ratio(of(&order, 0.99), of(&tcp, 0.99)),
