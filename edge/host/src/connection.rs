@@ -35,7 +35,8 @@ const FRAMES_PER_TURN: usize = 128;
 const FRAMES_AT_A_TIME: usize = 8;
 /// How much is taken from the rings at a time.
 const PUMP_BYTES: usize = 64 * 1024;
-pub(crate) const READ_BYTES: usize = 64 * 1024;
+/// A hundred orders; more at a time would make the others wait for the copying.
+pub(crate) const READ_BYTES: usize = 16 * 1024;
 const LINGER_NS: u64 = 2_000_000_000;
 
 enum Protocol {
@@ -62,6 +63,8 @@ pub(crate) struct Connection {
     pub stream: TcpStream,
     /// On the server's list for this turn or the next.
     pub is_listed: bool,
+    /// It was its turn in this turn of the loop.
+    pub is_served: bool,
     /// The address among whose connections it counts.
     pub counted: Option<IpAddr>,
     protocol: Protocol,
@@ -140,6 +143,7 @@ impl Connection {
             id,
             stream,
             is_listed: false,
+            is_served: false,
             counted,
             protocol: Protocol::Http,
             stage: Stage::Open,
@@ -173,6 +177,11 @@ impl Connection {
 
     pub fn is_websocket(&self) -> bool {
         matches!(self.protocol, Protocol::WebSocket(_))
+    }
+
+    /// Whether something of an earlier turn waits to be acted on.
+    pub fn has_left_over(&self) -> bool {
+        self.has_left_over
     }
 
     /// Whether there is more to act on in this turn, without reading.

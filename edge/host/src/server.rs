@@ -35,7 +35,7 @@ const SWEEP_NS: u64 = 1_000_000_000;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 /// How long a turn goes on acting when it cannot do everything at once: as long as its commit is going to take, so that
 /// a slow disk is kept busy with large groups and a quick one makes nobody wait for them; between these.
-const SHORTEST_TURN_NS: u64 = 50_000;
+const SHORTEST_TURN_NS: u64 = 25_000;
 const LONGEST_TURN_NS: u64 = 2_000_000;
 
 pub struct Server<A> {
@@ -47,6 +47,10 @@ pub struct Server<A> {
     by_id: BTreeMap<ConnectionId, usize>,
     /// Places of those that something has happened to in this turn, or that can go on in the next.
     listed: Vec<usize>,
+    /// Empty between turns.
+    served: Vec<usize>,
+    /// Those with much to ask were passed over in the last turn.
+    put_off: bool,
     next_id: u64,
     clock: SystemClock,
     notices: Notices,
@@ -89,6 +93,8 @@ impl<A: Application> Server<A> {
             connections: Slab::new(),
             by_id: BTreeMap::new(),
             listed: Vec::new(),
+            served: Vec::new(),
+            put_off: false,
             next_id: 1,
             clock,
             notices: Notices::default(),
@@ -282,22 +288,42 @@ impl<A: Application> Server<A> {
 
     /// A few requests of each connection, then a few more of those that have more, until it is time to commit.
     fn act(&mut self, now: u64) {
-        let Server { app, notices, limits, doors, clock, buffer, connections, listed, .. } = self;
+        let Server { app, notices, limits, doors, clock, buffer, connections, listed, put_off, .. } = self;
         let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, heard: false };
-        for at in listed.iter() {
-            if let Some(connection) = connections.get_mut(*at).filter(|c| !turn.notices.is_ending(c.id)) {
-                connection.read_and_act(&mut turn);
-            }
-        }
         let until = now + self.last_commit_ns.clamp(SHORTEST_TURN_NS, LONGEST_TURN_NS);
-        let mut has_more = true;
-        while has_more && clock.monotonic_ns() < until {
-            has_more = false;
+        let mut is_time = false;
+        // Those who ask little go first, and if there are any, their answers go out before the others are looked at
+        // again; but nobody is put off twice in a row.
+        let mut was_light = false;
+        for has_waited in [false, true] {
+            if has_waited && was_light && !std::mem::replace(put_off, true) {
+                is_time = true;
+                break;
+            }
+            for at in listed.iter() {
+                let Some(connection) = connections.get_mut(*at) else { continue };
+                let is_next = connection.has_left_over() == has_waited && !connection.is_served;
+                if !is_next || turn.notices.is_ending(connection.id) {
+                    continue;
+                }
+                connection.is_served = true;
+                connection.read_and_act(&mut turn);
+                was_light |= !connection.has_left_over();
+                is_time = clock.monotonic_ns() >= until;
+                if is_time {
+                    break;
+                }
+            }
+            *put_off &= !has_waited;
+        }
+        while !std::mem::replace(&mut is_time, true) {
             for at in listed.iter() {
                 let more = connections.get_mut(*at).filter(|c| c.can_go_on() && !turn.notices.is_ending(c.id));
-                if let Some(connection) = more {
-                    connection.read_and_act(&mut turn);
-                    has_more = true;
+                let Some(connection) = more else { continue };
+                connection.read_and_act(&mut turn);
+                is_time = clock.monotonic_ns() >= until;
+                if is_time {
+                    break;
                 }
             }
         }
@@ -340,26 +366,35 @@ impl<A: Application> Server<A> {
             });
         }
         let sending = Sending { clock, now, acted_ns, committed_ns };
-        for at in listed.iter() {
-            if let Some(connection) = connections.get_mut(*at) {
-                connection.flush(app, &sending);
+        // First those who have nothing more to ask and wait.
+        for has_more in [false, true] {
+            for at in listed.iter() {
+                if let Some(connection) = connections.get_mut(*at).filter(|c| c.has_left_over() == has_more) {
+                    connection.flush(app, &sending);
+                }
             }
         }
     }
 
-    /// Lets go of those that are gone; keeps on the list those that need not wait for their sockets.
+    /// Lets go of those that are gone; keeps on the list those that need not wait for their sockets, those first whose
+    /// turn has not come.
     fn settle(&mut self) {
         let mut listed = std::mem::take(&mut self.listed);
+        let mut served = std::mem::take(&mut self.served);
         listed.retain(|at| {
             let Some(connection) = self.connections.get_mut(*at) else { return false };
             connection.is_listed = !connection.is_gone() && connection.wants_turn();
-            let stays = connection.is_listed;
+            let (stays, was_served) = (connection.is_listed, std::mem::take(&mut connection.is_served));
             if connection.is_gone() {
                 self.remove(*at);
             }
-            stays
+            if stays && was_served {
+                served.push(*at);
+            }
+            stays && !was_served
         });
-        self.listed = listed;
+        listed.append(&mut served);
+        (self.listed, self.served) = (listed, served);
     }
 
     fn remove(&mut self, at: usize) {

@@ -134,6 +134,7 @@ impl Toy {
             ("fail", _) => self.is_failing = true,
             // Is told who leaves.
             ("watch", Some(id)) => self.watchers.push(id),
+            ("forget", _) => self.watchers.clear(),
             // To all others, or to those that watch.
             ("tell" | "feed", _) => {
                 let body = vec![b'n'; number(1)];
