@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pitwire_host::{
-    Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock,
+    Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock,
 };
 
 /// Longer than anything here takes on a machine that is busy with something else.
@@ -182,6 +182,10 @@ pub struct Venue {
 
 impl Venue {
     pub fn up() -> Self {
+        Self::up_with(Limits::default())
+    }
+
+    pub fn up_with(limits: Limits) -> Self {
         let seen = Arc::new(Seen::default());
         let ((entered, has_entered), (release, released)) = (channel(), channel());
         let toy = Toy {
@@ -199,7 +203,7 @@ impl Venue {
         };
         let (signals, stop) = UnixStream::pair().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Server::new(toy, listener, signals, SystemClock::start()).unwrap();
+        let server = Server::new(toy, listener, signals, SystemClock::start()).unwrap().with_limits(limits).unwrap();
         let address = server.local_address().unwrap();
         let thread = Some(std::thread::spawn(move || server.run().map(|_| ())));
         Venue { address, seen, entered: has_entered, release, stop, thread }
