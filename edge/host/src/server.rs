@@ -32,6 +32,8 @@ use crate::vigil::Vigil;
 
 const DRAIN_NS: u64 = 2_000_000_000;
 const SWEEP_NS: u64 = 1_000_000_000;
+/// Of each socket, in the kernel: some hundreds of orders.
+const RECEIVE_BYTES: usize = 128 * 1024;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 /// How long a turn goes on acting when it cannot do everything at once: as long as its commit is going to take, so that
 /// a slow disk is kept busy with large groups and a quick one makes nobody wait for them; between these.
@@ -78,6 +80,8 @@ impl<A: Application> Server<A> {
     /// `signals` becomes readable when the process is asked to end.
     pub fn new(app: A, listener: std::net::TcpListener, signals: UnixStream, clock: SystemClock) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        // Connections inherit it. What waits in the kernel is late when it is read, and nobody's to count.
+        socket2::SockRef::from(&listener).set_recv_buffer_size(RECEIVE_BYTES)?;
         signals.set_nonblocking(true)?;
         let (poll, limits) = (Poll::new()?, Limits::default());
         let doors = Doors::new(listener.local_addr()?, &limits.hosts);
