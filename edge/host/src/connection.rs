@@ -18,12 +18,11 @@ use pitwire_ports::Clock as _;
 use pitwire_websocket::{CloseCode, Decoder, Incoming, Opcode, write_close, write_frame};
 use tracing::debug;
 
-use crate::application::{Application, Closing, ConnectionId, Refusal, Residence};
-use crate::clock::SystemClock;
-use crate::doors::Doors;
+use crate::application::{Application, Closing, ConnectionId, Refusal};
 use crate::http::{self, HttpResponse, Parsed};
 use crate::limits::Limits;
 use crate::notices::{Kind, Notices};
+use crate::turn::{Sending, Turn};
 
 /// With this much waiting to be written, a connection's requests wait too.
 const OUTBOX_BYTES: usize = 256 * 1024;
@@ -95,39 +94,6 @@ pub(crate) struct Connection {
     read_ns: u64,
     /// Since when the peer has owed us the rest of a request, handshake or message.
     unfinished_since: Option<u64>,
-}
-
-/// What a connection acts with and against in one turn.
-pub(crate) struct Turn<'a, A> {
-    pub app: &'a mut A,
-    pub notices: &'a mut Notices,
-    pub limits: &'a Limits,
-    pub doors: &'a Doors,
-    pub clock: &'a SystemClock,
-    /// What a read fills before it belongs to a connection.
-    pub buffer: &'a mut [u8],
-    pub now: u64,
-    /// Something arrived.
-    pub heard: bool,
-}
-
-/// What the turn was doing when, as its connections write.
-pub(crate) struct Sending<'a> {
-    pub clock: &'a SystemClock,
-    pub now: u64,
-    pub acted_ns: u64,
-    pub committed_ns: u64,
-}
-
-impl Sending<'_> {
-    fn residence(&self, requests: u32, read_ns: u64, sent_ns: u64) -> Residence {
-        Residence {
-            requests,
-            acting_ns: self.acted_ns.saturating_sub(read_ns),
-            committing_ns: self.committed_ns.saturating_sub(self.acted_ns),
-            sending_ns: sent_ns.saturating_sub(self.committed_ns),
-        }
-    }
 }
 
 /// What acting on the front of the input came to.

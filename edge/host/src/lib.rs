@@ -14,6 +14,7 @@ mod limits;
 mod notices;
 mod server;
 mod signals;
+mod turn;
 mod vigil;
 
 pub use application::{Application, Closing, ConnectionId, Refusal, Residence};

@@ -24,10 +24,11 @@ use tracing::{debug, warn};
 
 use crate::application::{Application, ConnectionId, Refusal};
 use crate::clock::SystemClock;
-use crate::connection::{Connection, READ_BYTES, Sending, Turn};
+use crate::connection::{Connection, READ_BYTES};
 use crate::doors::Doors;
 use crate::limits::{Addresses, Limits};
 use crate::notices::Notices;
+use crate::turn::{Sending, Turn};
 use crate::vigil::Vigil;
 
 const DRAIN_NS: u64 = 2_000_000_000;
@@ -290,46 +291,12 @@ impl<A: Application> Server<A> {
         list(&mut self.listed, &mut self.connections[at], at);
     }
 
-    /// A few requests of each connection, then a few more of those that have more, until it is time to commit.
     fn act(&mut self, now: u64) {
-        let Server { app, notices, limits, doors, clock, buffer, connections, listed, put_off, .. } = self;
-        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, heard: false };
         let until = now + self.last_commit_ns.clamp(SHORTEST_TURN_NS, LONGEST_TURN_NS);
-        let mut is_time = false;
-        // Those who ask little go first, and if there are any, their answers go out before the others are looked at
-        // again; but nobody is put off twice in a row.
-        let mut was_light = false;
-        for has_waited in [false, true] {
-            if has_waited && was_light && !std::mem::replace(put_off, true) {
-                is_time = true;
-                break;
-            }
-            for at in listed.iter() {
-                let Some(connection) = connections.get_mut(*at) else { continue };
-                let is_next = connection.has_left_over() == has_waited && !connection.is_served;
-                if !is_next || turn.notices.is_ending(connection.id) {
-                    continue;
-                }
-                connection.is_served = true;
-                connection.read_and_act(&mut turn);
-                was_light |= !connection.has_left_over();
-                is_time = clock.monotonic_ns() >= until;
-                if is_time {
-                    break;
-                }
-            }
-            *put_off &= !has_waited;
-        }
-        while !std::mem::replace(&mut is_time, true) {
-            for at in listed.iter() {
-                let more = connections.get_mut(*at).filter(|c| c.can_go_on() && !turn.notices.is_ending(c.id));
-                let Some(connection) = more else { continue };
-                connection.read_and_act(&mut turn);
-                is_time = clock.monotonic_ns() >= until;
-                if is_time {
-                    break;
-                }
-            }
+        let Server { app, notices, limits, doors, clock, buffer, connections, listed, put_off, .. } = self;
+        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, until, heard: false };
+        if turn.serve_each(connections, listed, put_off) {
+            turn.serve_more(connections, listed);
         }
         self.has_heard = turn.heard;
     }

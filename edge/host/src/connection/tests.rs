@@ -1,6 +1,8 @@
 //! A connection over a real pair of sockets: what it holds stays bounded.
 
 use super::*;
+use crate::SystemClock;
+use crate::doors::Doors;
 use crate::http::{HttpRequest, HttpResponse};
 
 /// Answers nothing, and publishes nothing.
@@ -56,6 +58,7 @@ fn input_is_bounded_however_much_is_sent() {
         clock: &clock,
         buffer: &mut buffer,
         now: 0,
+        until: 0,
         heard: false,
     };
     for _ in 0..200 {
