@@ -150,6 +150,11 @@ impl Connection {
         self.has_left_over
     }
 
+    /// Whether something of it was acted on in this turn, and nothing is left over.
+    pub fn is_done_with_little(&self) -> bool {
+        self.frames > 0 && !self.has_left_over
+    }
+
     /// Whether there is more to act on in this turn, without reading.
     pub fn can_go_on(&self) -> bool {
         matches!(self.stage, Stage::Open) && self.has_left_over && self.frames < FRAMES_PER_TURN && self.has_room()

@@ -57,7 +57,7 @@ impl<A: Application> Turn<'_, A> {
             }
             connection.is_served = true;
             connection.read_and_act(self);
-            was_light |= !connection.has_left_over();
+            was_light |= connection.is_done_with_little();
             if self.is_time() {
                 return (true, was_light);
             }

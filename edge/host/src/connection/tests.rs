@@ -1,12 +1,17 @@
 //! A connection over a real pair of sockets: what it holds stays bounded.
 
+use slab::Slab;
+
 use super::*;
 use crate::SystemClock;
 use crate::doors::Doors;
 use crate::http::{HttpRequest, HttpResponse};
 
-/// Answers nothing, and publishes nothing.
-struct Mute;
+/// Answers nothing and publishes nothing, but remembers whom it heard.
+#[derive(Default)]
+struct Mute {
+    heard: Vec<u64>,
+}
 
 impl Application for Mute {
     fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
@@ -16,7 +21,9 @@ impl Application for Mute {
         true
     }
     fn connected(&mut self, _: ConnectionId) {}
-    fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
+    fn text(&mut self, id: ConnectionId, _: &str, _: &mut Notices) {
+        self.heard.push(id.0);
+    }
     fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
     fn next_due_ns(&self) -> Option<u64> {
         None
@@ -51,7 +58,7 @@ fn input_is_bounded_however_much_is_sent() {
     let (mut notices, mut buffer, pongs) =
         (Notices::default(), [0; READ_BYTES], [0x8A, 0x80, 0, 0, 0, 0].repeat(20_000));
     let mut turn = Turn {
-        app: &mut Mute,
+        app: &mut Mute::default(),
         notices: &mut notices,
         limits: &limits,
         doors: &doors,
@@ -84,12 +91,12 @@ fn an_outbox_that_is_never_quite_empty_does_not_keep_what_was_written() {
     for turn in 0..2_000 {
         connection.take(Kind::Answer, &vec![0; 100_000], turn);
         connection.writable = true;
-        connection.flush(&mut Mute, &Sending { clock: &clock, now: turn, acted_ns: 0, committed_ns: 0 });
+        connection.flush(&mut Mute::default(), &Sending { clock: &clock, now: turn, acted_ns: 0, committed_ns: 0 });
         // The peer keeps some megabytes behind.
         while turn > 200 && connection.pending() > OUTBOX_BYTES {
             taken += peer.read(&mut vec![0; 100_000]).unwrap_or(0);
             connection.writable = true;
-            connection.flush(&mut Mute, &Sending { clock: &clock, now: turn, acted_ns: 0, committed_ns: 0 });
+            connection.flush(&mut Mute::default(), &Sending { clock: &clock, now: turn, acted_ns: 0, committed_ns: 0 });
             if connection.pending() == 0 {
                 break;
             }
@@ -97,4 +104,88 @@ fn an_outbox_that_is_never_quite_empty_does_not_keep_what_was_written() {
     }
     assert!(taken > 100_000_000);
     assert!(connection.outbox.capacity() < 50_000_000, "{} bytes", connection.outbox.capacity());
+}
+
+/// Two connections on one list, and turns in which they are served.
+struct Floor {
+    connections: Slab<Connection>,
+    peers: [std::net::TcpStream; 2],
+    put_off: bool,
+}
+
+impl Floor {
+    fn new() -> Self {
+        let (mut connections, pairs) = (Slab::new(), [pair(), pair()]);
+        let peers = pairs.map(|(mut connection, peer)| {
+            connection.id = ConnectionId(connections.len() as u64);
+            connections.insert(connection);
+            peer
+        });
+        Floor { connections, peers, put_off: false }
+    }
+
+    fn say(&mut self, who: usize, times: usize) {
+        self.peers[who].write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x'].repeat(times)).unwrap();
+        self.connections[who].readable = true;
+    }
+
+    /// Whom the application heard, in order.
+    fn turn(&mut self, until: u64) -> Vec<u64> {
+        let (clock, limits) = (SystemClock::start(), Limits::default());
+        let doors = Doors::new("127.0.0.1:1".parse().unwrap(), &[]);
+        let (mut app, mut notices, mut buffer) = (Mute::default(), Notices::default(), [0; READ_BYTES]);
+        let mut turn = Turn {
+            app: &mut app,
+            notices: &mut notices,
+            limits: &limits,
+            doors: &doors,
+            clock: &clock,
+            buffer: &mut buffer,
+            now: 0,
+            until,
+            heard: false,
+        };
+        if turn.serve_each(&mut self.connections, &[0, 1], &mut self.put_off) {
+            turn.serve_more(&mut self.connections, &[0, 1]);
+        }
+        for (_, connection) in &mut self.connections {
+            connection.is_served = false;
+            connection.frames = 0;
+        }
+        app.heard
+    }
+}
+
+#[test]
+fn whoever_asks_little_is_served_first_and_whoever_asks_a_lot_every_other_turn() {
+    let mut floor = Floor::new();
+    floor.say(0, 100);
+    floor.say(1, 1);
+    // Nobody has waited yet; the answer to the second leaves before the first goes on.
+    assert_eq!(floor.turn(u64::MAX), [vec![0; FRAMES_AT_A_TIME], vec![1]].concat());
+    floor.say(1, 1);
+    let after = floor.turn(0);
+    assert_eq!(after, [vec![1], vec![0; FRAMES_AT_A_TIME]].concat(), "put off once, not twice");
+    floor.say(1, 1);
+    assert_eq!(floor.turn(u64::MAX), [1]);
+    // Alone, it goes on until it is time, and at least once when it is time already.
+    assert_eq!(floor.turn(0), [0; FRAMES_AT_A_TIME]);
+    assert_eq!(floor.turn(u64::MAX).len(), 100 - 3 * FRAMES_AT_A_TIME);
+}
+
+#[test]
+fn two_who_ask_a_lot_take_turns() {
+    let mut floor = Floor::new();
+    floor.say(0, 40);
+    floor.say(1, 40);
+    let round = [[0; FRAMES_AT_A_TIME], [1; FRAMES_AT_A_TIME]].concat();
+    assert_eq!(floor.turn(u64::MAX), round.repeat(40 / FRAMES_AT_A_TIME));
+}
+
+#[test]
+fn one_connection_has_so_many_frames_in_a_turn_and_no_more() {
+    let mut floor = Floor::new();
+    floor.say(0, 1_000);
+    assert_eq!(floor.turn(u64::MAX).len(), FRAMES_PER_TURN);
+    assert_eq!(floor.turn(u64::MAX).len(), FRAMES_PER_TURN);
 }
