@@ -1,0 +1,162 @@
+//! After warm-up, entering, cancelling, amending and trading allocate nothing.
+//!
+//! Labels are empty: a label is the member's own text, made where it is read from the network, and only passed on here.
+//! Room is reserved for as many orders as are ever live; the event buffer is used again and again.
+//! Prices stay within the ladder's window of 4,096 levels; an order thousands of ticks off the touch lies in a sorted
+//! map, which allocates.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::world::{ACCOUNTS, INSTRUMENTS, START, opening_commands};
+use common::{SplitMix64, test_seed};
+use pitwire_engine::Engine;
+use pitwire_model::{
+    AccountId, Amend, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Priority, Seq, Side, Stamped,
+    Ticks, TimeInForce, VenueNanos,
+};
+
+struct Counting;
+
+thread_local! {
+    // Of this thread alone: the test harness allocates on others whenever it likes.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
+fn count() {
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+// SAFETY: every method hands its arguments on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller vouches.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: as the caller vouches.
+        unsafe { System.dealloc(start, layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count();
+        // SAFETY: as the caller vouches.
+        unsafe { System.realloc(start, layout, bytes) }
+    }
+}
+
+/// The same mixed flow for as long as it is asked: its steps depend on the numbers drawn and the ids entered, so that
+/// nothing of the flow itself allocates while the count runs.
+struct Flow {
+    random: SplitMix64,
+    /// The last ids entered, in a ring; some have filled since, some were cancelled.
+    recent: Vec<OrderId>,
+    entered: usize,
+    seq: u64,
+}
+
+const REMEMBERED: usize = 4_096;
+const WARM_UP: usize = 300_000;
+const COUNTED: usize = 200_000;
+
+impl Flow {
+    fn next(&mut self) -> Stamped {
+        self.seq += 1;
+        let oldest = std::mem::take(&mut self.recent[self.entered % REMEMBERED]);
+        let command = match self.random.below(100) {
+            // Nothing is forgotten while it may be live: so many are live at most.
+            _ if oldest != OrderId::ZERO => Command::Cancel { account: account_of(oldest), order: oldest },
+            0..=45 => self.enter(OrderType::Limit { price: Ticks::ZERO }, None),
+            46..=49 => self.enter(OrderType::Limit { price: Ticks::ZERO }, Some(Lots(3))),
+            50..=79 => {
+                let (account, order) = self.pick();
+                Command::Cancel { account, order }
+            }
+            80..=87 => {
+                let (account, order) = self.pick();
+                let priority = self.random.pick(&[Priority::KeepWhenReduced, Priority::AlwaysLose]);
+                let price = self.price();
+                Command::Amend(Amend { account, order, price, lots: self.lots(), priority, ..Amend::PLAIN })
+            }
+            _ => self.enter(OrderType::Market, None),
+        };
+        Stamped { seq: Seq(self.seq), at: VenueNanos(self.seq), command }
+    }
+
+    fn price(&mut self) -> Ticks {
+        Ticks(START.0 + self.random.between(-40, 40))
+    }
+
+    fn lots(&mut self) -> Lots {
+        Lots(1 + self.random.below(20))
+    }
+
+    /// One of the last orders, with the account that entered it.
+    fn pick(&mut self) -> (AccountId, OrderId) {
+        let at = self.random.below(self.recent.len() as u64);
+        let order = self.recent[usize::try_from(at).expect("a small ring")];
+        (account_of(order), order)
+    }
+
+    fn enter(&mut self, order_type: OrderType, display: Option<Lots>) -> Command {
+        let id = OrderId(self.seq);
+        self.recent[self.entered % REMEMBERED] = id;
+        self.entered += 1;
+        let order_type = match order_type {
+            OrderType::Limit { .. } => OrderType::Limit { price: self.price() },
+            other => other,
+        };
+        let tif = if self.random.one_in(8) { TimeInForce::ImmediateOrCancel } else { TimeInForce::GoodTillCancel };
+        let side = if self.random.one_in(2) { Side::Buy } else { Side::Sell };
+        let lots = self.lots();
+        let (account, instrument) =
+            (account_of(id), InstrumentId(u32::try_from(id.0 % u64::from(INSTRUMENTS)).expect("a handful")));
+        Command::Enter(NewOrder { id, account, instrument, side, order_type, lots, tif, display, ..NewOrder::PLAIN })
+    }
+}
+
+fn account_of(order: OrderId) -> AccountId {
+    AccountId(u32::try_from(order.0 % u64::from(ACCOUNTS)).expect("a handful"))
+}
+
+/// Applies so many steps; says what was allocated while the engine was at work, and how many trades there were.
+fn run(engine: &mut Engine, flow: &mut Flow, events: &mut Vec<Event>, steps: usize) -> (u64, usize) {
+    let (mut allocated, mut trades) = (0, 0);
+    for _ in 0..steps {
+        let command = flow.next();
+        events.clear();
+        let before = ALLOCATIONS.get();
+        engine.apply(&command, events);
+        allocated += ALLOCATIONS.get() - before;
+        trades += events.iter().filter(|event| matches!(event, Event::Trade { .. })).count();
+    }
+    (allocated, trades)
+}
+
+#[test]
+fn a_warm_engine_allocates_nothing() {
+    let mut engine = Engine::new();
+    let mut events = Vec::new();
+    for (seq, command) in (0..).zip(opening_commands(1 << 20, 1_000_000)) {
+        engine.apply(&Stamped { seq: Seq(seq), at: VenueNanos(0), command }, &mut events);
+    }
+    for instrument in 0..INSTRUMENTS {
+        engine.reserve(InstrumentId(instrument), REMEMBERED);
+    }
+    let seed = test_seed();
+    let mut flow =
+        Flow { random: SplitMix64::new(seed), recent: vec![OrderId::ZERO; REMEMBERED], entered: 0, seq: 1_000 };
+    let (warming, _) = run(&mut engine, &mut flow, &mut events, WARM_UP);
+    assert!(warming > 0, "TEST_SEED={seed}: the count is not connected");
+    let (allocated, trades) = run(&mut engine, &mut flow, &mut events, COUNTED);
+    assert!(trades > COUNTED / 20, "TEST_SEED={seed}: only {trades} trades");
+    assert!(engine.live_orders() > 100, "TEST_SEED={seed}: only {} live orders", engine.live_orders());
+    assert_eq!(allocated, 0, "TEST_SEED={seed}: allocations in {COUNTED} commands after {WARM_UP}");
+}
