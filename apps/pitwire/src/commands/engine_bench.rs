@@ -2,6 +2,7 @@
 
 mod book;
 mod generate;
+mod growth;
 mod operations;
 mod reports;
 mod venue;
@@ -14,6 +15,7 @@ use hdrhistogram::Histogram;
 
 use crate::failure::Failure;
 use crate::output::say;
+use growth::Curve;
 use operations::Operation;
 use reports::Reports;
 
@@ -21,6 +23,7 @@ const EXAMPLES: &str = "Examples:
   pitwire engine-bench --ops ops.bin --json
   pitwire engine-bench --generate 5000000 --seed 1 --ops ops.bin
   pitwire engine-bench --ops ops.bin --mode venue --reports out.txt
+  pitwire engine-bench --growth
 
 An operation is 24 bytes, little-endian: u8 kind, u8 side, u16 zero, u32 price in ticks, u64 id, u32 quantity, u32 zero.
 Side: 0 buy, 1 sell. Kind: 0 limit, 1 cancel, 2 market, 3 limit immediate-or-cancel, 4 replace (always loses priority).
@@ -31,8 +34,15 @@ Latency is measured in a second pass over a fresh book: every 16th operation bet
 #[command(after_help = EXAMPLES)]
 pub struct EngineBench {
     /// The file of operations.
-    #[arg(long, value_name = "FILE")]
-    ops: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "growth")]
+    ops: Option<PathBuf>,
+    /// Measure how the bare book's time grows, with its own streams, instead of running a file.
+    #[arg(long, value_enum, value_name = "WITH", num_args = 0..=1, default_missing_value = "all",
+        conflicts_with_all = ["ops", "generate", "reports", "mode"])]
+    growth: Option<Curve>,
+    /// Only this point of the curve.
+    #[arg(long, value_name = "N", requires = "growth", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    at: Option<u32>,
     /// Write so many operations of mixed flow to the file first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     generate: Option<u32>,
@@ -67,10 +77,14 @@ const SAMPLE_EVERY: usize = 16;
 
 impl EngineBench {
     pub fn run(self) -> Result<(), Failure> {
-        if let Some(count) = self.generate {
-            generate::write(&self.ops, count, self.seed)?;
+        if let Some(curve) = self.growth {
+            return growth::run(curve, self.at, self.seed, self.json);
         }
-        let operations = operations::load(&self.ops)?;
+        let Some(ops) = &self.ops else { return Err(Failure::usage("--ops names the file of operations")) };
+        if let Some(count) = self.generate {
+            generate::write(ops, count, self.seed)?;
+        }
+        let operations = operations::load(ops)?;
         let (seconds, reports) = match self.mode {
             Mode::Book => timed(&mut book::BareBook::new(operations.len()), &operations),
             Mode::Venue => timed(&mut venue::Venue::new(operations.len()), &operations),

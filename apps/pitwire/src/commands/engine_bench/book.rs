@@ -1,4 +1,4 @@
-//! The bare book: price-time matching and nothing else.
+//! The bare book: price-time matching and nothing else. One of them, or many behind one index of orders.
 
 use pitwire_engine::{Book, OrderIndex, Owner, Resting, SweepSink};
 use pitwire_model::{AccountId, InstrumentId, OrderId, Side, Ticks};
@@ -9,10 +9,37 @@ use super::reports::{Reports, Type};
 
 const HERE: InstrumentId = InstrumentId(0);
 
-pub struct BareBook {
-    book: Book,
+/// Where the book of an instrument is.
+pub trait Books {
+    fn of(&mut self, instrument: InstrumentId) -> &mut Book;
+}
+
+/// One book, whatever the instrument: nothing is looked up.
+pub struct One(Book);
+
+impl Books for One {
+    #[inline]
+    fn of(&mut self, _: InstrumentId) -> &mut Book {
+        &mut self.0
+    }
+}
+
+/// A book for each instrument, numbered from 0.
+pub struct Many(Vec<Book>);
+
+impl Books for Many {
+    #[inline]
+    fn of(&mut self, instrument: InstrumentId) -> &mut Book {
+        &mut self.0[instrument.0 as usize]
+    }
+}
+
+pub struct Bare<B> {
+    books: B,
     index: OrderIndex,
 }
+
+pub type BareBook = Bare<One>;
 
 /// Prices come from 32-bit fields, so this never cuts.
 #[inline]
@@ -26,9 +53,18 @@ impl BareBook {
         let mut book = Book::new();
         let room = operations.min(1 << 15);
         book.reserve(room);
-        BareBook { book, index: OrderIndex::with_capacity(room) }
+        Bare { books: One(book), index: OrderIndex::with_capacity(room) }
     }
+}
 
+impl Bare<Many> {
+    pub fn with_instruments(instruments: usize) -> Self {
+        let books = (0..instruments).map(|_| Book::new()).collect();
+        Bare { books: Many(books), index: OrderIndex::with_capacity(1 << 15) }
+    }
+}
+
+impl<B: Books> Bare<B> {
     pub fn is_live(&self, id: u64) -> bool {
         self.index.contains(OrderId(id))
     }
@@ -39,9 +75,17 @@ impl BareBook {
 
     /// HOT. Inlined into the one operation that is nearly every other one.
     #[inline]
-    fn enter(&mut self, seq: u32, op: &Operation, limit: Option<Ticks>, rests: bool, reports: &mut Reports) {
+    fn enter(
+        &mut self,
+        (seq, at): (u32, InstrumentId),
+        op: &Operation,
+        limit: Option<Ticks>,
+        rests: bool,
+        reports: &mut Reports,
+    ) {
         let mut fills = Fills { seq, taker: op.id, index: &mut self.index, reports };
-        let open = self.book.sweep(op.side, limit, op.quantity, &mut fills);
+        let book = self.books.of(at);
+        let open = book.sweep(op.side, limit, op.quantity, &mut fills);
         if open == 0 {
             return;
         }
@@ -50,8 +94,8 @@ impl BareBook {
                 let owner = Owner::new(AccountId(0), op.side, false);
                 let id = OrderId(op.id);
                 let order = Resting { id, price, open, ordered: op.quantity, owner, hidden: 0, display: 0 };
-                let (slot, _) = self.book.rest(order, ());
-                self.index.insert(id, HERE, slot);
+                let (slot, _) = book.rest(order, ());
+                self.index.insert(id, at, slot);
             }
             None => reports.order(Type::Cancelled, seq, op.side, op.id, limit.map_or(0, narrow), 0),
         }
@@ -61,17 +105,16 @@ impl BareBook {
     fn replace(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {
         let id = OrderId(op.id);
         let known = if op.quantity > 0 && op.price > 0 { self.index.remove(id) } else { None };
-        let Some((_, slot)) = known else { return reports.refused(Type::ReplaceRefused, seq, op.id) };
-        let (order, _) = self.book.remove(slot);
+        let Some((at, slot)) = known else { return reports.refused(Type::ReplaceRefused, seq, op.id) };
+        let (order, _) = self.books.of(at).remove(slot);
         let side: Side = order.owner.side();
         reports.order(Type::Replaced, seq, side, op.id, op.price, op.quantity);
-        self.enter(seq, &Operation { side, ..*op }, Some(Ticks(i64::from(op.price))), true, reports);
+        self.enter((seq, at), &Operation { side, ..*op }, Some(Ticks(i64::from(op.price))), true, reports);
     }
-}
 
-impl Matcher for BareBook {
+    /// HOT. Enters into the book of instrument `at`; a cancel or replace finds its own.
     #[inline]
-    fn apply(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {
+    pub fn apply_at(&mut self, seq: u32, at: InstrumentId, op: &Operation, reports: &mut Reports) {
         let id = OrderId(op.id);
         match op.kind {
             Kind::Limit | Kind::Immediate | Kind::Market => {
@@ -82,17 +125,24 @@ impl Matcher for BareBook {
                 let is_market = op.kind == Kind::Market;
                 let (shown, limit) = if is_market { (0, None) } else { (op.price, Some(Ticks(i64::from(op.price)))) };
                 reports.order(Type::Accepted, seq, op.side, op.id, shown, op.quantity);
-                self.enter(seq, op, limit, op.kind == Kind::Limit, reports);
+                self.enter((seq, at), op, limit, op.kind == Kind::Limit, reports);
             }
             Kind::Cancel => match self.index.remove(id) {
-                Some((_, slot)) => {
-                    let (order, _) = self.book.remove(slot);
+                Some((at, slot)) => {
+                    let (order, _) = self.books.of(at).remove(slot);
                     reports.order(Type::Cancelled, seq, order.owner.side(), op.id, narrow(order.price), 0);
                 }
                 None => reports.refused(Type::CancelRefused, seq, op.id),
             },
             Kind::Replace => self.replace(seq, op, reports),
         }
+    }
+}
+
+impl Matcher for BareBook {
+    #[inline]
+    fn apply(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {
+        self.apply_at(seq, HERE, op, reports);
     }
 }
 

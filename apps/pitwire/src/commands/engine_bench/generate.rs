@@ -1,7 +1,7 @@
 //! A seeded file of mixed flow: what a busy book sees.
 //!
-//! In a hundred operations about 54 limit orders near the touch with a heavy tail, 34 cancels of live orders (mostly
-//! among the last few thousand entered), 7 market orders and 5 immediate ones; about 19,000 orders live throughout.
+//! In a hundred operations about 49 limit orders near the touch with a heavy tail, 39 cancels of live orders (mostly
+//! among the last few thousand entered), 7 market orders and 5 immediate ones; 19,000 to 21,000 orders live throughout.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,14 +15,15 @@ use super::operations::{Kind, Operation, RECORD};
 use super::reports::Reports;
 use crate::failure::Failure;
 
-const LIVE: usize = 20_000;
-const MID: i64 = 1_000_000;
+/// How many orders are live, give or take a twentieth.
+pub const LIVE: usize = 20_000;
+pub const MID: i64 = 1_000_000;
 
 /// SplitMix64: small, seeded, the same everywhere.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -30,7 +31,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
@@ -41,26 +42,70 @@ impl Random {
     }
 }
 
-struct Generator {
+pub struct Generator {
     random: Random,
     book: BareBook,
     reports: Reports,
+    /// How many orders are to be live.
+    depth: usize,
+    /// Half the cancels are of orders no older than this many live ones.
+    recent: u64,
     /// Ids in order of entry; those that have filled are dropped when they come up.
     live: Vec<u64>,
     mid: i64,
+    /// Ids are this one and every `stride`-th after it, so that several generators share the numbers.
     next_id: u64,
+    stride: u64,
+    steps: u32,
 }
 
 impl Generator {
+    pub fn new(seed: u64, depth: usize) -> Self {
+        Self::sharing_ids(seed, depth, 1, 1)
+    }
+
+    /// One of `stride` generators whose ids never meet.
+    pub fn sharing_ids(seed: u64, depth: usize, first_id: u64, stride: u64) -> Self {
+        Generator {
+            random: Random(seed),
+            book: BareBook::new(depth * 2),
+            reports: Reports::new(),
+            depth,
+            recent: (depth as u64 * 3 / 40).max(1),
+            live: Vec::new(),
+            mid: MID,
+            next_id: first_id,
+            stride,
+            steps: 0,
+        }
+    }
+
+    /// Whether the book is still being filled to its depth.
+    pub fn is_filling(&self) -> bool {
+        self.steps < u32::try_from(self.depth * 3 / 2).unwrap_or(u32::MAX) && self.live.len() < self.depth
+    }
+
+    /// The next operation: entries until the book is as deep as it is to be, then the mix.
+    pub fn step(&mut self) -> Operation {
+        let operation = if self.is_filling() { self.limit(Kind::Limit) } else { self.next() };
+        self.book.apply(self.steps, &operation, &mut self.reports);
+        self.reports.clear();
+        self.steps += 1;
+        if operation.kind == Kind::Limit && self.book.is_live(operation.id) {
+            self.live.push(operation.id);
+        }
+        operation
+    }
+
     fn next(&mut self) -> Operation {
         // What fills is not known beforehand. The depth is held by how often the price moves: what it passes trades.
-        let depth = self.book.live_orders();
-        if self.random.below(if depth > LIVE { 64 } else { 2_048 }) == 0 {
+        let (depth, wanted) = (self.book.live_orders(), self.depth);
+        if self.random.below(if depth > wanted { 64 } else { 2_048 }) == 0 {
             self.mid += i64::from(self.random.below(2) == 0) * 2 - 1;
         }
         match self.random.below(100) {
-            0..=47 if depth < LIVE * 21 / 20 => self.limit(Kind::Limit),
-            48..=87 if depth < LIVE * 19 / 20 => self.limit(Kind::Limit),
+            0..=47 if depth <= wanted * 21 / 20 => self.limit(Kind::Limit),
+            48..=87 if depth < wanted * 19 / 20 => self.limit(Kind::Limit),
             0..=87 => self.cancel().unwrap_or_else(|| self.limit(Kind::Limit)),
             88..=94 => self.market(),
             _ => self.limit(Kind::Immediate),
@@ -68,9 +113,10 @@ impl Generator {
     }
 
     fn id(&mut self) -> u64 {
-        self.next_id += 1;
+        let id = self.next_id;
+        self.next_id += self.stride;
         // Arbitrary to the book, distinct by construction: an odd multiplier permutes the 64-bit numbers.
-        self.next_id.wrapping_mul(0xD134_2543_DE82_EF95)
+        id.wrapping_mul(0xD134_2543_DE82_EF95)
     }
 
     fn side(&mut self) -> Side {
@@ -99,7 +145,8 @@ impl Generator {
 
     fn cancel(&mut self) -> Option<Operation> {
         loop {
-            let back = usize::try_from(self.random.heavy(1_500)).unwrap_or(0).min(self.live.len().checked_sub(1)?);
+            let back =
+                usize::try_from(self.random.heavy(self.recent)).unwrap_or(0).min(self.live.len().checked_sub(1)?);
             let at = self.live.len() - 1 - back;
             let id = self.live.remove(at);
             if self.book.is_live(id) {
@@ -107,41 +154,15 @@ impl Generator {
             }
         }
     }
-
-    fn step(&mut self, seq: u32) -> Operation {
-        let operation = self.next();
-        self.book.apply(seq, &operation, &mut self.reports);
-        self.reports.clear();
-        if operation.kind == Kind::Limit && self.book.is_live(operation.id) {
-            self.live.push(operation.id);
-        }
-        operation
-    }
 }
 
 /// Writes `count` operations; the first 30,000 or so fill the book.
 pub fn write(path: &Path, count: u32, seed: u64) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
     let mut out = BufWriter::new(File::create(path).map_err(failed)?);
-    let mut generator = Generator {
-        random: Random(seed),
-        book: BareBook::new(LIVE * 2),
-        reports: Reports::with_room_for(64),
-        live: Vec::new(),
-        mid: MID,
-        next_id: 0,
-    };
-    for seq in 0..count {
-        let operation = if seq < 30_000 && generator.live.len() < LIVE {
-            let operation = generator.limit(Kind::Limit);
-            generator.book.apply(seq, &operation, &mut generator.reports);
-            generator.reports.clear();
-            generator.live.push(operation.id);
-            operation
-        } else {
-            generator.step(seq)
-        };
-        out.write_all(&record(&operation)).map_err(failed)?;
+    let mut generator = Generator::new(seed, LIVE);
+    for _ in 0..count {
+        out.write_all(&record(&generator.step())).map_err(failed)?;
     }
     out.flush().map_err(failed)
 }

@@ -52,6 +52,11 @@ impl Reports {
         Reports { records, duplicate: None }
     }
 
+    /// No room made ahead.
+    pub fn new() -> Self {
+        Reports { records: Vec::new(), duplicate: None }
+    }
+
     /// Forgets everything reported so far.
     pub fn clear(&mut self) {
         self.records.clear();
