@@ -1,0 +1,13 @@
+//! Our own book as `pitwire engine-bench --mode book` runs it: the same source.
+
+use crate::operations::Operation;
+use crate::reports::Reports;
+pub(crate) use crate::{operations, reports};
+
+pub trait Matcher {
+    fn apply(&mut self, seq: u32, operation: &Operation, reports: &mut Reports);
+}
+
+#[path = "../../../apps/pitwire/src/commands/engine_bench/book.rs"]
+#[allow(dead_code)]
+pub mod book;
