@@ -86,8 +86,7 @@ impl Session {
             session.fill()?;
         }
         session.end = 0;
-        let credential = &preset::demo().credentials[number % 2];
-        let (id, secret) = (&credential.client_id, &credential.secret);
+        let (id, secret) = &preset::demo().logins[number % 2];
         session.ask(&request(
             "public/auth",
             &format!(r#"{{"grant_type":"client_credentials","client_id":"{id}","client_secret":"{secret}"}}"#),
