@@ -120,10 +120,10 @@ fn busts_conserve_money() {
     trade(&mut floor, 11, 7, 997, (MEMBER, OTHER));
     trade(&mut floor, 13, 3, 1003, (HOUSE[0], MEMBER));
     for bust in [
-        bust(NPN_ZAR, 1, 33, 777, MEMBER, OTHER),
+        bust(NPN_ZAR, 1, 40, 900, MEMBER, OTHER),
         bust(NPN_ZAR, 2, 7, 11, MEMBER, MEMBER),
         bust(PERPETUAL, 2, 3, 1003, HOUSE[0], MEMBER),
-        bust(PERPETUAL, 1, 11, 313, OTHER, OTHER),
+        bust(PERPETUAL, 1, 7, 997, MEMBER, OTHER),
     ] {
         assert_eq!(told(&mut floor, &bust), Ok(()), "{bust:?}");
         let open: i128 = floor.engine().accounts().iter().map(|a| i128::from(a.position(PERPETUAL).lots)).sum();

@@ -6,7 +6,8 @@ mod common;
 use common::floor::{Floor, check};
 use common::world::NPN_ZAR;
 use pitwire_model::{
-    Command, Event, Lots, MatchGroup, NewOrder, OrderId, OrderType, PostOnly, SelfMatch, SessionId, Side, Ticks,
+    CancelReason, Command, Event, Lots, MatchGroup, NewOrder, OrderId, OrderType, PostOnly, SelfMatch, SessionId, Side,
+    Ticks,
 };
 
 #[test]
@@ -311,6 +312,30 @@ fn an_incoming_order_that_meets_its_own_at_once_leaves_no_trace() {
         ..NewOrder::PLAIN
     }));
     let [Event::Accepted { .. }, Event::Cancelled { order: OrderId(9), price: Ticks(0), .. }] = events[..] else {
+        panic!("{events:#?}")
+    };
+}
+
+/// Nothing traded and nothing rests, but a price the public saw is gone: that is a change, and it is numbered.
+#[test]
+fn a_removal_without_a_trade_changes_the_book() {
+    let mut floor = Floor::new(100, 1_000_000);
+    floor.run("a sell 3@100 guarded");
+    let events = floor.apply(Command::Enter(NewOrder {
+        id: OrderId(9),
+        instrument: NPN_ZAR,
+        lots: Lots(6),
+        self_match: Some(SelfMatch::CancelResting),
+        ..NewOrder::PLAIN
+    }));
+    let [
+        Event::Accepted { .. },
+        Event::Cancelled { order: OrderId(1), .. },
+        Event::Level { lots: Lots(0), .. },
+        Event::Cancelled { order: OrderId(9), open: Lots(6), reason: CancelReason::ImmediateRemainder, .. },
+        Event::BookChanged { .. },
+    ] = events[..]
+    else {
         panic!("{events:#?}")
     };
 }

@@ -37,7 +37,7 @@ use pitwire_model::{
 use super::world::{NPN_ZAR, Stamper, opening, opening_commands};
 
 /// Whether the reference engine and the auditor know the order terms and so may judge the tables.
-const JUDGES_KNOW_THE_TERMS: bool = false;
+const JUDGES_KNOW_THE_TERMS: bool = true;
 
 /// The engine, and those it has to agree with.
 pub struct Floor {
