@@ -77,6 +77,11 @@ pub enum OpenError {
         file: String,
         found: u16,
     },
+    /// Written by a build before 0.2, whose records this one cannot read.
+    OlderFormat {
+        file: String,
+        found: u16,
+    },
     NewerRules {
         file: String,
         found: u16,
@@ -116,7 +121,7 @@ impl fmt::Display for OpenError {
                 names::segment(*first_segment),
                 if damaged.is_empty() { "none there".to_owned() } else { damaged.join(", ") }
             ),
-            OpenError::NewerFormat { file, found } => {
+            OpenError::NewerFormat { file, found } | OpenError::OlderFormat { file, found } => {
                 write!(f, "{file} has format version {found}; this build knows {FORMAT_VERSION}")
             }
             OpenError::NewerRules { file, found, known } => {
@@ -159,6 +164,10 @@ impl OpenError {
             }
             OpenError::NoUsableSnapshot { .. } => {
                 "restore a snapshot from a copy, or the segments from the first one on"
+            }
+            OpenError::OlderFormat { .. } => {
+                "it was made by a build before 0.2 and is not damaged: export with that build, or start with a fresh \
+                 --data directory"
             }
             OpenError::NewerFormat { .. } | OpenError::NewerRules { .. } => {
                 "start the newer build that wrote it; nothing here is damaged"

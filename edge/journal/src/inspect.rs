@@ -234,8 +234,11 @@ impl Recovery {
 
     /// Torn, or damaged? See the rules at the head of the crate.
     fn judge_fault(&self, storage: &dyn Storage, place: Place, fault: GroupFault) -> Result<TornTail, OpenError> {
-        if let GroupFault::NewerFormat { found } = fault {
-            return Err(OpenError::NewerFormat { file: names::segment(place.segment), found });
+        let file = || names::segment(place.segment);
+        match fault {
+            GroupFault::NewerFormat { found } => return Err(OpenError::NewerFormat { file: file(), found }),
+            GroupFault::OlderFormat { found } => return Err(OpenError::OlderFormat { file: file(), found }),
+            _ => {}
         }
         let segment = OpenSegment::open(storage, place.segment)?;
         let next = self.last.next();

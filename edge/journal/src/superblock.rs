@@ -19,6 +19,7 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Superblock, OpenError> {
     Superblock::decode_file(&bytes).map_err(|fault| match fault {
         SuperblockFault::Damaged => OpenError::DamagedSuperblock,
         SuperblockFault::NewerFormat { found } => OpenError::NewerFormat { file: SUPERBLOCK.to_owned(), found },
+        SuperblockFault::OlderFormat { found } => OpenError::OlderFormat { file: SUPERBLOCK.to_owned(), found },
     })
 }
 

@@ -312,7 +312,7 @@ fn decode_all(bytes: &[u8]) {
 
 /// Whole things of every kind, for a fuzzer to take apart.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let vectors = include_str!("../../../contracts/vectors/log/v1.txt");
+    let vectors = include_str!("../../../contracts/vectors/log/v2.txt");
     let bytes = |hex: &str| -> Vec<u8> {
         hex.as_bytes()
             .chunks(2)

@@ -255,20 +255,33 @@ fn a_superblock_with_one_bad_slot_is_good_and_with_two_is_not() {
     assert!(matches!(open(&disk), Err(OpenError::MissingSuperblock)));
 }
 
-#[test]
-fn a_newer_format_is_refused_by_name() {
+/// Writes another format's number over the second group's.
+fn journal_of_format(version: u8) -> FaultyStorage {
     let (disk, _, ends) = closed_journal(2);
     disk.edit(SEGMENT, |bytes| {
         let header = &mut bytes[ends[0]..ends[0] + 128];
-        header[8] = 9;
+        header[8] = version;
         let checksum = crc32c::crc32c(&header[..120]);
         header[124..].copy_from_slice(&checksum.to_le_bytes());
     });
-    let refused = open(&disk).err().expect("refused");
+    disk
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name() {
+    let refused = open(&journal_of_format(9)).err().expect("refused");
     assert!(matches!(&refused, OpenError::NewerFormat { file, found: 9 } if file == SEGMENT), "{refused}");
     let known = pitwire_log::FORMAT_VERSION;
     assert_eq!(refused.to_string(), format!("journal-00000001.seg has format version 9; this build knows {known}"));
     assert!(refused.remedy().starts_with("start the newer build that wrote it"));
+}
+
+#[test]
+fn a_journal_from_before_this_format_is_refused_by_name() {
+    let refused = open(&journal_of_format(1)).err().expect("refused");
+    assert!(matches!(&refused, OpenError::OlderFormat { file, found: 1 } if file == SEGMENT), "{refused}");
+    assert_eq!(refused.to_string(), "journal-00000001.seg has format version 1; this build knows 2");
+    assert!(refused.remedy().contains("a build before 0.2") && refused.remedy().contains("fresh --data directory"));
 }
 
 #[test]

@@ -108,6 +108,10 @@ pub enum GroupFault {
     NewerFormat {
         found: u16,
     },
+    /// Nothing is damaged: a build before this format wrote it.
+    OlderFormat {
+        found: u16,
+    },
 }
 
 impl GroupFault {
@@ -127,7 +131,7 @@ impl fmt::Display for GroupFault {
             GroupFault::BadHeaderChecksum => write!(f, "the header's checksum is wrong"),
             GroupFault::BadChecksum => write!(f, "the group's checksum is wrong"),
             GroupFault::BadFrame => write!(f, "the group's lengths contradict one another"),
-            GroupFault::NewerFormat { found } => {
+            GroupFault::NewerFormat { found } | GroupFault::OlderFormat { found } => {
                 write!(f, "format version {found}, and this build knows {FORMAT_VERSION}")
             }
         }
@@ -218,6 +222,9 @@ pub fn read_header(bytes: &[u8]) -> Result<GroupHeader, GroupFault> {
     let version = r.take_u16()?;
     if version > FORMAT_VERSION {
         return Err(GroupFault::NewerFormat { found: version });
+    }
+    if (1..FORMAT_VERSION).contains(&version) {
+        return Err(GroupFault::OlderFormat { found: version });
     }
     let header = take_header(&mut r)?;
     if version == 0 || header.number == 0 || header.group_bytes != group_bytes(header.payload_bytes) {

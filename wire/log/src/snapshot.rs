@@ -72,6 +72,9 @@ pub enum SnapshotFault {
     NewerFormat {
         found: u16,
     },
+    OlderFormat {
+        found: u16,
+    },
 }
 
 impl fmt::Display for SnapshotFault {
@@ -81,7 +84,7 @@ impl fmt::Display for SnapshotFault {
             SnapshotFault::BadMagic => write!(f, "the file is not a snapshot"),
             SnapshotFault::BadHash => write!(f, "the file's hash is wrong"),
             SnapshotFault::BadLength => write!(f, "the payload's length contradicts the file's"),
-            SnapshotFault::NewerFormat { found } => {
+            SnapshotFault::NewerFormat { found } | SnapshotFault::OlderFormat { found } => {
                 write!(f, "format version {found}, and this build knows {FORMAT_VERSION}")
             }
         }
@@ -131,6 +134,9 @@ pub fn decode_snapshot(file: &[u8]) -> Result<(SnapshotMeta, &[u8]), SnapshotFau
     let version = r.take_u16()?;
     if version > FORMAT_VERSION {
         return Err(SnapshotFault::NewerFormat { found: version });
+    }
+    if version < FORMAT_VERSION {
+        return Err(SnapshotFault::OlderFormat { found: version });
     }
     let meta = take_meta(&mut r)?;
     let payload_bytes = r.take_u64()?;

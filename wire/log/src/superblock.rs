@@ -49,13 +49,16 @@ pub enum SuperblockFault {
     NewerFormat {
         found: u16,
     },
+    OlderFormat {
+        found: u16,
+    },
 }
 
 impl fmt::Display for SuperblockFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SuperblockFault::Damaged => write!(f, "neither slot is whole"),
-            SuperblockFault::NewerFormat { found } => {
+            SuperblockFault::NewerFormat { found } | SuperblockFault::OlderFormat { found } => {
                 write!(f, "format version {found}, and this build knows {FORMAT_VERSION}")
             }
         }
@@ -102,7 +105,8 @@ impl Superblock {
             match (Self::decode_slot(slot), &newest) {
                 // A slot of a newer format outranks every slot this build can read.
                 (Err(fault @ SuperblockFault::NewerFormat { .. }), _) => return Err(fault),
-                (Err(SuperblockFault::Damaged), _) => {}
+                (Err(older @ SuperblockFault::OlderFormat { .. }), Err(_)) => newest = Err(older),
+                (Err(_), _) => {}
                 (Ok(found), Ok(known)) if known.generation >= found.generation => {}
                 (Ok(found), _) => newest = Ok(found),
             }
@@ -123,6 +127,9 @@ impl Superblock {
         }
         if version > FORMAT_VERSION {
             return Err(SuperblockFault::NewerFormat { found: version });
+        }
+        if version < FORMAT_VERSION {
+            return Err(SuperblockFault::OlderFormat { found: version });
         }
         let (generation, watermark, group) = (r.take_u64()?, Seq(r.take_u64()?), r.take_u64()?);
         let segment = r.take_u32()?;

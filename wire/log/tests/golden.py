@@ -1,6 +1,6 @@
-"""Makes contracts/vectors/log/v1.txt from the layouts described in wire/log, sharing no code with them.
+"""Makes contracts/vectors/log/v2.txt from the layouts described in wire/log, sharing no code with them.
 
-Run:  python3 wire/log/tests/golden.py > contracts/vectors/log/v1.txt
+Run:  python3 wire/log/tests/golden.py > contracts/vectors/log/v2.txt
 A line is a name, a space, and bytes in hex. A new layout is a new file, never an edit of an old one.
 BLAKE3 and CRC-32C are written out here, from their specifications, because Python brings neither.
 """
@@ -88,21 +88,29 @@ def i64(x): return struct.pack("<q", x)
 def i128(x): return x.to_bytes(16, "little", signed=True)
 def text(x): return u16(len(x.encode())) + x.encode()
 def decimal(mantissa, scale): return i128(mantissa) + u8(scale)
+def option(x): return u8(0) if x is None else u8(1) + x
 
 
-BUY, SELL, DAY, GTC, IOC = 0, 1, 0, 1, 2
+BUY, SELL, DAY, GTC, IOC, FOK = 0, 1, 0, 1, 2, 3
+FORMAT = 2
+NO_LIMITS = option(None) * 3
+LIMITS = option(u64(40)) + option(i128(10**25)) + option(u32(500))
+# Self-match 0: the resting order goes.
+PLAIN = u8(0) + option(None) + option(None)
+SETTINGS = u8(2) + option(u32(100)) + option(u32(20) + u64(10**9))
 CURRENCY = u32(3) + text("ZÄR") + u8(2)
 SPOT = (u32(4) + text("NPN_ZAR") + u8(0) + u32(1) + u32(3) + decimal(1, 2) + decimal(1, 0) + i64(325000)
-        + u32(1000000))
+        + u32(1000000) + NO_LIMITS)
 PERPETUAL = (u32(5) + text("BTC-PERPETUAL") + u8(1) + u32(6) + u32(7) + u32(2) + u32(50) + decimal(5, 1)
-             + decimal(10, 0) + i64(120000) + u32(9))
-ACCOUNT = u32(8) + text("demo-a") + u8(0)
+             + decimal(10, 0) + i64(120000) + u32(9) + LIMITS)
+ACCOUNT = u32(8) + text("demo-a") + u8(0) + PLAIN
 
 
 def limit(price): return u8(0) + i64(price)
 
 
 MARKET = u8(1)
+BUST = u32(4) + u64(77) + i64(101) + u64(5) + u32(2) + u32(8) + text("why")
 
 COMMANDS = [
     ("start_epoch", 1, u64(7)),
@@ -110,19 +118,44 @@ COMMANDS = [
     ("add_spot", 3, SPOT),
     ("add_perpetual", 3, PERPETUAL),
     ("add_account", 4, ACCOUNT),
-    ("add_house_account", 4, u32(9) + text("") + u8(1)),
+    ("add_house_account", 4, u32(9) + text("") + u8(1) + SETTINGS),
     ("deposit", 5, u32(8) + u32(3) + i128(-10**30)),
     ("set_phase", 6, u32(4) + u8(2)),
-    ("enter_limit", 7, u64(8) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(GTC) + text("mine")),
-    ("enter_market", 7, u64(9) + u32(8) + u32(4) + u8(BUY) + MARKET + u64(1) + u8(IOC) + text("")),
-    ("amend", 8, u32(8) + u64(8) + i64(101) + u64(12) + u8(0)),
-    ("amend_losing", 8, u32(8) + u64(8) + i64(101) + u64(12) + u8(1)),
+    ("enter_limit", 7, u64(8) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(GTC) + u32(0)
+     + text("mine") + u8(0)),
+    ("enter_market", 7, u64(9) + u32(8) + u32(4) + u8(BUY) + MARKET + u64(1) + u8(IOC) + u32(0) + text("") + u8(0)),
+    # Terms: 1 reprice, 4 display, 8 self-match, 32 group key, 64 goes with its session, 128 client order id.
+    ("enter_iceberg", 7, u64(10) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(GTC) + u32(11)
+     + text("mine") + u8(1 + 4 + 8 + 32 + 64 + 128) + u64(50) + u8(3) + u32(77) + text("a-1")),
+    # 2 reject, 16 a group of its own.
+    ("enter_alone", 7, u64(11) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(FOK) + u32(0)
+     + text("") + u8(2 + 16)),
+    ("amend", 8, u32(8) + u64(8) + i64(101) + u64(12) + u8(0) + u8(0) + option(None)),
+    ("amend_losing", 8, u32(8) + u64(8) + i64(101) + u64(12) + u8(1) + u8(0) + option(None)),
+    ("amend_iceberg", 8, u32(8) + u64(8) + i64(101) + u64(12) + u8(0) + u8(2) + option(u64(3))),
     ("cancel", 9, u32(8) + u64(8)),
-    ("cancel_all", 10, u32(8) + u8(0)),
-    ("cancel_all_of_one", 10, u32(8) + u8(1) + u32(4)),
+    ("cancel_all", 10, u32(8) + u8(0) + u8(0)),
+    ("cancel_all_of_one", 10, u32(8) + u8(0) + u8(1) + u32(4)),
+    ("cancel_all_of_session", 10, u32(8) + u8(5) + u8(2) + u32(11)),
+    ("cancel_all_listed", 10, u32(8) + u8(0) + u8(3) + u32(2) + u64(8) + u64(9)),
     ("close_window", 11, b""),
     ("sample_index", 12, b""),
     ("end_day", 13, b""),
+    ("set_limits", 14, u32(4) + LIMITS),
+    ("set_no_limits", 14, u32(4) + NO_LIMITS),
+    ("delete_instrument", 15, u32(4)),
+    ("set_account", 16, u32(8) + SETTINGS),
+    ("set_credit_line", 17, u32(8) + u32(3) + i128(10**30)),
+    ("close_account", 18, u32(8)),
+    ("kill_order", 19, u8(0) + u64(8) + text("why")),
+    ("kill_session", 19, u8(1) + u32(11) + text("")),
+    ("kill_account", 19, u8(2) + u32(8) + text("why")),
+    ("kill_venue", 19, u8(3) + text("why")),
+    ("lift", 20, u8(2) + u32(8)),
+    ("bust", 21, BUST),
+    ("set_flow", 22, u8(1) + u32(250)),
+    ("quarantine", 23, u64(5) + option(u32(4))),
+    ("quarantine_nothing", 23, u64(5) + option(None)),
 ]
 
 
@@ -139,12 +172,16 @@ EVENTS = [
     ("account_added", 4, None, ACCOUNT),
     ("deposited", 5, None, u32(8) + u32(3) + i128(10**30)),
     ("phase_changed", 6, u32(4) + u8(1), b""),
-    ("accepted", 7, None, u64(8) + u32(8) + u32(4) + u8(SELL) + limit(101) + u64(5) + u8(DAY)),
+    ("accepted", 7, None, u64(8) + u32(8) + u32(4) + u8(SELL) + limit(101) + u64(5) + u8(DAY)
+     + option(None)),
+    ("accepted_iceberg", 7, None, u64(8) + u32(8) + u32(4) + u8(SELL) + limit(101) + u64(5) + u8(DAY)
+     + option(u64(2))),
     ("rejected", 8, None, u64(8) + u32(8) + u8(6)),
     ("trade", 9, u32(4) + u64(77) + i64(101) + u64(5) + u8(BUY),
      u64(8) + u32(8) + u64(3) + u64(9) + u32(2) + u64(4)),
     ("cancelled", 10, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(101) + u64(3) + u8(2)),
-    ("amended", 11, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(102) + u64(6) + u64(5) + u8(1)),
+    ("amended", 11, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(102) + u64(6) + u64(5) + u8(1)
+     + option(None)),
     ("amend_refused", 12, None, u64(8) + u32(8) + u8(12)),
     ("cancel_refused", 13, None, u64(8) + u32(8) + u8(10)),
     ("command_refused", 14, None, u8(15)),
@@ -153,6 +190,17 @@ EVENTS = [
     ("window_closed", 17, b"", b""),
     ("index_sampled", 18, u32(5) + i64(120001) + i64(119999), b""),
     ("day_ended", 19, None, b""),
+    ("refreshed", 20, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(101) + u64(3)),
+    ("limits_set", 21, None, u32(4) + LIMITS),
+    ("account_set", 22, None, u32(8) + SETTINGS),
+    ("credit_line_set", 23, None, u32(8) + u32(3) + i128(10**30)),
+    ("account_closed", 24, None, u32(8)),
+    ("killed", 25, None, u8(1) + u32(11) + u32(9) + text("why")),
+    ("lifted", 26, None, u8(3)),
+    ("throttle_tripped", 27, None, u32(8)),
+    ("trade_busted", 28, u32(4) + u64(77) + i64(101) + u64(5), u32(2) + u32(8) + text("why")),
+    ("flow_set", 29, None, u8(1) + u32(250)),
+    ("quarantined", 30, None, u64(5)),
 ]
 
 
@@ -171,7 +219,7 @@ def output_chain(output, seq, at, events):
 def group(number, first, records, watermark, previous, output):
     payload = b"".join(records)
     size = -(-(128 + len(payload) + 16) // 4096) * 4096
-    head = (b"PITWGRP\n" + u16(1) + u16(3) + u32(1 if output else 0) + u64(number) + u64(first) + u32(len(records))
+    head = (b"PITWGRP\n" + u16(FORMAT) + u16(3) + u32(1 if output else 0) + u64(number) + u64(first) + u32(len(records))
             + u32(len(payload)) + u32(size) + u32(0) + u64(watermark) + previous + (output or bytes(32)))
     assert len(head) == 120
     whole = head + bytes(4) + u32(crc32c(head)) + payload
@@ -180,13 +228,13 @@ def group(number, first, records, watermark, previous, output):
 
 
 def superblock(generation, watermark, number, segment, offset, digest):
-    slot = (b"PITWSUP\n" + u16(1) + u16(0) + bytes(4) + u64(generation) + u64(watermark) + u64(number)
+    slot = (b"PITWSUP\n" + u16(FORMAT) + u16(0) + bytes(4) + u64(generation) + u64(watermark) + u64(number)
             + u32(segment) + u32(0) + u64(offset) + digest).ljust(4096, b"\xA5")
     return slot[:12] + u32(crc32c(slot)) + slot[16:]
 
 
 def snapshot(payload):
-    body = (b"PITWSNAP" + u16(1) + u16(3) + u32(0) + u64(18) + u64(1018) + u32(2) + u32(0) + u64(8192) + u64(5)
+    body = (b"PITWSNAP" + u16(FORMAT) + u16(3) + u32(0) + u64(18) + u64(1018) + u32(2) + u32(0) + u64(8192) + u64(5)
             + u64(19) + bytes([1] * 32) + bytes([2] * 32) + u64(18) + u64(19) + u64(20) + u64(21)
             + u64(0) + u32(12) + b"a short tape"
             + u64(len(payload)) + payload)
@@ -212,9 +260,11 @@ def main():
     out.append(("chain.tape", blake3(tape)))
     one = group(1, 1, records, 0, bytes(32), bytes([9] * 32))
     out.append(("group.1", one))
-    two = group(2, 19, [record(11, n, 2000, b"") for n in range(19, 219)], 18, blake3(one), None)
+    after = len(records) + 1
+    closing = [record(11, n, 2000, b"") for n in range(after, after + 200)]
+    two = group(2, after, closing, after - 1, blake3(one), None)
     out.append(("group.2", two))
-    out.append(("superblock", superblock(6, 218, 2, 1, 12288, blake3(two))))
+    out.append(("superblock", superblock(6, after + 199, 2, 1, 12288, blake3(two))))
     out.append(("snapshot", snapshot(b"payload" * 300)))
     for name, data in out:
         sys.stdout.write(name + " " + data.hex() + "\n")

@@ -2,9 +2,10 @@
 #![allow(dead_code)] // each test binary uses its part
 
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
-    Decimal, Epoch, Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder,
-    OrderId, OrderType, Phase, Priority, Reject, Seq, Side, Stamped, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelFilter, CancelReason, Command, Credit, Currency,
+    CurrencyId, Decimal, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec,
+    KillScope, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Reject, SelfMatch,
+    Seq, SessionId, Side, Stamped, Throttle, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
 const ACCOUNT: AccountId = AccountId(8);
@@ -42,7 +43,7 @@ fn perpetual() -> InstrumentSpec {
         lot: Decimal::new(10, 0),
         start_price: Ticks(120_000),
         max_resting_orders: 9,
-        limits: InstrumentLimits::default(),
+        limits: limits(),
     }
 }
 
@@ -81,20 +82,69 @@ fn market_order() -> NewOrder {
     }
 }
 
+fn limits() -> InstrumentLimits {
+    InstrumentLimits { max_lots: Some(Lots(40)), max_notional_units: Some(10_i128.pow(25)), collar_bps: Some(500) }
+}
+
+fn settings() -> AccountSettings {
+    AccountSettings {
+        self_match: SelfMatch::CancelBoth,
+        max_open_orders: Some(100),
+        throttle: Some(Throttle { executions: 20, window_ns: 1_000_000_000 }),
+    }
+}
+
+fn why() -> Label {
+    Label::new("why").unwrap()
+}
+
+fn bust() -> Box<Bust> {
+    Box::new(Bust {
+        instrument: INSTRUMENT,
+        trade_seq: TradeSeq(77),
+        price: Ticks(101),
+        lots: Lots(5),
+        buyer: AccountId(2),
+        seller: ACCOUNT,
+        reason: why(),
+    })
+}
+
+/// Every term at once.
+fn iceberg() -> NewOrder {
+    NewOrder {
+        id: OrderId(10),
+        display: Some(Lots(50)),
+        post_only: PostOnly::Reprice,
+        self_match: Some(SelfMatch::Allow),
+        match_group: MatchGroup::Key(77),
+        session: SessionId(11),
+        cancel_on_disconnect: true,
+        client_order_id: Label::new("a-1").unwrap(),
+        ..limit_order()
+    }
+}
+
+fn lone_order() -> NewOrder {
+    NewOrder {
+        id: OrderId(11),
+        tif: TimeInForce::FillOrKill,
+        post_only: PostOnly::Reject,
+        match_group: MatchGroup::Order,
+        label: Label::default(),
+        ..limit_order()
+    }
+}
+
 fn amend(priority: Priority) -> Amend {
     Amend { account: ACCOUNT, order: ORDER, price: Ticks(101), lots: Lots(12), priority, ..Amend::PLAIN }
 }
 
 /// Numbered from 1 in this order.
 pub fn commands() -> Vec<(&'static str, Stamped)> {
-    let house = AccountSpec {
-        id: AccountId(9),
-        name: String::new(),
-        credit: Credit::Unlimited,
-        settings: AccountSettings::default(),
-    };
+    let house = AccountSpec { id: AccountId(9), name: String::new(), credit: Credit::Unlimited, settings: settings() };
     let units = -10_i128.pow(30);
-    let commands = vec![
+    let mut commands = vec![
         ("start_epoch", Command::StartEpoch { epoch: Epoch(7) }),
         ("add_currency", Command::AddCurrency(currency())),
         ("add_spot", Command::AddInstrument(Box::new(spot()))),
@@ -105,8 +155,18 @@ pub fn commands() -> Vec<(&'static str, Stamped)> {
         ("set_phase", Command::SetPhase { instrument: INSTRUMENT, phase: Phase::Halted }),
         ("enter_limit", Command::Enter(limit_order())),
         ("enter_market", Command::Enter(market_order())),
+        ("enter_iceberg", Command::Enter(iceberg())),
+        ("enter_alone", Command::Enter(lone_order())),
         ("amend", Command::Amend(amend(Priority::KeepWhenReduced))),
         ("amend_losing", Command::Amend(amend(Priority::AlwaysLose))),
+        (
+            "amend_iceberg",
+            Command::Amend(Amend {
+                display: Some(Lots(3)),
+                post_only: PostOnly::Reject,
+                ..amend(Priority::KeepWhenReduced)
+            }),
+        ),
         ("cancel", Command::Cancel { account: ACCOUNT, order: ORDER }),
         (
             "cancel_all",
@@ -120,12 +180,52 @@ pub fn commands() -> Vec<(&'static str, Stamped)> {
                 reason: CancelReason::Requested,
             },
         ),
+        (
+            "cancel_all_of_session",
+            Command::CancelAll {
+                account: ACCOUNT,
+                which: CancelFilter::Session(SessionId(11)),
+                reason: CancelReason::Disconnected,
+            },
+        ),
+        (
+            "cancel_all_listed",
+            Command::CancelAll {
+                account: ACCOUNT,
+                which: CancelFilter::Listed([ORDER, OrderId(9)].into()),
+                reason: CancelReason::Requested,
+            },
+        ),
         ("close_window", Command::CloseWindow),
         ("sample_index", Command::SampleIndex),
         ("end_day", Command::EndDay),
     ];
+    commands.extend(operators());
     let stamp = |(seq, (name, command))| (name, Stamped { seq: Seq(seq), at: VenueNanos(1000 + seq), command });
     (1_u64..).zip(commands).map(stamp).collect()
+}
+
+fn operators() -> Vec<(&'static str, Command)> {
+    let (instrument, account) = (INSTRUMENT, ACCOUNT);
+    let kill = |scope, reason| Command::Kill { scope, reason };
+    let currency = CurrencyId(3);
+    vec![
+        ("set_limits", Command::SetInstrumentLimits { instrument, limits: limits() }),
+        ("set_no_limits", Command::SetInstrumentLimits { instrument, limits: InstrumentLimits::default() }),
+        ("delete_instrument", Command::DeleteInstrument { instrument }),
+        ("set_account", Command::SetAccount { account, settings: settings() }),
+        ("set_credit_line", Command::SetCreditLine { account, currency, units: 10_i128.pow(30) }),
+        ("close_account", Command::CloseAccount { account }),
+        ("kill_order", kill(KillScope::Order(ORDER), why())),
+        ("kill_session", kill(KillScope::Session(SessionId(11)), Label::NONE)),
+        ("kill_account", kill(KillScope::Account(account), why())),
+        ("kill_venue", kill(KillScope::Venue, why())),
+        ("lift", Command::Lift { scope: KillScope::Account(account) }),
+        ("bust", Command::BustTrade(bust())),
+        ("set_flow", Command::SetFlow(FlowSetting { running: true, rate_percent: 250 })),
+        ("quarantine", Command::Quarantine { seq: Seq(5), instrument: Some(instrument) }),
+        ("quarantine_nothing", Command::Quarantine { seq: Seq(5), instrument: None }),
+    ]
 }
 
 pub fn events() -> Vec<(&'static str, Event)> {
@@ -148,6 +248,19 @@ pub fn events() -> Vec<(&'static str, Event)> {
                 lots: Lots(5),
                 tif: TimeInForce::Day,
                 display: None,
+            },
+        ),
+        (
+            "accepted_iceberg",
+            Event::Accepted {
+                order,
+                account: account_id,
+                instrument,
+                side,
+                order_type: OrderType::Limit { price: Ticks(101) },
+                lots: Lots(5),
+                tif: TimeInForce::Day,
+                display: Some(Lots(2)),
             },
         ),
         ("rejected", Event::Rejected { order, account: account_id, reason: Reject::PriceOutOfRange }),
@@ -189,6 +302,23 @@ pub fn events() -> Vec<(&'static str, Event)> {
             Event::IndexSampled { instrument: InstrumentId(5), index: Ticks(120_001), mark: Ticks(119_999) },
         ),
         ("day_ended", Event::DayEnded),
+        (
+            "refreshed",
+            Event::Refreshed { order, account: account_id, instrument, side, price: Ticks(101), shown: Lots(3) },
+        ),
+        ("limits_set", Event::InstrumentLimitsSet { instrument, limits: limits() }),
+        ("account_set", Event::AccountSet { account: account_id, settings: settings() }),
+        (
+            "credit_line_set",
+            Event::CreditLineSet { account: account_id, currency: CurrencyId(3), units: 10_i128.pow(30) },
+        ),
+        ("account_closed", Event::AccountClosed { account: account_id }),
+        ("killed", Event::Killed { scope: KillScope::Session(SessionId(11)), cancelled: 9, reason: why() }),
+        ("lifted", Event::Lifted { scope: KillScope::Venue }),
+        ("throttle_tripped", Event::ThrottleTripped { account: account_id }),
+        ("trade_busted", Event::TradeBusted(bust())),
+        ("flow_set", Event::FlowSet(FlowSetting { running: true, rate_percent: 250 })),
+        ("quarantined", Event::Quarantined { seq: Seq(5) }),
     ]
 }
 
