@@ -101,7 +101,9 @@ impl Views {
                 book.cancelled(*order, *reason, at);
                 changes.push(Change::Order { account: *account, order: *order });
             }
-            Event::Deposited { account, .. } if self.accounts.contains_key(account) => {
+            Event::Deposited { account, .. } | Event::CreditLineSet { account, .. }
+                if self.accounts.contains_key(account) =>
+            {
                 changes.push(Change::Balance { account: *account });
             }
             Event::TradeBusted(bust) => {
