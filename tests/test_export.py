@@ -26,7 +26,7 @@ COINTOSSX = {
     "trades": ["SecurityId", "OrderId", "ClientOrderId", "Price", "Volume", "DateTime"],
     "book": ["SecurityId", "OrderId", "ClientOrderId", "DateTime", "Price", "Volume", "Side"],
 }
-ENOUGH_TRADES = 1000
+ENOUGH_TRADES = 500
 PARQUET = {
     "u32": "UINTEGER",
     "u64": "UBIGINT",
@@ -94,7 +94,7 @@ def last_trade(client: Http, instrument: str) -> int:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """Some flow, some orders of two members, a crash in the middle, and a quiet end that can be compared."""
     run = Run(tmp_path_factory.mktemp("run") / "data")
-    with Venue(run.data, ["--seed", "11", "--speed", "30"]) as venue:
+    with Venue(run.data, ["--seed", "11", "--speed", "4"]) as venue:
         a, b = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
         for n in range(10):
             order = {"instrument_name": "BTC_USDC", "amount": 0.5, "type": "limit", "label": f'l,"{n}'}
@@ -279,7 +279,7 @@ def test_a_range_without_commands_is_empty_but_whole(run: Run, tables: Path, tmp
 
 
 def test_a_running_venue_is_exported_as_far_as_it_is_durable(tmp_path: Path) -> None:
-    with Venue(tmp_path / "data", ["--seed", "3", "--speed", "20"]) as venue:
+    with Venue(tmp_path / "data", ["--seed", "3", "--speed", "4"]) as venue:
         client = Http(venue.address, DEMO_A)
         order = client.result("private/buy", {"instrument_name": "BTC_USDC", "amount": 1, "price": 7})["order"]
         for n in range(5):

@@ -10,7 +10,7 @@
 //! | `S` | the payload of a snapshot with the right hash |
 //! | else | bytes for every decoder by itself |
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use pitwire_engine::Engine;
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, inspect, write_snapshot};
@@ -23,7 +23,7 @@ use pitwire_log::{
 use pitwire_model::{
     AccountId, Amend, Command, InstrumentId, Label, Lots, OrderId, Seq, Side, Stamped, Ticks, VenueNanos,
 };
-use pitwire_ports::{Log, LogError, OutputHash, Storage};
+use pitwire_ports::{Log, LogError, OutputHash};
 use pitwire_views::Views;
 
 use crate::storage::{Files, MemoryStorage};
@@ -56,13 +56,13 @@ static BASE: LazyLock<Base> = LazyLock::new(Base::build);
 /// Any directory at all may be found; what recovery accepts must be a run, and what it refuses must have a remedy.
 pub fn run(input: &[u8]) {
     match input {
-        [b'E', edits @ ..] => judge(edited(edits), false),
-        [b'G', count, payload @ ..] => judge(with_group(u32::from(*count), payload), true),
+        [b'E', edits @ ..] => judge_edited(&edited(edits)),
+        [b'G', count, payload @ ..] => judge_sealed(&with_group(u32::from(*count), payload), StartAt::Oldest),
         [b'C', records @ ..] => {
             let (count, payload) = whole_records(records);
-            judge(with_group(count, &payload), true);
+            judge_sealed(&with_group(count, &payload), StartAt::Oldest);
         }
-        [b'S', payload @ ..] => judge(with_snapshot(payload), true),
+        [b'S', payload @ ..] => judge_sealed(&with_snapshot(payload), StartAt::NewestSnapshot),
         bytes => decode_all(bytes),
     }
 }
@@ -87,8 +87,8 @@ impl Base {
             segment: String::new(),
             records: Vec::new(),
         };
-        let shared: std::sync::Arc<dyn Storage> = std::sync::Arc::new(storage.clone());
-        let (mut journal, _) = Journal::open(shared, small()).unwrap_or_else(|error| panic!("{error}"));
+        let (mut journal, _) =
+            Journal::open(Arc::new(storage.clone()), small()).unwrap_or_else(|error| panic!("{error}"));
         let (mut events, mut changes) = (Vec::new(), Vec::new());
         let half = base.commands.len() / 2;
         for (at, stamped) in base.commands.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Base {
             encode_command(stamped, &mut record);
             base.records.push(record);
             let is_last = at + 1 == base.commands.len();
-            if at % 7 == 6 || at == half || is_last {
+            if at % 16 == 15 || at == half || is_last {
                 done(journal.commit(OutputHash(chain.output())));
                 if let Some(job) = journal.segment_wanted() {
                     done(journal.segment_ready(job.run()));
@@ -240,20 +240,28 @@ fn with_snapshot(payload: &[u8]) -> MemoryStorage {
     MemoryStorage::holding(files)
 }
 
-fn judge(storage: MemoryStorage, is_whole: bool) {
+/// Whole, but nobody knows what it says.
+fn judge_sealed(storage: &MemoryStorage, from: StartAt) {
+    match inspect(storage, &small(), from) {
+        Ok(recovery) => replayed(&recovery, storage, true),
+        Err(error) => check_refusal(&error),
+    }
+}
+
+/// Recovery may refuse it; what it accepts is what was written.
+fn judge_edited(storage: &MemoryStorage) {
     for from in [StartAt::Oldest, StartAt::NewestSnapshot] {
-        match inspect(&storage, &small(), from) {
-            Ok(recovery) => replayed(&recovery, &storage, is_whole),
+        match inspect(storage, &small(), from) {
+            Ok(recovery) => replayed(&recovery, storage, false),
             Err(error) => check_refusal(&error),
         }
     }
     // What a start does to it: cut the torn tail, and go on.
-    let shared: std::sync::Arc<dyn Storage> = std::sync::Arc::new(storage.clone());
-    match Journal::open(shared, small()) {
+    match Journal::open(Arc::new(storage.clone()), small()) {
         Ok((journal, recovery)) => {
             assert!(recovery.watermark <= recovery.last, "what was acknowledged is lost");
             drop(journal);
-            let again = inspect(&storage, &small(), StartAt::NewestSnapshot);
+            let again = inspect(storage, &small(), StartAt::NewestSnapshot);
             let again = again.unwrap_or_else(|error| panic!("opened once and not again: {error}"));
             assert_eq!(again.last, recovery.last, "a second start finds something else");
         }
