@@ -174,6 +174,13 @@ def test_the_book_is_the_one_the_api_shows(run: Run, tables: Path) -> None:
                 shown[name, side, Decimal(str(price))] = Decimal(str(amount))
     book = rows(tables, "book")
     assert len(shown) > 100 and resting(book) == shown == rebuilt(rows(tables, "levels"))
+    # Bids, then asks, each from the best price on.
+    for name in INSTRUMENTS:
+        bids, asks = (
+            [Decimal(row["Price"]) for row in book if (row["Instrument"], row["Side"]) == (name, side)]
+            for side in ("Buy", "Sell")
+        )
+        assert bids == sorted(bids, reverse=True) and asks == sorted(asks)
     # The row of an order says when it was entered.
     entered = {row["OrderId"]: row for row in rows(tables, "orders")}
     assert all(entered[row["OrderId"]]["TimeNs"] == row["TimeNs"] for row in book)

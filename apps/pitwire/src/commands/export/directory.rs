@@ -71,3 +71,25 @@ pub fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
         .remedy("name a place with --out that has room and that you may write to")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_finished_leaves_nothing_behind() {
+        let parent = std::env::temp_dir().join(format!("pitwire-export-{}", std::process::id()));
+        let out = parent.join("tables");
+        let unfinished = Unfinished::beside(&out).unwrap();
+        fs::write(unfinished.path().join("orders.csv"), "half a row").unwrap();
+        drop(unfinished);
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
+        let finished = Unfinished::beside(&out).unwrap();
+        fs::write(finished.path().join("orders.csv"), "whole").unwrap();
+        finished.finish(&out).unwrap();
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(out.join("orders.csv")).unwrap(), "whole");
+        assert!(check_free(&out).is_err() && check_free(&parent.join("other")).is_ok());
+        fs::remove_dir_all(parent).unwrap();
+    }
+}
