@@ -106,9 +106,15 @@ impl Money {
         }
     }
 
-    /// `None` when a tick times a lot is not a whole number of money units: such an instrument cannot be settled exactly.
+    /// The largest order may be worth so many units: far more than anybody holds, and sums of many still fit.
+    const MOST_ORDER_UNITS: i128 = 1 << 120;
+
+    /// `None` when a tick times a lot is not a whole number of money units, so that nothing could be settled exactly, or
+    /// when the largest order would be worth more than [`Self::MOST_ORDER_UNITS`].
     pub fn of(spec: &InstrumentSpec, base_decimals: u8, quote_decimals: u8) -> Option<Money> {
-        let positive = |units: i128| (units > 0).then_some(units);
+        let most_lots = i128::from(Lots::MAX_ORDER.0);
+        let most_tick_lots = most_lots * i128::from(Ticks::MAX_PRICE.0);
+        let fits = |units: i128, most: i128| (1..=Self::MOST_ORDER_UNITS / most).contains(&units).then_some(units);
         match spec.kind {
             InstrumentKind::Spot { base, quote } => {
                 let value = Decimal::new(
@@ -118,8 +124,11 @@ impl Money {
                 Some(Money::Spot {
                     base,
                     quote,
-                    base_units_per_lot: positive(spec.lot.in_steps_of(Decimal::new(1, base_decimals))?)?,
-                    quote_units_per_tick_lot: positive(value.in_steps_of(Decimal::new(1, quote_decimals))?)?,
+                    base_units_per_lot: fits(spec.lot.in_steps_of(Decimal::new(1, base_decimals))?, most_lots)?,
+                    quote_units_per_tick_lot: fits(
+                        value.in_steps_of(Decimal::new(1, quote_decimals))?,
+                        most_tick_lots,
+                    )?,
                 })
             }
             InstrumentKind::InversePerpetual { base, max_leverage, .. } => {
@@ -130,7 +139,7 @@ impl Money {
                 let numerator = lot.checked_mul(units)?;
                 (tick > 0 && numerator % tick == 0 && max_leverage > 0).then_some(Money::Inverse {
                     settle: base,
-                    value_numerator: positive(numerator / tick)?,
+                    value_numerator: fits(numerator / tick, most_lots)?,
                     max_leverage: i128::from(max_leverage),
                 })
             }

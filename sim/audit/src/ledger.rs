@@ -109,7 +109,10 @@ impl Ledger {
         (account.0 as usize) < self.accounts.len()
     }
 
+    /// `None` for what cannot be settled: parts of units, or orders worth more than 2¹²⁰ of them.
     pub fn terms(&self, spec: &InstrumentSpec) -> Option<Terms> {
+        let below = |units: i128, orders: u128| (units.unsigned_abs() <= (1 << 120) / orders).then_some(units);
+        let (lots, tick_lots) = (u128::from(u32::MAX), u128::from(u32::MAX).pow(2));
         let decimals = |id: CurrencyId| self.currencies.get(id.0 as usize).map(|sum| u32::from(sum.decimals));
         let (base, quote) = (decimals(spec.base())?, decimals(spec.quote())?);
         let Decimal { mantissa: tick, scale: tick_scale } = spec.tick;
@@ -119,15 +122,18 @@ impl Ledger {
             InstrumentKind::Spot { .. } => Some(Terms::Spot {
                 base: spec.base(),
                 quote: spec.quote(),
-                base_per_lot: whole(lot.checked_mul(ten_to(base)?)?, ten_to(lot_scale)?)?,
-                quote_per_tick_lot: whole(
-                    tick.checked_mul(lot)?.checked_mul(ten_to(quote)?)?,
-                    ten_to(tick_scale + lot_scale)?,
+                base_per_lot: below(whole(lot.checked_mul(ten_to(base)?)?, ten_to(lot_scale)?)?, lots)?,
+                quote_per_tick_lot: below(
+                    whole(tick.checked_mul(lot)?.checked_mul(ten_to(quote)?)?, ten_to(tick_scale + lot_scale)?)?,
+                    tick_lots,
                 )?,
             }),
             InstrumentKind::InversePerpetual { .. } => Some(Terms::Perpetual {
                 settles: spec.base(),
-                contract: whole(lot.checked_mul(ten_to(base + tick_scale)?)?, tick.checked_mul(ten_to(lot_scale)?)?)?,
+                contract: below(
+                    whole(lot.checked_mul(ten_to(base + tick_scale)?)?, tick.checked_mul(ten_to(lot_scale)?)?)?,
+                    lots,
+                )?,
             }),
         }
     }

@@ -9,6 +9,10 @@ use pitwire_model::{
 
 use super::{Account, MOST_UNITS, Market, ReferenceEngine};
 
+/// Of one order.
+const MOST_LOTS: i128 = u32::MAX as i128;
+const MOST_TICKS: i128 = u32::MAX as i128;
+
 impl ReferenceEngine {
     pub(super) fn add_currency(&mut self, currency: &Currency, out: &mut Vec<Event>) -> Result<(), Reject> {
         let known = self.currencies.iter().any(|known| known.name == currency.name);
@@ -85,12 +89,16 @@ impl ReferenceEngine {
         }
         match spec.kind {
             InstrumentKind::Spot { .. } => {
-                self.base_units_per_lot(spec).is_some() && self.quote_units_per_tick_lot(spec).is_some()
+                let (base, quote) = (self.base_units_per_lot(spec), self.quote_units_per_tick_lot(spec));
+                base.is_some_and(|units| units <= (1 << 120) / MOST_LOTS)
+                    && quote.is_some_and(|units| units <= (1 << 120) / (MOST_LOTS * MOST_TICKS))
             }
             InstrumentKind::InversePerpetual { index, max_leverage, .. } => {
                 let source = self.market(index);
                 let index_trades = source.is_some_and(|source| source.spec.is_spot() && source.phase != Phase::Deleted);
-                index_trades && max_leverage > 0 && self.contract_constant(spec).is_some()
+                index_trades
+                    && max_leverage > 0
+                    && self.contract_constant(spec).is_some_and(|units| units <= (1 << 120) / MOST_LOTS)
             }
         }
     }
