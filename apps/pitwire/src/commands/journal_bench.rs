@@ -20,6 +20,7 @@ use pitwire_views::Views;
 
 use crate::failure::Failure;
 use crate::output::say;
+use crate::venue::chores::{self, Chores};
 use crate::venue::core::Core;
 use crate::venue::ledger::Ledger;
 use crate::venue::preset;
@@ -57,11 +58,24 @@ pub struct JournalBench {
     json: bool,
 }
 
+const LIVE: usize = 20_000;
+const PAUSE_LIVE: usize = 120_000;
+const PAUSE_COMMANDS: u64 = 600_000;
+
+struct Pauses {
+    live: usize,
+    handing_us: f64,
+    taking_us: f64,
+}
+
 /// Medians and everything else that was measured, in commands a second.
 struct Figures {
     journal: Vec<f64>,
     venue: f64,
     recovery: Vec<f64>,
+    /// Processor time of the fastest run of each, over all threads, in nanoseconds a command.
+    cpu_ns: [f64; 2],
+    pauses: Pauses,
 }
 
 impl JournalBench {
@@ -71,23 +85,29 @@ impl JournalBench {
             return Err(Failure::usage(format!("{} is not empty", self.data.display())));
         }
         let log = self.data.join("log");
-        let journal = (0..self.runs).map(|_| self.write_alone(&log)).collect::<Result<_, _>>()?;
+        let pauses = self.pauses(&log)?;
+        let mut cpu_ns = [f64::INFINITY; 2];
+        let journal = (0..self.runs).map(|_| self.write_alone(&log, &mut cpu_ns[0])).collect::<Result<_, Failure>>()?;
         let venue = self.write_venue(&log)?;
-        let recovery = (0..self.runs).map(|_| self.read_back(&log)).collect::<Result<_, _>>()?;
+        let recovery = (0..self.runs).map(|_| self.read_back(&log, &mut cpu_ns[1])).collect::<Result<_, Failure>>()?;
         std::fs::remove_dir_all(&self.data)?;
-        self.report(Figures { journal, venue, recovery });
+        self.report(Figures { journal, venue, recovery, cpu_ns, pauses });
         Ok(())
     }
 
     fn report(&self, mut figures: Figures) {
         let (journal, recovery) = (median(&mut figures.journal), median(&mut figures.recovery));
+        let Figures { cpu_ns, pauses, .. } = &figures;
         let (commands, batch, runs, venue) = (self.commands, self.batch, self.runs, figures.venue);
         #[allow(clippy::cast_precision_loss)]
         let seconds = commands as f64 / recovery;
         if self.json {
             say(&format!(
                 "{{\"commands\":{commands},\"batch\":{batch},\"runs\":{runs},\"journal_per_s\":{journal:.0},\
-                 \"venue_per_s\":{venue:.0},\"recovery_per_s\":{recovery:.0},\"recovery_s\":{seconds:.3}}}"
+                 \"venue_per_s\":{venue:.0},\"recovery_per_s\":{recovery:.0},\"recovery_s\":{seconds:.3},\
+                 \"journal_cpu_ns\":{:.1},\"recovery_cpu_ns\":{:.1},\"live_orders\":{},\"snapshot_pause_us\":{:.1},\
+                 \"snapshot_on_the_spot_us\":{:.1}}}",
+                cpu_ns[0], cpu_ns[1], pauses.live, pauses.handing_us, pauses.taking_us
             ));
             return;
         }
@@ -96,21 +116,29 @@ impl JournalBench {
         say(&format!("venue_per_s     {venue:.0}"));
         say(&format!("recovery_per_s  {recovery:.0} (median of {runs}: {})", spread(&figures.recovery)));
         say(&format!("recovery_s      {seconds:.3}"));
+        say(&format!(
+            "processor       {:.0} ns a command journaled, {:.0} recovered (all threads)",
+            cpu_ns[0], cpu_ns[1]
+        ));
+        say(&format!(
+            "snapshot pause  {:.0} us with {} orders live; {:.0} us if it were taken on the spot",
+            pauses.handing_us, pauses.live, pauses.taking_us
+        ));
     }
 
     /// The journal alone: commands are made outside the clock, a million at a time.
-    fn write_alone(&self, directory: &Path) -> Result<f64, Failure> {
+    fn write_alone(&self, directory: &Path, least_cpu_ns: &mut f64) -> Result<f64, Failure> {
         let _ = std::fs::remove_dir_all(directory);
         let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
         let (mut journal, _) = Journal::open(storage, journal_config())?;
         let mut segments = Segments::default();
-        let (mut flow, mut seconds, mut done) = (Flow::new(self.seed, self.members), 0.0, 0);
-        let mut stamped = Vec::new();
+        let (mut flow, mut seconds, mut done) = (Flow::new(self.seed, self.members, LIVE), 0.0, 0);
+        let (mut stamped, mut cpu_s) = (Vec::new(), 0.0);
         while done < self.commands {
             stamped.clear();
             stamped.extend((0..1_000_000.min(self.commands - done)).map(|_| flow.stamped()));
             done += stamped.len() as u64;
-            let started = Instant::now();
+            let (started, cpu_started) = (Instant::now(), cpu_seconds());
             for group in stamped.chunks(usize::try_from(self.batch).unwrap_or(4096).max(1)) {
                 for command in group {
                     journal.append(command)?;
@@ -119,37 +147,47 @@ impl JournalBench {
                 segments.attend(&mut journal)?;
             }
             seconds += started.elapsed().as_secs_f64();
+            cpu_s += cpu_seconds() - cpu_started;
         }
         segments.finish(&mut journal)?;
         journal.close()?;
+        *least_cpu_ns = least_cpu_ns.min(per_command_ns(cpu_s, self.commands));
         #[allow(clippy::cast_precision_loss)]
         Ok(self.commands as f64 / seconds)
     }
 
     /// Everything the venue does with a command but sockets.
     fn write_venue(&self, directory: &Path) -> Result<f64, Failure> {
+        let (core, seconds) = self.filled(directory, self.commands, LIVE)?;
+        if let Ledger::Disk(journal) = core.sequencer.into_log() {
+            journal.close()?;
+        }
+        #[allow(clippy::cast_precision_loss)]
+        Ok(self.commands as f64 / seconds)
+    }
+
+    /// A venue that has just committed so many commands, and the time it was at work.
+    fn filled(&self, directory: &Path, commands: u64, live: usize) -> Result<(Core, f64), Failure> {
         let _ = std::fs::remove_dir_all(directory);
         let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
         let (journal, _) = Journal::open(storage, journal_config())?;
-        let ledger = Ledger::Disk(Box::new(journal));
         let start = VenueNanos(1_767_603_600_000_000_000);
-        let sequencer = Sequencer::resume(Engine::new(), ledger, Seq(0), start);
+        let sequencer = Sequencer::resume(Engine::new(), Ledger::Disk(Box::new(journal)), Seq(0), start);
         let timetable = Timetable::starting(start, VenueNanos::ZERO);
         let mut core = Core::new(sequencer, Views::new(), OutputChain::new(), timetable);
         for command in preset::demo().commands()?.into_iter().chain(flow::endowments()) {
             core.submit_at(start, command)?;
         }
-        let mut segments = Segments::default();
-        let mut flow = Flow::new(self.seed, self.members);
+        let (mut segments, mut flow) = (Segments::default(), Flow::new(self.seed, self.members, live));
         flow.skip_to(core.sequencer.last());
-        let mut commands: Vec<Command> = Vec::new();
+        let mut batch: Vec<Command> = Vec::new();
         let (mut seconds, mut done) = (0.0, 0);
-        while done < self.commands {
-            commands.clear();
-            commands.extend((0..self.batch.min(self.commands - done)).map(|_| flow.stamped().command));
-            done += commands.len() as u64;
+        while done < commands {
+            batch.clear();
+            batch.extend((0..self.batch.min(commands - done)).map(|_| flow.stamped().command));
+            done += batch.len() as u64;
             let started = Instant::now();
-            for command in commands.drain(..) {
+            for command in batch.drain(..) {
                 core.submit_at(VenueNanos(start.0 + done), command)?;
                 core.changes.clear();
             }
@@ -160,19 +198,38 @@ impl JournalBench {
                 segments.attend(journal)?;
             }
         }
-        if let Ledger::Disk(mut journal) = core.sequencer.into_log() {
-            segments.finish(&mut journal)?;
-            journal.close()?;
+        if let Some(journal) = core.sequencer.log_mut().journal_mut() {
+            segments.finish(journal)?;
         }
-        #[allow(clippy::cast_precision_loss)]
-        Ok(self.commands as f64 / seconds)
+        Ok((core, seconds))
+    }
+
+    /// How long a snapshot keeps the loop from its members: handing it to a replica, and, for comparison, taking it
+    /// on the spot.
+    fn pauses(&self, directory: &Path) -> Result<Pauses, Failure> {
+        let (core, _) = self.filled(directory, PAUSE_COMMANDS, PAUSE_LIVE)?;
+        let (mut handing, mut taking) = (Vec::new(), Vec::new());
+        for _ in 0..self.runs {
+            let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
+            let mut chores = Chores::new(storage, Seq(0), 0);
+            let started = Instant::now();
+            chores.start_snapshot(&core, 0);
+            handing.push(started.elapsed().as_secs_f64() * 1e6);
+            chores.wait_for_snapshot();
+            let started = Instant::now();
+            drop(chores::capture(&core));
+            taking.push(started.elapsed().as_secs_f64() * 1e6);
+        }
+        let live = core.sequencer.engine().live_orders();
+        Ok(Pauses { live, handing_us: median(&mut handing), taking_us: median(&mut taking) })
     }
 
     /// A start without sockets, from the first command: no snapshot helps.
-    fn read_back(&self, directory: &Path) -> Result<f64, Failure> {
-        let started = Instant::now();
+    fn read_back(&self, directory: &Path, least_cpu_ns: &mut f64) -> Result<f64, Failure> {
+        let (started, cpu_started) = (Instant::now(), cpu_seconds());
         let recovered = recover(directory)?;
         let seconds = started.elapsed().as_secs_f64();
+        *least_cpu_ns = least_cpu_ns.min(per_command_ns(cpu_seconds() - cpu_started, self.commands));
         let last = recovered.sequencer.last().0;
         if last < self.commands {
             return Err(Failure::new(format!("only {last} commands came back")));
@@ -180,6 +237,18 @@ impl JournalBench {
         #[allow(clippy::cast_precision_loss)]
         Ok(last as f64 / seconds)
     }
+}
+
+/// Of all threads of this process.
+#[allow(clippy::cast_precision_loss)]
+fn cpu_seconds() -> f64 {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn per_command_ns(seconds: f64, commands: u64) -> f64 {
+    seconds * 1e9 / commands as f64
 }
 
 fn median(samples: &mut [f64]) -> f64 {

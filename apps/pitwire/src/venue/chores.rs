@@ -1,5 +1,6 @@
 //! Work that must not hold up the loop, on threads of its own: preparing segments, writing snapshots.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -100,27 +101,32 @@ impl Chores {
     }
 
     /// The loop pays for a handle and a thread: the state itself is made again from the disk.
-    fn start_snapshot(&mut self, core: &Core, now_ns: u64) {
+    pub fn start_snapshot(&mut self, core: &Core, now_ns: u64) {
         let Some(journal) = core.sequencer.log().journal() else { return };
         self.is_snapshotting = true;
         self.last_snapshot = journal.durable_position();
         self.last_snapshot_ns = now_ns;
         let (history, seq, report) = (journal.history(), self.last_snapshot, self.report.clone());
         thread::spawn(move || {
-            let outcome = replicate(&history).map_err(|error| error.to_string());
-            drop(report.send(Done::Snapshot(seq, outcome)));
+            // Whatever becomes of it, somebody waits to hear that it has ended.
+            let outcome = catch_unwind(AssertUnwindSafe(|| replicate(&history).map_err(|error| error.to_string())));
+            drop(report.send(Done::Snapshot(seq, outcome.unwrap_or_else(|_| Err("the replica failed".into())))));
         });
     }
 
-    /// The last snapshot of a clean end, written before the process goes.
-    pub fn finish(self, core: &Core) -> Result<(), Failure> {
-        let Some((meta, payload)) = capture(core) else { return Ok(()) };
-        if self.is_snapshotting {
-            // The one under way ends first: two must not retain at once.
-            let is_snapshot = |done: &Done| matches!(done, Done::Snapshot(..));
-            drop(self.report);
-            self.done.iter().find(is_snapshot);
+    /// Until the one under way has ended, if there is one.
+    pub fn wait_for_snapshot(&mut self) {
+        while self.is_snapshotting {
+            let Ok(done) = self.done.recv() else { return };
+            self.is_snapshotting &= !matches!(done, Done::Snapshot(..));
         }
+    }
+
+    /// The last snapshot of a clean end, written before the process goes.
+    pub fn finish(mut self, core: &Core) -> Result<(), Failure> {
+        let Some((meta, payload)) = capture(core) else { return Ok(()) };
+        // Two must not retain at once.
+        self.wait_for_snapshot();
         keep(self.storage.as_ref(), &meta, &payload)
     }
 }
@@ -145,7 +151,7 @@ pub fn replicate(history: &History) -> Result<(), Failure> {
 }
 
 /// The state as plain bytes, taken between two commands.
-fn capture(core: &Core) -> Option<(SnapshotMeta, Vec<u8>)> {
+pub fn capture(core: &Core) -> Option<(SnapshotMeta, Vec<u8>)> {
     let journal = core.sequencer.log().journal()?;
     let meta = SnapshotMeta {
         rule_version: journal.config().rule_version,

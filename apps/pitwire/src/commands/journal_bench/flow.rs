@@ -5,8 +5,6 @@ use pitwire_model::{
     TimeInForce, VenueNanos,
 };
 
-/// As many orders as are held live throughout.
-const LIVE: usize = 20_000;
 const INSTRUMENTS: u64 = 10;
 const CURRENCIES: u32 = 13;
 const MEMBERS: u64 = 2;
@@ -19,6 +17,8 @@ pub struct Flow {
     state: u64,
     members: u64,
     seq: Seq,
+    /// As many orders are held live throughout.
+    held: usize,
     /// Whose order, and its number; some have filled by the time they are cancelled.
     live: Vec<(AccountId, OrderId)>,
 }
@@ -36,8 +36,8 @@ pub fn endowments() -> impl Iterator<Item = Command> {
 }
 
 impl Flow {
-    pub fn new(seed: u64, members: u64) -> Self {
-        Flow { state: seed, members, seq: Seq(0), live: Vec::with_capacity(2 * LIVE) }
+    pub fn new(seed: u64, members: u64, held: usize) -> Self {
+        Flow { state: seed, members, seq: Seq(0), held, live: Vec::with_capacity(2 * held) }
     }
 
     /// The next command will be the one after `last`.
@@ -60,7 +60,7 @@ impl Flow {
     pub fn stamped(&mut self) -> Stamped {
         self.seq = self.seq.next();
         let command = match self.below(100) {
-            0..=39 if self.live.len() > LIVE => self.cancel(),
+            0..=39 if self.live.len() > self.held => self.cancel(),
             94..=99 => self.enter(TimeInForce::ImmediateOrCancel),
             _ => self.enter(TimeInForce::GoodTillCancel),
         };
