@@ -4,6 +4,7 @@ pub mod doctor;
 pub mod engine_bench;
 pub mod export;
 pub mod journal_bench;
+pub mod operator;
 pub mod order_bench;
 pub mod sim;
 pub mod trade;

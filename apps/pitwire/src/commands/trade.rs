@@ -256,7 +256,7 @@ fn enter(connection: &mut Connection, side: Side, entry: &Entry) -> Result<Box<s
     connection.enter(side, &order)
 }
 
-fn watch(connection: &mut Connection, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
+pub(super) fn watch(connection: &mut Connection, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
     let granted = connection.subscribe(channels)?;
     let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();
     if let Some(refused) = channels.iter().find(|channel| !granted.contains(channel)) {

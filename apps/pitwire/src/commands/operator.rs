@@ -1,0 +1,354 @@
+//! `pitwire operator`: running a venue from the command line, over its API.
+
+mod show;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use pitwire_trading::{Connection, Credentials, Error, Number, Target};
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::output::say;
+
+const EXAMPLES: &str = "Examples:
+  export PITWIRE_CLIENT_ID=demo-operator PITWIRE_CLIENT_SECRET=demo-operator-secret
+  pitwire operator status
+  pitwire operator halt NPN_ZAR
+  pitwire operator kill account demo-a --reason 'runaway strategy'
+  pitwire operator lift account demo-a
+  pitwire operator create-account carol              prints her secret, once
+  pitwire operator watch                             the drop copy of every account
+
+Credentials as for `pitwire trade`; they must have the operator scope.";
+
+/// Run a venue: instruments, accounts, flow, halts, kills, busts, drop copy.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = false)]
+pub struct Operator {
+    /// The venue's WebSocket.
+    #[arg(long, global = true, value_name = "WS_URL", default_value = "ws://127.0.0.1:8080/ws/api/v2")]
+    url: String,
+    /// For wss://, trust the authorities of this PEM file and no others.
+    #[arg(long, global = true, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// How long to wait for an answer, in seconds.
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// Print the venue's result as one line of JSON, digit for digit.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Epoch, venue time, newest command, flow, kills.
+    Status,
+    /// All accounts with their limits.
+    Accounts,
+    /// Live orders with owners and sessions.
+    Orders {
+        /// Of this account only.
+        name: Option<String>,
+        #[arg(long, default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        count: u32,
+    },
+    /// Stop entries and matching in an instrument; resting orders stay, cancels are taken.
+    Halt {
+        instrument: String,
+    },
+    /// Trade it again.
+    Resume {
+        instrument: String,
+    },
+    CreateInstrument(Instrument),
+    /// Change an instrument's limits; 0 takes one away.
+    ChangeInstrument {
+        instrument: String,
+        #[command(flatten)]
+        limits: Limits,
+    },
+    /// Cancel what rests and end trading for good.
+    DeleteInstrument {
+        instrument: String,
+    },
+    /// A member's account, with credentials that are shown this once.
+    CreateAccount {
+        name: String,
+    },
+    /// Further credentials for an account.
+    CreateCredential {
+        name: String,
+    },
+    ChangeAccount(Account),
+    /// Cancel its orders and take no more of them, for good.
+    DeleteAccount {
+        name: String,
+    },
+    /// Add to a balance, or take away with a negative amount (after --).
+    Deposit {
+        name: String,
+        currency: String,
+        amount: Number,
+    },
+    /// How far below zero an account's free balance may fall.
+    CreditLine {
+        name: String,
+        currency: String,
+        amount: Number,
+    },
+    /// Start, stop, scale or ask after the resident order flow.
+    Flow {
+        #[arg(value_enum, default_value = "status")]
+        action: FlowAction,
+        /// Events per second, in percent of the flow's own.
+        #[arg(long, value_name = "PERCENT")]
+        rate: Option<u32>,
+    },
+    /// Cancel everything in a scope and take nothing new from it until it is lifted.
+    Kill {
+        #[command(subcommand)]
+        scope: Scope,
+        /// For the log.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Take a kill, or an account's tripped throttle, back.
+    Lift {
+        #[command(subcommand)]
+        scope: Scope,
+    },
+    /// Take a trade back: goods, cash and positions return, orders do not.
+    Bust {
+        trade_id: String,
+        /// For the log.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Print the drop copy, one line of JSON each, until stopped.
+    Watch {
+        /// Of this account only.
+        name: Option<String>,
+        /// Stop after so many.
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+    },
+    /// Move the time of a venue with --clock manual.
+    Advance {
+        /// Nanoseconds.
+        ns: u64,
+    },
+}
+
+/// A new spot instrument, open for trading.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  pitwire operator create-instrument XYZ ZAR --tick 0.01 --lot 1 --start 12.50 --collar 10"
+)]
+struct Instrument {
+    base: String,
+    quote: String,
+    /// BASE_QUOTE when left out.
+    #[arg(long)]
+    name: Option<String>,
+    #[arg(long)]
+    tick: Number,
+    #[arg(long)]
+    lot: Number,
+    /// Where trading starts.
+    #[arg(long)]
+    start: Number,
+    #[command(flatten)]
+    limits: Limits,
+}
+
+#[derive(Args)]
+struct Limits {
+    /// Most that one order may carry.
+    #[arg(long)]
+    max_amount: Option<Number>,
+    /// Most that one order may be worth.
+    #[arg(long)]
+    max_notional: Option<Number>,
+    /// How far a price may lie on the bad side of the reference.
+    #[arg(long, value_name = "PERCENT")]
+    collar: Option<Number>,
+}
+
+/// Change an account's settings; 0 takes a limit away.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  pitwire operator change-account demo-a --max-executions 100 --execution-window-ms 1000"
+)]
+struct Account {
+    name: String,
+    #[arg(long)]
+    max_open_orders: Option<u32>,
+    /// Fills that one window allows before the account is stopped.
+    #[arg(long)]
+    max_executions: Option<u32>,
+    #[arg(long)]
+    execution_window_ms: Option<u64>,
+    #[arg(long, value_enum)]
+    self_match: Option<SelfMatch>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum SelfMatch {
+    CancelResting,
+    CancelIncoming,
+    CancelBoth,
+    None,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FlowAction {
+    Start,
+    Stop,
+    Status,
+}
+
+#[derive(Subcommand)]
+enum Scope {
+    Venue,
+    Account { name: String },
+    Session { session: u32 },
+    Order { order_id: String },
+}
+
+impl Scope {
+    fn params(&self) -> Value {
+        match self {
+            Scope::Venue => json!({"scope": "venue"}),
+            Scope::Account { name } => json!({"scope": "account", "name": name}),
+            Scope::Session { session } => json!({"scope": "session", "session": session}),
+            Scope::Order { order_id } => json!({"scope": "order", "order_id": order_id}),
+        }
+    }
+}
+
+/// Leaves out what was not given.
+fn given(pairs: Vec<(&str, Option<Value>)>) -> Value {
+    Value::Object(pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect::<Map<_, _>>())
+}
+
+/// A number goes as its text: the venue reads it exactly, and no float comes near it.
+fn text(number: Option<&Number>) -> Option<Value> {
+    number.map(|number| Value::from(number.as_str()))
+}
+
+fn with(mut params: Value, key: &str, value: impl Into<Value>) -> Value {
+    params[key] = value.into();
+    params
+}
+
+fn word(value: impl ValueEnum) -> Option<Value> {
+    value.to_possible_value().map(|value| Value::from(value.get_name()))
+}
+
+impl Limits {
+    fn params(&self) -> Value {
+        given(vec![
+            ("max_amount", text(self.max_amount.as_ref())),
+            ("max_notional", text(self.max_notional.as_ref())),
+            ("collar_percent", text(self.collar.as_ref())),
+        ])
+    }
+}
+
+impl Instrument {
+    fn params(&self) -> Value {
+        let mut params = given(vec![
+            ("base_currency", Some(self.base.as_str().into())),
+            ("quote_currency", Some(self.quote.as_str().into())),
+            ("instrument_name", self.name.as_deref().map(Value::from)),
+            ("tick_size", text(Some(&self.tick))),
+            ("lot_size", text(Some(&self.lot))),
+            ("start_price", text(Some(&self.start))),
+        ]);
+        if let (Value::Object(all), Value::Object(limits)) = (&mut params, self.limits.params()) {
+            all.extend(limits);
+        }
+        params
+    }
+}
+
+impl Account {
+    fn params(&self) -> Value {
+        given(vec![
+            ("name", Some(self.name.as_str().into())),
+            ("max_open_orders", self.max_open_orders.map(Value::from)),
+            ("max_executions", self.max_executions.map(Value::from)),
+            ("execution_window_ms", self.execution_window_ms.map(Value::from)),
+            ("self_match", self.self_match.and_then(word)),
+        ])
+    }
+}
+
+impl Verb {
+    /// The method, without `private/pitwire_`, and its parameters.
+    fn request(&self) -> (&'static str, Value) {
+        let instrument = |name: &str| json!({"instrument_name": name});
+        let account = |name: &str| json!({"name": name});
+        let money = |name: &str, currency: &str, amount: &Number| json!({"name": name, "currency": currency, "amount": amount.as_str()});
+        match self {
+            Verb::Status => ("status", json!({})),
+            Verb::Accounts => ("get_accounts", json!({})),
+            Verb::Orders { name, count } => (
+                "get_orders",
+                given(vec![("name", name.as_deref().map(Value::from)), ("count", Some((*count).into()))]),
+            ),
+            Verb::Halt { instrument: name } => ("halt", instrument(name)),
+            Verb::Resume { instrument: name } => ("resume", instrument(name)),
+            Verb::CreateInstrument(definition) => ("create_instrument", definition.params()),
+            Verb::ChangeInstrument { instrument: name, limits } => {
+                ("change_instrument", with(limits.params(), "instrument_name", name.as_str()))
+            }
+            Verb::DeleteInstrument { instrument: name } => ("delete_instrument", instrument(name)),
+            Verb::CreateAccount { name } => ("create_account", account(name)),
+            Verb::CreateCredential { name } => ("create_credential", account(name)),
+            Verb::ChangeAccount(settings) => ("change_account", settings.params()),
+            Verb::DeleteAccount { name } => ("delete_account", account(name)),
+            Verb::Deposit { name, currency, amount } => ("deposit", money(name, currency, amount)),
+            Verb::CreditLine { name, currency, amount } => ("set_credit_line", money(name, currency, amount)),
+            Verb::Flow { action, rate } => {
+                ("flow", given(vec![("action", word(*action)), ("rate_percent", rate.map(Value::from))]))
+            }
+            Verb::Kill { scope, reason } => ("kill", with(scope.params(), "reason", reason.as_str())),
+            Verb::Lift { scope } => ("lift", scope.params()),
+            Verb::Bust { trade_id, reason } => ("bust", json!({"trade_id": trade_id, "reason": reason})),
+            Verb::Advance { ns } => ("advance", json!({"ns": ns})),
+            // A channel, not a method: see `Operator::watch`.
+            Verb::Watch { .. } => ("status", json!({})),
+        }
+    }
+}
+
+impl Operator {
+    pub fn run(self) -> Result<(), Failure> {
+        // Whoever has no credentials need not wait for a connection to hear it.
+        let credentials = Credentials::find().map_err(Error::from)?;
+        let target =
+            Target { url: &self.url, authority: self.ca.as_deref(), patience: Duration::from_secs(self.timeout) };
+        let mut connection = Connection::open(&target)?;
+        connection.login(&credentials)?;
+        if let Verb::Watch { name, count } = &self.verb {
+            let channel = format!("drop_copy.{}", name.as_deref().unwrap_or("any"));
+            return super::trade::watch(&mut connection, &[channel], *count);
+        }
+        let (method, params) = self.verb.request();
+        let result = connection.call(&format!("private/pitwire_{method}"), &params)?;
+        connection.close();
+        if self.json {
+            say(result.get());
+            return Ok(());
+        }
+        let shown = show::table(result.get()).map_err(|error| Error::Garbled { what: error.to_string() })?;
+        say(shown.trim_end());
+        Ok(())
+    }
+}
