@@ -110,7 +110,7 @@ enum Verb {
     },
     /// Cancel everything in a scope and take nothing new from it until it is lifted.
     Kill {
-        #[command(subcommand)]
+        #[command(flatten)]
         scope: Scope,
         /// For the log.
         #[arg(long)]
@@ -118,7 +118,7 @@ enum Verb {
     },
     /// Take a kill, or an account's tripped throttle, back.
     Lift {
-        #[command(subcommand)]
+        #[command(flatten)]
         scope: Scope,
     },
     /// Take a trade back: goods, cash and positions return, orders do not.
@@ -212,21 +212,31 @@ enum FlowAction {
     Status,
 }
 
-#[derive(Subcommand)]
-enum Scope {
+#[derive(Args)]
+struct Scope {
+    #[arg(value_enum)]
+    scope: ScopeName,
+    /// The account's name, the session's number or the order's id.
+    #[arg(required_if_eq_any([("scope", "account"), ("scope", "session"), ("scope", "order")]))]
+    target: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ScopeName {
     Venue,
-    Account { name: String },
-    Session { session: u32 },
-    Order { order_id: String },
+    Account,
+    Session,
+    Order,
 }
 
 impl Scope {
     fn params(&self) -> Value {
-        match self {
-            Scope::Venue => json!({"scope": "venue"}),
-            Scope::Account { name } => json!({"scope": "account", "name": name}),
-            Scope::Session { session } => json!({"scope": "session", "session": session}),
-            Scope::Order { order_id } => json!({"scope": "order", "order_id": order_id}),
+        let target = self.target.as_deref().unwrap_or_default();
+        match self.scope {
+            ScopeName::Venue => json!({"scope": "venue"}),
+            ScopeName::Account => json!({"scope": "account", "name": target}),
+            ScopeName::Session => json!({"scope": "session", "session": target}),
+            ScopeName::Order => json!({"scope": "order", "order_id": target}),
         }
     }
 }

@@ -1,0 +1,156 @@
+"""Configuration: applied once, journaled, refused when it has changed, and told line by line when it is wrong."""
+
+import os
+from pathlib import Path
+
+import pytest
+from rpc import Http, RpcError
+from venue import DEMO_A, OPERATOR, Credentials, Venue, run_pitwire
+
+XYZ = """
+[[currency]]
+name = "XYZ"
+decimals = 0
+
+[[instrument]]
+name = "XYZ_ZAR"
+base = "XYZ"
+quote = "ZAR"
+tick = "0.05"
+lot = "1"
+start_price = "12.50"
+max_amount = "100"
+
+[[account]]
+name = "carol"
+balances = [["ZAR", "10000.00"], ["XYZ", "500"]]
+"""
+
+
+def options(data: Path, *more: str) -> list[str]:
+    config = data.parent / "pitwire.toml"
+    return ["--config", str(config), "--key-file", str(data.parent / "vault.key"), "--no-flow", *more]
+
+
+def write(data: Path, text: str) -> None:
+    data.parent.mkdir(parents=True, exist_ok=True)
+    (data.parent / "pitwire.toml").write_text(text)
+
+
+def shown_secret(venue: Venue, name: str) -> Credentials:
+    line = next(line for line in venue.log_file.read_text().splitlines() if f"new login  {name} / " in line)
+    return Credentials(name, line.split(" / ")[1].split()[0])
+
+
+def code_of(http: Http, method: str, params: dict) -> int:
+    with pytest.raises(RpcError) as refused:
+        http.result(method, params)
+    return refused.value.code
+
+
+def test_a_file_adds_instruments_and_accounts_and_a_restart_keeps_them(data: Path) -> None:
+    write(data, XYZ)
+    order = {"instrument_name": "XYZ_ZAR", "amount": 100, "price": 12.5}
+    with Venue(data, extra=options(data)) as venue:
+        carol = shown_secret(venue, "carol")
+        http = Http(venue.address, carol)
+        http.result("private/buy", order)
+        assert code_of(http, "private/buy", order | {"amount": 101}) == 11022
+        http.close()
+        venue.kill()
+    sealed = (data / "credentials.sealed").read_bytes()
+    assert carol.secret.encode() not in sealed
+    assert os.stat(data.parent / "vault.key").st_mode & 0o777 == 0o600
+    with Venue(data, extra=options(data)) as venue:
+        assert venue.log_file.read_text().count("new login  carol") == 1
+        http = Http(venue.address, carol)
+        assert http.result("private/get_account_summary", {"currency": "ZAR"})["balance"] == 10_000
+        assert len(http.result("private/get_open_orders")) == 1
+        http.close()
+
+
+def test_a_changed_file_is_refused_until_it_is_applied(data: Path) -> None:
+    write(data, XYZ)
+    with Venue(data, extra=options(data)) as venue:
+        venue.stop()
+    write(data, XYZ.replace('max_amount = "100"', 'max_amount = "50"') + '\n[[account]]\nname = "dave"\n')
+    refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", *options(data))
+    assert refused.returncode == 1
+    assert "the configuration has changed" in refused.stderr and "--apply-config" in refused.stderr
+    assert "new account dave" in refused.stderr
+    with Venue(data, extra=options(data, "--apply-config")) as venue:
+        http = Http(venue.address, DEMO_A)
+        http.result("private/buy", {"instrument_name": "XYZ_ZAR", "amount": 50, "price": 12.5})
+        assert code_of(http, "private/buy", {"instrument_name": "XYZ_ZAR", "amount": 51, "price": 12.5}) == 11022
+        http.close()
+        assert shown_secret(venue, "dave").secret
+        venue.stop()
+    # Applied is applied: the same file needs no option any more, and the log holds all of it.
+    with Venue(data, extra=options(data)) as venue:
+        venue.stop()
+    assert run_pitwire("verify", data).returncode == 0
+    write(data, XYZ.replace('tick = "0.05"', 'tick = "0.01"'))
+    fixed = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", *options(data, "--apply-config"))
+    assert fixed.returncode == 1 and "XYZ_ZAR exists already" in fixed.stderr
+
+
+def test_what_operators_change_is_no_changed_configuration(data: Path) -> None:
+    write(data, XYZ)
+    with Venue(data, extra=options(data)) as venue:
+        operator = Http(venue.address, OPERATOR)
+        operator.result("private/pitwire_change_instrument", {"instrument_name": "XYZ_ZAR", "max_amount": "7"})
+        made = operator.result("private/pitwire_create_account", {"name": "erin"})
+        operator.close()
+        venue.kill()
+    with Venue(data, extra=options(data)) as venue:
+        erin = Http(venue.address, Credentials(made["client_id"], made["client_secret"]))
+        assert erin.result("private/get_open_orders") == []
+        erin.close()
+        member = Http(venue.address, DEMO_A)
+        assert code_of(member, "private/buy", {"instrument_name": "XYZ_ZAR", "amount": 8, "price": 12.5}) == 11022
+        member.close()
+
+
+def test_a_vault_without_its_key_stops_the_start(data: Path) -> None:
+    write(data, XYZ)
+    with Venue(data, extra=options(data)) as venue:
+        venue.stop()
+    key = data.parent / "vault.key"
+    right = key.read_bytes()
+    arguments = ["up", "--data", data, "--http", "127.0.0.1:0", *options(data)]
+    for spoil, said in [
+        (lambda: key.write_bytes(bytes(32)), "another key"),
+        (lambda: key.write_bytes(right[:31]), "is no key"),
+        (lambda: (key.write_bytes(right), key.chmod(0o644)), "chmod 600"),
+        (key.unlink, "vault.key"),
+    ]:
+        spoil()
+        refused = run_pitwire(*arguments)
+        assert refused.returncode == 1 and said in refused.stderr, refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[instrument]]\nname = "A_B"\ntick = 0.01\n', ["line 3", "tick"]),
+        ('[[instrument]]\nname = "A_B"\ncolour = "red"\n', ["line 3", "colour"]),
+        ('[[currency]]\nname = "XYZ"\n', ["decimals"]),
+        ("[[currency]\n", ["line 1"]),
+        (XYZ.replace('"12.50"', '"12.51"'), ["XYZ_ZAR", "start_price", "0.05"]),
+        (XYZ.replace('quote = "ZAR"', 'quote = "NONE"'), ["XYZ_ZAR", "quote", "NONE"]),
+        (XYZ.replace('"10000.00"', '"10000.001"'), ["carol", "0.01"]),
+        (XYZ + "max_executions = 5\n", ["carol", "execution_window_ms"]),
+        (XYZ.replace('tick = "0.05"', 'tick = "cheap"'), ["XYZ_ZAR", "tick", "cheap"]),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_or_key(data: Path, text: str, said: list[str]) -> None:
+    write(data, text)
+    refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", *options(data))
+    assert refused.returncode == 1
+    assert all(word in refused.stderr for word in said), refused.stderr
+    assert "panicked" not in refused.stderr
+
+
+def test_a_missing_file_is_named(data: Path) -> None:
+    refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", "--config", str(data) + ".toml")
+    assert refused.returncode == 1 and ".toml" in refused.stderr

@@ -1,0 +1,98 @@
+"""`pitwire operator` against a real venue: what it prints, what it changes, what it exits with."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from rpc import Http, RpcError
+from venue import BINARY, DEMO_A, OPERATOR, Credentials, Venue
+
+ORDER = {"instrument_name": "NPN_ZAR", "amount": 1, "price": 3000}
+
+
+def run(venue: Venue, *arguments: str, who: Credentials = OPERATOR) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PITWIRE_CLIENT_ID": who.client_id, "PITWIRE_CLIENT_SECRET": who.secret}
+    command = [BINARY, "operator", "--url", venue.ws_url, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+def told(venue: Venue, *arguments: str) -> object:
+    done = run(venue, "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def own(data: Path) -> Venue:
+    with Venue(data, extra=["--no-flow", "--key-file", str(data.parent / "vault.key")]) as venue:
+        yield venue
+
+
+def refused(http: Http, params: dict) -> int:
+    with pytest.raises(RpcError) as error:
+        http.result("private/buy", params)
+    return error.value.code
+
+
+def test_an_operators_day(own: Venue) -> None:
+    member = Http(own.address, DEMO_A)
+    assert told(own, "status")["venue_killed"] is False
+    assert told(own, "halt", "NPN_ZAR") == "ok"
+    assert refused(member, ORDER) == 10012
+    told(own, "resume", "NPN_ZAR")
+    member.result("private/buy", ORDER)
+    assert [order["name"] for order in told(own, "orders")] == ["demo-a"]
+    assert told(own, "kill", "account", "demo-a", "--reason", "drill") == {"cancelled": 1}
+    assert refused(member, ORDER) == 10019
+    told(own, "lift", "account", "demo-a")
+    member.result("private/buy", ORDER)
+    told(own, "create-instrument", "XYZ", "ZAR", "--tick", "0.01", "--lot", "1", "--start", "12.50", "--collar", "10")
+    assert refused(member, {"instrument_name": "XYZ_ZAR", "amount": 1, "price": 13.76}) == 10007
+    told(own, "change-account", "demo-a", "--max-open-orders", "1")
+    assert refused(member, ORDER) == 10013
+    carol = told(own, "create-account", "carol")
+    told(own, "deposit", "carol", "ZAR", "250.50")
+    hers = Http(own.address, Credentials(carol["client_id"], carol["client_secret"]))
+    assert hers.result("private/get_account_summary", {"currency": "ZAR"})["balance"] == 250.5
+    told(own, "deposit", "--", "carol", "ZAR", "-250.50")
+    assert hers.result("private/get_account_summary", {"currency": "ZAR"})["balance"] == 0
+    told(own, "delete-account", "carol")
+    assert told(own, "flow", "start", "--rate", "50") == {"running": True, "rate_percent": 50}
+    assert "demo-a" in run(own, "accounts").stdout
+    for http in (hers, member):
+        http.close()
+
+
+def test_the_drop_copy_is_printed_line_by_line(own: Venue) -> None:
+    environment = os.environ | {"PITWIRE_CLIENT_ID": OPERATOR.client_id, "PITWIRE_CLIENT_SECRET": OPERATOR.secret}
+    command = [BINARY, "operator", "--url", own.ws_url, "watch", "demo-a", "--count", "2"]
+    watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    member = Http(own.address, DEMO_A)
+    try:
+        while watching.poll() is None:
+            member.result("private/buy", ORDER)
+            member.result("private/cancel_all")
+        lines = [json.loads(line)["data"] for line in watching.stdout.read().splitlines()]
+    finally:
+        watching.kill()
+        watching.wait()
+        member.close()
+    assert {line["account"] for line in lines} == {"demo-a"}
+    assert {line["type"] for line in lines} == {"accepted", "cancelled"}
+
+
+def test_refusals_are_one_clear_line(own: Venue) -> None:
+    for arguments, who, said in [
+        (["status"], DEMO_A, "operator"),
+        (["status"], Credentials("demo-operator", "wrong"), "13004"),
+        (["halt", "NOPE_ZAR"], OPERATOR, "13020"),
+        (["kill", "order", "999", "--reason", "x"], OPERATOR, "10004"),
+        (["bust", "1000000000001", "--reason", "x"], OPERATOR, "13020"),
+    ]:
+        done = run(own, *arguments, who=who)
+        assert done.returncode == 1, arguments
+        assert said in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    for arguments in [["kill", "venue"], ["kill"], ["flow", "pause"], ["deposit", "carol", "ZAR", "much"], []]:
+        assert run(own, *arguments).returncode == 2, arguments
