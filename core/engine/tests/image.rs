@@ -11,7 +11,7 @@ use pitwire_model::{
     AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Lots, NewOrder, OrderId, Phase, SessionId, TradeSeq,
 };
 
-const ROUNDS: u64 = 60;
+const ROUNDS: u64 = 200;
 const BEFORE: u64 = 3_000;
 const AFTER: u64 = 1_500;
 
