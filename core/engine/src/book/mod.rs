@@ -93,7 +93,7 @@ impl<E: Copy + Default> Book<E> {
     /// Makes room for so many resting orders ahead of time.
     pub fn reserve(&mut self, orders: usize) {
         self.slab.reserve(orders);
-        self.cold.reserve(orders);
+        self.cold.reserve(orders.saturating_add(1));
     }
 
     #[inline]
