@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pitwire_host::DirectoryStorage;
-use pitwire_journal::{Recovery, StartAt, inspect};
+use pitwire_journal::{OpenError, Recovery, StartAt, inspect};
 
 use crate::failure::Failure;
 use crate::output::say;
@@ -28,6 +28,8 @@ const EXAMPLES: &str = "Examples:
 
 Files: orders, trades, book (what rests at the end), levels (every change of the visible book), events (everything),
 instruments. Columns, units and types: docs/export.md.";
+
+const MOST_LOOKS: u32 = 10;
 
 /// Write orders, trades, book and the full event log of a run as CSV or Parquet.
 ///
@@ -70,6 +72,19 @@ impl Format {
     }
 }
 
+/// A venue that writes meanwhile can be caught between two pages of a group with later groups already behind it, which
+/// looks like damage. Damage looks the same twice.
+fn inspect_settled(storage: &DirectoryStorage) -> Result<Recovery, OpenError> {
+    let mut before = None;
+    for _ in 0..MOST_LOOKS {
+        match inspect(storage, &journal_config(), StartAt::Oldest) {
+            Err(error) if before != Some(error.to_string()) => before = Some(error.to_string()),
+            judged => return judged,
+        }
+    }
+    inspect(storage, &journal_config(), StartAt::Oldest)
+}
+
 impl Export {
     pub fn run(self) -> Result<(), Failure> {
         if self.from.zip(self.to).is_some_and(|(from, to)| from >= to) {
@@ -80,7 +95,7 @@ impl Export {
             Failure::new(format!("cannot read {}: {error}", self.dir.display()))
                 .remedy("name the data directory of a venue")
         })?;
-        let recovery = inspect(&storage, &journal_config(), StartAt::Oldest)?;
+        let recovery = inspect_settled(&storage)?;
         if recovery.is_fresh {
             return Err(Failure::new(format!("{} holds no journal", self.dir.display()))
                 .remedy("name the data directory of a venue"));
