@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_model::{
-    AccountId, CancelReason, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly, SessionId, Side, Ticks,
-    TimeInForce, TradeSeq, VenueNanos,
+    AccountId, Amend, CancelReason, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly, SessionId, Side,
+    Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
 use crate::tape::{PublicTrade, push_capped};
@@ -154,15 +154,17 @@ impl AccountBook {
 
     pub(crate) fn amended(
         &mut self,
-        id: OrderId,
+        amend: &Amend,
         (price, lots, display): (Ticks, Lots, Option<Lots>),
         kept_priority: bool,
         at: VenueNanos,
     ) {
-        if let Some(order) = self.orders.get_mut(&id) {
+        if let Some(order) = self.orders.get_mut(&amend.order) {
             order.price = price;
             order.lots = lots;
             order.display = display;
+            // No event tells it: the engine keeps no such property of a resting order.
+            order.post_only = amend.post_only;
             order.replaced |= !kept_priority;
             order.updated = at;
         }

@@ -93,7 +93,8 @@ impl Views {
             }
             Event::Amended { order, account, price, lots, kept_priority, display, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
-                book.amended(*order, (*price, *lots, *display), *kept_priority, at);
+                let Command::Amend(amend) = &stamped.command else { return };
+                book.amended(amend, (*price, *lots, *display), *kept_priority, at);
                 changes.push(Change::Order { account: *account, order: *order });
             }
             Event::Cancelled { order, account, reason, .. } => {

@@ -40,8 +40,9 @@ pub trait Application {
     fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId));
     /// Copies ready frames for a connection to `out`, until it holds about `enough` bytes.
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing>;
-    /// The process was asked to end: nothing new is taken, what is under way is finished.
-    fn stopping(&mut self);
+    /// The process was asked to end: nothing new is taken, what is under way is finished. The loop closes every connection
+    /// after whatever is said here.
+    fn stopping(&mut self, notices: &mut Notices);
 }
 
 /// Why and how a WebSocket connection ends.

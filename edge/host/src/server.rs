@@ -224,7 +224,7 @@ impl<A: Application> Server<A> {
             return;
         }
         self.stopping_since = Some(now);
-        self.app.stopping();
+        self.app.stopping(&mut self.notices);
         for id in self.by_id.keys() {
             self.notices.close(*id, CloseCode::GoingAway, "the venue is stopping");
         }

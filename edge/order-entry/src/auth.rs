@@ -1,8 +1,11 @@
 //! Who is calling: credentials, signatures, tokens.
 //!
-//! Holds       secrets never appear in a Debug text, and every comparison of one takes the same time.
+//! Holds       1. every comparison of a secret or a signature takes the same time;
+//!             2. a login reaches no further than its key, nor a refreshed one than the one before.
 
-use std::{fmt, io};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,27 +15,26 @@ use pitwire_model::AccountId;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use crate::tokens::{SessionNumber, Tokens, Use};
+use crate::access::{Access, Asked, describe};
+use crate::replays::{Digest, Replays};
+use crate::secret::Secret;
+use crate::tokens::{Grantee, SessionNumber, Tokens, Use};
 
 /// How long an access token lives; the dialect's habit.
-pub const TOKEN_LIFE_S: u64 = 900;
+const TOKEN_LIFE_S: u64 = 900;
+/// Also the longest that an access token may be asked for.
 const REFRESH_LIFE_S: u64 = 7 * 24 * 3600;
+const MOST_NAMED_SESSIONS: usize = 16;
 /// How far a signed request's clock may be from ours.
 const SKEW_MS: u64 = 60_000;
 
-/// One API key. The secret must be recoverable: it is the key of a signature.
-#[derive(Clone)]
+/// One API key.
+#[derive(Clone, Debug)]
 pub struct Credential {
     pub client_id: String,
-    pub secret: String,
+    pub secret: Secret,
     pub account: AccountId,
-    pub operator: bool,
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Credential({}, secret withheld)", self.client_id)
-    }
+    pub access: Access,
 }
 
 /// What an HTTP request says about itself, exactly as it stood on the wire.
@@ -51,6 +53,9 @@ pub struct Authorization<'a>(pub &'a str);
 pub(crate) struct Keys {
     credentials: Vec<Credential>,
     pub tokens: Tokens,
+    /// Named sessions of each key, and when each was last logged in to.
+    named: BTreeMap<usize, BTreeMap<String, (u64, SessionNumber)>>,
+    logins: u64,
     random: fn() -> [u8; 32],
 }
 
@@ -58,14 +63,28 @@ pub(crate) struct Keys {
 pub(crate) struct Grant {
     pub access: String,
     pub refresh: String,
+    pub expires_s: u64,
+    pub scope: String,
     pub login: Login,
+    /// Which session the tokens belong to.
+    pub session: Option<SessionNumber>,
 }
 
 /// Who a request or session speaks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login {
     pub account: AccountId,
-    pub operator: bool,
+    pub access: Access,
+    /// Of the request whose own signature proved it.
+    pub(crate) signature: Option<Digest>,
+}
+
+/// Where a login comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    /// The connection's own session, if it is a connection that stays.
+    pub connection: Option<SessionNumber>,
+    pub address: Option<IpAddr>,
 }
 
 fn refused(reason: &str) -> RpcError {
@@ -74,37 +93,94 @@ fn refused(reason: &str) -> RpcError {
 
 impl Keys {
     pub fn new(credentials: Vec<Credential>, random: fn() -> [u8; 32]) -> Self {
-        Keys { credentials, tokens: Tokens::default(), random }
+        Keys { credentials, tokens: Tokens::default(), named: BTreeMap::new(), logins: 0, random }
     }
 
-    /// `public/auth`. `session` may take the tokens back later.
-    pub fn grant(
-        &mut self,
-        params: &Params<'_>,
-        session: Option<SessionNumber>,
-        wall_ms: u64,
-    ) -> Result<Grant, RpcError> {
+    /// `public/auth`. A connection's session, or a named one, may take the tokens back later.
+    pub fn grant(&mut self, params: &Params<'_>, origin: Origin, wall_ms: u64) -> Result<Grant, RpcError> {
+        // Read before anything is granted or used up: a call that fails must leave nothing behind.
+        let asked = Asked::parse(&params.text("scope")?.unwrap_or_default())?;
+        check_address(asked.address, origin.address)?;
         let grant_type = params.required("grant_type")?;
-        let at = match grant_type.as_ref() {
+        let (credential, before) = match grant_type.as_ref() {
             "client_credentials" => {
                 let secret = params.text("client_secret")?;
                 let secret = secret.ok_or_else(|| RpcError::invalid("client_secret", "client_secret is required"))?;
-                self.by_secret(&params.required("client_id")?, &secret)?
+                (self.by_secret(&params.required("client_id")?, &secret)?, None)
             }
-            "client_signature" => self.by_signature(params, wall_ms)?,
-            "refresh_token" => self.by_refresh(&params.required("refresh_token")?, wall_ms)?,
+            "client_signature" => (self.by_signature(params, wall_ms)?, None),
+            "refresh_token" => {
+                let grantee = self.by_refresh(&params.required("refresh_token")?, origin, wall_ms)?;
+                (grantee.credential, Some(grantee))
+            }
             _ => {
                 let known = "grant_type is client_credentials, client_signature or refresh_token";
                 return Err(RpcError::invalid("grant_type", known));
             }
         };
+        // A refreshed login reaches no further than the one before it, and stays in its session.
+        let most = before.map_or(self.credentials[credential].access, |grantee| grantee.access);
+        let address = asked.address.or(before.and_then(|grantee| grantee.address));
+        let (session, name) = self.session_of(credential, &asked, before, origin);
+        let grantee = Grantee { credential, access: asked.within(most), session, address };
+        let life_s = asked.expires_s.map_or(TOKEN_LIFE_S, |seconds| seconds.min(REFRESH_LIFE_S));
         let mut issue = |of_use, life_s| {
             let text = hex(&(self.random)());
-            self.tokens.issue(&text, (at, of_use), session, (wall_ms / 1000, life_s));
+            self.tokens.issue(&text, (grantee, of_use), (wall_ms / 1000, life_s));
             text
         };
-        let (access, refresh) = (issue(Use::Access, TOKEN_LIFE_S), issue(Use::Refresh, REFRESH_LIFE_S));
-        Ok(Grant { access, refresh, login: self.login(at) })
+        let (access, refresh) = (issue(Use::Access, life_s), issue(Use::Refresh, REFRESH_LIFE_S));
+        let scope = describe(&name, grantee.access, asked.expires_s.map(|_| life_s), address);
+        Ok(Grant { access, refresh, expires_s: life_s, scope, login: self.login(&grantee), session })
+    }
+
+    /// The session that the tokens of a login belong to, and how its scope names it.
+    fn session_of(
+        &mut self,
+        credential: usize,
+        asked: &Asked,
+        before: Option<Grantee>,
+        origin: Origin,
+    ) -> (Option<SessionNumber>, String) {
+        if let Some(name) = &asked.session {
+            return (Some(self.named_session(credential, name)), format!("session:{name}"));
+        }
+        let named = self.named.get(&credential);
+        let same = |number| move |entry: &(&String, &(u64, SessionNumber))| Some(entry.1.1) == number;
+        if let Some((name, (_, number))) = before.and_then(|grantee| named?.iter().find(same(grantee.session))) {
+            return (Some(*number), format!("session:{name}"));
+        }
+        match origin.connection {
+            Some(number) => (Some(number), "connection".into()),
+            None => (None, String::new()),
+        }
+    }
+
+    /// A key that opens one session too many loses the one it has not logged in to for longest.
+    fn named_session(&mut self, credential: usize, name: &str) -> SessionNumber {
+        self.logins += 1;
+        let named = self.named.entry(credential).or_default();
+        if let Some((last, number)) = named.get_mut(name) {
+            *last = self.logins;
+            return *number;
+        }
+        if named.len() >= MOST_NAMED_SESSIONS
+            && let Some(oldest) = named.iter().min_by_key(|(_, (last, _))| *last).map(|(name, _)| name.clone())
+            && let Some((_, number)) = named.remove(&oldest)
+        {
+            self.tokens.forget_session(number);
+        }
+        let number = self.tokens.number_session();
+        named.insert(name.to_owned(), (self.logins, number));
+        number
+    }
+
+    /// Takes back what was granted to a session, and its name.
+    pub fn forget_session(&mut self, session: SessionNumber) {
+        self.tokens.forget_session(session);
+        for named in self.named.values_mut() {
+            named.retain(|_, (_, number)| *number != session);
+        }
     }
 
     /// Whether a client id is taken.
@@ -126,9 +202,9 @@ impl Keys {
         let secret = hex(&(self.random)());
         self.credentials.push(Credential {
             client_id: client_id.into(),
-            secret: secret.clone(),
+            secret: secret.clone().into(),
             account,
-            operator: false,
+            access: Access::MEMBER,
         });
         match keep(&self.credentials) {
             Ok(()) => Ok(secret),
@@ -146,8 +222,11 @@ impl Keys {
 
     fn by_secret(&self, client_id: &str, secret: &str) -> Result<usize, RpcError> {
         let at = self.find(client_id)?;
-        let same: bool = self.credentials[at].secret.as_bytes().ct_eq(secret.as_bytes()).into();
-        same.then_some(at).ok_or_else(|| refused("unknown client id, or wrong secret or signature"))
+        self.credentials[at]
+            .secret
+            .is(secret)
+            .then_some(at)
+            .ok_or_else(|| refused("unknown client id, or wrong secret or signature"))
     }
 
     fn by_signature(&self, params: &Params<'_>, wall_ms: u64) -> Result<usize, RpcError> {
@@ -161,20 +240,31 @@ impl Keys {
         Ok(at)
     }
 
-    fn by_refresh(&mut self, token: &str, wall_ms: u64) -> Result<usize, RpcError> {
-        let spent = self.tokens.spend(token, wall_ms / 1000);
-        spent.ok_or_else(|| RpcError::new("invalid_token", "unknown, used or expired refresh token"))
+    /// Uses up a refresh token.
+    fn by_refresh(&mut self, token: &str, origin: Origin, wall_ms: u64) -> Result<Grantee, RpcError> {
+        let found = self.tokens.find(token, Use::Refresh, wall_ms / 1000);
+        let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown, used or expired refresh token"))?;
+        check_address(grantee.address, origin.address)?;
+        self.tokens.spend(token, wall_ms / 1000);
+        Ok(grantee)
     }
 
     /// The login behind an access token.
-    pub fn by_token(&self, token: &str, wall_ms: u64) -> Result<Login, RpcError> {
+    pub fn by_token(&self, token: &str, address: Option<IpAddr>, wall_ms: u64) -> Result<Login, RpcError> {
         let found = self.tokens.find(token, Use::Access, wall_ms / 1000);
-        let at = found.ok_or_else(|| RpcError::new("invalid_token", "unknown or expired access token"))?;
-        Ok(self.login(at))
+        let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown or expired access token"))?;
+        check_address(grantee.address, address)?;
+        Ok(self.login(&grantee))
     }
 
-    fn login(&self, at: usize) -> Login {
-        Login { account: self.credentials[at].account, operator: self.credentials[at].operator }
+    fn login(&self, grantee: &Grantee) -> Login {
+        let account = self.credentials[grantee.credential].account;
+        Login { account, access: grantee.access, signature: None }
+    }
+
+    /// The login of a request that proves by itself whose key it has.
+    fn whole_login(&self, at: usize) -> Login {
+        Login { account: self.credentials[at].account, access: self.credentials[at].access, signature: None }
     }
 
     /// The login behind an `Authorization` header: `deri-hmac-sha256`, `Bearer` or `Basic`.
@@ -182,17 +272,18 @@ impl Keys {
         &self,
         header: Authorization<'_>,
         request: SignedRequest<'_>,
+        address: Option<IpAddr>,
         wall_ms: u64,
     ) -> Result<Login, RpcError> {
         let (scheme, rest) = header.0.trim().split_once(' ').unwrap_or((header.0, ""));
         if scheme.eq_ignore_ascii_case("bearer") {
-            return self.by_token(rest.trim(), wall_ms);
+            return self.by_token(rest.trim(), address, wall_ms);
         }
         if scheme.eq_ignore_ascii_case("basic") {
             let decoded = STANDARD.decode(rest.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let pair = decoded.as_deref().and_then(|text| text.split_once(':'));
             let (id, secret) = pair.ok_or_else(|| refused("Basic takes base64 of id:secret"))?;
-            return self.by_secret(id, secret).map(|at| self.login(at));
+            return self.by_secret(id, secret).map(|at| self.whole_login(at));
         }
         if scheme.eq_ignore_ascii_case("deri-hmac-sha256") {
             return self.by_signed_header(rest, request, wall_ms);
@@ -211,8 +302,20 @@ impl Keys {
         check_skew(timestamp, wall_ms)?;
         let method = request.method.to_uppercase();
         let signed = format!("{timestamp}\n{nonce}\n{method}\n{}\n{}\n", request.uri, request.body);
-        verify(&self.credentials[at].secret, &signed, field("sig")?)?;
-        Ok(self.login(at))
+        let signature = field("sig")?;
+        verify(&self.credentials[at].secret, &signed, signature)?;
+        let digest = Replays::digest(&self.credentials[at].client_id, signature);
+        Ok(Login { signature: Some(digest), ..self.whole_login(at) })
+    }
+}
+
+/// A token for one address works from there alone; where the host does not know who asks, it does not work.
+fn check_address(bound: Option<IpAddr>, given: Option<IpAddr>) -> Result<(), RpcError> {
+    match bound {
+        Some(bound) if given.map(|address| address.to_canonical()) != Some(bound.to_canonical()) => {
+            Err(RpcError::new("invalid_token", "the token is for another address"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -224,15 +327,15 @@ fn check_skew(timestamp: &str, wall_ms: u64) -> Result<(), RpcError> {
     Ok(())
 }
 
-fn signature(secret: &str, text: &str) -> String {
+fn signature(secret: &[u8], text: &str) -> String {
     // HMAC takes keys of any length, so this cannot fail; an empty signature matches nothing.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     mac.update(text.as_bytes());
     hex(&mac.finalize().into_bytes())
 }
 
-fn verify(secret: &str, text: &str, given: &str) -> Result<(), RpcError> {
-    let expected = signature(secret, text);
+fn verify(secret: &Secret, text: &str, given: &str) -> Result<(), RpcError> {
+    let expected = signature(secret.key(), text);
     let same: bool = expected.as_bytes().ct_eq(given.to_ascii_lowercase().as_bytes()).into();
     if same && !expected.is_empty() { Ok(()) } else { Err(refused("unknown client id, or wrong secret or signature")) }
 }
@@ -248,7 +351,9 @@ mod tests {
     /// The vectors of the dialect, computed independently; the first is published by the vendor.
     #[test]
     fn signatures_agree_with_the_published_vectors() {
-        let sign = |secret, ts: &str, nonce: &str, rest: &str| signature(secret, &format!("{ts}\n{nonce}\n{rest}"));
+        let sign = |secret: &str, ts: &str, nonce: &str, rest: &str| {
+            signature(secret.as_bytes(), &format!("{ts}\n{nonce}\n{rest}"))
+        };
         let demo = |rest: &str| sign("demo-secret", "1700000000000", "abcd1234", rest);
         assert_eq!(
             sign("AMANDASECRECT", "1576074319000", "1iqt2wls", ""),
@@ -267,21 +372,23 @@ mod tests {
     }
 
     fn keys() -> Keys {
-        let credential =
-            Credential { client_id: "a".into(), secret: "demo-secret".into(), account: AccountId(3), operator: false };
+        let secret = String::from("demo-secret").into();
+        let credential = Credential { client_id: "a".into(), secret, account: AccountId(3), access: Access::MEMBER };
         Keys::new(vec![credential], || [7; 32])
     }
 
-    fn header(text: &str, wall_ms: u64) -> Result<Login, RpcError> {
+    fn header(text: &str, wall_ms: u64) -> Result<AccountId, RpcError> {
         let uri = "/api/v2/private/get_position?instrument_name=BTC-PERPETUAL";
-        keys().by_header(Authorization(text), SignedRequest { method: "get", uri, body: "" }, wall_ms)
+        keys()
+            .by_header(Authorization(text), SignedRequest { method: "get", uri, body: "" }, None, wall_ms)
+            .map(|login| login.account)
     }
 
     #[test]
     fn headers_are_taken_in_any_order_and_within_a_minute() {
         let sig = "d09204923912a508950389b6f19929a250ecf0000224f09521226e41045a590a";
         let at = 1_700_000_000_000;
-        let expected = Ok(Login { account: AccountId(3), operator: false });
+        let expected = Ok(AccountId(3));
         let ccxt = format!("deri-hmac-sha256 id=a,ts={at},sig={sig},nonce=abcd1234");
         let spaced = format!("deri-hmac-sha256 nonce=abcd1234, sig={sig}, id=a, ts={at}");
         for text in [&ccxt, &spaced] {
@@ -299,8 +406,8 @@ mod tests {
 
     #[test]
     fn a_secret_is_never_printed() {
-        let credential =
-            Credential { client_id: "a".into(), secret: "hush".into(), account: AccountId(0), operator: false };
-        assert!(!format!("{credential:?}").contains("hush"));
+        let secret = String::from("hush").into();
+        let credential = Credential { client_id: "a".into(), secret, account: AccountId(0), access: Access::MEMBER };
+        assert!(!format!("{credential:?} {:?}", vec![credential.clone()]).contains("hush"));
     }
 }

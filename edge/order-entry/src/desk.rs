@@ -1,14 +1,20 @@
 //! The desk: takes a request, finds the method, writes the answer.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 
+use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Channel, Params, Request, RequestId, RpcError, write_error, write_result};
-use pitwire_model::AccountId;
-use pitwire_ports::Venue;
+use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, SessionId};
+use pitwire_ports::{LogError, Venue};
 
+use crate::access::{Area, Level};
 use crate::auth::{Authorization, Credential, Keys, Login, SignedRequest};
+use crate::limits::{Limits, Meter, Sort};
 use crate::methods;
-use crate::session::Session;
+use crate::replays::Replays;
+use crate::session::{OnDisconnect, Session};
 use crate::vault::{Forgetful, Vault};
 
 /// Which door a request came through.
@@ -18,12 +24,16 @@ pub enum Entrance {
     Http,
 }
 
-/// Wall time, in microseconds since 1970: signatures, token life and `usIn` go by it, never the market.
+/// What time it is outside the market. Signatures, token life, `valid_until` and `usIn` go by the wall clock; limits and
+/// heartbeats by one that nobody can set. None of it goes by venue time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
+    /// Microseconds since 1970.
     pub received_us: u64,
     /// Read again when the answer is written.
     pub now_us: fn() -> u64,
+    /// Nanoseconds since an arbitrary start.
+    pub steady_ns: u64,
 }
 
 /// One request's surroundings: who asks, through which door, of which venue, and when.
@@ -42,6 +52,8 @@ pub enum Effect {
     Unsubscribe(String),
     UnsubscribeAll,
     Close,
+    /// For misbehaviour, with the reason.
+    Expel(String),
 }
 
 /// What a request came to.
@@ -56,6 +68,14 @@ pub struct Answer {
 pub struct Desk {
     pub(crate) keys: Keys,
     vault: Box<dyn Vault>,
+    pub(crate) limits: Option<Limits>,
+    meters: BTreeMap<AccountId, Meter>,
+    /// Signatures that have entered an order, unless replays are allowed.
+    pub(crate) replays: Option<Replays>,
+    /// Accounts whose future connections begin with cancel on disconnect. Not kept over a restart, which ends every
+    /// connection anyway: whoever connects again says so again.
+    pub(crate) cancels_by_default: BTreeSet<AccountId>,
+    last_session: SessionId,
 }
 
 /// What a method has at hand.
@@ -68,6 +88,7 @@ pub(crate) struct Call<'a> {
     pub login: Result<Option<Login>, RpcError>,
     pub entrance: Entrance,
     pub wall_ms: u64,
+    pub clock: Clock,
     pub effects: Vec<Effect>,
     /// Where the method writes its `result`.
     pub out: Vec<u8>,
@@ -83,15 +104,41 @@ impl Call<'_> {
     /// For what only operators may do.
     pub fn operator(&self) -> Result<AccountId, RpcError> {
         let account = self.account()?;
-        let is_operator = matches!(&self.login, Ok(Some(login)) if login.operator);
+        let is_operator = matches!(&self.login, Ok(Some(login)) if login.access.is_operator());
         if is_operator { Ok(account) } else { Err(RpcError::new("operator_only", "this login is no operator's")) }
+    }
+
+    /// Whether the caller's login reaches so far. The dialect has two numbers for one that does not.
+    pub fn must_reach(&self, area: Area, level: Level) -> Result<(), RpcError> {
+        let login = self.login.as_ref().map_err(Clone::clone)?;
+        let login = login.ok_or_else(|| RpcError::new("authorization_required", "log in first"))?;
+        let has = login.access.level(area);
+        if has >= level {
+            return Ok(());
+        }
+        let name = if self.entrance == Entrance::Http { "forbidden" } else { "scope_exceeded" };
+        let (area, level, has) = (area.name(), level.name(), has.name());
+        Err(RpcError::new(name, format!("the call needs {area}:{level}; this login has {area}:{has}")))
+    }
+
+    /// The wall clock as it stands now, in milliseconds: later than when the request was read.
+    pub fn wall_ms_now(&self) -> u64 {
+        (self.clock.now_us)() / 1000
     }
 }
 
 impl Desk {
     /// `random` must be fit for secrets: tokens are made of it.
     pub fn new(credentials: Vec<Credential>, random: fn() -> [u8; 32]) -> Self {
-        Desk { keys: Keys::new(credentials, random), vault: Box::new(Forgetful) }
+        Desk {
+            keys: Keys::new(credentials, random),
+            vault: Box::new(Forgetful),
+            limits: None,
+            meters: BTreeMap::new(),
+            replays: Some(Replays::default()),
+            cancels_by_default: BTreeSet::new(),
+            last_session: SessionId::ZERO,
+        }
     }
 
     /// Keeps credentials made at run time for the next start.
@@ -105,10 +152,48 @@ impl Desk {
         self.keys.add(client_id, account, |all| self.vault.keep(all))
     }
 
+    /// Without it everybody may ask as often as they like.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Desk { limits: Some(limits), ..self }
+    }
+
+    /// Lets one signed request enter an order more than once.
+    pub fn allowing_replays(self) -> Self {
+        Desk { replays: None, ..self }
+    }
+
+    /// The session of a new connection.
+    pub fn connect(&mut self, engine: &Engine) -> Session {
+        let last = self.last_session.max(engine.last_session());
+        // A venue that has used up four billion numbers gives its connections none: their orders belong to nobody.
+        let Some(next) = last.0.checked_add(1).map(SessionId) else { return Session::new() };
+        self.last_session = next;
+        Session::numbered(next)
+    }
+
+    /// A connection has ended: takes back what died with it, and cancels the orders that were to go with it.
+    pub fn disconnected(&mut self, session: &mut Session, venue: &mut dyn Venue) -> Result<(), LogError> {
+        if let Some(number) = session.number.take() {
+            self.keys.forget_session(number);
+        }
+        let OnDisconnect { cancels, entered } = std::mem::take(&mut session.on_disconnect);
+        for account in entered.into_iter().filter(|account| cancels.get(account) == Some(&true)) {
+            let (which, reason) = (CancelFilter::Session(session.id), CancelReason::Disconnected);
+            venue.submit(Command::CancelAll { account, which, reason })?;
+        }
+        Ok(())
+    }
+
     /// The session of an HTTP request with an `Authorization` header. What is wrong with the header is told only by
     /// methods that need a login: a client whose token has gone stale must still be able to ask for another.
-    pub fn session_of(&self, header: Authorization<'_>, request: SignedRequest<'_>, wall_ms: u64) -> Session {
-        match self.keys.by_header(header, request, wall_ms) {
+    pub fn session_of(
+        &self,
+        header: Authorization<'_>,
+        request: SignedRequest<'_>,
+        address: Option<IpAddr>,
+        wall_ms: u64,
+    ) -> Session {
+        match self.keys.by_header(header, request, address, wall_ms) {
             Ok(login) => Session::logged_in(login),
             Err(refusal) => Session::refused(refusal),
         }
@@ -124,8 +209,32 @@ impl Desk {
     ) -> Answer {
         match Request::parse(text, path_method) {
             Ok(request) => self.answer(visit, &request, out),
-            Err((id, error)) => Self::refuse(&id, &error, visit.clock, out),
+            Err((id, error)) => {
+                let Visit { session, clock, .. } = visit;
+                let (error, ends) = match self.charge(session, None, Sort::Request, clock.steady_ns) {
+                    Ok(()) => (error, false),
+                    Err(refused) => refused,
+                };
+                let answer = Self::refuse(&id, &error, clock, out);
+                Answer { effects: ending(ends), ..answer }
+            }
         }
+    }
+
+    /// Counts a request. An error says how it is refused, and whether it was one too many.
+    fn charge(
+        &mut self,
+        session: &mut Session,
+        account: Option<AccountId>,
+        sort: Sort,
+        now_ns: u64,
+    ) -> Result<(), (RpcError, bool)> {
+        let Some(limits) = &self.limits else { return Ok(()) };
+        let meter = match account {
+            Some(account) => self.meters.entry(account).or_default(),
+            None => &mut session.meter,
+        };
+        meter.take(limits, sort, now_ns).map_err(|error| (error, session.patience.ends(limits, now_ns)))
     }
 
     /// Writes an error where no method got so far.
@@ -139,6 +248,10 @@ impl Desk {
         let Visit { venue, session, entrance, clock } = visit;
         let wall_ms = clock.received_us / 1000;
         let login = self.caller(session, &request.params, wall_ms);
+        let payer = login.as_ref().ok().copied().flatten().map(|login| login.account);
+        if let Err((error, ends)) = self.charge(session, payer, Sort::of(&request.method), clock.steady_ns) {
+            return Answer { effects: ending(ends), ..Self::refuse(&request.id, &error, clock, out) };
+        }
         let mut call = Call {
             desk: self,
             venue,
@@ -147,6 +260,7 @@ impl Desk {
             login,
             entrance,
             wall_ms,
+            clock,
             effects: Vec::new(),
             out: Vec::with_capacity(512),
             log_failed: false,
@@ -169,8 +283,13 @@ impl Desk {
     /// carry the orders of several accounts, each with its own token.
     fn caller(&self, session: &Session, params: &Params<'_>, wall_ms: u64) -> Result<Option<Login>, RpcError> {
         match params.text("access_token")? {
-            Some(token) => self.keys.by_token(&token, wall_ms).map(Some),
+            Some(token) => self.keys.by_token(&token, session.address, wall_ms).map(Some),
             None => session.caller(),
         }
     }
+}
+
+/// What becomes of a connection that was refused once too often.
+fn ending(ends: bool) -> Vec<Effect> {
+    if ends { vec![Effect::Expel("too many requests, refused too often".into())] } else { Vec::new() }
 }

@@ -2,21 +2,29 @@
 //!
 //! Does        turn a request of a session into commands and answers; tell sessions what happened to their orders.
 //! Holds       1. one answer per request, in order of arrival;
-//!             2. no private method works without a login that covers it;
+//!             2. no private method works without a login whose scope covers it;
 //!             3. another account's order is indistinguishable from one that does not exist.
 //! Leaves out  sockets, and when an answer may leave: see `edge/host`. Public channels: see `edge/market-data`.
 //! Start at    [`Desk::answer`], then `methods`.
 
+mod access;
 mod auth;
 mod desk;
+mod heartbeat;
+mod limits;
 mod methods;
 mod notices;
+mod replays;
+mod secret;
 mod session;
 mod tokens;
 mod vault;
 
+pub use access::{Access, Level};
 pub use auth::{Authorization, Credential, Login, SignedRequest};
 pub use desk::{Answer, Clock, Desk, Effect, Entrance, Visit};
+pub use limits::{Allowance, Limits};
 pub use methods::names as method_names;
+pub use secret::Secret;
 pub use session::Session;
 pub use vault::{Forgetful, Vault};

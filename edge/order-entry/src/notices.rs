@@ -9,6 +9,7 @@ use pitwire_views::{Change, UserTrade, Views};
 
 use crate::methods::account::{facts, write_position};
 use crate::methods::cover::is_of_currency;
+use crate::methods::trading::moment_of;
 use crate::session::{PrivateSubscription, Session, Waiting};
 
 type Subscriptions = BTreeMap<String, PrivateSubscription>;
@@ -111,7 +112,9 @@ impl Venue<'_> {
                 Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
                     if *interval == Interval::Raw {
                         let mut out = Vec::new();
-                        write_notification(&mut out, name, |j| objects::order(j, &market.spec, record));
+                        write_notification(&mut out, name, |j| {
+                            objects::order(j, &market.spec, record, moment_of(self.engine, record));
+                        });
                         send(&out);
                     } else {
                         sub.orders.insert(order);
@@ -206,7 +209,7 @@ impl Venue<'_> {
     fn write_order(self, j: &mut Json<'_>, account: AccountId, id: OrderId) {
         let Some(record) = self.views.account(account).and_then(|book| book.order(id)) else { return };
         if let Some(market) = self.engine.market(record.instrument) {
-            objects::order(j, &market.spec, record);
+            objects::order(j, &market.spec, record, moment_of(self.engine, record));
         }
     }
 }

@@ -4,11 +4,14 @@
 //!             2. what a connection can make us remember is bounded: [`Session::MOST_CHANNELS`] names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use pitwire_jsonrpc::{Channel, Interval, RpcError};
-use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId};
+use pitwire_jsonrpc::{Channel, Interval, RpcError, write_heartbeat};
+use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};
 
 use crate::auth::Login;
+use crate::heartbeat::{Beat, Heartbeat};
+use crate::limits::{Meter, Patience};
 use crate::tokens::SessionNumber;
 
 #[derive(Debug)]
@@ -40,6 +43,10 @@ pub(crate) struct Portfolio {
 
 #[derive(Debug, Default)]
 pub struct Session {
+    /// What the orders of a connection carry; zero for an HTTP request.
+    pub(crate) id: SessionId,
+    /// Where the peer is, if the host says so.
+    pub(crate) address: Option<IpAddr>,
     login: Option<Login>,
     /// Why the header of an HTTP request proves nobody; told to those who need somebody.
     refusal: Option<RpcError>,
@@ -49,14 +56,42 @@ pub struct Session {
     pub(crate) private: BTreeMap<AccountId, BTreeMap<String, PrivateSubscription>>,
     /// Names of public channels. The host holds the channels themselves; here they are counted.
     public: BTreeSet<String>,
+    /// Sessions whose tokens were granted over this connection, its own and named ones.
+    pub(crate) granted: BTreeSet<SessionNumber>,
+    pub(crate) heartbeat: Option<Heartbeat>,
+    pub(crate) on_disconnect: OnDisconnect,
+    /// Of calls that speak for no account.
+    pub(crate) meter: Meter,
+    pub(crate) patience: Patience,
+}
+
+/// What becomes of a connection's orders when it ends.
+#[derive(Debug, Default)]
+pub(crate) struct OnDisconnect {
+    /// Whether an account's orders are cancelled. Settled when it first enters one or logs in, or when it says so.
+    pub cancels: BTreeMap<AccountId, bool>,
+    /// Accounts that have entered orders.
+    pub entered: BTreeSet<AccountId>,
 }
 
 impl Session {
     /// How many channels one connection may hear.
     pub const MOST_CHANNELS: usize = 1_000;
 
+    const MOST_GRANTED: usize = 256;
+
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For a connection. `id` is above every other's: see [`crate::Desk::connect`].
+    pub(crate) fn numbered(id: SessionId) -> Self {
+        Session { id, ..Self::default() }
+    }
+
+    /// Tells where the peer is, for tokens that work from one address only.
+    pub fn from_address(self, address: IpAddr) -> Self {
+        Session { address: Some(address), ..self }
     }
 
     /// For an HTTP request, which is a session of one call.
@@ -86,9 +121,41 @@ impl Session {
         self.refusal = None;
     }
 
+    /// Which sessions a logout will end. A key holds fewer than this at a time, so what is let go of here has ended.
+    pub(crate) fn remember_grant(&mut self, session: Option<SessionNumber>) {
+        self.granted.extend(session);
+        while self.granted.len() > Self::MOST_GRANTED {
+            self.granted.pop_first();
+        }
+    }
+
+    /// Whoever leaves on purpose keeps its orders.
     pub(crate) fn log_out(&mut self) {
         self.login = None;
+        self.on_disconnect = OnDisconnect::default();
         self.unsubscribe_all();
+    }
+
+    /// When [`Self::beat`] has something to do, by the host's steady clock.
+    pub fn beat_due_ns(&self) -> Option<u64> {
+        self.heartbeat.as_ref().map(|heartbeat| heartbeat.due_ns)
+    }
+
+    /// Sends what is due of the heartbeat that the peer asked for; says why the connection must end, if it must.
+    pub fn beat(&mut self, now_ns: u64, send: &mut dyn FnMut(&[u8])) -> Result<(), String> {
+        let Some(heartbeat) = &mut self.heartbeat else { return Ok(()) };
+        match heartbeat.beat(now_ns) {
+            Beat::NotYet => Ok(()),
+            Beat::Send => {
+                for kind in ["heartbeat", "test_request"] {
+                    let mut out = Vec::new();
+                    write_heartbeat(&mut out, kind);
+                    send(&out);
+                }
+                Ok(())
+            }
+            Beat::Dead => Err(format!("no public/test within {} s of a test_request", heartbeat.interval_s())),
+        }
     }
 
     /// Whether any private channel is open: most sessions need not be looked at after a command.

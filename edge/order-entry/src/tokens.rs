@@ -8,6 +8,9 @@
 //! Start at    [`Tokens::issue`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::access::Access;
 
 type Key = [u8; 32];
 
@@ -20,22 +23,31 @@ pub(crate) enum Use {
     Refresh,
 }
 
-/// A connection, as tokens remember it: `private/logout` takes back what it was granted.
+/// A session, as tokens remember it: one connection, or a name that several share. Its end takes back what it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionNumber(u64);
 
+/// What a token stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grantee {
+    pub credential: usize,
+    pub access: Access,
+    pub session: Option<SessionNumber>,
+    /// The only address from which the token works.
+    pub address: Option<IpAddr>,
+}
+
 struct Token {
-    credential: usize,
+    grantee: Grantee,
     of_use: Use,
     serial: u64,
     expires_s: u64,
-    session: Option<SessionNumber>,
 }
 
 #[derive(Default)]
 pub(crate) struct Tokens {
     held: BTreeMap<Key, Token>,
-    /// By serial number. Tokens of one use live equally long, so the oldest is also the next to expire.
+    /// By serial number: the oldest goes first.
     queues: BTreeMap<(usize, Use), BTreeMap<u64, Key>>,
     by_session: BTreeSet<(SessionNumber, Key)>,
     last_serial: u64,
@@ -52,19 +64,14 @@ impl Tokens {
         SessionNumber(self.last_session)
     }
 
-    pub fn issue(
-        &mut self,
-        text: &str,
-        (credential, of_use): (usize, Use),
-        session: Option<SessionNumber>,
-        (now_s, life_s): (u64, u64),
-    ) {
+    pub fn issue(&mut self, text: &str, (grantee, of_use): (Grantee, Use), (now_s, life_s): (u64, u64)) {
+        let Grantee { credential, session, .. } = grantee;
         self.make_room(credential, of_use, now_s);
         let key = key_of(text);
         // Random texts do not repeat; a generator that fails in this way must not leave two entries for one key.
         self.remove(&key);
         self.last_serial += 1;
-        let token = Token { credential, of_use, serial: self.last_serial, expires_s: now_s + life_s, session };
+        let token = Token { grantee, of_use, serial: self.last_serial, expires_s: now_s.saturating_add(life_s) };
         self.queues.entry((credential, of_use)).or_default().insert(token.serial, key);
         if let Some(session) = session {
             self.by_session.insert((session, key));
@@ -72,17 +79,17 @@ impl Tokens {
         self.held.insert(key, token);
     }
 
-    /// The credential behind a live token.
-    pub fn find(&self, text: &str, of_use: Use, now_s: u64) -> Option<usize> {
+    /// What a live token stands for.
+    pub fn find(&self, text: &str, of_use: Use, now_s: u64) -> Option<Grantee> {
         let token = self.held.get(&key_of(text))?;
-        (token.of_use == of_use && token.expires_s > now_s).then_some(token.credential)
+        (token.of_use == of_use && token.expires_s > now_s).then_some(token.grantee)
     }
 
     /// Uses up a refresh token.
-    pub fn spend(&mut self, text: &str, now_s: u64) -> Option<usize> {
-        let credential = self.find(text, Use::Refresh, now_s)?;
-        self.remove(&key_of(text));
-        Some(credential)
+    pub fn spend(&mut self, text: &str, now_s: u64) {
+        if self.find(text, Use::Refresh, now_s).is_some() {
+            self.remove(&key_of(text));
+        }
     }
 
     /// Takes back everything that was granted to a session.
@@ -111,10 +118,10 @@ impl Tokens {
 
     fn remove(&mut self, key: &Key) {
         let Some(token) = self.held.remove(key) else { return };
-        if let Some(queue) = self.queues.get_mut(&(token.credential, token.of_use)) {
+        if let Some(queue) = self.queues.get_mut(&(token.grantee.credential, token.of_use)) {
             queue.remove(&token.serial);
         }
-        if let Some(session) = token.session {
+        if let Some(session) = token.grantee.session {
             self.by_session.remove(&(session, *key));
         }
     }
@@ -126,6 +133,10 @@ mod tests {
 
     const LIFE: (u64, u64) = (1_000, 900);
 
+    fn of(credential: usize) -> Grantee {
+        Grantee { credential, access: Access::MEMBER, session: None, address: None }
+    }
+
     fn sizes(tokens: &Tokens) -> (usize, usize, usize) {
         (tokens.held.len(), tokens.queues.values().map(BTreeMap::len).sum(), tokens.by_session.len())
     }
@@ -133,14 +144,14 @@ mod tests {
     #[test]
     fn a_greedy_credential_loses_its_own_oldest_and_nobody_elses() {
         let mut tokens = Tokens::default();
-        tokens.issue("modest", (1, Use::Access), None, LIFE);
+        tokens.issue("modest", (of(1), Use::Access), LIFE);
         for n in 0..=MOST_TOKENS {
-            tokens.issue(&format!("greedy-{n}"), (0, Use::Access), None, LIFE);
+            tokens.issue(&format!("greedy-{n}"), (of(0), Use::Access), LIFE);
         }
-        assert_eq!(tokens.find("modest", Use::Access, 1_000), Some(1), "older than all of them, but not theirs");
+        assert_eq!(tokens.find("modest", Use::Access, 1_000), Some(of(1)), "older than all of them, but not theirs");
         assert_eq!(tokens.find("greedy-0", Use::Access, 1_000), None);
-        assert_eq!(tokens.find("greedy-1", Use::Access, 1_000), Some(0));
-        assert_eq!(tokens.find(&format!("greedy-{MOST_TOKENS}"), Use::Access, 1_000), Some(0));
+        assert_eq!(tokens.find("greedy-1", Use::Access, 1_000), Some(of(0)));
+        assert_eq!(tokens.find(&format!("greedy-{MOST_TOKENS}"), Use::Access, 1_000), Some(of(0)));
         assert_eq!(sizes(&tokens), (MOST_TOKENS + 1, MOST_TOKENS + 1, 0));
     }
 
@@ -148,23 +159,25 @@ mod tests {
     fn expired_tokens_are_dropped_by_the_next_grant() {
         let mut tokens = Tokens::default();
         for n in 0..50 {
-            tokens.issue(&format!("old-{n}"), (0, Use::Access), None, LIFE);
+            tokens.issue(&format!("old-{n}"), (of(0), Use::Access), LIFE);
         }
-        assert_eq!(tokens.find("old-0", Use::Access, 1_899), Some(0));
+        assert_eq!(tokens.find("old-0", Use::Access, 1_899), Some(of(0)));
         assert_eq!(tokens.find("old-0", Use::Access, 1_900), None, "900 s are over");
-        tokens.issue("new", (0, Use::Access), None, (1_900, 900));
+        tokens.issue("new", (of(0), Use::Access), (1_900, 900));
         assert_eq!(sizes(&tokens), (1, 1, 0));
     }
 
     #[test]
     fn a_refresh_token_works_once_and_only_as_one() {
         let mut tokens = Tokens::default();
-        tokens.issue("r", (0, Use::Refresh), None, LIFE);
-        tokens.issue("a", (0, Use::Access), None, LIFE);
+        tokens.issue("r", (of(0), Use::Refresh), LIFE);
+        tokens.issue("a", (of(0), Use::Access), LIFE);
         assert_eq!(tokens.find("r", Use::Access, 1_000), None);
-        assert_eq!(tokens.spend("a", 1_000), None);
-        assert_eq!(tokens.spend("r", 1_000), Some(0));
-        assert_eq!(tokens.spend("r", 1_000), None);
+        tokens.spend("a", 1_000);
+        assert_eq!(tokens.find("a", Use::Access, 1_000), Some(of(0)), "not a refresh token");
+        assert_eq!(tokens.find("r", Use::Refresh, 1_000), Some(of(0)));
+        tokens.spend("r", 1_000);
+        assert_eq!(tokens.find("r", Use::Refresh, 1_000), None);
         assert_eq!(sizes(&tokens), (1, 1, 0), "a spent token leaves nothing behind");
     }
 
@@ -173,7 +186,7 @@ mod tests {
         let mut tokens = Tokens::default();
         let (one, two) = (tokens.number_session(), tokens.number_session());
         for (text, session) in [("a", Some(one)), ("b", Some(two)), ("c", None), ("d", Some(one))] {
-            tokens.issue(text, (0, Use::Access), session, LIFE);
+            tokens.issue(text, (Grantee { session, ..of(0) }, Use::Access), LIFE);
         }
         tokens.forget_session(one);
         let live = ["a", "b", "c", "d"].map(|text| tokens.find(text, Use::Access, 1_000).is_some());

@@ -73,7 +73,7 @@ fn a_stale_token_does_not_keep_anyone_from_public_methods() {
 
 fn header(world: &World, text: &str) -> Session {
     let request = SignedRequest { method: "GET", uri: "/api/v2/x", body: "" };
-    world.desk.session_of(Authorization(text), request, world.wall_us / 1000)
+    world.desk.session_of(Authorization(text), request, None, world.wall_us / 1000)
 }
 
 #[test]

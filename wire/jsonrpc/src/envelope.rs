@@ -26,6 +26,15 @@ pub fn write_error(out: &mut Vec<u8>, id: &RequestId, error: &RpcError, us_in: u
                     j.key("param").string(param);
                 }
                 j.key("name").string(error.name);
+                if let Some(rule) = entry.and_then(|entry| entry.rule.as_deref()) {
+                    j.key("rule").string(rule);
+                }
+                if let Some(limit) = error.limit {
+                    j.key("limit").decimal(limit);
+                }
+                if let Some(retry_after_ms) = error.retry_after_ms {
+                    j.key("retry_after_ms").uint(retry_after_ms);
+                }
                 if let Some(entry) = entry {
                     j.key("remedy").string(&entry.remedy);
                 }
@@ -54,6 +63,26 @@ pub fn write_notification(out: &mut Vec<u8>, channel: &str, fill: impl FnOnce(&m
         j.key("params").object(|j| {
             j.key("channel").string(channel).key("data");
             fill(j);
+        });
+    });
+}
+
+/// What a heartbeat says: `heartbeat`, or `test_request` when an answer is due.
+pub fn write_heartbeat(out: &mut Vec<u8>, kind: &str) {
+    Json::new(out).object(|j| {
+        j.key("jsonrpc").string("2.0").key("method").string("heartbeat");
+        j.key("params").object(|j| {
+            j.key("type").string(kind);
+        });
+    });
+}
+
+/// The last thing a session is told before the venue closes it; ours, no part of the dialect.
+pub fn write_logout(out: &mut Vec<u8>, reason: &str) {
+    Json::new(out).object(|j| {
+        j.key("jsonrpc").string("2.0").key("method").string("logout");
+        j.key("params").object(|j| {
+            j.key("reason").string(reason);
         });
     });
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use pitwire_model::Reject;
+use pitwire_model::{Decimal, Reject};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -12,6 +12,8 @@ pub struct ErrorEntry {
     pub wire: String,
     pub meaning: String,
     pub remedy: String,
+    /// Where the rule is written: a page of `docs` and its part.
+    pub rule: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -35,15 +37,23 @@ pub struct RpcError {
     /// What was wrong this time, for people.
     pub reason: String,
     pub param: Option<&'static str>,
+    /// The most, or the least, that would have been taken.
+    pub limit: Option<Decimal>,
+    /// When asking again may help.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl RpcError {
     pub fn new(name: &'static str, reason: impl Into<String>) -> Self {
-        RpcError { name, reason: reason.into(), param: None }
+        RpcError { name, reason: reason.into(), param: None, limit: None, retry_after_ms: None }
     }
 
     pub fn param(name: &'static str, param: &'static str, reason: impl Into<String>) -> Self {
-        RpcError { name, reason: reason.into(), param: Some(param) }
+        RpcError { param: Some(param), ..Self::new(name, reason) }
+    }
+
+    pub fn with_limit(self, limit: Option<Decimal>) -> Self {
+        RpcError { limit, ..self }
     }
 
     /// For cases that the registry's own words say well enough.
@@ -64,7 +74,23 @@ impl RpcError {
 
 impl From<Reject> for RpcError {
     fn from(reject: Reject) -> Self {
-        RpcError::named(reject.name())
+        RpcError { param: param_of(reject), ..RpcError::named(reject.name()) }
+    }
+}
+
+/// The parameter that a reject of the engine is about.
+fn param_of(reject: Reject) -> Option<&'static str> {
+    match reject {
+        Reject::UnknownInstrument | Reject::NotOpen | Reject::InstrumentDeleted => Some("instrument_name"),
+        Reject::QuantityOutOfRange | Reject::AmountAlreadyFilled | Reject::QuantityAboveLimit => Some("amount"),
+        Reject::NotEnoughFunds | Reject::NotionalAboveLimit => Some("amount"),
+        Reject::PriceOutOfRange | Reject::PriceBelowCollar | Reject::PriceAboveCollar => Some("price"),
+        Reject::UnknownOrder | Reject::NotOwner => Some("order_id"),
+        Reject::UnknownCurrency => Some("currency"),
+        Reject::UnknownTrade | Reject::AlreadyBusted => Some("trade_id"),
+        Reject::PostOnlyWouldTrade | Reject::PostOnlyNoPlace | Reject::PostOnlyNotAllowed => Some("post_only"),
+        Reject::DisplayOutOfRange => Some("display_amount"),
+        _ => None,
     }
 }
 
@@ -73,11 +99,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reject_has_a_number_and_a_remedy() {
+    fn every_reject_has_a_number_a_rule_and_a_remedy() {
         for reject in Reject::ALL {
             let entry =
                 RpcError::from(*reject).entry().unwrap_or_else(|| panic!("{} is not registered", reject.name()));
             assert!(!entry.remedy.trim().is_empty() && !entry.meaning.trim().is_empty(), "{}", entry.name);
+            assert!(entry.rule.as_ref().is_some_and(|rule| !rule.trim().is_empty()), "{} names no rule", entry.name);
         }
     }
 

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use pitwire_engine::Engine;
 use pitwire_host::{Server, SystemClock, stop_signals};
 use pitwire_model::VenueNanos;
-use pitwire_order_entry::{Credential, Desk, Forgetful, Vault};
+use pitwire_order_entry::{Access, Credential, Desk, Forgetful, Vault};
 use pitwire_ports::Clock;
 use pitwire_sequencer::{Sequencer, Timetable};
 use tracing::info;
@@ -256,7 +256,7 @@ impl Up {
             say(&format!("  login      {client_id} / {secret}"));
         }
         for credential in shown {
-            say(&format!("  new login  {} / {} (shown this once)", credential.client_id, credential.secret));
+            say(&format!("  new login  {} / {} (shown this once)", credential.client_id, credential.secret.reveal()));
         }
         match self.durability {
             Durability::Disk => say(&format!("  data       {}", self.data.display())),
@@ -275,7 +275,7 @@ fn known_credentials(preset: &Preset, setup: &Setup, engine: &Engine) -> Vec<Cre
 
 fn credential(def: &AccountDef, secret: String, engine: &Engine) -> Option<Credential> {
     let account = engine.account_named(&def.name)?.spec.id;
-    Some(Credential { client_id: def.name.clone(), secret, account, operator: def.operator })
+    Some(Credential { client_id: def.name.clone(), secret: secret.into(), account, access: Access::of(def.operator) })
 }
 
 fn hex(bytes: &[u8]) -> String {

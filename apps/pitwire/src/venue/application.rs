@@ -6,7 +6,7 @@ use std::io;
 use pitwire_host::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock,
 };
-use pitwire_jsonrpc::{Request, RequestId, RpcError};
+use pitwire_jsonrpc::{Request, RequestId, RpcError, write_logout};
 use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
@@ -18,6 +18,7 @@ use super::chores::Chores;
 use super::clock::VenueClock;
 use super::core::Core;
 use super::doors;
+use super::heartbeats::Heartbeats;
 use super::metrics::{self, Counters, Gauges};
 use super::page;
 use super::residence::ResidenceTimes;
@@ -42,7 +43,6 @@ struct Subscription {
     cursor: Cursor,
 }
 
-#[derive(Default)]
 struct Client {
     session: Session,
     public: Vec<Subscription>,
@@ -67,6 +67,7 @@ pub struct VenueApplication {
     /// The log has failed: nothing more may be said.
     failure: Option<LogError>,
     private_windows: PrivateWindows,
+    heartbeats: Heartbeats,
 }
 
 impl VenueApplication {
@@ -86,6 +87,7 @@ impl VenueApplication {
             residence: ResidenceTimes::default(),
             failure: None,
             private_windows: PrivateWindows::default(),
+            heartbeats: Heartbeats::default(),
         }
     }
 
@@ -93,8 +95,20 @@ impl VenueApplication {
         (self.core, self.chores)
     }
 
-    fn rpc_clock() -> Clock {
-        Clock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us }
+    fn rpc_clock(&self) -> Clock {
+        let steady_ns = self.clock.monotonic_ns();
+        Clock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us, steady_ns }
+    }
+
+    /// Sends the heartbeats that are due, and closes who has not answered the last.
+    fn beat(&mut self, now_ns: u64, notices: &mut Notices) {
+        while let Some(id) = self.heartbeats.take(now_ns) {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            match client.session.beat(now_ns, &mut |text| notices.notify(id, text)) {
+                Ok(()) => self.heartbeats.set(id, client.session.beat_due_ns()),
+                Err(why) => expel(id, &why, notices),
+            }
+        }
     }
 
     fn note(&mut self, answer: &Answer) {
@@ -197,6 +211,7 @@ impl VenueApplication {
                 Effect::Close => {
                     notices.close(id, pitwire_host::CloseCode::Normal, "logged out");
                 }
+                Effect::Expel(why) => expel(id, &why, notices),
             }
         }
     }
@@ -206,7 +221,7 @@ impl VenueApplication {
         if request.is_foreign && !is_public {
             return doors::refused(Refusal::ForeignOrigin);
         }
-        let clock = Self::rpc_clock();
+        let clock = self.rpc_clock();
         let mut out = Vec::with_capacity(1024);
         let answer = self.answer_http(request, clock, &mut out);
         self.note(&answer);
@@ -226,7 +241,7 @@ impl VenueApplication {
         };
         let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
             let signed = SignedRequest { method: request.method, uri: request.target, body };
-            self.desk.session_of(Authorization(header), signed, clock.received_us / 1000)
+            self.desk.session_of(Authorization(header), signed, None, clock.received_us / 1000)
         });
         let method = request.path().strip_prefix("/api/v2").unwrap_or_default().trim_matches('/');
         let (desk, core) = (&mut self.desk, &mut self.core);
@@ -323,6 +338,14 @@ fn account_of(change: &Change) -> Option<AccountId> {
     }
 }
 
+/// The last notice and the end of a connection that is not wanted any longer.
+fn expel(id: ConnectionId, why: &str, notices: &mut Notices) {
+    let mut out = Vec::new();
+    write_logout(&mut out, why);
+    notices.notify(id, &out);
+    notices.close(id, pitwire_host::CloseCode::Policy, why);
+}
+
 fn leave(public: &mut Vec<Subscription>, publisher: &mut Publisher) {
     for sub in public.drain(..) {
         publisher.unsubscribe(sub.feed);
@@ -365,15 +388,16 @@ impl Application for VenueApplication {
 
     fn connected(&mut self, id: ConnectionId) {
         self.counters.connections += 1;
-        self.clients.insert(id, Client::default());
+        let session = self.desk.connect(self.core.sequencer.engine());
+        self.clients.insert(id, Client { session, public: Vec::new(), heard: Vec::new() });
     }
 
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
         self.counters.messages += 1;
+        let clock = self.rpc_clock();
         let Some(client) = self.clients.get_mut(&id) else { return };
         let mut out = std::mem::take(&mut self.reply);
         out.clear();
-        let clock = Self::rpc_clock();
         let entrance = Entrance::WebSocket;
         let visit = Visit { venue: &mut self.core, session: &mut client.session, entrance, clock };
         let answer = self.desk.answer_text(visit, text, None, &mut out);
@@ -383,6 +407,7 @@ impl Application for VenueApplication {
         if client.session.awaits_window() {
             self.private_windows.arm(self.core.now);
         }
+        self.heartbeats.set(id, client.session.beat_due_ns());
         self.note(&answer);
         self.apply(id, answer.effects, notices);
         self.reindex(id);
@@ -398,12 +423,18 @@ impl Application for VenueApplication {
         self.residence.record(residence);
     }
 
-    fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {
-        if let Some(mut client) = self.clients.remove(&id) {
-            leave(&mut client.public, &mut self.core.publisher);
-            self.subscribers.remove(&id);
-            client.heard.into_iter().for_each(|account| stop_hearing(&mut self.listeners, account, id));
+    fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
+        let Some(mut client) = self.clients.remove(&id) else { return };
+        self.heartbeats.set(id, None);
+        leave(&mut client.public, &mut self.core.publisher);
+        self.subscribers.remove(&id);
+        for account in std::mem::take(&mut client.heard) {
+            stop_hearing(&mut self.listeners, account, id);
         }
+        if let Err(error) = self.desk.disconnected(&mut client.session, &mut self.core) {
+            self.failure.get_or_insert(error);
+        }
+        self.distribute(notices);
     }
 
     fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId)) {
@@ -417,7 +448,8 @@ impl Application for VenueApplication {
         let on_grid = venue.div_ceil(FLOW_GRID_NS).saturating_mul(FLOW_GRID_NS);
         let journal = self.core.sequencer.log().journal();
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
-        Some(on_grid.min(superblock))
+        let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
+        Some(on_grid.min(superblock).min(beat))
     }
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
@@ -427,6 +459,7 @@ impl Application for VenueApplication {
         if let Err(error) = self.catch_up(now_ns, notices) {
             self.failure = Some(error);
         }
+        self.beat(now_ns, notices);
     }
 
     fn commit(&mut self) -> io::Result<bool> {
@@ -466,8 +499,13 @@ impl Application for VenueApplication {
         Ok(())
     }
 
-    fn stopping(&mut self) {
+    fn stopping(&mut self, notices: &mut Notices) {
         self.core.is_stopping = true;
+        let mut out = Vec::new();
+        write_logout(&mut out, "the venue is stopping");
+        for id in self.clients.keys() {
+            notices.notify(*id, &out);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ pub mod chores;
 pub mod clock;
 pub mod core;
 mod doors;
+mod heartbeats;
 pub mod ledger;
 mod metrics;
 pub mod opening;

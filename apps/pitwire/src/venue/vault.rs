@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use pitwire_model::AccountId;
-use pitwire_order_entry::{Credential, Vault};
+use pitwire_order_entry::{Access, Credential, Secret, Vault};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -76,9 +76,9 @@ impl SealedVault {
             .map_err(|error| failed(error.to_string(), "start the build that wrote it"))?;
         let credentials = entries.into_iter().map(|entry| Credential {
             client_id: entry.client_id,
-            secret: entry.secret.as_str().into(),
+            secret: Secret::from(entry.secret.as_str().to_owned()),
             account: AccountId(entry.account),
-            operator: entry.operator,
+            access: Access::of(entry.operator),
         });
         Ok((vault, credentials.collect()))
     }
@@ -125,9 +125,9 @@ impl Vault for SealedVault {
         let entries: Vec<Entry> = own
             .map(|credential| Entry {
                 client_id: credential.client_id.clone(),
-                secret: Zeroizing::new(credential.secret.clone()),
+                secret: Zeroizing::new(credential.secret.reveal().to_owned()),
                 account: credential.account.0,
-                operator: credential.operator,
+                operator: credential.access.is_operator(),
             })
             .collect();
         let plain = Zeroizing::new(serde_json::to_vec(&entries)?);

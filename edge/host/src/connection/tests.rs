@@ -36,7 +36,7 @@ impl Application for Mute {
     fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
         Ok(())
     }
-    fn stopping(&mut self) {}
+    fn stopping(&mut self, _: &mut Notices) {}
 }
 
 fn pair() -> (Connection, std::net::TcpStream) {

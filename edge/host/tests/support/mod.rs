@@ -119,7 +119,7 @@ impl Application for Toy {
         Ok(())
     }
 
-    fn stopping(&mut self) {
+    fn stopping(&mut self, _: &mut Notices) {
         self.is_stopping = true;
     }
 }

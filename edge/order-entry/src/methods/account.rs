@@ -37,12 +37,22 @@ pub fn summary(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Adds who the account is, and its fees, to a finished summary object.
+/// Adds who the account is, its fees and its limits to a finished summary object.
 fn extend(call: &Call<'_>, account: AccountId, out: &mut Vec<u8>) {
     let mut more = Vec::new();
     Json::new(&mut more).object(|j| {
         identity(j, call.venue.engine(), account);
-        j.key("fees").array(|_| {});
+        j.key("fees").array(|j| {
+            // Nobody pays any in this version: a stated zero for each kind.
+            for kind in ["spot", "future", "perpetual"] {
+                j.object(|j| {
+                    j.key("instrument_type").string(kind).key("fee_type").string("relative");
+                    j.key("maker_fee").raw(b"0.0").key("taker_fee").raw(b"0.0");
+                });
+            }
+        });
+        j.key("limits");
+        call.desk.limits.unwrap_or_default().write(j, call.desk.limits.is_some());
     });
     // Two objects become one: the first loses its closing brace, the second its opening one.
     out.pop();

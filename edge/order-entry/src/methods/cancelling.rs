@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use pitwire_jsonrpc::objects::OrderMoment;
 use pitwire_jsonrpc::{Json, RpcError, objects};
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, OrderId};
 
@@ -22,7 +23,7 @@ pub fn cancel(call: &mut Call<'_>) -> Done {
     let Call { venue, out, .. } = call;
     let record = venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
     let market = venue.engine().market(record.instrument).ok_or_else(no_history)?;
-    objects::order(&mut Json::new(out), &market.spec, record);
+    objects::order(&mut Json::new(out), &market.spec, record, OrderMoment::default());
     Ok(())
 }
 
@@ -111,7 +112,7 @@ fn write_details(call: &mut Call<'_>, account: AccountId, cancelled: &Cancelled)
                 j.key("instrument_name").string(&market.spec.name);
                 j.key("result").array(|j| {
                     for record in orders.iter().filter_map(|id| book?.order(*id)) {
-                        objects::order(j, &market.spec, record);
+                        objects::order(j, &market.spec, record, OrderMoment::default());
                     }
                 });
             });

@@ -8,6 +8,7 @@ use pitwire_jsonrpc::{Channel, Interval, RpcError, objects};
 use pitwire_model::AccountId;
 
 use super::{Done, cover};
+use crate::access::{Area, Level};
 use crate::desk::{Call, Effect, Entrance};
 use crate::session::Session;
 
@@ -110,6 +111,10 @@ fn listener(call: &Call<'_>, name: &str, channel: &Channel) -> Result<Option<Acc
     let refusal = if is_private { "authorization_required" } else { "raw_requires_login" };
     let login = call.login.as_ref().map_err(Clone::clone)?;
     let login = login.ok_or_else(|| RpcError::param(refusal, "channels", format!("{name} needs a login")))?;
+    if is_private {
+        let area = if matches!(channel, Channel::UserPortfolio { .. }) { Area::Account } else { Area::Trade };
+        call.must_reach(area, Level::Read)?;
+    }
     Ok(is_private.then_some(login.account))
 }
 

@@ -2,31 +2,30 @@
 
 use pitwire_jsonrpc::RpcError;
 
-use super::Done;
-use crate::auth::TOKEN_LIFE_S;
+use super::{Done, disconnect};
+use crate::auth::Origin;
 use crate::desk::{Call, Effect, Entrance};
+use crate::heartbeat::Heartbeat;
 
 /// The dialect's version, as its clients expect to read it.
 const VERSION: &str = "1.2.26";
 
 pub fn auth(call: &mut Call<'_>) -> Done {
-    // Read before anything is granted: a call that fails must leave nothing behind.
-    let asked = call.params.text("scope")?.unwrap_or_default();
-    let session = asked.split_whitespace().find(|scope| scope.starts_with("session:")).unwrap_or("connection");
     let keys = &mut call.desk.keys;
-    let number = match call.entrance {
+    let connection = match call.entrance {
         Entrance::WebSocket => Some(*call.session.number.get_or_insert_with(|| keys.tokens.number_session())),
         Entrance::Http => None,
     };
-    let grant = keys.grant(call.params, number, call.wall_ms)?;
+    let origin = Origin { connection, address: call.session.address };
+    let grant = keys.grant(call.params, origin, call.wall_ms)?;
+    call.session.remember_grant(grant.session);
     call.session.log_in(grant.login);
-    let operator = if grant.login.operator { " operator:read_write" } else { "" };
-    let scope = format!("{session} account:read_write trade:read_write wallet:read{operator}");
+    disconnect::settled(call, grant.login.account);
     call.json().object(|j| {
         j.key("access_token").string(&grant.access);
         j.key("refresh_token").string(&grant.refresh);
-        j.key("expires_in").uint(TOKEN_LIFE_S);
-        j.key("scope").string(&scope);
+        j.key("expires_in").uint(grant.expires_s);
+        j.key("scope").string(&grant.scope);
         j.key("token_type").string("bearer");
         j.key("enabled_features").array(|_| {});
     });
@@ -34,6 +33,9 @@ pub fn auth(call: &mut Call<'_>) -> Done {
 }
 
 pub fn test(call: &mut Call<'_>) -> Done {
+    if let Some(heartbeat) = &mut call.session.heartbeat {
+        heartbeat.tested();
+    }
     if call.params.text("expected_result")?.as_deref() == Some("exception") {
         return Err(RpcError::new("internal_error", "the exception that was asked for"));
     }
@@ -91,14 +93,42 @@ pub fn status(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Takes the connection's tokens back unless `invalidate_token` says not to, and closes it.
+fn must_stay(call: &Call<'_>, why: &str) -> Done {
+    if call.entrance == Entrance::WebSocket { Ok(()) } else { Err(RpcError::new("must_be_websocket", why)) }
+}
+
+/// From now on: a heartbeat and a test request in every interval.
+pub fn set_heartbeat(call: &mut Call<'_>) -> Done {
+    must_stay(call, "a heartbeat belongs to a connection")?;
+    let (shortest, longest) = (Heartbeat::SHORTEST_S, Heartbeat::LONGEST_S);
+    call.params.required("interval")?;
+    let interval_s = call.params.integer("interval")?.and_then(|seconds| u64::try_from(seconds).ok());
+    let interval_s = interval_s
+        .filter(|seconds| (shortest..=longest).contains(seconds))
+        .ok_or_else(|| RpcError::invalid("interval", format!("interval is {shortest} to {longest} whole seconds")))?;
+    call.session.heartbeat = Some(Heartbeat::every(interval_s, call.clock.steady_ns));
+    call.json().string("ok");
+    Ok(())
+}
+
+pub fn disable_heartbeat(call: &mut Call<'_>) -> Done {
+    must_stay(call, "a heartbeat belongs to a connection")?;
+    call.session.heartbeat = None;
+    call.json().string("ok");
+    Ok(())
+}
+
+/// Takes the sessions' tokens back unless `invalidate_token` says not to, and closes the connection. Orders stay,
+/// whatever was said about the end of the connection.
 pub fn logout(call: &mut Call<'_>) -> Done {
-    if call.entrance != Entrance::WebSocket {
-        return Err(RpcError::new("must_be_websocket", "only a connection can be logged out"));
-    }
+    must_stay(call, "only a connection can be logged out")?;
     let invalidate = call.params.boolean("invalidate_token")?.unwrap_or(true);
-    if let Some(number) = call.session.number.filter(|_| invalidate) {
-        call.desk.keys.tokens.forget_session(number);
+    // Where the tokens live on, the connection's end must not take them either.
+    call.session.number = None;
+    for session in std::mem::take(&mut call.session.granted) {
+        if invalidate {
+            call.desk.keys.forget_session(session);
+        }
     }
     call.session.log_out();
     call.effects.push(Effect::Close);

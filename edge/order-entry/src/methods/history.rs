@@ -15,6 +15,9 @@ pub enum By {
     Label,
 }
 
+/// How many orders of a list are told their place in the queue: each costs the orders before it.
+const MOST_PLACED: usize = 200;
+
 /// Most records that one question looks at: all that an account keeps of either sort, and a bound on one call's work
 /// whatever becomes of that cap.
 const MOST_LOOKED_AT: usize = 50_000;
@@ -34,9 +37,10 @@ fn write_orders(call: &Call<'_>, orders: &[&OrderRecord]) -> Vec<u8> {
     let mut out = Vec::new();
     let engine = call.venue.engine();
     Json::new(&mut out).array(|j| {
-        for order in orders {
+        for (at, order) in orders.iter().enumerate() {
             if let Some(market) = engine.market(order.instrument) {
-                objects::order(j, &market.spec, order);
+                let moment = if at < MOST_PLACED { trading::moment_of(engine, order) } else { Default::default() };
+                objects::order(j, &market.spec, order, moment);
             }
         }
     });
@@ -60,7 +64,7 @@ pub fn order_state(call: &mut Call<'_>) -> Done {
     let record = record.ok_or_else(|| RpcError::param("unknown_order", "order_id", format!("no order {id}")))?;
     let market = call.market(record.instrument)?;
     let mut out = Vec::new();
-    objects::order(&mut Json::new(&mut out), &market.spec, record);
+    objects::order(&mut Json::new(&mut out), &market.spec, record, trading::moment_of(call.venue.engine(), record));
     call.out = out;
     Ok(())
 }

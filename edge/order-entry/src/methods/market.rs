@@ -63,8 +63,22 @@ pub fn ticker(call: &mut Call<'_>) -> Done {
 }
 
 pub fn get_order_book(call: &mut Call<'_>) -> Done {
-    const DEPTHS: [usize; 8] = [1, 5, 10, 20, 50, 100, 1_000, 10_000];
     let id = call.instrument_id()?;
+    write_order_book(call, id)
+}
+
+/// By the number that `public/get_instruments` tells.
+pub fn get_order_book_by_id(call: &mut Call<'_>) -> Done {
+    call.params.required("instrument_id")?;
+    let number = call.params.integer("instrument_id")?.and_then(|number| u32::try_from(number).ok());
+    let id = number.and_then(|number| number.checked_sub(1)).map(InstrumentId);
+    let known = id.filter(|id| call.venue.engine().market(*id).is_some());
+    let id = known.ok_or_else(|| RpcError::param("unknown_instrument", "instrument_id", "no such instrument"))?;
+    write_order_book(call, id)
+}
+
+fn write_order_book(call: &mut Call<'_>, id: InstrumentId) -> Done {
+    const DEPTHS: [usize; 8] = [1, 5, 10, 20, 50, 100, 1_000, 10_000];
     let asked = usize::try_from(call.params.integer("depth")?.unwrap_or(20).max(0)).unwrap_or(0);
     // Zero and absent mean the default; anything else is rounded up to the next depth on the list.
     let asked = if asked == 0 { 20 } else { asked };
@@ -246,6 +260,50 @@ pub fn index_names(call: &mut Call<'_>) -> Done {
         for market in engine.markets() {
             j.string(&objects::index_name(&market.spec, engine.currencies()));
         }
+    });
+    Ok(())
+}
+
+pub fn contract_size(call: &mut Call<'_>) -> Done {
+    let id = call.instrument_id()?;
+    let spec = call.spec(id)?;
+    let size = if spec.is_spot() { pitwire_model::Decimal::new(1, 0) } else { spec.lot };
+    call.json().object(|j| {
+        j.key("contract_size").decimal(size);
+    });
+    Ok(())
+}
+
+/// Nothing settles or is delivered here: lists of it are empty.
+pub fn no_settlements(call: &mut Call<'_>) -> Done {
+    call.json().object(|j| {
+        j.key("settlements").array(|_| {});
+    });
+    Ok(())
+}
+
+pub fn no_deliveries(call: &mut Call<'_>) -> Done {
+    call.json().object(|j| {
+        j.key("data").array(|_| {}).key("records_total").uint(0);
+    });
+    Ok(())
+}
+
+pub fn no_volatility(call: &mut Call<'_>) -> Done {
+    call.json().object(|j| {
+        j.key("data").array(|_| {});
+    });
+    Ok(())
+}
+
+/// No funding in this version: a stated zero at the index of now.
+pub fn no_funding(call: &mut Call<'_>) -> Done {
+    let id = call.instrument_id()?;
+    let market = call.market(id)?;
+    let index = market.spec.price(market.index());
+    call.json().object(|j| {
+        j.key("current_interest").raw(b"0.0").key("interest_8h").raw(b"0.0");
+        j.key("index_price").decimal(index).key("data").array(|_| {});
     });
     Ok(())
 }

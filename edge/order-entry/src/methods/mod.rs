@@ -5,10 +5,14 @@ mod cancelling;
 mod channels;
 mod connection;
 pub(crate) mod cover;
+mod disconnect;
 mod history;
+mod known;
 mod market;
 mod operator;
-mod trading;
+mod reach;
+mod terms;
+pub(crate) mod trading;
 
 use std::borrow::Cow;
 
@@ -16,7 +20,7 @@ use pitwire_engine::Market;
 use pitwire_jsonrpc::{Json, RpcError};
 use pitwire_model::{InstrumentId, InstrumentSpec, Label, Side};
 
-use crate::desk::{Call, Entrance};
+use crate::desk::Call;
 use cancelling::Which;
 use history::By;
 
@@ -28,6 +32,8 @@ const METHODS: &[(&str, Method)] = &[
     ("public/auth", connection::auth),
     ("public/test", connection::test),
     ("public/hello", connection::version),
+    ("public/set_heartbeat", connection::set_heartbeat),
+    ("public/disable_heartbeat", connection::disable_heartbeat),
     ("public/get_time", connection::get_time),
     ("public/status", connection::status),
     ("public/subscribe", channels::subscribe),
@@ -38,6 +44,9 @@ const METHODS: &[(&str, Method)] = &[
     ("private/unsubscribe_all", channels::unsubscribe_all),
     ("private/logout", connection::logout),
     ("private/pitwire_advance", connection::advance),
+    ("private/enable_cancel_on_disconnect", |call| disconnect::set(call, true)),
+    ("private/disable_cancel_on_disconnect", |call| disconnect::set(call, false)),
+    ("private/get_cancel_on_disconnect", disconnect::get),
     ("public/get_currencies", market::get_currencies),
     ("public/get_instruments", market::get_instruments),
     ("public/get_instrument", market::get_instrument),
@@ -52,6 +61,16 @@ const METHODS: &[(&str, Method)] = &[
     ("public/get_book_summary_by_instrument", market::summary_by_instrument),
     ("public/get_index_price", market::index_price),
     ("public/get_index_price_names", market::index_names),
+    ("public/get_supported_index_names", market::index_names),
+    ("public/get_contract_size", market::contract_size),
+    ("public/get_order_book_by_instrument_id", market::get_order_book_by_id),
+    ("public/get_announcements", nothing),
+    ("public/get_historical_volatility", nothing),
+    ("public/get_last_settlements_by_currency", market::no_settlements),
+    ("public/get_last_settlements_by_instrument", market::no_settlements),
+    ("public/get_delivery_prices", market::no_deliveries),
+    ("public/get_volatility_index_data", market::no_volatility),
+    ("public/get_funding_chart_data", market::no_funding),
     ("public/get_combos", nothing),
     ("public/get_expirations", nothing),
     ("public/get_funding_rate_history", nothing),
@@ -92,17 +111,21 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     METHODS.iter().chain(operator::METHODS).map(|(name, _)| *name)
 }
 
-/// Runs a method. Private ones are refused here when nobody is logged in, so none can forget to ask.
+/// Runs a method. Private ones are refused here when nobody is logged in or the login does not reach so far, so none can
+/// forget to ask.
 pub(crate) fn run(method: &str, call: &mut Call<'_>) -> Done {
     if method.starts_with("private/") {
         call.account()?;
+        if let Some((area, level)) = reach::needed(method) {
+            call.must_reach(area, level)?;
+        }
     }
     if operator::is_operators(method) {
         call.operator()?;
     }
     match METHODS.iter().chain(operator::METHODS).find(|(name, _)| *name == method) {
         Some((_, run)) => run(call),
-        None => Err(unknown(method, call.entrance)),
+        None => Err(known::refusal(method)),
     }
 }
 
@@ -116,36 +139,6 @@ fn nothing(call: &mut Call<'_>) -> Done {
 fn zero(call: &mut Call<'_>) -> Done {
     call.json().raw(b"0.0");
     Ok(())
-}
-
-fn unknown(method: &str, entrance: Entrance) -> RpcError {
-    const CONNECTIONS_ONLY: &[&str] = &[
-        "public/set_heartbeat",
-        "public/disable_heartbeat",
-        "private/enable_cancel_on_disconnect",
-        "private/disable_cancel_on_disconnect",
-        "private/get_cancel_on_disconnect",
-    ];
-    const LATER: &[&str] = &[
-        "private/mass_quote",
-        "private/get_margins",
-        "private/get_transaction_log",
-        "private/get_trigger_order_history",
-        "private/withdraw",
-        "private/get_deposits",
-        "private/get_withdrawals",
-        "private/get_transfers",
-        "private/get_current_deposit_address",
-        "private/create_deposit_address",
-    ];
-    if CONNECTIONS_ONLY.contains(&method) && entrance != Entrance::WebSocket {
-        RpcError::new("must_be_websocket", "this belongs to a connection")
-    } else if LATER.contains(&method) || CONNECTIONS_ONLY.contains(&method) {
-        RpcError::new("not_implemented", format!("{method} is not served by this version"))
-    } else {
-        let shown: String = method.chars().take(80).collect();
-        RpcError::new("method_not_found", format!("no method {shown:?}"))
-    }
 }
 
 impl<'a> Call<'a> {

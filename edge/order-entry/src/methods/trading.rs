@@ -1,130 +1,53 @@
-//! Orders in and changed; how they go out is in `cancelling`.
+//! Orders in and changed; how they go out is in `cancelling`, what their parameters say in `terms`.
+//!
+//! Holds       1. an order entered again under one `client_order_id` is the first one, however often and whatever else it
+//!                says: the answer is how that one stands;
+//!             2. what has outlived its `valid_until` does not reach the market.
 
+use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Json, RpcError, objects};
 use pitwire_model::{
-    AccountId, Amend, Command, Decimal, Event, InstrumentId, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType,
-    Priority, Side, Ticks, TimeInForce,
+    AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side,
+    Ticks, TimeInForce,
 };
 use pitwire_views::{Liquidity, OrderRecord, OrderState, UserTrade};
 
-use super::Done;
+use super::terms::{self, Terms};
+use super::{Done, disconnect};
 use crate::desk::Call;
-
-/// Parameters that change what is bought. Refused when set, for ignoring them would be a lie.
-const REFUSED_FLAGS: &[&str] = &["post_only", "reject_post_only", "reduce_only", "mmp"];
-const REFUSED_VALUES: &[&str] = &[
-    "display_amount",
-    "max_show",
-    "trigger",
-    "trigger_price",
-    "trigger_offset",
-    "valid_until",
-    "advanced",
-    "linked_order_type",
-    "trigger_fill_condition",
-    "otoco_config",
-];
 
 pub fn enter(call: &mut Call<'_>, side: Side) -> Done {
     let account = call.account()?;
+    if let Some(first) = entered_before(call, account)? {
+        return write_entered(call, account, first);
+    }
+    terms::check_valid_until(call, call.wall_ms)?;
     let instrument = call.instrument_id()?;
-    let order = read_order(call, account, instrument, side)?;
-    submit_order(call, order)
-}
-
-fn read_order(call: &Call<'_>, account: AccountId, instrument: InstrumentId, side: Side) -> Result<NewOrder, RpcError> {
-    refuse_unsupported(call)?;
-    let spec = call.spec(instrument)?;
-    let lots = required_lots(call, spec)?;
-    let order_type = match call.params.text("type")?.as_deref() {
-        None | Some("" | "limit") => OrderType::Limit { price: required_price(call, spec)? },
-        Some("market") => OrderType::Market,
-        Some(
-            known @ ("stop_limit" | "stop_market" | "take_limit" | "take_market" | "trailing_stop" | "market_limit"),
-        ) => {
-            return Err(RpcError::param("not_implemented", "type", format!("{known} orders come with the rulebook")));
-        }
-        Some(_) => return Err(RpcError::invalid("type", "type is limit or market")),
-    };
-    let tif = match (call.params.text("time_in_force")?.as_deref(), order_type) {
-        (None | Some(""), OrderType::Market) | (Some("good_til_day"), _) => TimeInForce::Day,
-        (None | Some("" | "good_til_cancelled"), _) => TimeInForce::GoodTillCancel,
-        (Some("immediate_or_cancel"), _) => TimeInForce::ImmediateOrCancel,
-        (Some("fill_or_kill"), _) => {
-            let reason = "fill_or_kill comes with the full trading API; use immediate_or_cancel";
-            return Err(RpcError::param("not_implemented", "time_in_force", reason));
-        }
-        (Some(_), _) => {
-            let known = "good_til_cancelled, good_til_day or immediate_or_cancel";
-            return Err(RpcError::invalid("time_in_force", known));
-        }
-    };
-    let label = call.label()?;
-    Ok(NewOrder { id: OrderId::ZERO, account, instrument, side, order_type, lots, tif, label, ..NewOrder::PLAIN })
-}
-
-fn refuse_unsupported(call: &Call<'_>) -> Done {
-    for flag in REFUSED_FLAGS {
-        if call.params.boolean(flag)? == Some(true) {
-            return Err(unsupported(flag));
-        }
+    let mut terms = terms::of_entry(call, account, instrument, side)?;
+    if terms.reduce_only {
+        reduce(call, &mut terms.order)?;
     }
-    match REFUSED_VALUES.iter().find(|name| call.params.has(name)) {
-        Some(name) => Err(unsupported(name)),
-        None => Ok(()),
-    }
+    submit_order(call, terms)
 }
 
-fn unsupported(name: &'static str) -> RpcError {
-    RpcError::param("unsupported_combination", name, format!("{name} is not supported by this version"))
+/// The order that the caller has entered under this number already.
+fn entered_before(call: &Call<'_>, account: AccountId) -> Result<Option<OrderId>, RpcError> {
+    let number = terms::client_order_id(call)?;
+    let book = call.venue.views().account(account).filter(|_| !number.as_str().is_empty());
+    Ok(book.and_then(|book| book.by_client_order_id(number.as_str())))
 }
 
-/// `amount`, or `contracts`, or both if they agree.
-fn lots(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcError> {
-    let amount = call.params.decimal("amount")?.map(|amount| steps(amount, spec.lot, "amount")).transpose()?;
-    let contract = if spec.is_spot() { spec.lot } else { Decimal::new(1, 0) };
-    let contracts = call.params.decimal("contracts")?.map(|count| steps(count, contract, "contracts")).transpose()?;
-    match (amount, contracts) {
-        (Some(amount), Some(contracts)) if amount != contracts => {
-            Err(RpcError::invalid("contracts", "amount and contracts disagree; send one of them"))
-        }
-        (amount, contracts) => Ok(amount.or(contracts)),
+/// Holds an order to the position as it is now, before which nothing can come any more.
+fn reduce(call: &Call<'_>, order: &mut NewOrder) -> Done {
+    let holder = call.venue.engine().account(order.account);
+    let held = holder.map_or(0, |holder| holder.position(order.instrument).lots);
+    let reduces = if order.side == Side::Buy { held < 0 } else { held > 0 };
+    if !reduces {
+        let reason = "there is no position on the other side of this order";
+        return Err(RpcError::param("nothing_to_reduce", "reduce_only", reason));
     }
-}
-
-fn steps(value: Decimal, lot: Decimal, param: &'static str) -> Result<Lots, RpcError> {
-    if value.mantissa <= 0 {
-        return Err(RpcError::param("quantity_out_of_range", param, format!("{value} is not a positive amount")));
-    }
-    let count = value
-        .in_steps_of(lot)
-        .ok_or_else(|| RpcError::param("amount_not_in_lots", param, format!("{value} is not a multiple of {lot}")))?;
-    match u64::try_from(count) {
-        Ok(count) if count <= Lots::MAX_ORDER.0 => Ok(Lots(count)),
-        _ => Err(RpcError::param("quantity_out_of_range", param, format!("{value} is more than one order may carry"))),
-    }
-}
-
-fn required_lots(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Lots, RpcError> {
-    lots(call, spec)?.ok_or_else(|| RpcError::invalid("amount", "amount (or contracts) is required"))
-}
-
-fn price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Ticks>, RpcError> {
-    let Some(value) = call.params.decimal("price")? else { return Ok(None) };
-    if value.mantissa <= 0 {
-        return Err(RpcError::param("price_out_of_range", "price", format!("{value} is not a positive price")));
-    }
-    let count = value.in_steps_of(spec.tick).ok_or_else(|| {
-        RpcError::param("price_wrong_tick", "price", format!("{value} is not a multiple of {}", spec.tick))
-    })?;
-    match i64::try_from(count) {
-        Ok(count) if count <= Ticks::MAX_PRICE.0 => Ok(Some(Ticks(count))),
-        _ => Err(RpcError::param("price_out_of_range", "price", format!("{value} is above what a book can hold"))),
-    }
-}
-
-fn required_price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcError> {
-    price(call, spec)?.ok_or_else(|| RpcError::invalid("price", "a limit order needs a price"))
+    order.lots = order.lots.min(Lots(held.unsigned_abs()));
+    Ok(())
 }
 
 impl Call<'_> {
@@ -132,6 +55,10 @@ impl Call<'_> {
     pub(super) fn submit(&mut self, command: Command) -> Result<OrderId, RpcError> {
         if let Some(name) = self.venue.refuses(&command) {
             return Err(RpcError::named(name));
+        }
+        if matches!(command, Command::Enter(_) | Command::Amend(_)) {
+            terms::check_valid_until(self, self.wall_ms_now())?;
+            self.spend_signature()?;
         }
         match self.venue.submit(command) {
             Ok(seq) => Ok(OrderId(seq.0)),
@@ -141,39 +68,120 @@ impl Call<'_> {
             }
         }
     }
+
+    /// A signed request enters or changes one order once.
+    fn spend_signature(&mut self) -> Done {
+        let signature = self.login.as_ref().ok().and_then(|login| login.as_ref()?.signature);
+        match (signature, &mut self.desk.replays) {
+            (Some(digest), Some(replays)) => replays.spend(digest, self.clock.steady_ns),
+            _ => Ok(()),
+        }
+    }
 }
 
-fn submit_order(call: &mut Call<'_>, order: NewOrder) -> Done {
+fn submit_order(call: &mut Call<'_>, Terms { mut order, reduce_only }: Terms) -> Done {
     let account = order.account;
+    order.session = call.session.id;
+    order.cancel_on_disconnect = disconnect::settled(call, account);
+    let (instrument, side) = (order.instrument, order.side);
     let id = call.submit(Command::Enter(order))?;
     if let Some(Event::Rejected { reason, .. }) = call.venue.events().first() {
-        return Err(RpcError::from(*reason));
+        return Err(explained(call, *reason, account, instrument, side));
     }
-    write_outcome(call, account, id)
+    call.session.on_disconnect.entered.insert(account);
+    write_outcome(call, account, id, reduce_only)
+}
+
+/// A reject of the engine, with the limit that was met.
+fn explained(call: &Call<'_>, reason: Reject, account: AccountId, instrument: InstrumentId, side: Side) -> RpcError {
+    let limit = limit_of(call.venue.engine(), reason, account, instrument, side);
+    RpcError::from(reason).with_limit(limit)
+}
+
+fn limit_of(
+    engine: &Engine,
+    reason: Reject,
+    account: AccountId,
+    instrument: InstrumentId,
+    side: Side,
+) -> Option<Decimal> {
+    let market = engine.market(instrument)?;
+    let (spec, limits) = (&market.spec, market.spec.limits);
+    let whole = |count: u32| Decimal::new(i128::from(count), 0);
+    match reason {
+        Reject::QuantityOutOfRange => Some(spec.amount(Lots::MAX_ORDER)),
+        Reject::QuantityAboveLimit => limits.max_lots.map(|lots| spec.amount(lots)),
+        Reject::NotionalAboveLimit => {
+            let valued_in = if spec.is_spot() { spec.quote() } else { spec.base() };
+            Some(Decimal::new(limits.max_notional_units?, engine.currency(valued_in)?.decimals))
+        }
+        Reject::PriceAboveCollar | Reject::PriceBelowCollar => {
+            Some(spec.price(collar(market.last().unwrap_or(spec.start_price), limits.collar_bps?, side)))
+        }
+        Reject::TooManyOpenOrders => engine.account(account)?.spec.settings.max_open_orders.map(whole),
+        Reject::BookFull => Some(whole(spec.max_resting_orders)),
+        _ => None,
+    }
+}
+
+/// The worst price that the collar allows an order on a side, as the order rules have it.
+fn collar(reference: Ticks, bps: u32, side: Side) -> Ticks {
+    const WHOLE: i64 = 10_000;
+    Ticks(match side {
+        Side::Buy => reference.0 * (WHOLE + i64::from(bps)) / WHOLE,
+        Side::Sell => ((reference.0 * (WHOLE - i64::from(bps)) + WHOLE - 1) / WHOLE).max(1),
+    })
 }
 
 /// `{order, trades[]}`: the order as it stands, and the fills of the last command.
-fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
-    let Call { venue, out, .. } = call;
-    let fills =
-        venue.events().iter().filter(|event| matches!(event, Event::Trade { taker, .. } if *taker == id)).count();
-    let engine = venue.engine();
-    let book = venue.views().account(account).ok_or_else(no_history)?;
-    let record = book.order(id).ok_or_else(no_history)?;
-    let market = engine.market(record.instrument).ok_or_else(no_history)?;
+fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId, reduce_only: bool) -> Done {
+    let events = call.venue.events();
+    let fills = events.iter().filter(|event| matches!(event, Event::Trade { taker, .. } if *taker == id)).count();
+    let book = call.venue.views().account(account).ok_or_else(no_history)?;
     let is_ours = |fill: &&UserTrade| fill.order == id && fill.liquidity == Liquidity::Taker;
     let mut trades: Vec<&UserTrade> = book.trades().iter().rev().filter(is_ours).take(fills).collect();
     trades.reverse();
-    Json::new(out).object(|j| {
+    call.out = order_and_trades(call, account, id, &trades, reduce_only)?;
+    Ok(())
+}
+
+/// The same for an order that was entered before: as it stands now, and all its fills.
+fn write_entered(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
+    let book = call.venue.views().account(account).ok_or_else(no_history)?;
+    let trades: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
+    call.out = order_and_trades(call, account, id, &trades, false)?;
+    Ok(())
+}
+
+fn order_and_trades(
+    call: &Call<'_>,
+    account: AccountId,
+    id: OrderId,
+    trades: &[&UserTrade],
+    reduce_only: bool,
+) -> Result<Vec<u8>, RpcError> {
+    let engine = call.venue.engine();
+    let record = call.venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
+    let market = engine.market(record.instrument).ok_or_else(no_history)?;
+    let mut out = Vec::with_capacity(1024);
+    Json::new(&mut out).object(|j| {
         j.key("order");
-        objects::order(j, &market.spec, record);
+        let moment = objects::OrderMoment { reduce_only, ..moment_of(engine, record) };
+        objects::order(j, &market.spec, record, moment);
         j.key("trades").array(|j| {
             for fill in trades {
                 objects::user_trade(j, &market.spec, fill, engine.currencies());
             }
         });
     });
-    Ok(())
+    Ok(out)
+}
+
+/// What the book says of an order right now. Costs the orders before it in its queue.
+pub fn moment_of(engine: &Engine, record: &OrderRecord) -> objects::OrderMoment {
+    let is_open = record.state == OrderState::Open;
+    let queue_ahead = if is_open { engine.queue_ahead(record.id) } else { None };
+    objects::OrderMoment { queue_ahead, reduce_only: false }
 }
 
 /// House accounts keep no history, so they cannot trade over the API.
@@ -234,19 +242,16 @@ pub fn edit_by_label(call: &mut Call<'_>) -> Done {
 
 fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
     let account = call.account()?;
-    refuse_unsupported(call)?;
+    terms::check_valid_until(call, call.wall_ms)?;
     let live = call.venue.engine().order(id).filter(|order| order.account == account);
     let live = live.ok_or_else(|| not_live(call, account, id, "already_filled"))?;
-    let spec = call.spec(live.instrument)?;
-    // What is not given stays as it is.
-    let price = price(call, spec)?.unwrap_or(live.price);
-    let lots = lots(call, spec)?.unwrap_or(live.ordered);
-    let amend = Amend { account, order: id, price, lots, priority: Priority::KeepWhenReduced, ..Amend::PLAIN };
+    let record = call.venue.views().account(account).and_then(|book| book.order(id));
+    let amend: Amend = terms::of_edit(call, &live, record)?;
     call.submit(Command::Amend(amend))?;
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
-        return Err(RpcError::from(*reason));
+        return Err(explained(call, *reason, account, live.instrument, live.side));
     }
-    write_outcome(call, account, id)
+    write_outcome(call, account, id, false)
 }
 
 /// Brings a perpetual position to zero with a market order, or a limit order at `price`.
@@ -257,9 +262,10 @@ pub fn close_position(call: &mut Call<'_>) -> Done {
     if held == 0 {
         return Err(RpcError::param("unsupported_combination", "instrument_name", "there is no position to close"));
     }
+    terms::check_valid_until(call, call.wall_ms)?;
     let spec = call.spec(instrument)?;
     let order_type = match call.params.required("type")?.as_ref() {
-        "limit" => OrderType::Limit { price: required_price(call, spec)? },
+        "limit" => OrderType::Limit { price: terms::required_price(call, spec)? },
         "market" => OrderType::Market,
         _ => return Err(RpcError::invalid("type", "type is limit or market")),
     };
@@ -267,8 +273,6 @@ pub fn close_position(call: &mut Call<'_>) -> Done {
     let tif = if order_type == OrderType::Market { TimeInForce::Day } else { TimeInForce::GoodTillCancel };
     let lots = Lots(held.unsigned_abs());
     let label = Label::default();
-    submit_order(
-        call,
-        NewOrder { id: OrderId::ZERO, account, instrument, side, order_type, lots, tif, label, ..NewOrder::PLAIN },
-    )
+    let order = NewOrder { account, instrument, side, order_type, lots, tif, label, ..NewOrder::PLAIN };
+    submit_order(call, Terms { order, reduce_only: order_type == OrderType::Market })
 }

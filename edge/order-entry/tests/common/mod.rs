@@ -12,7 +12,7 @@ use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
     InstrumentKind, InstrumentLimits, InstrumentSpec, OrderId, Phase, Seq, Stamped, Ticks, VenueNanos,
 };
-use pitwire_order_entry::{Answer, Clock, Credential, Desk, Effect, Entrance, Session, Visit};
+use pitwire_order_entry::{Access, Answer, Clock, Credential, Desk, Effect, Entrance, Session, Visit};
 use pitwire_ports::{LogError, Standing, Venue};
 use pitwire_views::{Change, Views};
 use serde_json::{Value, json};
@@ -165,7 +165,7 @@ impl TestVenue {
         venue
     }
 
-    fn must(&mut self, command: Command) {
+    pub fn must(&mut self, command: Command) {
         self.submit(command).expect("a log that cannot fail");
         let refused = self.events.iter().any(|event| matches!(event, Event::CommandRefused { .. }));
         assert!(!refused, "{:?}", self.events);
@@ -184,6 +184,7 @@ pub struct World {
     pub venue: TestVenue,
     pub desk: Desk,
     pub wall_us: u64,
+    pub steady_ns: u64,
 }
 
 /// One answer: as it stood on the wire, and what it means.
@@ -218,11 +219,12 @@ impl World {
     pub fn new() -> Self {
         let credentials = ["alice", "bob", "operator"].into_iter().zip(0..).map(|(name, account)| Credential {
             client_id: name.into(),
-            secret: format!("{name}-secret"),
+            secret: format!("{name}-secret").into(),
             account: AccountId(account),
-            operator: name == "operator",
+            access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
-        World { venue: TestVenue::new(), desk: Desk::new(credentials.collect(), random), wall_us: WALL_US }
+        let desk = Desk::new(credentials.collect(), random);
+        World { venue: TestVenue::new(), desk, wall_us: WALL_US, steady_ns: 0 }
     }
 
     fn visited(
@@ -231,7 +233,7 @@ impl World {
         entrance: Entrance,
         ask: impl FnOnce(&mut Desk, Visit<'_>, &mut Vec<u8>) -> Answer,
     ) -> Reply {
-        let clock = Clock { received_us: self.wall_us, now_us: || ANSWERED_US };
+        let clock = Clock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
         let mut out = Vec::new();
         let visit = Visit { venue: &mut self.venue, session, entrance, clock };
         let Answer { effects, is_error, log_failed } = ask(&mut self.desk, visit, &mut out);
@@ -270,8 +272,13 @@ impl World {
         self.ok(session, "public/auth", grant).result().clone()
     }
 
+    /// A connection on which nobody has logged in.
+    pub fn connect(&mut self) -> Session {
+        self.desk.connect(&self.venue.engine)
+    }
+
     pub fn login(&mut self, name: &str) -> Session {
-        let mut session = Session::new();
+        let mut session = self.connect();
         self.grant(&mut session, name);
         session
     }

@@ -52,6 +52,8 @@ pub const ROWS: &[(&str, &str, Shape)] = &[
     ("public/auth", r#"{"grant_type":"refresh_token","refresh_token":"$REFRESH"}"#, TOKENS),
     ("public/test", "{}", VERSION),
     ("public/hello", r#"{"client_name":"x","client_version":"1"}"#, VERSION),
+    ("public/set_heartbeat", r#"{"interval":30}"#, Is("ok")),
+    ("public/disable_heartbeat", "{}", Is("ok")),
     ("public/get_time", "null", Int),
     ("public/status", "{}", Of(&[("locked", Is("false")), ("locked_indices", Nothing)])),
     ("public/subscribe", r#"{"channels":["ticker.NPN_ZAR.100ms"]}"#, Some(&Is("ticker.NPN_ZAR.100ms"))),
@@ -61,6 +63,9 @@ pub const ROWS: &[(&str, &str, Shape)] = &[
     ("private/unsubscribe", r#"{"channels":["user.orders.any.any.raw"]}"#, Some(&Is("user.orders.any.any.raw"))),
     ("private/unsubscribe_all", "{}", Is("ok")),
     ("private/logout", "{}", Is("ok")),
+    ("private/enable_cancel_on_disconnect", r#"{"scope":"account"}"#, Is("ok")),
+    ("private/disable_cancel_on_disconnect", "{}", Is("ok")),
+    ("private/get_cancel_on_disconnect", "{}", Of(&[("scope", Is("connection")), ("enabled", Shape::Bool)])),
     ("public/get_currencies", "{}", Some(&CURRENCY)),
     ("public/get_instruments", r#"{"currency":"any"}"#, Some(&INSTRUMENT)),
     ("public/get_instrument", r#"{"instrument_name":"BTC-PERPETUAL"}"#, INSTRUMENT),
@@ -83,6 +88,24 @@ pub const ROWS: &[(&str, &str, Shape)] = &[
     ("public/get_book_summary_by_instrument", r#"{"instrument_name":"NPN_ZAR"}"#, SUMMARIES),
     ("public/get_index_price", r#"{"index_name":"btc_usd"}"#, INDEX),
     ("public/get_index_price_names", "{}", Some(&Text)),
+    ("public/get_supported_index_names", "{}", Some(&Text)),
+    ("public/get_contract_size", r#"{"instrument_name":"BTC-PERPETUAL"}"#, Of(&[("contract_size", Num)])),
+    ("public/get_order_book_by_instrument_id", r#"{"instrument_id":1}"#, BOOK),
+    ("public/get_announcements", "{}", Nothing),
+    ("public/get_historical_volatility", r#"{"currency":"BTC"}"#, Nothing),
+    ("public/get_last_settlements_by_currency", r#"{"currency":"BTC"}"#, Of(&[("settlements", Nothing)])),
+    (
+        "public/get_last_settlements_by_instrument",
+        r#"{"instrument_name":"BTC-PERPETUAL"}"#,
+        Of(&[("settlements", Nothing)]),
+    ),
+    ("public/get_delivery_prices", r#"{"index_name":"btc_usd"}"#, Of(&[("data", Nothing), ("records_total", Int)])),
+    ("public/get_volatility_index_data", r#"{"currency":"BTC"}"#, Of(&[("data", Nothing)])),
+    (
+        "public/get_funding_chart_data",
+        r#"{"instrument_name":"BTC-PERPETUAL","length":"8h"}"#,
+        Of(&[("current_interest", Num), ("interest_8h", Num), ("index_price", Num), ("data", Nothing)]),
+    ),
     ("public/get_combos", "{}", Nothing),
     ("public/get_expirations", "{}", Nothing),
     ("public/get_funding_rate_history", r#"{"instrument_name":"BTC-PERPETUAL"}"#, Nothing),
@@ -132,7 +155,7 @@ impl Stage {
     pub fn set() -> Stage {
         let mut world = World::new();
         let mut bob = world.login("bob");
-        let mut alice = Session::new();
+        let mut alice = world.connect();
         let refresh = world.grant(&mut alice, "alice")["refresh_token"].as_str().expect("a token").into();
         world.limit(&mut bob, "sell", "NPN_ZAR", 10.0, 3200.01);
         world.limit(&mut bob, "sell", "BTC-PERPETUAL", 1000.0, 60_000.5);

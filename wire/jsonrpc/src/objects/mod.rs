@@ -15,7 +15,7 @@ pub use book::{BookChange, LevelAction, book_change, book_snapshot, order_book, 
 pub use drop_copy::{Copy as DropCopy, drop_copy};
 pub use feeds::{candle, candle_cost, depth, index_name, instrument_state, perpetual, price_index, quote};
 pub use instrument::{currency, instrument, instrument_kind, phase_state, settlement_name};
-pub use order::{order, rejected_order};
+pub use order::{OrderMoment, order};
 use pitwire_model::{Decimal, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TimeInForce, TradeSeq};
 pub use trade::{public_trade, user_trade};
 

@@ -1,26 +1,26 @@
 //! Orders (wire object 5.2).
 
-use pitwire_model::{CancelReason, InstrumentSpec};
+use pitwire_model::{CancelReason, InstrumentSpec, Lots, PostOnly};
 use pitwire_views::{OrderRecord, OrderState};
 
 use super::{amount, average_price, contracts, price, side_name, tif_name};
 use crate::json::Json;
 
-pub fn order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
+/// What only the moment knows about an order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OrderMoment {
+    /// Visible quantity that trades before it: ours, told to its own member only.
+    pub queue_ahead: Option<Lots>,
+    /// It was sent as one; such orders never rest, so nothing keeps this.
+    pub reduce_only: bool,
+}
+
+pub fn order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, moment: OrderMoment) {
     let state = match order.state {
         OrderState::Open => "open",
         OrderState::Filled => "filled",
         OrderState::Cancelled => "cancelled",
     };
-    with_state(j, spec, order, state);
-}
-
-/// An order that never lived, for clients that insist on seeing one.
-pub fn rejected_order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
-    with_state(j, spec, order, "rejected");
-}
-
-fn with_state(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, state: &str) {
     j.object(|j| {
         j.key("order_id").string(&order.id.to_string());
         j.key("order_state").string(state);
@@ -33,25 +33,45 @@ fn with_state(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, stat
         } else {
             price(j, "price", spec, order.price);
         }
-        amount(j, "amount", spec, order.lots);
-        amount(j, "filled_amount", spec, order.filled);
-        j.key("average_price").decimal(average_price(spec, order.tick_lots, order.filled));
-        j.key("contracts").decimal(contracts(spec, order.lots));
-        amount(j, "max_show", spec, order.lots);
+        amounts(j, spec, order);
         j.key("time_in_force").string(tif_name(order.tif));
         j.key("creation_timestamp").uint(order.created.as_millis());
         j.key("last_update_timestamp").uint(order.updated.as_millis());
         j.key("label").string(order.label.as_str());
+        if !order.client_order_id.as_str().is_empty() {
+            j.key("client_order_id").string(order.client_order_id.as_str());
+        }
+        j.key("post_only").bool(order.post_only != PostOnly::No);
+        if order.post_only != PostOnly::No {
+            j.key("reject_post_only").bool(order.post_only == PostOnly::Reject);
+        }
+        j.key("reduce_only").bool(moment.reduce_only);
         j.key("replaced").bool(order.replaced);
         j.key("api").bool(true);
-        for flag in ["web", "post_only", "reduce_only", "mmp", "is_liquidation", "risk_reducing"] {
+        for flag in ["web", "mmp", "is_liquidation", "risk_reducing"] {
             j.key(flag).bool(false);
         }
         j.key("user_id").uint(u64::from(order.account.0) + 1);
+        if let Some(lots) = moment.queue_ahead {
+            amount(j, "queue_ahead", spec, lots);
+        }
         if let Some(reason) = order.cancel_reason {
             j.key("cancel_reason").string(cancel_reason_name(reason));
         }
     });
+}
+
+fn amounts(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
+    amount(j, "amount", spec, order.lots);
+    amount(j, "filled_amount", spec, order.filled);
+    j.key("average_price").decimal(average_price(spec, order.tick_lots, order.filled));
+    j.key("contracts").decimal(contracts(spec, order.lots));
+    // The old name is always told, the newer one where it says something.
+    amount(j, "max_show", spec, order.display.unwrap_or(order.lots));
+    if let Some(display) = order.display {
+        amount(j, "display_amount", spec, display);
+        amount(j, "refresh_amount", spec, display);
+    }
 }
 
 /// The dialect has no words of its own for most; these come nearest.

@@ -1,0 +1,203 @@
+//! How far a login reaches, and the scope texts in which it is asked for and told.
+//!
+//! Holds       1. a login never reaches further than its key, whatever was asked;
+//!             2. a word that would narrow a login is obeyed or refused, never passed over; one that would widen it to
+//!                what this venue does not have is passed over.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use pitwire_jsonrpc::RpcError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    None,
+    Read,
+    ReadWrite,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    Account,
+    Trade,
+    Wallet,
+    /// Ours: the venue's own controls.
+    Operator,
+}
+
+/// How far a key or a login reaches in each area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    pub account: Level,
+    pub trade: Level,
+    pub wallet: Level,
+    pub operator: Level,
+}
+
+impl Level {
+    fn parse(text: &str) -> Option<Level> {
+        match text {
+            "none" => Some(Level::None),
+            "read" => Some(Level::Read),
+            "read_write" => Some(Level::ReadWrite),
+            _ => None,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Level::None => "none",
+            Level::Read => "read",
+            Level::ReadWrite => "read_write",
+        }
+    }
+}
+
+impl Area {
+    const ALL: [Area; 4] = [Area::Account, Area::Trade, Area::Wallet, Area::Operator];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Area::Account => "account",
+            Area::Trade => "trade",
+            Area::Wallet => "wallet",
+            Area::Operator => "operator",
+        }
+    }
+}
+
+impl Access {
+    /// A member's key: trades, and moves no money.
+    pub const MEMBER: Access =
+        Access { account: Level::ReadWrite, trade: Level::ReadWrite, wallet: Level::Read, operator: Level::None };
+    pub const OPERATOR: Access = Access { operator: Level::ReadWrite, ..Access::MEMBER };
+
+    /// A key's access: a member's, or an operator's.
+    pub const fn of(operator: bool) -> Access {
+        if operator { Access::OPERATOR } else { Access::MEMBER }
+    }
+
+    pub fn is_operator(&self) -> bool {
+        self.operator == Level::ReadWrite
+    }
+
+    pub(crate) const fn level(&self, area: Area) -> Level {
+        match area {
+            Area::Account => self.account,
+            Area::Trade => self.trade,
+            Area::Wallet => self.wallet,
+            Area::Operator => self.operator,
+        }
+    }
+
+    fn level_mut(&mut self, area: Area) -> &mut Level {
+        match area {
+            Area::Account => &mut self.account,
+            Area::Trade => &mut self.trade,
+            Area::Wallet => &mut self.wallet,
+            Area::Operator => &mut self.operator,
+        }
+    }
+}
+
+/// What a login asks for in its `scope`.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// A login that several connections share and that outlives each; else it dies with its connection.
+    pub session: Option<String>,
+    /// Areas that are not named reach as far as the key does.
+    levels: Vec<(Area, Level)>,
+    pub expires_s: Option<u64>,
+    pub address: Option<IpAddr>,
+}
+
+impl Asked {
+    const LONGEST_NAME: usize = 64;
+
+    pub fn parse(text: &str) -> Result<Asked, RpcError> {
+        let mut asked = Asked::default();
+        for word in text.split_whitespace() {
+            let Some((key, value)) = word.split_once(':') else { continue };
+            let malformed = |what: &str| RpcError::invalid("scope", format!("{word:.80}: {what}"));
+            match key {
+                "session" if value.is_empty() || value.len() > Self::LONGEST_NAME => {
+                    return Err(malformed("a session's name has 1 to 64 bytes"));
+                }
+                "session" => asked.session = Some(value.into()),
+                "expires" => {
+                    let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
+                    asked.expires_s = Some(seconds.ok_or_else(|| malformed("a whole number of seconds above zero"))?);
+                }
+                "ip" => asked.address = Some(value.parse().map_err(|_| malformed("not an address"))?),
+                _ => {
+                    let Some(area) = Area::ALL.into_iter().find(|area| area.name() == key) else { continue };
+                    let level = Level::parse(value).ok_or_else(|| malformed("read, read_write or none"))?;
+                    asked.levels.push((area, level));
+                }
+            }
+        }
+        Ok(asked)
+    }
+
+    /// As far as was asked, and no further than `most`.
+    pub fn within(&self, most: Access) -> Access {
+        let mut granted = most;
+        for (area, level) in &self.levels {
+            let granted = granted.level_mut(*area);
+            *granted = (*granted).min(*level);
+        }
+        granted
+    }
+}
+
+/// The scope text that answers a login. `session` is its first word, if it has one.
+pub(crate) fn describe(session: &str, access: Access, expires_s: Option<u64>, address: Option<IpAddr>) -> String {
+    let mut text = session.to_owned();
+    for area in Area::ALL {
+        let level = access.level(area);
+        if area == Area::Operator && level == Level::None {
+            continue;
+        }
+        let space = if text.is_empty() { "" } else { " " };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{space}{}:{}", area.name(), level.name());
+    }
+    if let Some(seconds) = expires_s {
+        let _ = write!(text, " expires:{seconds}");
+    }
+    if let Some(address) = address {
+        let _ = write!(text, " ip:{address}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted(text: &str, most: Access) -> String {
+        Asked::parse(text).map_or_else(|error| error.name.into(), |asked| describe("", asked.within(most), None, None))
+    }
+
+    #[test]
+    fn what_is_asked_narrows_and_never_widens() {
+        let reader = Access { trade: Level::Read, wallet: Level::None, ..Access::MEMBER };
+        for (asked, most, expected) in [
+            ("", Access::MEMBER, "account:read_write trade:read_write wallet:read"),
+            ("session:x", Access::OPERATOR, "account:read_write trade:read_write wallet:read operator:read_write"),
+            ("trade:read", Access::MEMBER, "account:read_write trade:read wallet:read"),
+            ("trade:read trade:read_write", Access::MEMBER, "account:read_write trade:read wallet:read"),
+            ("trade:read_write wallet:read_write", reader, "account:read_write trade:read wallet:none"),
+            ("operator:read_write", Access::MEMBER, "account:read_write trade:read_write wallet:read"),
+            ("operator:none", Access::OPERATOR, "account:read_write trade:read_write wallet:read"),
+            ("block_trade:read_write mainaccount", Access::MEMBER, "account:read_write trade:read_write wallet:read"),
+            ("trade:reed", Access::MEMBER, "invalid_params"),
+            ("expires:0", Access::MEMBER, "invalid_params"),
+            ("expires:soon", Access::MEMBER, "invalid_params"),
+            ("ip:elsewhere", Access::MEMBER, "invalid_params"),
+            ("session:", Access::MEMBER, "invalid_params"),
+        ] {
+            assert_eq!(granted(asked, most), expected, "{asked}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! How often a member may ask.
+//!
+//! Does        keep allowances that refill with time, one of each sort for every account, and for connections without one.
+//! Holds       1. what is refused costs nothing, and says when it would pass;
+//!             2. cancels have an allowance of their own: whoever has used up the orders can still take them off;
+//!             3. time is the host's steady clock: setting the wall clock neither grants nor takes anything.
+//! Start at    [`Limits`], then [`Meter::take`].
+
+use pitwire_jsonrpc::{Json, RpcError};
+
+const NANOS: u64 = 1_000_000_000;
+
+/// Credits that refill up to a pool. One request costs some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    pub cost: u64,
+    pub pool: u64,
+    pub refill_per_s: u64,
+}
+
+/// What a venue allows each account, or each connection that speaks for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Everything that is none of the others.
+    pub requests: Allowance,
+    pub orders: Allowance,
+    pub cancels: Allowance,
+    pub subscriptions: Allowance,
+    pub instrument_lists: Allowance,
+    /// Refusals by the others, for each connection: one that uses these up is closed.
+    pub patience: Allowance,
+}
+
+impl Default for Limits {
+    /// The dialect's figures for the lowest tier.
+    fn default() -> Self {
+        let orders = Allowance { cost: 1, pool: 20, refill_per_s: 5 };
+        Limits {
+            requests: Allowance { cost: 500, pool: 50_000, refill_per_s: 10_000 },
+            orders,
+            cancels: orders,
+            subscriptions: Allowance { cost: 3_000, pool: 30_000, refill_per_s: 10_000 },
+            instrument_lists: Allowance { cost: 1, pool: 50, refill_per_s: 1 },
+            patience: Allowance { cost: 1, pool: 100, refill_per_s: 1 },
+        }
+    }
+}
+
+/// What kind of request is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Request,
+    Order,
+    Cancel,
+    Subscription,
+    InstrumentList,
+}
+
+impl Sort {
+    pub fn of(method: &str) -> Sort {
+        let name = method.split_once('/').map_or(method, |(_, name)| name);
+        match name {
+            "buy" | "sell" | "edit" | "edit_by_label" | "close_position" => Sort::Order,
+            "get_instruments" => Sort::InstrumentList,
+            "subscribe" | "unsubscribe" | "unsubscribe_all" => Sort::Subscription,
+            _ if name == "cancel" || name.starts_with("cancel_") => Sort::Cancel,
+            _ => Sort::Request,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Sort::Request => "requests",
+            Sort::Order => "orders and edits",
+            Sort::Cancel => "cancels",
+            Sort::Subscription => "subscriptions",
+            Sort::InstrumentList => "lists of instruments",
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn of(&self, sort: Sort) -> Allowance {
+        match sort {
+            Sort::Request => self.requests,
+            Sort::Order => self.orders,
+            Sort::Cancel => self.cancels,
+            Sort::Subscription => self.subscriptions,
+            Sort::InstrumentList => self.instrument_lists,
+        }
+    }
+
+    /// What clients pace themselves by.
+    pub(crate) fn write(&self, j: &mut Json<'_>, enforced: bool) {
+        j.object(|j| {
+            j.key("enforced").bool(enforced).key("limits_per_currency").bool(false);
+            for (key, allowance) in [
+                ("non_matching_engine", self.requests),
+                ("matching_engine", self.orders),
+                ("cancels", self.cancels),
+                ("subscriptions", self.subscriptions),
+                ("get_instruments", self.instrument_lists),
+            ] {
+                j.key(key).object(|j| {
+                    j.key("rate").uint(allowance.refill_per_s / allowance.cost.max(1));
+                    j.key("burst").uint(allowance.pool / allowance.cost.max(1));
+                });
+            }
+        });
+    }
+}
+
+/// One payer's credits, in billionths, so that every nanosecond counts.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    billionths: u64,
+    at_ns: u64,
+}
+
+impl Bucket {
+    /// `Err` is how many milliseconds are missing.
+    fn take(bucket: &mut Option<Bucket>, allowance: Allowance, now_ns: u64) -> Result<(), u64> {
+        let full = allowance.pool.saturating_mul(NANOS);
+        let bucket = bucket.get_or_insert(Bucket { billionths: full, at_ns: now_ns });
+        let gained = now_ns.saturating_sub(bucket.at_ns).saturating_mul(allowance.refill_per_s);
+        bucket.billionths = bucket.billionths.saturating_add(gained).min(full);
+        bucket.at_ns = now_ns;
+        let cost = allowance.cost.saturating_mul(NANOS);
+        match bucket.billionths.checked_sub(cost) {
+            Some(left) => {
+                bucket.billionths = left;
+                Ok(())
+            }
+            None => {
+                let missing = cost - bucket.billionths;
+                Err(missing.div_ceil(allowance.refill_per_s.max(1)).div_ceil(1_000_000))
+            }
+        }
+    }
+}
+
+/// What one payer has left of each sort.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Meter([Option<Bucket>; 5]);
+
+impl Meter {
+    pub fn take(&mut self, limits: &Limits, sort: Sort, now_ns: u64) -> Result<(), RpcError> {
+        Bucket::take(&mut self.0[sort as usize], limits.of(sort), now_ns).map_err(|retry_after_ms| {
+            let error = RpcError::new("too_many_requests", format!("more {} than the limits allow", sort.name()));
+            RpcError { retry_after_ms: Some(retry_after_ms), ..error }
+        })
+    }
+}
+
+/// How much abuse a connection has left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Patience(Option<Bucket>);
+
+impl Patience {
+    /// One more refusal; says whether that was one too many.
+    pub fn ends(&mut self, limits: &Limits, now_ns: u64) -> bool {
+        Bucket::take(&mut self.0, limits.patience, now_ns).is_err()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = NANOS;
+
+    /// How many of `tries` pass at one instant.
+    fn passes(meter: &mut Meter, limits: &Limits, sort: Sort, tries: u32, now_ns: u64) -> u32 {
+        (0..tries).map(|_| u32::from(meter.take(limits, sort, now_ns).is_ok())).sum()
+    }
+
+    /// Bursts and rates of the dialect's table.
+    #[test]
+    fn the_dialects_figures() {
+        let limits = Limits::default();
+        for (sort, burst, in_ten_seconds) in [
+            (Sort::Request, 100, 100),
+            (Sort::Order, 20, 20),
+            (Sort::Cancel, 20, 20),
+            (Sort::Subscription, 10, 10),
+            (Sort::InstrumentList, 50, 10),
+        ] {
+            let mut meter = Meter::default();
+            assert_eq!(passes(&mut meter, &limits, sort, 1_000, 7), burst, "{sort:?} at once");
+            assert_eq!(passes(&mut meter, &limits, sort, 1_000, 7 + 10 * SECOND), in_ten_seconds, "{sort:?} later");
+        }
+        let mut meter = Meter::default();
+        assert_eq!(passes(&mut meter, &limits, Sort::Request, 1_000, 0), 100);
+        assert_eq!(passes(&mut meter, &limits, Sort::Request, 1_000, SECOND), 20, "20 a second");
+        assert_eq!(passes(&mut meter, &limits, Sort::Order, 1_000, SECOND), 20, "and sorts do not share");
+    }
+
+    #[test]
+    fn a_refusal_says_when_it_would_pass() {
+        let limits = Limits::default();
+        let mut meter = Meter::default();
+        passes(&mut meter, &limits, Sort::Order, 20, 0);
+        let retry_after_ms = meter.take(&limits, Sort::Order, 50_000_000).unwrap_err().retry_after_ms.unwrap();
+        assert_eq!(retry_after_ms, 150, "five a second are 200 ms each, and 50 have passed");
+        let then_ns = 50_000_000 + retry_after_ms * 1_000_000;
+        assert!(meter.take(&limits, Sort::Order, then_ns - 1).is_err());
+        assert!(meter.take(&limits, Sort::Order, then_ns).is_ok());
+    }
+
+    #[test]
+    fn patience_ends_with_sustained_abuse_only() {
+        let limits = Limits::default();
+        let mut patience = Patience::default();
+        assert_eq!((0..500).position(|_| patience.ends(&limits, 0)), Some(100));
+        let mut patience = Patience::default();
+        assert!(!(0..500).any(|n| patience.ends(&limits, n * SECOND)), "one a second for ever");
+    }
+
+    #[test]
+    fn every_method_is_of_its_sort() {
+        for (method, sort) in [
+            ("private/buy", Sort::Order),
+            ("private/edit_by_label", Sort::Order),
+            ("private/cancel", Sort::Cancel),
+            ("private/cancel_all_by_currency", Sort::Cancel),
+            ("public/get_instruments", Sort::InstrumentList),
+            ("public/get_instrument", Sort::Request),
+            ("public/subscribe", Sort::Subscription),
+            ("private/get_open_orders", Sort::Request),
+            ("nonsense", Sort::Request),
+        ] {
+            assert_eq!(Sort::of(method), sort, "{method}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Methods that the dialect has and this venue does not: refused by name, with what to do instead.
+
+use pitwire_jsonrpc::RpcError;
+
+/// Names, and what to do instead.
+const FAMILIES: &[(&[&str], &str)] = &[
+    (
+        &[
+            "private/mass_quote",
+            "private/cancel_quotes",
+            "private/set_mmp_config",
+            "private/get_mmp_config",
+            "private/get_mmp_status",
+            "private/reset_mmp",
+        ],
+        "quote with private/buy, private/sell and private/edit",
+    ),
+    (
+        &["private/get_margins", "private/get_order_margin_by_ids"],
+        "private/get_position and private/get_account_summary tell the margin",
+    ),
+    (
+        &["private/get_transaction_log", "private/get_settlement_history_by_currency"],
+        "private/get_user_trades_by_currency tells what has traded",
+    ),
+    (&["private/get_settlement_history_by_instrument"], "private/get_user_trades_by_instrument tells what has traded"),
+    (
+        &["private/get_trigger_order_history", "private/create_trigger_order"],
+        "trigger orders answer 10033 until the rulebook",
+    ),
+    (
+        &[
+            "private/withdraw",
+            "private/cancel_withdrawal",
+            "private/get_withdrawals",
+            "private/get_deposits",
+            "private/get_transfers",
+            "private/submit_transfer_to_subaccount",
+            "private/submit_transfer_to_user",
+            "private/submit_transfer_between_subaccounts",
+            "private/cancel_transfer_by_id",
+            "private/get_current_deposit_address",
+            "private/create_deposit_address",
+            "private/add_to_address_book",
+            "private/get_address_book",
+        ],
+        "money comes and goes by the venue's operator here",
+    ),
+    (
+        &[
+            "private/create_subaccount",
+            "private/remove_subaccount",
+            "private/change_subaccount_name",
+            "private/toggle_subaccount_login",
+            "private/get_subaccounts_details",
+            "private/create_api_key",
+            "private/list_api_keys",
+            "private/edit_api_key",
+            "private/remove_api_key",
+            "private/reset_api_key",
+            "private/enable_api_key",
+            "private/disable_api_key",
+        ],
+        "accounts and keys are the venue operator's",
+    ),
+    (
+        &[
+            "private/execute_block_trade",
+            "private/verify_block_trade",
+            "private/get_block_trade",
+            "private/get_last_block_trades_by_currency",
+            "private/invalidate_block_trade_signature",
+            "private/create_combo",
+            "private/move_positions",
+            "public/get_combo_ids",
+            "public/get_combo_details",
+        ],
+        "trade the instruments of public/get_instruments one by one",
+    ),
+    (&["public/fork_token", "public/exchange_token"], "log in again with public/auth and session:NAME"),
+    (&["public/get_trade_volumes"], "public/get_book_summary_by_currency tells volumes"),
+];
+
+pub fn refusal(method: &str) -> RpcError {
+    match FAMILIES.iter().find(|(names, _)| names.contains(&method)) {
+        Some((_, instead)) => {
+            RpcError::new("not_implemented", format!("{method} is not served by this version; {instead}"))
+        }
+        None => {
+            let shown: String = method.chars().take(80).collect();
+            RpcError::new("method_not_found", format!("no method {shown:?}"))
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! How far a login must reach for each private method.
+
+use crate::access::{Area, Level};
+
+/// What a method needs; `None` for those that any login may call, and for operators' methods, which ask for themselves.
+/// A private method that nobody has thought of here needs the right to trade.
+pub fn needed(method: &str) -> Option<(Area, Level)> {
+    let name = method.strip_prefix("private/")?;
+    match name {
+        "logout" | "subscribe" | "unsubscribe" | "unsubscribe_all" => None,
+        _ if name.starts_with("pitwire_") => None,
+        "get_account_summary" | "get_account_summaries" | "get_subaccounts" | "get_cancel_on_disconnect" => {
+            Some((Area::Account, Level::Read))
+        }
+        "enable_cancel_on_disconnect" | "disable_cancel_on_disconnect" => Some((Area::Account, Level::ReadWrite)),
+        _ if name.starts_with("get_") => Some((Area::Trade, Level::Read)),
+        _ => Some((Area::Trade, Level::ReadWrite)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_anything_needs_the_right_to_write() {
+        for method in crate::method_names().filter(|name| name.starts_with("private/")) {
+            let changes = !["get_", "subscribe", "unsubscribe", "logout", "pitwire_"]
+                .iter()
+                .any(|start| method["private/".len()..].starts_with(start));
+            let writes = needed(method).is_some_and(|(_, level)| level == Level::ReadWrite);
+            assert_eq!(writes, changes, "{method}");
+        }
+        for public in crate::method_names().filter(|name| name.starts_with("public/")) {
+            assert_eq!(needed(public), None);
+        }
+    }
+}

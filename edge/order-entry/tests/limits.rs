@@ -1,0 +1,119 @@
+//! How often a member may ask, where the venue limits it.
+
+mod common;
+
+use common::World;
+use pitwire_order_entry::{Desk, Effect, Limits, Session};
+use serde_json::json;
+
+const TOO_MANY: i64 = 10028;
+
+fn limited() -> World {
+    let mut world = World::new();
+    let desk = std::mem::replace(&mut world.desk, Desk::new(Vec::new(), || [0; 32]));
+    world.desk = desk.with_limits(Limits::default());
+    world
+}
+
+/// How many of `tries` calls pass at one instant.
+fn passes(world: &mut World, session: &mut Session, method: &str, params: &str, tries: u32) -> u32 {
+    let params: serde_json::Value = serde_json::from_str(params).unwrap();
+    (0..tries).map(|_| u32::from(world.call(session, method, params.clone()).code() != TOO_MANY)).sum()
+}
+
+const ORDER: &str = r#"{"instrument_name":"NPN_ZAR","amount":1,"price":2000}"#;
+
+#[test]
+fn each_sort_has_its_burst() {
+    for (method, params, burst) in [
+        ("private/buy", ORDER, 20),
+        ("private/cancel", r#"{"order_id":"1"}"#, 20),
+        // One of a hundred went to the login.
+        ("private/get_open_orders", "{}", 100),
+        ("public/subscribe", r#"{"channels":["ticker.NPN_ZAR.100ms"]}"#, 10),
+        ("public/get_instruments", "{}", 50),
+    ] {
+        let mut world = limited();
+        let mut alice = world.login("alice");
+        assert_eq!(passes(&mut world, &mut alice, method, params, 90 + burst), burst, "{method}");
+    }
+}
+
+#[test]
+fn a_refusal_says_when_to_come_back_and_does_nothing() {
+    let mut world = limited();
+    let mut alice = world.login("alice");
+    passes(&mut world, &mut alice, "private/buy", ORDER, 20);
+    let commands = world.venue.commands;
+    let order: serde_json::Value = serde_json::from_str(ORDER).unwrap();
+    let reply = world.call(&mut alice, "private/buy", order.clone());
+    let error = &reply.value["error"];
+    assert_eq!((&error["code"], &error["message"]), (&json!(TOO_MANY), &json!("too_many_requests")));
+    assert_eq!(error["data"]["retry_after_ms"], 200);
+    assert_eq!(reply.value["id"], 7, "the request's own id");
+    assert!(reply.effects.is_empty());
+    assert_eq!(world.venue.commands, commands);
+    // Time alone helps; neither clock that can be set does.
+    world.wall_us += 3_600_000_000;
+    world.venue.now.0 += 3_600_000_000_000;
+    assert_eq!(world.call(&mut alice, "private/buy", order.clone()).code(), TOO_MANY);
+    world.steady_ns += 200_000_000;
+    assert_eq!(world.call(&mut alice, "private/buy", order).code(), 0);
+}
+
+#[test]
+fn whoever_has_used_up_the_orders_can_take_them_off() {
+    let mut world = limited();
+    let mut alice = world.login("alice");
+    assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 30), 20);
+    assert_eq!(*world.ok(&mut alice, "private/cancel_all", json!({})).result(), json!(20));
+}
+
+#[test]
+fn an_account_has_one_allowance_however_many_connections_it_has() {
+    let mut world = limited();
+    let (mut alice, mut elsewhere, mut bob) = (world.login("alice"), world.login("alice"), world.login("bob"));
+    assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 15), 15);
+    assert_eq!(passes(&mut world, &mut elsewhere, "private/buy", ORDER, 15), 5);
+    assert_eq!(passes(&mut world, &mut bob, "private/buy", ORDER, 15), 15, "another's is untouched");
+    // Without a login each connection has its own.
+    let (mut one, mut two) = (world.connect(), world.connect());
+    assert_eq!(passes(&mut world, &mut one, "public/get_time", "{}", 150), 100);
+    assert_eq!(passes(&mut world, &mut two, "public/get_time", "{}", 100), 100);
+}
+
+#[test]
+fn nonsense_counts_too() {
+    let mut world = limited();
+    let mut session = world.connect();
+    let refused = (0..150).filter(|_| world.text(&mut session, "{").code() == TOO_MANY).count();
+    assert_eq!(refused, 50);
+    assert_eq!(world.text(&mut session, "{").code(), TOO_MANY);
+}
+
+#[test]
+fn sustained_abuse_ends_the_connection_after_its_error() {
+    let mut world = limited();
+    let mut session = world.connect();
+    for n in 0..200 {
+        let reply = world.call(&mut session, "public/get_time", json!({}));
+        assert!(reply.effects.is_empty(), "request {n}");
+    }
+    let reply = world.call(&mut session, "public/get_time", json!({}));
+    assert_eq!(reply.code(), TOO_MANY, "answered all the same");
+    assert!(matches!(&reply.effects[..], [Effect::Expel(why)] if why.contains("too many")), "{:?}", reply.effects);
+}
+
+#[test]
+fn without_limits_nobody_is_refused_but_the_figures_are_told() {
+    for (mut world, enforced) in [(World::new(), false), (limited(), true)] {
+        let mut alice = world.login("alice");
+        let params = json!({"currency": "ZAR", "extended": true});
+        let limits = world.ok(&mut alice, "private/get_account_summary", params).result()["limits"].clone();
+        assert_eq!(limits["enforced"], enforced);
+        assert_eq!(limits["matching_engine"], json!({"rate": 5, "burst": 20}));
+        assert_eq!(limits["non_matching_engine"], json!({"rate": 20, "burst": 100}));
+        let passed = passes(&mut world, &mut alice, "private/get_open_orders", "{}", 300);
+        assert_eq!(passed == 300, !enforced);
+    }
+}
