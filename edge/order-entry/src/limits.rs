@@ -147,7 +147,7 @@ impl Meter {
     pub fn take(&mut self, limits: &Limits, sort: Sort, now_ns: u64) -> Result<(), RpcError> {
         Bucket::take(&mut self.0[sort as usize], limits.of(sort), now_ns).map_err(|retry_after_ms| {
             let error = RpcError::new("too_many_requests", format!("more {} than the limits allow", sort.name()));
-            RpcError { retry_after_ms: Some(retry_after_ms), ..error }
+            error.with_retry(retry_after_ms)
         })
     }
 }
@@ -200,7 +200,7 @@ mod tests {
         let limits = Limits::default();
         let mut meter = Meter::default();
         passes(&mut meter, &limits, Sort::Order, 20, 0);
-        let retry_after_ms = meter.take(&limits, Sort::Order, 50_000_000).unwrap_err().retry_after_ms.unwrap();
+        let retry_after_ms = meter.take(&limits, Sort::Order, 50_000_000).unwrap_err().retry_after_ms().unwrap();
         assert_eq!(retry_after_ms, 150, "five a second are 200 ms each, and 50 have passed");
         let then_ns = 50_000_000 + retry_after_ms * 1_000_000;
         assert!(meter.take(&limits, Sort::Order, then_ns - 1).is_err());

@@ -36,7 +36,7 @@ impl Replays {
         }
         if self.queue.len() >= MOST {
             let full = RpcError::new("too_many_requests", "too many signed orders in two minutes; use a connection");
-            return Err(RpcError { retry_after_ms: Some(1_000), ..full });
+            return Err(full.with_retry(1_000));
         }
         self.seen.insert(digest);
         self.queue.push_back((now_ns, digest));

@@ -90,7 +90,7 @@ fn the_orders_of_a_connection_go_with_it_and_no_others() {
     let bobs = world.limit(&mut bob, "buy", "NPN_ZAR", 1.0, 2004.0);
     disconnect(&mut world, &mut alice);
     assert_eq!(open(&mut world, "alice"), kept);
-    assert_eq!(open(&mut world, "bob"), [bobs.clone()]);
+    assert_eq!(open(&mut world, "bob"), std::slice::from_ref(&bobs));
     let past = json!({"instrument_name": "NPN_ZAR", "include_unfilled": true});
     let reply = world.ok(&mut elsewhere, "private/get_order_history_by_instrument", past);
     assert_eq!(reply.each("cancel_reason"), ["cancel_on_disconnect"; 2]);

@@ -29,10 +29,10 @@ pub fn write_error(out: &mut Vec<u8>, id: &RequestId, error: &RpcError, us_in: u
                 if let Some(rule) = entry.and_then(|entry| entry.rule.as_deref()) {
                     j.key("rule").string(rule);
                 }
-                if let Some(limit) = error.limit {
+                if let Some(limit) = error.limit() {
                     j.key("limit").decimal(limit);
                 }
-                if let Some(retry_after_ms) = error.retry_after_ms {
+                if let Some(retry_after_ms) = error.retry_after_ms() {
                     j.key("retry_after_ms").uint(retry_after_ms);
                 }
                 if let Some(entry) = entry {

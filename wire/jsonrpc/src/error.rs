@@ -37,23 +37,44 @@ pub struct RpcError {
     /// What was wrong this time, for people.
     pub reason: String,
     pub param: Option<&'static str>,
-    /// The most, or the least, that would have been taken.
-    pub limit: Option<Decimal>,
-    /// When asking again may help.
-    pub retry_after_ms: Option<u64>,
+    /// Boxed: most errors have none, and results stay small.
+    figures: Option<Box<Figures>>,
+}
+
+/// Numbers that a client may act on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Figures {
+    limit: Option<Decimal>,
+    retry_after_ms: Option<u64>,
 }
 
 impl RpcError {
     pub fn new(name: &'static str, reason: impl Into<String>) -> Self {
-        RpcError { name, reason: reason.into(), param: None, limit: None, retry_after_ms: None }
+        RpcError { name, reason: reason.into(), param: None, figures: None }
     }
 
     pub fn param(name: &'static str, param: &'static str, reason: impl Into<String>) -> Self {
         RpcError { param: Some(param), ..Self::new(name, reason) }
     }
 
-    pub fn with_limit(self, limit: Option<Decimal>) -> Self {
-        RpcError { limit, ..self }
+    /// With the most, or the least, that would have been taken.
+    pub fn with_limit(mut self, limit: Decimal) -> Self {
+        self.figures.get_or_insert_default().limit = Some(limit);
+        self
+    }
+
+    /// With when asking again may help.
+    pub fn with_retry(mut self, after_ms: u64) -> Self {
+        self.figures.get_or_insert_default().retry_after_ms = Some(after_ms);
+        self
+    }
+
+    pub fn limit(&self) -> Option<Decimal> {
+        self.figures.as_ref()?.limit
+    }
+
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        self.figures.as_ref()?.retry_after_ms
     }
 
     /// For cases that the registry's own words say well enough.

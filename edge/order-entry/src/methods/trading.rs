@@ -95,7 +95,11 @@ fn submit_order(call: &mut Call<'_>, Terms { mut order, reduce_only }: Terms) ->
 /// A reject of the engine, with the limit that was met.
 fn explained(call: &Call<'_>, reason: Reject, account: AccountId, instrument: InstrumentId, side: Side) -> RpcError {
     let limit = limit_of(call.venue.engine(), reason, account, instrument, side);
-    RpcError::from(reason).with_limit(limit)
+    let error = RpcError::from(reason);
+    match limit {
+        Some(limit) => error.with_limit(limit),
+        None => error,
+    }
 }
 
 fn limit_of(
