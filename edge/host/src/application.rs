@@ -4,6 +4,7 @@
 //! Start at    [`Application`].
 
 use std::io;
+use std::net::IpAddr;
 
 use pitwire_websocket::CloseCode;
 
@@ -20,7 +21,8 @@ pub trait Application {
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse;
     /// Whether a path is a WebSocket entrance.
     fn accepts_websocket(&self, path: &str) -> bool;
-    fn connected(&mut self, id: ConnectionId);
+    /// `from` is its peer's address, if that is known.
+    fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>);
     /// Acts on one text message. Answers go to `notices` like everything else.
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
     /// The body for one that may not come in, or not for this.

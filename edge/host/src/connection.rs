@@ -317,6 +317,7 @@ impl Connection {
             }
             Parsed::Request { request, bytes } => (request, bytes),
         };
+        request.from = self.counted;
         let done = Some(Step { bytes, is_whole: true });
         let checked = doors.judge(&mut request).map_err(|refusal| app.refusal(refusal));
         if request.is_upgrade() && app.accepts_websocket(request.path()) {
@@ -325,7 +326,7 @@ impl Connection {
                 Ok(response) => {
                     notices.answer(self.id, |out| out.extend_from_slice(&response));
                     self.protocol = Protocol::WebSocket(Decoder::new(limits.messages));
-                    app.connected(self.id);
+                    app.connected(self.id, self.counted);
                 }
                 Err(response) => {
                     notices.answer(self.id, |out| response.write(out, false, false));

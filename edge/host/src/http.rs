@@ -2,6 +2,8 @@
 //!
 //! Holds       sizes are bounded before anything is kept: see the constants.
 
+use std::net::IpAddr;
+
 use pitwire_websocket::accept_key;
 
 /// Room for 628 stream names in one request line.
@@ -22,6 +24,8 @@ pub struct HttpRequest<'a> {
     pub keep_alive: bool,
     /// Sent by a browser on behalf of a page that is not ours.
     pub is_foreign: bool,
+    /// Where it comes from, if that is known.
+    pub from: Option<IpAddr>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,7 +127,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
         Some(1) => !headers.lists("connection", "close"),
         _ => headers.lists("connection", "keep-alive"),
     };
-    let request = HttpRequest { method, target, headers, body, keep_alive, is_foreign: false };
+    let request = HttpRequest { method, target, headers, body, keep_alive, is_foreign: false, from: None };
     Parsed::Request { request, bytes: head_bytes + length }
 }
 

@@ -70,6 +70,8 @@ pub struct Desk {
     vault: Box<dyn Vault>,
     pub(crate) limits: Option<Limits>,
     meters: BTreeMap<AccountId, Meter>,
+    /// Of HTTP requests that speak for no account.
+    strangers: BTreeMap<IpAddr, Meter>,
     /// Signatures that have entered an order, unless replays are allowed.
     pub(crate) replays: Option<Replays>,
     /// Accounts whose future connections begin with cancel on disconnect. Not kept over a restart, which ends every
@@ -77,6 +79,9 @@ pub struct Desk {
     pub(crate) cancels_by_default: BTreeSet<AccountId>,
     last_session: SessionId,
 }
+
+/// How many addresses are counted at a time.
+const MOST_STRANGERS: usize = 10_000;
 
 /// What a method has at hand.
 pub(crate) struct Call<'a> {
@@ -135,6 +140,7 @@ impl Desk {
             vault: Box::new(Forgetful),
             limits: None,
             meters: BTreeMap::new(),
+            strangers: BTreeMap::new(),
             replays: Some(Replays::default()),
             cancels_by_default: BTreeSet::new(),
             last_session: SessionId::ZERO,
@@ -230,9 +236,16 @@ impl Desk {
         now_ns: u64,
     ) -> Result<(), (RpcError, bool)> {
         let Some(limits) = &self.limits else { return Ok(()) };
-        let meter = match account {
-            Some(account) => self.meters.entry(account).or_default(),
-            None => &mut session.meter,
+        let is_passing = session.id == SessionId::ZERO;
+        let meter = match (account, session.address) {
+            (Some(account), _) => self.meters.entry(account).or_default(),
+            (None, Some(address)) if is_passing => {
+                if self.strangers.len() >= MOST_STRANGERS && !self.strangers.contains_key(&address) {
+                    self.strangers.pop_first();
+                }
+                self.strangers.entry(address).or_default()
+            }
+            (None, _) => &mut session.meter,
         };
         meter.take(limits, sort, now_ns).map_err(|error| (error, session.patience.ends(limits, now_ns)))
     }

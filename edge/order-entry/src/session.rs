@@ -90,8 +90,9 @@ impl Session {
     }
 
     /// Tells where the peer is, for tokens that work from one address only.
-    pub fn from_address(self, address: IpAddr) -> Self {
-        Session { address: Some(address), ..self }
+    #[must_use]
+    pub fn coming_from(self, address: Option<IpAddr>) -> Self {
+        Session { address: address.map(|address| address.to_canonical()), ..self }
     }
 
     /// For an HTTP request, which is a session of one call.

@@ -82,6 +82,21 @@ fn an_account_has_one_allowance_however_many_connections_it_has() {
     assert_eq!(passes(&mut world, &mut two, "public/get_time", "{}", 100), 100);
 }
 
+/// A request over HTTP is a session of its own: without a login, its address is what counts.
+#[test]
+fn strangers_are_counted_by_address() {
+    let mut world = limited();
+    let mut passes = |address: &str| {
+        let from = Some(address.parse().unwrap());
+        let tries = (0..150).filter(|_| {
+            let mut session = Session::new().coming_from(from);
+            world.get(&mut session, "public/get_time", "").code() != TOO_MANY
+        });
+        tries.count()
+    };
+    assert_eq!((passes("10.0.0.1"), passes("::ffff:10.0.0.1"), passes("10.0.0.2")), (100, 0, 100));
+}
+
 #[test]
 fn nonsense_counts_too() {
     let mut world = limited();

@@ -158,7 +158,7 @@ fn a_token_may_live_shorter_than_usual_and_not_longer_than_a_week() {
 fn a_token_for_an_address_works_from_there_alone() {
     let mut world = World::new();
     let (here, there): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-    let mut session = Session::new().from_address(here);
+    let mut session = Session::new().coming_from(Some(here));
     let granted = grant(&mut world, &mut session, "alice", "ip:10.0.0.1");
     assert!(granted["scope"].as_str().unwrap().ends_with(" ip:10.0.0.1"));
     let mut from = |session: Session| {
@@ -167,17 +167,17 @@ fn a_token_for_an_address_works_from_there_alone() {
         world.call(&mut session, "private/get_open_orders", params).code()
     };
     let mapped = "::ffff:10.0.0.1".parse().unwrap();
-    assert_eq!((from(Session::new().from_address(here)), from(Session::new().from_address(mapped))), (0, 0));
-    assert_eq!((from(Session::new().from_address(there)), from(Session::new())), (BAD_TOKEN, BAD_TOKEN));
+    assert_eq!((from(Session::new().coming_from(Some(here))), from(Session::new().coming_from(Some(mapped)))), (0, 0));
+    assert_eq!((from(Session::new().coming_from(Some(there))), from(Session::new())), (BAD_TOKEN, BAD_TOKEN));
     for scope in ["ip:10.0.0.2", "ip:nowhere"] {
         let params = json!({"grant_type": "client_credentials", "client_id": "alice",
             "client_secret": "alice-secret", "scope": scope});
-        let mut session = Session::new().from_address(here);
+        let mut session = Session::new().coming_from(Some(here));
         assert!(world.call(&mut session, "public/auth", params).is_error, "{scope}");
     }
     let refresh = json!({"grant_type": "refresh_token", "refresh_token": granted["refresh_token"]});
     assert_eq!(world.call(&mut Session::new(), "public/auth", refresh.clone()).code(), BAD_TOKEN);
-    let mut session = Session::new().from_address(here);
+    let mut session = Session::new().coming_from(Some(here));
     world.ok(&mut session, "public/auth", refresh);
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 
 use pitwire_host::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock,
@@ -241,8 +242,9 @@ impl VenueApplication {
         };
         let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
             let signed = SignedRequest { method: request.method, uri: request.target, body };
-            self.desk.session_of(Authorization(header), signed, None, clock.received_us / 1000)
+            self.desk.session_of(Authorization(header), signed, request.from, clock.received_us / 1000)
         });
+        session = session.coming_from(request.from);
         let method = request.path().strip_prefix("/api/v2").unwrap_or_default().trim_matches('/');
         let (desk, core) = (&mut self.desk, &mut self.core);
         if request.method == "POST" && (method.is_empty() || !body.trim().is_empty()) {
@@ -386,9 +388,9 @@ impl Application for VenueApplication {
         matches!(path, "/ws/api/v2" | "/ws/api/v2/")
     }
 
-    fn connected(&mut self, id: ConnectionId) {
+    fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
         self.counters.connections += 1;
-        let session = self.desk.connect(self.core.sequencer.engine());
+        let session = self.desk.connect(self.core.sequencer.engine()).coming_from(from);
         self.clients.insert(id, Client { session, public: Vec::new(), heard: Vec::new() });
     }
 

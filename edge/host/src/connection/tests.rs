@@ -20,7 +20,7 @@ impl Application for Mute {
     fn accepts_websocket(&self, _: &str) -> bool {
         true
     }
-    fn connected(&mut self, _: ConnectionId) {}
+    fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}
     fn text(&mut self, id: ConnectionId, _: &str, _: &mut Notices) {
         self.heard.push(id.0);
     }

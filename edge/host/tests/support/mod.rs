@@ -60,7 +60,7 @@ impl Application for Toy {
         path == "/ws"
     }
 
-    fn connected(&mut self, id: ConnectionId) {
+    fn connected(&mut self, id: ConnectionId, _: Option<std::net::IpAddr>) {
         self.seen.connected.fetch_add(1, SeqCst);
         self.cursors.insert(id, self.tape.len());
     }
