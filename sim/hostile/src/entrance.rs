@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use pitwire_jsonrpc::{Request, RequestId, RpcError};
 use pitwire_model::AccountId;
-use pitwire_order_entry::{Answer, Clock, Credential, Desk, Entrance, Session, Visit, method_names};
+use pitwire_order_entry::{Access, Answer, Clock, Credential, Desk, Entrance, Session, Visit, method_names};
 use pitwire_websocket::{Decoder, Incoming, Limits};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -52,9 +52,9 @@ impl Door {
     fn open() -> Self {
         let credentials = (0..).map(AccountId).zip(MEMBERS).map(|(account, name)| Credential {
             client_id: name.into(),
-            secret: format!("{name}-secret"),
+            secret: format!("{name}-secret").into(),
             account,
-            operator: name == "operator",
+            access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
         TOKENS.set(0);
         let desk = Desk::new(credentials.collect(), token);
@@ -121,7 +121,7 @@ impl Door {
     }
 
     fn asked(&mut self, at: usize, entrance: Entrance, ask: impl FnOnce(&mut Desk, Visit<'_>, &mut Vec<u8>) -> Answer) {
-        let clock = Clock { received_us: WALL_US, now_us: || WALL_US };
+        let clock = Clock { received_us: WALL_US, now_us: || WALL_US, steady_ns: WALL_US * 1000 };
         let mut out = Vec::new();
         let Some(session) = self.sessions.get_mut(at) else { return };
         let answer = ask(&mut self.desk, Visit { venue: &mut self.venue, session, entrance, clock }, &mut out);
