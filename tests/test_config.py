@@ -1,6 +1,5 @@
 """Configuration: applied once, journaled, refused when it has changed, and told line by line when it is wrong."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -60,7 +59,7 @@ def test_a_file_adds_instruments_and_accounts_and_a_restart_keeps_them(data: Pat
         venue.kill()
     sealed = (data / "credentials.sealed").read_bytes()
     assert carol.secret.encode() not in sealed
-    assert os.stat(data.parent / "vault.key").st_mode & 0o777 == 0o600
+    assert (data.parent / "vault.key").stat().st_mode & 0o777 == 0o600
     with Venue(data, extra=options(data)) as venue:
         assert venue.log_file.read_text().count("new login  carol") == 1
         http = Http(venue.address, carol)

@@ -1,4 +1,4 @@
-"""A disk that is full, slow or broken, and a command that is poison: what a member sees, and what is there afterwards."""
+"""A disk that is full, slow or broken, and a command that is poison: what a member sees, and what is left."""
 
 import contextlib
 import json

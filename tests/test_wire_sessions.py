@@ -1,4 +1,4 @@
-"""Connections that live, end and come back: heartbeats, cancel on disconnect, logout notices, resends (wire-compat 3)."""
+"""Connections that live, end and come back: heartbeats, cancel on disconnect, logout, resends (wire-compat 3)."""
 
 import socket
 import time

@@ -5,7 +5,7 @@
 //!                what this venue does not have is passed over.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use pitwire_jsonrpc::RpcError;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Channel, Params, Request, RequestId, RpcError, write_error, write_result};

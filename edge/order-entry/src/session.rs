@@ -4,7 +4,7 @@
 //!             2. what a connection can make us remember is bounded: [`Session::MOST_CHANNELS`] names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use pitwire_jsonrpc::{Channel, Interval, RpcError, write_heartbeat};
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};

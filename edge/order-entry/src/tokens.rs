@@ -8,7 +8,7 @@
 //! Start at    [`Tokens::issue`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use crate::access::Access;
 
