@@ -74,6 +74,11 @@ pub struct AccountImage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageError(pub &'static str);
 
+/// Far beyond what trading can lead to, and sums and products of them still fit into 128 bits.
+const MOST_HELD: i128 = 1 << 120;
+const MOST_ENTRY: i128 = 1 << 94;
+const MOST_POSITION_LOTS: i128 = 1 << 62;
+
 impl Engine {
     pub fn image(&self) -> EngineImage {
         EngineImage {
@@ -113,6 +118,16 @@ impl Engine {
         let lines = &image.standing.credit_lines;
         if lines.iter().any(|(currency, units)| self.currency(*currency).is_none() || *units <= 0) {
             return Err(ImageError("a credit line of nothing"));
+        }
+        let counts = |units: i128, most: i128| (-most..=most).contains(&units);
+        let holds = |balance: &Balance| counts(balance.total, MOST_HELD) && counts(balance.reserved, MOST_HELD);
+        let stands = |held: &Position| {
+            (0..=MOST_ENTRY).contains(&held.entry_value)
+                && counts(held.realized, MOST_HELD)
+                && counts(i128::from(held.lots), MOST_POSITION_LOTS)
+        };
+        if !image.balances.iter().all(holds) || !image.positions.iter().all(|(_, held)| stands(held)) {
+            return Err(ImageError("an account with more than there can be"));
         }
         let mut account = Account::new(image.spec, 0);
         account.balances = image.balances;

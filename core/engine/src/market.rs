@@ -108,13 +108,16 @@ impl Money {
 
     /// The largest order may be worth so many units: far more than anybody holds, and sums of many still fit.
     const MOST_ORDER_UNITS: i128 = 1 << 120;
+    /// The same of contracts, whose worth is multiplied by lots once more when a position is closed in part.
+    const MOST_CONTRACT_UNITS: i128 = 1 << 80;
 
     /// `None` when a tick times a lot is not a whole number of money units, so that nothing could be settled exactly, or
-    /// when the largest order would be worth more than [`Self::MOST_ORDER_UNITS`].
+    /// when the largest order would be worth more than [`Self::MOST_ORDER_UNITS`] or [`Self::MOST_CONTRACT_UNITS`].
     pub fn of(spec: &InstrumentSpec, base_decimals: u8, quote_decimals: u8) -> Option<Money> {
         let most_lots = i128::from(Lots::MAX_ORDER.0);
         let most_tick_lots = most_lots * i128::from(Ticks::MAX_PRICE.0);
-        let fits = |units: i128, most: i128| (1..=Self::MOST_ORDER_UNITS / most).contains(&units).then_some(units);
+        let within = |units: i128, most: i128| (1..=most).contains(&units).then_some(units);
+        let fits = |units, orders: i128| within(units, Self::MOST_ORDER_UNITS / orders);
         match spec.kind {
             InstrumentKind::Spot { base, quote } => {
                 let value = Decimal::new(
@@ -139,7 +142,7 @@ impl Money {
                 let numerator = lot.checked_mul(units)?;
                 (tick > 0 && numerator % tick == 0 && max_leverage > 0).then_some(Money::Inverse {
                     settle: base,
-                    value_numerator: fits(numerator / tick, most_lots)?,
+                    value_numerator: within(numerator / tick, Self::MOST_CONTRACT_UNITS / most_lots)?,
                     max_leverage: i128::from(max_leverage),
                 })
             }

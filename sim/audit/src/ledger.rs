@@ -109,7 +109,7 @@ impl Ledger {
         (account.0 as usize) < self.accounts.len()
     }
 
-    /// `None` for what cannot be settled: parts of units, or orders worth more than 2¹²⁰ of them.
+    /// `None` for what cannot be settled: parts of units, or orders worth more than 2¹²⁰ of them (contracts: 2⁸⁰).
     pub fn terms(&self, spec: &InstrumentSpec) -> Option<Terms> {
         let below = |units: i128, orders: u128| (units.unsigned_abs() <= (1 << 120) / orders).then_some(units);
         let (lots, tick_lots) = (u128::from(u32::MAX), u128::from(u32::MAX).pow(2));
@@ -132,7 +132,7 @@ impl Ledger {
                 settles: spec.base(),
                 contract: below(
                     whole(lot.checked_mul(ten_to(base + tick_scale)?)?, tick.checked_mul(ten_to(lot_scale)?)?)?,
-                    lots,
+                    lots << 40,
                 )?,
             }),
         }

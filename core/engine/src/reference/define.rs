@@ -98,7 +98,7 @@ impl ReferenceEngine {
                 let index_trades = source.is_some_and(|source| source.spec.is_spot() && source.phase != Phase::Deleted);
                 index_trades
                     && max_leverage > 0
-                    && self.contract_constant(spec).is_some_and(|units| units <= (1 << 120) / MOST_LOTS)
+                    && self.contract_constant(spec).is_some_and(|units| units <= (1 << 80) / MOST_LOTS)
             }
         }
     }
