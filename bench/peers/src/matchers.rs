@@ -6,6 +6,8 @@ pub(crate) use crate::{operations, reports};
 
 pub trait Matcher {
     fn apply(&mut self, seq: u32, operation: &Operation, reports: &mut Reports);
+    #[allow(dead_code, reason = "the shared source has it; nothing asks here")]
+    fn live(&self) -> usize;
 }
 
 #[path = "../../../apps/pitwire/src/commands/engine_bench/book.rs"]

@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use crate::failure::Failure;
 use crate::output::say;
 use growth::Curve;
-use operations::Operation;
+use operations::{Kind, Operation};
 use reports::Reports;
 
 const EXAMPLES: &str = "Examples:
@@ -71,6 +71,8 @@ enum Mode {
 /// What is timed: one operation at a time, reports into a buffer.
 trait Matcher {
     fn apply(&mut self, seq: u32, operation: &Operation, reports: &mut Reports);
+    /// Orders that rest now.
+    fn live(&self) -> usize;
 }
 
 const SAMPLE_EVERY: usize = 16;
@@ -85,7 +87,7 @@ impl EngineBench {
             generate::write(ops, count, self.seed)?;
         }
         let operations = operations::load(ops)?;
-        let (seconds, reports) = match self.mode {
+        let (seconds, reports, live) = match self.mode {
             Mode::Book => timed(&mut book::BareBook::new(operations.len()), &operations),
             Mode::Venue => timed(&mut venue::Venue::new(operations.len()), &operations),
         };
@@ -102,19 +104,21 @@ impl EngineBench {
         if let Some(path) = &self.reports {
             reports.write_text(path)?;
         }
-        self.print(operations.len(), seconds, &latency);
+        self.print(&operations, seconds, &latency, &Flow::of(&operations, &reports, live));
         Ok(())
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn print(&self, ops: usize, seconds: f64, latency: &Histogram<u64>) {
+    fn print(&self, operations: &[Operation], seconds: f64, latency: &Histogram<u64>, flow: &Flow) {
+        let ops = operations.len();
         let per_second = ops as f64 / seconds.max(1e-9);
         let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| latency.value_at_quantile(quantile));
         let max = latency.max();
         if self.json {
             say(&format!(
                 "{{\"ops\":{ops},\"seconds\":{seconds:.6},\"ops_per_s\":{per_second:.0},\"p50_ns\":{p50},\"p99_ns\":{p99},\
-                 \"p999_ns\":{p999},\"max_ns\":{max}}}"
+                 \"p999_ns\":{p999},\"max_ns\":{max},{}}}",
+                flow.json()
             ));
             return;
         }
@@ -124,16 +128,61 @@ impl EngineBench {
         say(&format!(
             "latency    p50 {p50} ns, p99 {p99} ns, p999 {p999} ns, max {max} ns (every {SAMPLE_EVERY}th operation, second pass)"
         ));
+        say(&format!("flow       {}", flow.text()));
     }
 }
 
-fn timed(matcher: &mut impl Matcher, operations: &[Operation]) -> (f64, Reports) {
+/// What the file turned out to be.
+struct Flow {
+    limits: usize,
+    immediates: usize,
+    markets: usize,
+    cancels: usize,
+    replaces: usize,
+    trades: usize,
+    /// Orders that rest at the end.
+    live: usize,
+}
+
+impl Flow {
+    fn of(operations: &[Operation], reports: &Reports, live: usize) -> Flow {
+        let count = |kind: Kind| operations.iter().filter(|operation| operation.kind == kind).count();
+        Flow {
+            limits: count(Kind::Limit),
+            immediates: count(Kind::Immediate),
+            markets: count(Kind::Market),
+            cancels: count(Kind::Cancel),
+            replaces: count(Kind::Replace),
+            trades: reports.trades(),
+            live,
+        }
+    }
+
+    fn json(&self) -> String {
+        let Flow { limits, immediates, markets, cancels, replaces, trades, live } = self;
+        format!(
+            "\"limits\":{limits},\"immediates\":{immediates},\"markets\":{markets},\"cancels\":{cancels},\
+             \"replaces\":{replaces},\"trades\":{trades},\"live\":{live}"
+        )
+    }
+
+    fn text(&self) -> String {
+        let Flow { limits, immediates, markets, cancels, replaces, trades, live } = self;
+        format!(
+            "{limits} limit, {immediates} immediate, {markets} market, {cancels} cancel, {replaces} replace; \
+             {trades} trades, {live} live at the end"
+        )
+    }
+}
+
+fn timed(matcher: &mut impl Matcher, operations: &[Operation]) -> (f64, Reports, usize) {
     let mut reports = Reports::with_room_for(operations.len());
     let started = Instant::now();
     for (seq, operation) in (0_u32..).zip(operations) {
         matcher.apply(seq, operation, &mut reports);
     }
-    (started.elapsed().as_secs_f64(), reports)
+    let seconds = started.elapsed().as_secs_f64();
+    (seconds, reports, matcher.live())
 }
 
 fn sampled(matcher: &mut impl Matcher, operations: &[Operation]) -> Histogram<u64> {

@@ -144,6 +144,10 @@ impl Matcher for BareBook {
     fn apply(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {
         self.apply_at(seq, HERE, op, reports);
     }
+
+    fn live(&self) -> usize {
+        self.live_orders()
+    }
 }
 
 struct Fills<'a> {

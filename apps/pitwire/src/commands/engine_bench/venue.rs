@@ -91,6 +91,10 @@ impl Matcher for Venue {
         let stamped = ManuallyDrop::new(Stamped { seq: Seq(u64::from(seq)), at: VenueNanos(u64::from(seq)), command });
         self.engine.apply(&stamped, &mut Translate { seq, reports });
     }
+
+    fn live(&self) -> usize {
+        self.engine.live_orders()
+    }
 }
 
 /// Events to reports.
