@@ -140,6 +140,7 @@ struct Flow {
     cancels: usize,
     replaces: usize,
     trades: usize,
+    lots: u64,
     /// Orders that rest at the end.
     live: usize,
 }
@@ -154,23 +155,24 @@ impl Flow {
             cancels: count(Kind::Cancel),
             replaces: count(Kind::Replace),
             trades: reports.trades(),
+            lots: reports.traded_lots(),
             live,
         }
     }
 
     fn json(&self) -> String {
-        let Flow { limits, immediates, markets, cancels, replaces, trades, live } = self;
+        let Flow { limits, immediates, markets, cancels, replaces, trades, lots, live } = self;
         format!(
             "\"limits\":{limits},\"immediates\":{immediates},\"markets\":{markets},\"cancels\":{cancels},\
-             \"replaces\":{replaces},\"trades\":{trades},\"live\":{live}"
+             \"replaces\":{replaces},\"trades\":{trades},\"lots\":{lots},\"live\":{live}"
         )
     }
 
     fn text(&self) -> String {
-        let Flow { limits, immediates, markets, cancels, replaces, trades, live } = self;
+        let Flow { limits, immediates, markets, cancels, replaces, trades, lots, live } = self;
         format!(
             "{limits} limit, {immediates} immediate, {markets} market, {cancels} cancel, {replaces} replace; \
-             {trades} trades, {live} live at the end"
+             {trades} trades of {lots} lots, {live} live at the end"
         )
     }
 }
