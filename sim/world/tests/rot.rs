@@ -276,6 +276,30 @@ fn a_newer_format_is_refused_by_name() {
     assert!(refused.remedy().starts_with("start the newer build that wrote it"));
 }
 
+/// Whatever else stands in the directory: the superblock is read first.
+#[test]
+fn a_directory_of_another_format_is_refused_by_name() {
+    let known = pitwire_log::FORMAT_VERSION;
+    for (version, says, remedy) in [
+        (known + 1, "has format version", "start the newer build that wrote it"),
+        (known - 1, "has format version", "it was made by a build before"),
+    ] {
+        let (disk, _, _) = closed_journal(2);
+        let slot = disk.bytes("superblock").unwrap().chunks(BLOCK).position(|slot| slot[0] != 0).unwrap() * BLOCK;
+        disk.edit("superblock", |bytes| {
+            bytes[slot + 8..slot + 10].copy_from_slice(&version.to_le_bytes());
+            bytes[slot + 12..slot + 16].fill(0);
+            let checksum = crc32c::crc32c(&bytes[slot..slot + BLOCK]);
+            bytes[slot + 12..slot + 16].copy_from_slice(&checksum.to_le_bytes());
+        });
+        let before = disk.bytes("superblock");
+        let refused = open(&disk).err().expect("refused");
+        assert!(refused.to_string().contains(says), "{refused}");
+        assert!(refused.remedy().starts_with(remedy), "{}", refused.remedy());
+        assert_eq!(disk.bytes("superblock"), before, "and left as it is");
+    }
+}
+
 #[test]
 fn a_journal_from_before_this_format_is_refused_by_name() {
     let refused = open(&journal_of_format(1)).err().expect("refused");
