@@ -1,0 +1,121 @@
+//! Journals of every release so far are read to the figures of the release that wrote them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn pitwire() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_pitwire"))
+}
+
+/// A copy to work on, removed afterwards.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn of(golden: &Path, test: &str) -> Self {
+        let name = golden.file_name().unwrap().to_string_lossy().into_owned();
+        let copy = std::env::temp_dir().join(format!("pitwire-golden-{test}-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&copy);
+        fs::create_dir(&copy).unwrap();
+        for file in fs::read_dir(golden.join("data")).unwrap().map(Result::unwrap) {
+            fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+        Copy(copy)
+    }
+
+    fn verify(&self) -> Value {
+        let Output { status, stdout, stderr } = pitwire().arg("verify").arg(&self.0).arg("--json").output().unwrap();
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        serde_json::from_slice(&stdout).unwrap()
+    }
+
+    /// A start that recovers, serves, and is asked to end.
+    fn start_and_stop(&self) {
+        let mut ready = self.0.clone().into_os_string();
+        ready.push(".ready");
+        let ready = PathBuf::from(ready);
+        let _ = fs::remove_file(&ready);
+        let mut up = pitwire()
+            .args(["up", "--no-flow", "--http", "127.0.0.1:0", "--data"])
+            .arg(&self.0)
+            .arg("--ready-file")
+            .arg(&ready)
+            .spawn()
+            .unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !ready.exists() {
+            assert_eq!(up.try_wait().unwrap(), None, "it ended before it served");
+            assert!(Instant::now() < patience);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(Command::new("kill").arg(up.id().to_string()).status().unwrap().success());
+        assert!(up.wait().unwrap().success());
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn every_golden_journal_gives_the_figures_of_its_release() {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/vectors/journal");
+    let releases: Vec<PathBuf> =
+        fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    assert!(!releases.is_empty(), "scripts/golden_journal.py makes the first");
+    for golden in releases {
+        let expected: Value = serde_json::from_slice(&fs::read(golden.join("expected.json")).unwrap()).unwrap();
+        let copy = Copy::of(&golden, "read");
+        let said = copy.verify();
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(&said[name], value, "{name} of {}", golden.display());
+        }
+        assert!(expected["trades"].as_u64() > Some(0), "a journal without trades proves little");
+        copy.start_and_stop();
+        // What was there is there still, and the start came after it.
+        assert!(copy.verify()["commands"].as_u64() > expected["commands"].as_u64());
+        let until = expected["commands"].to_string();
+        let then = pitwire().arg("verify").arg(&copy.0).args(["--json", "--until", &until]).output().unwrap();
+        let then: Value = serde_json::from_slice(&then.stdout).unwrap();
+        assert_eq!((&then["state_hash"], &then["tape_hash"]), (&expected["state_hash"], &expected["tape_hash"]));
+    }
+}
+
+#[test]
+fn a_journal_of_a_newer_format_is_refused_by_name_and_left_alone() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/vectors/journal/0.1");
+    let copy = Copy::of(&golden, "newer");
+    let file = copy.0.join("superblock");
+    let mut bytes = fs::read(&file).unwrap();
+    for slot in bytes.chunks_mut(4096).filter(|slot| slot.starts_with(b"PITWSUP")) {
+        slot[8..10].copy_from_slice(&u16::MAX.to_le_bytes());
+        slot[12..16].fill(0);
+        let checksum = crc32c::crc32c(slot);
+        slot[12..16].copy_from_slice(&checksum.to_le_bytes());
+    }
+    fs::write(&file, &bytes).unwrap();
+    for mut command in [
+        {
+            let mut up = pitwire();
+            up.args(["up", "--http", "127.0.0.1:0", "--data"]);
+            up
+        },
+        {
+            let mut verify = pitwire();
+            verify.arg("verify");
+            verify
+        },
+    ] {
+        let Output { status, stderr, .. } = command.arg(&copy.0).output().unwrap();
+        let said = String::from_utf8_lossy(&stderr).into_owned();
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(said.contains("superblock has format version 65535"), "{said}");
+        assert!(said.contains("start the newer build that wrote it"), "{said}");
+        assert_eq!(fs::read(&file).unwrap(), bytes, "nothing was changed");
+    }
+}
