@@ -59,8 +59,11 @@ fn a_full_disk_leaves_a_segment_for_cancels_and_gives_orders_back_with_the_space
         one(&mut writer);
         judge(&disk.crash(crash, seed), writer.acked, &writer.appended).unwrap();
         disk.give_trouble(Trouble { capacity: Some(used(&disk) + SEGMENT_BYTES), ..Trouble::default() });
-        assert!(!prepare(&mut writer), "room for one more segment only");
+        let job = writer.journal.segment_wanted().unwrap();
+        writer.journal.segment_ready(job.run()).unwrap();
         assert_eq!(writer.journal.room(), Room::CancelsOnly, "one segment is the cancels' segment");
+        assert!(!prepare(&mut writer), "room for one more segment only");
+        assert_eq!(writer.journal.room(), Room::CancelsOnly);
         disk.give_trouble(Trouble::default());
         assert!(prepare(&mut writer));
         assert_eq!(writer.journal.room(), Room::Orders, "without a restart");
