@@ -285,12 +285,13 @@ fn a_directory_of_another_format_is_refused_by_name() {
         (known - 1, "has format version", "it was made by a build before"),
     ] {
         let (disk, _, _) = closed_journal(2);
-        let slot = disk.bytes("superblock").unwrap().chunks(BLOCK).position(|slot| slot[0] != 0).unwrap() * BLOCK;
         disk.edit("superblock", |bytes| {
-            bytes[slot + 8..slot + 10].copy_from_slice(&version.to_le_bytes());
-            bytes[slot + 12..slot + 16].fill(0);
-            let checksum = crc32c::crc32c(&bytes[slot..slot + BLOCK]);
-            bytes[slot + 12..slot + 16].copy_from_slice(&checksum.to_le_bytes());
+            for slot in bytes.chunks_mut(BLOCK).filter(|slot| slot[0] != 0) {
+                slot[8..10].copy_from_slice(&version.to_le_bytes());
+                slot[12..16].fill(0);
+                let checksum = crc32c::crc32c(slot);
+                slot[12..16].copy_from_slice(&checksum.to_le_bytes());
+            }
         });
         let before = disk.bytes("superblock");
         let refused = open(&disk).err().expect("refused");
