@@ -150,6 +150,23 @@ def test_a_mistake_is_told_with_its_line_or_key(data: Path, text: str, said: lis
     assert "panicked" not in refused.stderr
 
 
+def test_limits_are_on_where_the_file_has_them(data: Path) -> None:
+    write(data, "[limits]\nconnections_per_address = 4\norders_per_second = 1\norders_burst = 3\n")
+    with Venue(data, extra=options(data)) as venue:
+        http = Http(venue.address, DEMO_A)
+        order = {"instrument_name": "NPN_ZAR", "amount": 1, "price": 3000}
+        for _ in range(3):
+            http.result("private/buy", order)
+        assert code_of(http, "private/buy", order) == 10028
+        # Cancels have an allowance of their own.
+        assert http.result("private/cancel_all") == 3
+        others = [Http(venue.address, DEMO_A) for _ in range(6)]
+        statuses = [other.get("/api/v2/public/test").status for other in others]
+        assert statuses.count(429) == 3 and statuses.count(200) == 3
+        for client in [http, *others]:
+            client.close()
+
+
 def test_a_missing_file_is_named(data: Path) -> None:
     refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", "--config", str(data) + ".toml")
     assert refused.returncode == 1 and ".toml" in refused.stderr

@@ -4,8 +4,8 @@
 //!             2. a word that would narrow a login is obeyed or refused, never passed over; one that would widen it to
 //!                what this venue does not have is passed over.
 
-use std::fmt::Write as _;
 use core::net::IpAddr;
+use std::fmt::Write as _;
 
 use pitwire_jsonrpc::RpcError;
 

@@ -3,9 +3,9 @@
 //! Holds       1. every comparison of a secret or a signature takes the same time;
 //!             2. a login reaches no further than its key, nor a refreshed one than the one before.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::io;
-use core::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,8 +1,8 @@
 //! The desk: takes a request, finds the method, writes the answer.
 
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use core::net::IpAddr;
 
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Channel, Params, Request, RequestId, RpcError, write_error, write_result};

@@ -3,8 +3,8 @@
 //! Holds       1. a private channel tells of the account that asked for it, whoever the connection speaks for later;
 //!             2. what a connection can make us remember is bounded: [`Session::MOST_CHANNELS`] names.
 
-use std::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_jsonrpc::{Channel, Interval, RpcError, write_heartbeat};
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};

@@ -7,8 +7,8 @@
 //! Costs       a grant or a question: logarithmic in what is held; nothing ever scans it.
 //! Start at    [`Tokens::issue`].
 
-use std::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::access::Access;
 

@@ -21,6 +21,7 @@ use crate::venue::chores::Chores;
 use crate::venue::clock::VenueClock;
 use crate::venue::core::Core;
 use crate::venue::ledger::Ledger;
+use crate::venue::limits;
 use crate::venue::opening::{self, Wishes};
 use crate::venue::preset::{self, Preset};
 use crate::venue::recovery::{Recovered, recover};
@@ -139,7 +140,8 @@ impl Up {
             ClockMode::Venue | ClockMode::Real => venue_time(&clock, core.now, self.speed),
         };
         let app = VenueApplication::new(core, desk, clock, venue_clock, chores);
-        let server = Server::new(app, listener, signals, clock)?;
+        let doors = limits::of_the_doors(setup.limits.as_ref());
+        let server = Server::new(app, listener, signals, clock)?.with_limits(doors)?;
         let address = server.local_address()?;
         self.announce(&preset, &shown, address);
         if let Some(path) = &self.ready_file {
@@ -232,7 +234,12 @@ impl Up {
                     .remedy("look at --data and --key-file")
             })?;
         }
-        Ok((Desk::new(credentials, random).with_vault(vault), fresh))
+        let desk = Desk::new(credentials, random).with_vault(vault);
+        let desk = match &setup.limits {
+            Some(limits) => desk.with_limits(limits::of_the_desk(limits)),
+            None => desk,
+        };
+        Ok((desk, fresh))
     }
 
     fn key_file(&self) -> Result<PathBuf, Failure> {

@@ -9,6 +9,7 @@ pub mod core;
 mod doors;
 mod heartbeats;
 pub mod ledger;
+pub mod limits;
 mod metrics;
 pub mod opening;
 mod page;

@@ -56,7 +56,12 @@ pub fn demo() -> Preset {
     let logins = ["demo-a", "demo-b", "demo-operator"].map(|name| (name.to_owned(), format!("{name}-secret")));
     Preset {
         name: "demo",
-        setup: Setup { currencies: currencies.collect(), instruments: instruments(), accounts: accounts() },
+        setup: Setup {
+            currencies: currencies.collect(),
+            instruments: instruments(),
+            accounts: accounts(),
+            limits: None,
+        },
         logins: logins.into(),
     }
 }

@@ -25,6 +25,23 @@ pub struct Setup {
     pub instruments: Vec<InstrumentDef>,
     #[serde(default, rename = "account")]
     pub accounts: Vec<AccountDef>,
+    /// Of the process and not of the venue: never journaled, free to change at each start.
+    #[serde(default, skip_serializing)]
+    pub limits: Option<LimitsDef>,
+}
+
+/// `[limits]`: the presence of the table turns them on, with the dialect's figures where nothing else is said.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsDef {
+    pub connections_per_address: Option<u32>,
+    /// Names besides loopback and the bound address under which clients reach the venue.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    pub orders_per_second: Option<u32>,
+    pub orders_burst: Option<u32>,
+    pub requests_per_second: Option<u32>,
+    pub requests_burst: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,6 +161,7 @@ impl Setup {
                 None => self.instruments.push(instrument),
             }
         }
+        self.limits = other.limits.or(self.limits);
         for account in other.accounts {
             match self.accounts.iter_mut().find(|known| known.name == account.name) {
                 Some(known) => *known = account,

@@ -7,7 +7,7 @@ use pitwire_engine::Engine;
 use pitwire_flow::{Flow, FlowConfig};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Seq, Stamped, Ticks, VenueNanos,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, SelfMatch, Seq, Stamped, Ticks, VenueNanos,
 };
 
 pub const START: VenueNanos = VenueNanos(1_767_225_600_000_000_000); // 2026-01-01 00:00 UTC
@@ -78,7 +78,8 @@ fn definitions() -> Vec<Command> {
             id: AccountId(at),
             name,
             credit: Credit::Unlimited,
-            settings: AccountSettings::default(),
+            // As on a real venue: the flow trades with itself all day.
+            settings: AccountSettings { self_match: SelfMatch::Allow, ..AccountSettings::default() },
         }));
     }
     commands

@@ -77,6 +77,15 @@ impl Reports {
         self.records.push(Report { kind, side: Side::Buy, seq, id, taker: 0, price: 0, quantity: 0 });
     }
 
+    pub fn trades(&self) -> usize {
+        self.records.iter().filter(|report| report.kind == Type::Trade).count()
+    }
+
+    pub fn traded_lots(&self) -> u64 {
+        let trades = self.records.iter().filter(|report| report.kind == Type::Trade);
+        trades.map(|trade| u64::from(trade.quantity)).sum()
+    }
+
     /// Lines joined by newlines, none at the end.
     pub fn write_text(&self, path: &Path) -> Result<(), Failure> {
         let failed = |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
