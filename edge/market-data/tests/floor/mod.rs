@@ -6,7 +6,7 @@ use pitwire_jsonrpc::Channel;
 use pitwire_market_data::{Publisher, Subscribed};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Seq, Stamped, Ticks, VenueNanos,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, SelfMatch, Seq, Stamped, Ticks, VenueNanos,
 };
 use pitwire_views::Views;
 
@@ -40,7 +40,8 @@ impl Floor {
             id: AccountId(0),
             name: "house".into(),
             credit: Credit::Unlimited,
-            settings: AccountSettings::default(),
+            // It trades with itself: there is nobody else.
+            settings: AccountSettings { self_match: SelfMatch::Allow, ..AccountSettings::default() },
         };
         floor.apply(Command::AddAccount(account));
         floor.apply(Command::SetPhase { instrument: InstrumentId(0), phase: Phase::Continuous });
