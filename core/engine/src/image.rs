@@ -144,6 +144,12 @@ impl Engine {
         if instrument.0 as usize != self.markets.len() {
             return Err(ImageError("instruments out of order"));
         }
+        // An index is counted in this market's ticks, of which its source's price may be more than an order may name.
+        let is_price = |ticks: Ticks| ticks.0 >= 1;
+        let prices = [image.spec.start_price, image.index, image.mark];
+        if !prices.into_iter().chain(image.last).all(is_price) {
+            return Err(ImageError("a market valued at what is no price"));
+        }
         let mut market = Market::new(image.spec, money);
         market.phase = image.phase;
         market.change_id = image.change_id;
