@@ -78,7 +78,9 @@ def second_day(venue: Venue) -> None:
 
 
 def shorten(directory: Path) -> None:
-    """Cuts zeros behind the last group; segments without any go."""
+    """Cuts zeros behind the last group; segments without any go, and what the killed venue was still making."""
+    for unfinished in directory.glob("*.new"):
+        unfinished.unlink()
     for segment in directory.glob("journal-*.seg"):
         written = len(segment.read_bytes().rstrip(b"\0"))
         if written == 0:
