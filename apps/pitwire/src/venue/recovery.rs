@@ -1,5 +1,7 @@
 //! From a data directory to a venue that goes on where it was: newest snapshot, then the tail of the journal.
 
+mod apart;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,8 +84,8 @@ impl Replay {
         loop {
             let mut replay = Replay::start(recovery)?;
             replay.quarantined.extend(&skipped);
-            match replay.run(recovery, storage, |_, _, _| Ok(()), |_| Ok(())) {
-                Ok(_) => return Ok(replay),
+            match replay.run_apart(recovery, storage) {
+                Ok(()) => return Ok(replay),
                 Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {
                     error!(seq = seq.0, "this command makes the engine fail: it is passed over");
                 }
@@ -106,15 +108,18 @@ impl Replay {
             let (ahead, groups) = sync_channel(GROUPS_AHEAD);
             let (back, used) = sync_channel(GROUPS_AHEAD + 2);
             scope.spawn(move || read_ahead(tail, &ahead, &used));
-            let (mut buffers, mut replayed) = (Buffers::default(), 0);
+            let (mut events, mut changes, mut replayed) = (Vec::new(), Vec::new(), 0);
             for group in groups {
                 let group = group?;
                 for stamped in &group.commands {
-                    self.apply(stamped, recovery, &mut buffers)?;
-                    visit(self, stamped, &buffers.events)?;
+                    events.clear();
+                    changes.clear();
+                    self.apply(stamped, recovery, &mut events)?;
+                    observe(&mut self.chain, &mut self.views, stamped, &events, &mut changes);
+                    visit(self, stamped, &events)?;
                 }
                 replayed += group.commands.len() as u64;
-                self.check(group.output)?;
+                check(&mut self.chain, self.last, group.output)?;
                 checked(self)?;
                 // The reader may be done already.
                 let _ = back.try_send(group.commands);
@@ -128,10 +133,8 @@ impl Replay {
         !self.quarantined.is_empty() && self.quarantined.contains(&seq)
     }
 
-    fn apply(&mut self, stamped: &Stamped, recovery: &Recovery, buffers: &mut Buffers) -> Result<(), Interrupted> {
-        let Buffers { events, changes } = buffers;
-        events.clear();
-        changes.clear();
+    /// The engine's part: appends what the command caused.
+    fn apply(&mut self, stamped: &Stamped, recovery: &Recovery, events: &mut Vec<Event>) -> Result<(), Interrupted> {
         if self.is_quarantined(stamped.seq) {
             if !recovery.quarantined.contains(&stamped.seq) {
                 self.found.push(Found { seq: stamped.seq, instrument: instrument_of(stamped, &self.engine) });
@@ -141,21 +144,24 @@ impl Replay {
             apply_guarded(&mut self.engine, stamped, events)
                 .map_err(|EngineFailed| Interrupted::EngineFailed(stamped.seq))?;
         }
-        self.chain.absorb(stamped, events);
-        self.views.observe(stamped, events, changes);
         self.last = stamped.seq;
         self.time = stamped.at;
         Ok(())
     }
+}
 
-    fn check(&mut self, output: Option<OutputHash>) -> Result<(), Failure> {
-        if output.is_none_or(|output| output.0 == self.chain.seal()) {
-            return Ok(());
-        }
-        Err(Failure::new(format!("replaying up to command {} gives other events than were sent", self.last)).remedy(
-            "the journal is whole, so this build applies other rules than the one that wrote it; start that build",
-        ))
+fn observe(chain: &mut OutputChain, views: &mut Views, stamped: &Stamped, events: &[Event], changes: &mut Vec<Change>) {
+    chain.absorb(stamped, events);
+    views.observe(stamped, events, changes);
+}
+
+/// Holds a group that ends with command `last` to what was put out when it was first applied.
+fn check(chain: &mut OutputChain, last: Seq, output: Option<OutputHash>) -> Result<(), Failure> {
+    if output.is_none_or(|output| output.0 == chain.seal()) {
+        return Ok(());
     }
+    Err(Failure::new(format!("replaying up to command {last} gives other events than were sent"))
+        .remedy("the journal is whole, so this build applies other rules than the one that wrote it; start that build"))
 }
 
 /// Why a replay did not come to its end.
@@ -189,12 +195,6 @@ impl From<Interrupted> for Failure {
 
 /// Groups that are read before they are needed; with them in flight memory stays bounded.
 const GROUPS_AHEAD: usize = 4;
-
-#[derive(Default)]
-struct Buffers {
-    events: Vec<Event>,
-    changes: Vec<Change>,
-}
 
 /// Until the log ends, cannot be read, or nobody wants any more. Vectors come back to be filled again.
 fn read_ahead(mut tail: Tail<'_>, ahead: &SyncSender<Result<TailGroup, OpenError>>, used: &Receiver<Vec<Stamped>>) {
