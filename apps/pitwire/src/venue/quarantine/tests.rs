@@ -201,3 +201,18 @@ fn in_memory_there_is_nothing_to_build_the_engine_from() {
     assert!(matches!(error, LogError::Unquarantined { .. }));
     assert!(error.to_string().ends_with("with --durability memory there is no log to build the engine anew from"));
 }
+
+/// What was sent and what the log gives must be the same, whoever asks: a start, a replica, verify.
+#[test]
+fn a_log_that_gives_other_events_than_were_sent_is_refused() {
+    let scratch = Scratch::new();
+    let (mut core, lock) = start(&scratch.0);
+    submit(&mut core, buy(NPN, 2_000, "before"));
+    core.sequencer.commit(OutputHash([9; 32])).unwrap();
+    let history = core.sequencer.log().journal().unwrap().history();
+    drop((core, lock));
+    let says = "gives other events than were sent";
+    assert!(recover(&scratch.0).err().unwrap().to_string().contains(says));
+    assert!(replicate(&history).unwrap_err().to_string().contains(says));
+    assert!(Verify::of(scratch.0.clone()).run().unwrap_err().to_string().contains(says));
+}
