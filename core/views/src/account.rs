@@ -179,8 +179,10 @@ impl AccountBook {
         self_trade: bool,
     ) {
         let Some(order) = self.orders.get_mut(&id) else { return };
-        order.filled.0 += trade.lots.0;
-        order.tick_lots += u128::from(trade.price.0.unsigned_abs()) * u128::from(trade.lots.0);
+        // Saturating throughout: an image may name any sum, and a sum that is off is better than no venue.
+        order.filled.0 = order.filled.0.saturating_add(trade.lots.0);
+        order.tick_lots =
+            order.tick_lots.saturating_add(u128::from(trade.price.0.unsigned_abs()) * u128::from(trade.lots.0));
         order.updated = trade.at;
         if order.filled >= order.lots {
             order.state = OrderState::Filled;

@@ -70,16 +70,17 @@ impl Candle {
         self.high = self.high.max(price);
         self.low = self.low.min(price);
         self.close = price;
-        self.lots += lots.0;
-        self.tick_lots += u128::from(price.0.unsigned_abs()) * u128::from(lots.0);
+        self.lots = self.lots.saturating_add(lots.0);
+        let tick_lots = u128::from(price.0.unsigned_abs()) * u128::from(lots.0);
+        self.tick_lots = self.tick_lots.saturating_add(tick_lots);
     }
 
     pub fn absorb(&mut self, later: &Candle) {
         self.high = self.high.max(later.high);
         self.low = self.low.min(later.low);
         self.close = later.close;
-        self.lots += later.lots;
-        self.tick_lots += later.tick_lots;
+        self.lots = self.lots.saturating_add(later.lots);
+        self.tick_lots = self.tick_lots.saturating_add(later.tick_lots);
     }
 }
 
