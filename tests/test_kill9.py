@@ -1,6 +1,6 @@
 """kill -9 under load, again and again: what was acknowledged is there, what was not is whole or absent.
 
-KILL_CYCLES sets how often (default 20), KILL_SEED repeats the clients' decisions of a failed run.
+KILL_CYCLES sets how often (default 50), KILL_SEED repeats the clients' decisions of a failed run.
 """
 
 import os
@@ -15,7 +15,7 @@ from ledger import TICKS, Trader, exact
 from rpc import Http, Json, Ws
 from venue import DEMO_A, DEMO_B, OPENING_BALANCES, Credentials, Venue, run_pitwire
 
-CYCLES = int(os.environ.get("KILL_CYCLES", "20"))
+CYCLES = int(os.environ.get("KILL_CYCLES", "50"))
 SEED = int(os.environ.get("KILL_SEED", time.time_ns()))
 PAGE = 1000
 

@@ -56,7 +56,7 @@ def test_an_operators_day(own: Venue) -> None:
     told(own, "deposit", "carol", "ZAR", "250.50")
     hers = Http(own.address, Credentials(carol["client_id"], carol["client_secret"]))
     assert hers.result("private/get_account_summary", {"currency": "ZAR"})["balance"] == 250.5
-    told(own, "deposit", "--", "carol", "ZAR", "-250.50")
+    told(own, "deposit", "carol", "ZAR", "-250.50")
     assert hers.result("private/get_account_summary", {"currency": "ZAR"})["balance"] == 0
     told(own, "delete-account", "carol")
     assert told(own, "flow", "start", "--rate", "50") == {"running": True, "rate_percent": 50}

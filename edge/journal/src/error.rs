@@ -77,7 +77,7 @@ pub enum OpenError {
         file: String,
         found: u16,
     },
-    /// Written by a build before 0.2, whose records this one cannot read.
+    /// Written by an earlier build, whose records this one cannot read.
     OlderFormat {
         file: String,
         found: u16,
@@ -166,7 +166,7 @@ impl OpenError {
                 "restore a snapshot from a copy, or the segments from the first one on"
             }
             OpenError::OlderFormat { .. } => {
-                "it was made by a build before 0.2 and is not damaged: export with that build, or start with a fresh \
+                "it was made by an earlier build and is not damaged: export with that build, or start with a fresh \
                  --data directory"
             }
             OpenError::NewerFormat { .. } | OpenError::NewerRules { .. } => {

@@ -306,7 +306,7 @@ fn a_journal_from_before_this_format_is_refused_by_name() {
     let refused = open(&journal_of_format(1)).err().expect("refused");
     assert!(matches!(&refused, OpenError::OlderFormat { file, found: 1 } if file == SEGMENT), "{refused}");
     assert_eq!(refused.to_string(), "journal-00000001.seg has format version 1; this build knows 2");
-    assert!(refused.remedy().contains("a build before 0.2") && refused.remedy().contains("fresh --data directory"));
+    assert!(refused.remedy().contains("an earlier build") && refused.remedy().contains("fresh --data directory"));
 }
 
 #[test]

@@ -88,17 +88,18 @@ enum Verb {
     DeleteAccount {
         name: String,
     },
-    /// Add to a balance, or take away with a negative amount (after --).
+    /// Add to a balance, or take away with a negative amount.
     Deposit {
         name: String,
         currency: String,
-        amount: Number,
+        #[arg(allow_hyphen_values = true)]
+        amount: String,
     },
     /// How far below zero an account's free balance may fall.
     CreditLine {
         name: String,
         currency: String,
-        amount: Number,
+        amount: String,
     },
     /// Start, stop, scale or ask after the resident order flow.
     Flow {
@@ -304,7 +305,8 @@ impl Verb {
     fn request(&self) -> (&'static str, Value) {
         let instrument = |name: &str| json!({"instrument_name": name});
         let account = |name: &str| json!({"name": name});
-        let money = |name: &str, currency: &str, amount: &Number| json!({"name": name, "currency": currency, "amount": amount.as_str()});
+        let money =
+            |name: &str, currency: &str, amount: &Number| json!({"name": name, "currency": currency, "amount": amount});
         match self {
             Verb::Status => ("status", json!({})),
             Verb::Accounts => ("get_accounts", json!({})),
