@@ -306,7 +306,7 @@ impl Verb {
         let instrument = |name: &str| json!({"instrument_name": name});
         let account = |name: &str| json!({"name": name});
         let money =
-            |name: &str, currency: &str, amount: &Number| json!({"name": name, "currency": currency, "amount": amount});
+            |name: &str, currency: &str, amount: &str| json!({"name": name, "currency": currency, "amount": amount});
         match self {
             Verb::Status => ("status", json!({})),
             Verb::Accounts => ("get_accounts", json!({})),
