@@ -104,8 +104,10 @@ impl Heard {
             counts.into_iter().chain([self.whole_fills, self.repriced, self.self_matches, self.trips, self.busts]);
         assert!(counts.min() > Some(worlds / 2), "TEST_SEED={seed}: a flow in which something hardly happens");
         println!("rarest refusal: {:?} (code, times)", self.rejects.iter().min_by_key(|(_, times)| **times));
-        // The engine never refuses by quarantine: who takes the command out of the log does.
-        for reason in Reject::ALL.iter().filter(|reason| **reason != Reject::Quarantined) {
+        // The engine never refuses by quarantine: who takes the command out of the log does. A book whose best offer is
+        // one tick is too rare to count on; `terms.rs` has it.
+        let uncounted = [Reject::Quarantined, Reject::PostOnlyNoPlace];
+        for reason in Reject::ALL.iter().filter(|reason| !uncounted.contains(reason)) {
             let heard = self.rejects.contains_key(&(*reason as u8));
             assert!(heard, "TEST_SEED={seed}: nothing was refused as {}", reason.name());
         }
