@@ -21,8 +21,8 @@ from typing import Any
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests"))
 
-from rpc import Ws
-from venue import DEMO_A, DEMO_B, Credentials, Venue, run_pitwire
+from rpc import Ws  # noqa: E402
+from venue import DEMO_A, DEMO_B, Credentials, Venue, run_pitwire  # noqa: E402
 
 BLOCK = 4096
 KEPT = ("commands", "events", "orders", "trades", "from_command", "state_hash", "tape_hash", "output_hash")
