@@ -282,7 +282,7 @@ fn a_directory_of_another_format_is_refused_by_name() {
     let known = pitwire_log::FORMAT_VERSION;
     for (version, says, remedy) in [
         (known + 1, "has format version", "start the newer build that wrote it"),
-        (known - 1, "has format version", "it was made by a build before"),
+        (known - 1, "has format version", "it was made by an earlier build"),
     ] {
         let (disk, _, _) = closed_journal(2);
         disk.edit("superblock", |bytes| {
