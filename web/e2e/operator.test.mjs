@@ -177,6 +177,11 @@ test('the kill of the venue shows, and is lifted', async () => {
 });
 
 test('the flow stops, and starts at another rate', async () => {
+  // The kill took every order of the flow: a stopped flow would leave an empty book.
+  await until(async () => {
+    const book = await api.call('public/get_order_book', { instrument_name: NAME });
+    return book.bids.length > 0 && book.asks.length > 0;
+  }, 'a book that has come back');
   await panel('Flow').getByRole('button', { name: 'Stop flow' }).click();
   await operator.waitForSelector('[data-flow="stopped"]');
   assert.equal((await api.call('private/pitwire_flow', { action: 'status' })).running, false);
