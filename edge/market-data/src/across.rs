@@ -16,9 +16,7 @@ pub(crate) struct Family {
 
 impl Family {
     pub fn covers(&self, spec: &InstrumentSpec, engine: &Engine) -> bool {
-        let is = |id| engine.currency(id).is_some_and(|currency| currency.name.eq_ignore_ascii_case(&self.currency));
-        let kind_fits = self.kind == "any" || self.kind == objects::instrument_kind(spec);
-        kind_fits && (self.currency.eq_ignore_ascii_case("any") || is(spec.base()) || is(spec.quote()))
+        objects::is_of_family(spec, engine.currencies(), &self.kind, &self.currency)
     }
 }
 

@@ -8,7 +8,6 @@ use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId};
 use pitwire_views::{Change, UserTrade, Views};
 
 use crate::methods::account::{facts, write_position};
-use crate::methods::cover::is_of_currency;
 use crate::methods::trading::moment_of;
 use crate::session::{PrivateSubscription, Session, Waiting};
 
@@ -224,9 +223,6 @@ fn drop_ref(_: &mut Json<'_>) {}
 fn covers(scope: &Scope, spec: &InstrumentSpec, engine: &Engine) -> bool {
     match scope {
         Scope::Instrument(name) => *name == spec.name,
-        Scope::Kind { kind, currency } => {
-            let kind_fits = kind == "any" || kind == objects::instrument_kind(spec);
-            kind_fits && is_of_currency(spec, engine, currency)
-        }
+        Scope::Kind { kind, currency } => objects::is_of_family(spec, engine.currencies(), kind, currency),
     }
 }

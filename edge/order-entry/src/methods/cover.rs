@@ -8,7 +8,7 @@
 
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::{RpcError, objects};
-use pitwire_model::{InstrumentId, InstrumentSpec};
+use pitwire_model::InstrumentId;
 
 use crate::desk::Call;
 
@@ -98,10 +98,4 @@ fn currencies(call: &Call<'_>) -> Result<Option<Vec<String>>, RpcError> {
         names if names.iter().any(|name| name.eq_ignore_ascii_case("any")) => Ok(Some(Vec::new())),
         _ => Ok(Some(names)),
     }
-}
-
-/// Whether a public list or a channel by currency means this instrument.
-pub fn is_of_currency(spec: &InstrumentSpec, engine: &Engine, wanted: &str) -> bool {
-    let is = |id| engine.currency(id).is_some_and(|currency| currency.name.eq_ignore_ascii_case(wanted));
-    wanted.eq_ignore_ascii_case("any") || is(spec.base()) || is(spec.quote())
 }

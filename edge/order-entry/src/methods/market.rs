@@ -5,7 +5,7 @@ use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_views::{MarketFacts, PublicTrade};
 
 use super::Done;
-use super::cover::{self, is_of_currency};
+use super::cover;
 use crate::desk::Call;
 
 pub fn get_currencies(call: &mut Call<'_>) -> Done {
@@ -21,7 +21,7 @@ pub fn get_currencies(call: &mut Call<'_>) -> Done {
 fn instruments_in(call: &Call<'_>, currency: &str) -> Result<Vec<InstrumentId>, RpcError> {
     let (engine, kind) = (call.venue.engine(), cover::kind(call)?);
     let wanted = |spec: &InstrumentSpec| {
-        is_of_currency(spec, engine, currency)
+        objects::is_of_currency(spec, engine.currencies(), currency)
             && kind.as_deref().is_none_or(|kind| kind == objects::instrument_kind(spec))
     };
     Ok(engine.markets().iter().map(|market| &market.spec).filter(|spec| wanted(spec)).map(|spec| spec.id).collect())

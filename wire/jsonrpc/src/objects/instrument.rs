@@ -20,6 +20,17 @@ fn name(currencies: &[Currency], id: CurrencyId) -> &str {
     currencies.get(id.0 as usize).map_or("", |currency| &currency.name)
 }
 
+/// Whether a public list or a channel by currency means this instrument: by its base and by its quote.
+pub fn is_of_currency(spec: &InstrumentSpec, currencies: &[Currency], wanted: &str) -> bool {
+    let is = |id| name(currencies, id).eq_ignore_ascii_case(wanted);
+    wanted.eq_ignore_ascii_case("any") || is(spec.base()) || is(spec.quote())
+}
+
+/// The same for a kind and a currency.
+pub fn is_of_family(spec: &InstrumentSpec, currencies: &[Currency], kind: &str, currency: &str) -> bool {
+    (kind == "any" || kind == instrument_kind(spec)) && is_of_currency(spec, currencies, currency)
+}
+
 /// The currency whose members' requests by currency find this instrument: what it settles in, else its quote.
 pub fn settlement_name<'a>(spec: &InstrumentSpec, currencies: &'a [Currency]) -> &'a str {
     name(currencies, if spec.is_spot() { spec.quote() } else { spec.base() })

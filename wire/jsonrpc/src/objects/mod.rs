@@ -14,7 +14,9 @@ pub use account::{PositionFacts, SummaryFacts, position, summary};
 pub use book::{BookChange, LevelAction, book_change, book_snapshot, order_book, ticker};
 pub use drop_copy::{Copy as DropCopy, drop_copy};
 pub use feeds::{candle, candle_cost, depth, index_name, instrument_state, perpetual, price_index, quote};
-pub use instrument::{currency, instrument, instrument_kind, phase_state, settlement_name};
+pub use instrument::{
+    currency, instrument, instrument_kind, is_of_currency, is_of_family, phase_state, settlement_name,
+};
 pub use order::{OrderMoment, order};
 use pitwire_model::{Decimal, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TimeInForce, TradeSeq};
 pub use trade::{public_trade, user_trade};
