@@ -8,3 +8,7 @@ pub fn say(line: &str) {
     // The only failure is a closed standard output, and then nobody is left to tell.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -340,7 +340,7 @@ fn verify(secret: &Secret, text: &str, given: &str) -> Result<(), RpcError> {
     if same && !expected.is_empty() { Ok(()) } else { Err(refused("unknown client id, or wrong secret or signature")) }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -11,7 +11,8 @@ use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
 
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{hex, say};
+use crate::venue::agenda::{Agenda, Due};
 use crate::venue::ledger::Ledger;
 use crate::venue::preset;
 
@@ -78,7 +79,7 @@ impl Sim {
             FlowName::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), house, Reading::AsLoaded),
         };
         let flow = Flow::new(config, self.seed, START, engine);
-        market.flow = Some(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
+        market.agenda.flow = Some(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
         let started = Instant::now();
         let mut listener = std::mem::take(&mut market.listener);
         if self.threads == 1 {
@@ -95,7 +96,7 @@ impl Sim {
         let end =
             self.horizon.map_or(u64::MAX, |seconds| START.0.saturating_add(seconds.saturating_mul(1_000_000_000)));
         let most = self.events.unwrap_or(u64::MAX);
-        while market.flow_commands() < most && market.next_due().0 <= end {
+        while market.flow_commands() < most && market.agenda.next_due().0 <= end {
             if let Some(stamped) = market.step(VenueNanos(end))? {
                 hear(&stamped, &market.events);
             }
@@ -131,7 +132,7 @@ impl Sim {
     #[allow(clippy::cast_precision_loss)]
     fn report(&self, events: u64, chain: &OutputChain, wall_s: f64) {
         let (tape, chain) = (chain.tape(), chain.state());
-        let tape: String = tape.iter().map(|byte| format!("{byte:02x}")).collect();
+        let tape = hex(&tape);
         let per_second = events as f64 / wall_s.max(1e-9);
         if self.json {
             say(&format!(
@@ -173,8 +174,7 @@ impl Listener {
 /// Everything that decides what happens next.
 struct Market {
     sequencer: Sequencer<Ledger>,
-    timetable: Timetable,
-    flow: Option<Flow>,
+    agenda: Agenda,
     events: Vec<Event>,
     listener: Listener,
 }
@@ -182,9 +182,9 @@ struct Market {
 impl Market {
     fn new(definitions: Vec<Command>) -> Result<Self, Failure> {
         let sequencer = Sequencer::resume(pitwire_engine::Engine::new(), Ledger::memory(), Seq(0), START);
-        let timetable = Timetable::starting(START, VenueNanos::ZERO);
+        let agenda = Agenda::new(Timetable::starting(START, VenueNanos::ZERO));
         let listener = Listener::default();
-        let mut market = Market { sequencer, timetable, flow: None, events: Vec::new(), listener };
+        let mut market = Market { sequencer, agenda, events: Vec::new(), listener };
         for command in definitions {
             let stamped = market.submit(START, command)?;
             market.listener.observe(&stamped, &market.events);
@@ -195,31 +195,19 @@ impl Market {
     fn submit(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, Failure> {
         self.events.clear();
         let stamped = self.sequencer.submit(at, command, &mut self.events)?;
-        self.timetable.observe(stamped.at, &self.events);
-        if let Some(flow) = &mut self.flow {
-            flow.observe(&stamped, &self.events);
-        }
+        self.agenda.observe(&stamped, &self.events);
         Ok(stamped)
     }
 
-    fn flow_due(&self) -> VenueNanos {
-        self.flow.as_ref().and_then(Flow::next_due).unwrap_or(VenueNanos(u64::MAX))
-    }
-
-    fn next_due(&self) -> VenueNanos {
-        self.timetable.next_due().min(self.flow_due())
-    }
-
-    /// The next thing due: the timetable's before the flow's at one instant. `None` when the flow had nothing to say.
+    /// Runs the next thing due; `None` when it came to nothing.
     fn step(&mut self, until: VenueNanos) -> Result<Option<Stamped>, Failure> {
-        let due = match self.timetable.take(until.min(self.flow_due())) {
-            Some(due) => Some(due),
-            None => self.flow.as_mut().and_then(|flow| flow.next(self.sequencer.engine())),
-        };
-        due.map(|(at, command)| self.submit(at, command)).transpose()
+        match self.agenda.take(until, self.sequencer.engine()) {
+            Due::Nothing | Due::Idle => Ok(None),
+            Due::Timed(at, command) | Due::Flow(at, command) => self.submit(at, command).map(Some),
+        }
     }
 
     fn flow_commands(&self) -> u64 {
-        self.flow.as_ref().map_or(0, |flow| flow.counts().commands)
+        self.agenda.flow.as_ref().map_or(0, |flow| flow.counts().commands)
     }
 }

@@ -15,7 +15,7 @@ use tracing::info;
 
 use super::sim;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{hex, say};
 use crate::venue::application::{VenueApplication, venue_time};
 use crate::venue::chores::Chores;
 use crate::venue::clock::VenueClock;
@@ -283,10 +283,6 @@ fn known_credentials(preset: &Preset, setup: &Setup, engine: &Engine) -> Vec<Cre
 fn credential(def: &AccountDef, secret: String, engine: &Engine) -> Option<Credential> {
     let account = engine.account_named(&def.name)?.spec.id;
     Some(Credential { client_id: def.name.clone(), secret: secret.into(), account, access: Access::of(def.operator) })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn random() -> [u8; 32] {

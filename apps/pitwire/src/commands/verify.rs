@@ -12,7 +12,7 @@ use pitwire_log::image::{encode_state, state_hash};
 use pitwire_model::{Lots, Seq, VenueNanos};
 
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{hex, say};
 use crate::venue::recovery::{Replay, journal_config};
 
 const EXAMPLES: &str = "Examples:
@@ -97,9 +97,8 @@ impl Verify {
     }
 
     fn report(&self, recovery: &Recovery, figures: &Figures, replayed: u64) {
-        let hex = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let counts = &figures.counts;
-        let (state, tape, output) = (hex(figures.state), hex(figures.tape), hex(figures.output));
+        let (state, tape, output) = (hex(&figures.state), hex(&figures.tape), hex(&figures.output));
         if self.json {
             say(&format!(
                 "{{\"ok\":true,\"commands\":{},\"events\":{},\"orders\":{},\"trades\":{},\"replayed\":{replayed},\"from_command\":{},\

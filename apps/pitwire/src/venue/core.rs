@@ -9,6 +9,7 @@ use pitwire_ports::{Log, LogError, OutputHash, Standing, Venue};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
 
+use super::agenda::{Agenda, Due};
 use super::ledger::Ledger;
 use super::preset::house_of;
 use super::{quarantine, room};
@@ -20,8 +21,7 @@ pub struct Core {
     pub views: Views,
     pub publisher: Publisher,
     pub chain: OutputChain,
-    pub timetable: Timetable,
-    pub flow: Option<Flow>,
+    pub agenda: Agenda,
     /// What a flow is made from, where this venue can have one.
     pub flow_seed: Option<u64>,
     /// Time moves by [`Venue::advance`] alone.
@@ -44,8 +44,7 @@ impl Core {
             sequencer,
             views,
             chain,
-            timetable,
-            flow: None,
+            agenda: Agenda::new(timetable),
             flow_seed: None,
             is_manual: false,
             no_clients: false,
@@ -72,10 +71,7 @@ impl Core {
     /// Shows what a command caused to everything that lives only now: no replay rebuilds it.
     pub(super) fn tell(&mut self, stamped: &Stamped) {
         self.publisher.observe(stamped, &self.events, self.sequencer.engine(), &self.views);
-        self.timetable.observe(stamped.at, &self.events);
-        if let Some(flow) = &mut self.flow {
-            flow.observe(stamped, &self.events);
-        }
+        self.agenda.observe(stamped, &self.events);
         if let [.., Event::FlowSet(setting)] = self.events[..] {
             self.renew_flow(setting, stamped.seq);
         }
@@ -84,14 +80,14 @@ impl Core {
     /// A flow as it is set from now on. A new stretch must not repeat what an earlier one did, so each has a seed of
     /// its own, made of the venue's seed and the command that set it.
     fn renew_flow(&mut self, setting: FlowSetting, seq: Seq) {
-        self.flow = None;
+        self.agenda.flow = None;
         let (Some(seed), true) = (self.flow_seed, setting.running) else { return };
         let engine = self.sequencer.engine();
         let config = FlowConfig::demo(engine, house_of(engine)).at_rate(setting.rate_percent);
         match Flow::new(config, seed ^ seq.0.wrapping_mul(0x9E37_79B9_7F4A_7C15), self.now, engine) {
             Ok(flow) => {
                 info!(radius = flow.radius(), events_per_second = flow.expected_events_per_second(), "order flow");
-                self.flow = Some(flow);
+                self.agenda.flow = Some(flow);
             }
             Err(error) => warn!(%error, remedy = error.remedy(), "the order flow does not start"),
         }
@@ -104,26 +100,22 @@ impl Core {
 
     /// When something of the venue's own is due next, in venue time.
     pub fn next_due(&self) -> VenueNanos {
-        let flow = self.flow.as_ref().and_then(Flow::next_due).unwrap_or(VenueNanos(u64::MAX));
-        self.timetable.next_due().min(flow)
+        self.agenda.next_due()
     }
 
-    /// Runs the next thing that is due by `until`: the venue's timed commands before the flow's at one instant.
-    /// `false` when nothing is due.
+    /// Runs the next thing that is due by `until`; `false` when nothing is.
     pub fn step(&mut self, until: VenueNanos) -> Result<bool, LogError> {
-        let flow_due = self.flow.as_ref().and_then(Flow::next_due).unwrap_or(VenueNanos(u64::MAX));
-        if let Some((at, command)) = self.timetable.take(until.min(flow_due)) {
-            return self.submit_at(at, command).map(|_| true);
-        }
-        if flow_due > until {
-            return Ok(false);
-        }
-        if let Some(flow) = &mut self.flow
-            && let Some((at, command)) = flow.next(self.sequencer.engine())
+        match self.agenda.take(until, self.sequencer.engine()) {
+            Due::Nothing => return Ok(false),
+            Due::Idle => {}
+            Due::Timed(at, command) => {
+                self.submit_at(at, command)?;
+            }
             // What the disk has no room for the house does not say either.
-            && room::refuses(self, &command).is_none()
-        {
-            self.submit_at(at, command)?;
+            Due::Flow(at, command) if room::refuses(self, &command).is_none() => {
+                self.submit_at(at, command)?;
+            }
+            Due::Flow(..) => {}
         }
         Ok(true)
     }

@@ -2,6 +2,7 @@
 //!
 //! Start at    [`application`], then [`core`].
 
+pub mod agenda;
 pub mod application;
 pub mod chores;
 pub mod clock;

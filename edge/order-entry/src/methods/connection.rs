@@ -4,6 +4,7 @@ use pitwire_jsonrpc::RpcError;
 
 use super::{Done, disconnect};
 use crate::auth::Origin;
+use crate::auth::hex;
 use crate::desk::{Call, Effect, Entrance};
 use crate::heartbeat::Heartbeat;
 
@@ -79,10 +80,6 @@ pub fn advance(call: &mut Call<'_>) -> Done {
             Ok(())
         }
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub fn status(call: &mut Call<'_>) -> Done {

@@ -7,8 +7,8 @@ mod stops;
 use pitwire_jsonrpc::{Json, RpcError};
 use pitwire_model::{AccountId, Command, Event, FlowSetting, Label, OrderId};
 
-use super::connection::hex;
 use super::{Done, Method};
+use crate::auth::hex;
 use crate::desk::Call;
 
 pub const METHODS: &[(&str, Method)] = &[
