@@ -6,6 +6,7 @@ pub mod export;
 pub mod journal_bench;
 pub mod operator;
 pub mod order_bench;
+mod reach;
 pub mod sim;
 pub mod trade;
 pub mod up;

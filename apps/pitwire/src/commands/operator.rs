@@ -2,13 +2,11 @@
 
 mod show;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use clap::{Args, Subcommand, ValueEnum};
-use pitwire_trading::{Connection, Credentials, Error, Number, Target};
+use pitwire_trading::{Error, Number};
 use serde_json::{Map, Value, json};
 
+use super::reach::{Reach, watch};
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -27,18 +25,8 @@ Credentials as for `pitwire trade`; they must have the operator scope.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = false)]
 pub struct Operator {
-    /// The venue's WebSocket.
-    #[arg(long, global = true, value_name = "WS_URL", default_value = "ws://127.0.0.1:8080/ws/api/v2")]
-    url: String,
-    /// For wss://, trust the authorities of this PEM file and no others.
-    #[arg(long, global = true, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// How long to wait for an answer, in seconds.
-    #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
-    timeout: u64,
-    /// Print the venue's result as one line of JSON, digit for digit.
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    reach: Reach,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -342,20 +330,15 @@ impl Verb {
 
 impl Operator {
     pub fn run(self) -> Result<(), Failure> {
-        // Whoever has no credentials need not wait for a connection to hear it.
-        let credentials = Credentials::find().map_err(Error::from)?;
-        let target =
-            Target { url: &self.url, authority: self.ca.as_deref(), patience: Duration::from_secs(self.timeout) };
-        let mut connection = Connection::open(&target)?;
-        connection.login(&credentials)?;
+        let mut connection = self.reach.open(true)?;
         if let Verb::Watch { name, count } = &self.verb {
             let channel = format!("drop_copy.{}", name.as_deref().unwrap_or("any"));
-            return super::trade::watch(&mut connection, &[channel], *count);
+            return watch(&mut connection, &[channel], *count);
         }
         let (method, params) = self.verb.request();
         let result = connection.call(&format!("private/pitwire_{method}"), &params)?;
         connection.close();
-        if self.json {
+        if self.reach.json {
             say(result.get());
             return Ok(());
         }

@@ -2,12 +2,10 @@
 
 mod show;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use clap::{Args, Subcommand, ValueEnum};
-use pitwire_trading::{Cancel, Connection, Credentials, Error, NewOrder, Number, Side, Target};
+use pitwire_trading::{Cancel, Connection, Error, NewOrder, Number, Side};
 
+use super::reach::{Reach, watch};
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -27,18 +25,8 @@ The secret signs the login and is not sent.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = false)]
 pub struct Trade {
-    /// The venue's WebSocket.
-    #[arg(long, global = true, value_name = "WS_URL", default_value = "ws://127.0.0.1:8080/ws/api/v2")]
-    url: String,
-    /// For wss://, trust the authorities of this PEM file and no others.
-    #[arg(long, global = true, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// How long to wait for an answer, in seconds.
-    #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
-    timeout: u64,
-    /// Print the venue's result as one line of JSON, digit for digit.
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    reach: Reach,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -191,20 +179,13 @@ impl Verb {
 
 impl Trade {
     pub fn run(self) -> Result<(), Failure> {
-        // Whoever has no credentials need not wait for a connection to hear it.
-        let credentials = if self.verb.needs_login() { Some(Credentials::find().map_err(Error::from)?) } else { None };
-        let target =
-            Target { url: &self.url, authority: self.ca.as_deref(), patience: Duration::from_secs(self.timeout) };
-        let mut connection = Connection::open(&target)?;
-        if let Some(credentials) = &credentials {
-            connection.login(credentials)?;
-        }
+        let mut connection = self.reach.open(self.verb.needs_login())?;
         if let Verb::Watch { channels, count } = &self.verb {
             return watch(&mut connection, channels, *count);
         }
         let result = self.ask(&mut connection)?;
         connection.close();
-        if self.json {
+        if self.reach.json {
             say(result.get());
             return Ok(());
         }
@@ -254,33 +235,4 @@ fn enter(connection: &mut Connection, side: Side, entry: &Entry) -> Result<Box<s
         label: entry.label.as_deref(),
     };
     connection.enter(side, &order)
-}
-
-pub(super) fn watch(connection: &mut Connection, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
-    let granted = connection.subscribe(channels)?;
-    let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();
-    if let Some(refused) = channels.iter().find(|channel| !granted.contains(channel)) {
-        return Err(Failure::new(format!("the venue has no channel {refused}")).remedy("check its name"));
-    }
-    let mut left = count.unwrap_or(u64::MAX);
-    while left > 0 {
-        let notice = connection.next_notice()?;
-        let channel = serde_json::Value::from(notice.channel);
-        say(&format!("{{\"channel\":{channel},\"data\":{}}}", notice.data.get()));
-        left -= 1;
-    }
-    Ok(())
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let failure = match &error {
-            Error::Url { .. } => Failure::usage(error.to_string()),
-            _ => Failure::new(error.to_string()),
-        };
-        match error.remedy() {
-            remedy if remedy.is_empty() => failure,
-            remedy => failure.remedy(remedy),
-        }
-    }
 }
