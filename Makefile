@@ -34,7 +34,7 @@ test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust,
 	$(WITH) rust -- cargo build --locked -p pitwire
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
-	$(WITH) rust node python -- $(PYTEST) tests
+	$(WITH) rust node python strace openssl -- $(PYTEST) tests
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
 check: web/node_modules/.stamp .venv/.stamp ## format, lint, arrows, tidy; changes nothing
