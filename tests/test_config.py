@@ -128,6 +128,19 @@ def test_a_vault_without_its_key_stops_the_start(data: Path) -> None:
         assert refused.returncode == 1 and said in refused.stderr, refused.stderr
 
 
+def test_a_venue_without_a_home_serves_and_misses_its_key_only_when_it_needs_one(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    with Venue(data, extra=["--no-flow"]) as venue:
+        operator = Http(venue.address, OPERATOR)
+        with pytest.raises(RpcError) as refused:
+            operator.result("private/pitwire_create_account", {"name": "erin"})
+        assert "--key-file" in refused.value.error["data"]["reason"]
+        operator.close()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -218,7 +218,8 @@ impl Up {
         let (mut vault, made): (Box<dyn Vault>, _) = match self.durability {
             Durability::Memory => (Box::new(Forgetful), Vec::new()),
             Durability::Disk => {
-                let (vault, made) = SealedVault::open(&self.data, self.key_file()?, &known)?;
+                let (vault, made) =
+                    SealedVault::open(&self.data, self.key_file.clone().or_else(vault::default_key_file), &known)?;
                 (Box::new(vault), made)
             }
         };
@@ -240,13 +241,6 @@ impl Up {
             None => desk,
         };
         Ok((desk, fresh))
-    }
-
-    fn key_file(&self) -> Result<PathBuf, Failure> {
-        self.key_file.clone().or_else(vault::default_key_file).ok_or_else(|| {
-            Failure::usage("there is no place for the key of the API secrets: HOME is not set")
-                .remedy("give --key-file")
-        })
     }
 
     fn announce(&self, preset: &Preset, shown: &[Credential], address: SocketAddr) {

@@ -34,7 +34,8 @@ struct Entry {
 
 pub struct SealedVault {
     directory: PathBuf,
-    key_file: PathBuf,
+    /// `None` where nobody has said and there is no home to put it: then it is missed when it is needed.
+    key_file: Option<PathBuf>,
     /// Client ids that come with the preset and are not kept.
     preset: Vec<String>,
 }
@@ -50,7 +51,7 @@ impl SealedVault {
     /// Opens the vault of a data directory and gives back what it keeps.
     pub fn open(
         directory: &Path,
-        key_file: PathBuf,
+        key_file: Option<PathBuf>,
         preset: &[Credential],
     ) -> Result<(SealedVault, Vec<Credential>), Failure> {
         let preset = preset.iter().map(|credential| credential.client_id.clone()).collect();
@@ -87,17 +88,24 @@ impl SealedVault {
         self.directory.join(FILE)
     }
 
+    fn key_file(&self) -> io::Result<&Path> {
+        self.key_file.as_deref().ok_or_else(|| {
+            io::Error::other("there is no place for the key of the API secrets: HOME is not set; give --key-file")
+        })
+    }
+
     fn key(&self) -> io::Result<Zeroizing<[u8; 32]>> {
-        let mut file = fs::File::open(&self.key_file)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.key_file.display())))?;
+        let path = self.key_file()?;
+        let mut file = fs::File::open(path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
         let mode = file.metadata()?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
-            let text = format!("{} may be read by others (mode {mode:o}); chmod 600 it", self.key_file.display());
+            let text = format!("{} may be read by others (mode {mode:o}); chmod 600 it", path.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
         let mut key = Zeroizing::new([0; 32]);
         file.read_exact(key.as_mut_slice())
-            .map_err(|error| io::Error::new(error.kind(), format!("{} is no key: {error}", self.key_file.display())))?;
+            .map_err(|error| io::Error::new(error.kind(), format!("{} is no key: {error}", path.display())))?;
         Ok(key)
     }
 
@@ -105,11 +113,12 @@ impl SealedVault {
     fn key_or_new(&self) -> io::Result<Zeroizing<[u8; 32]>> {
         match self.key() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if let Some(parent) = self.key_file.parent() {
+                let path = self.key_file()?;
+                if let Some(parent) = path.parent() {
                     fs::create_dir_all(parent)?;
                 }
                 let key = Zeroizing::new(random_bytes::<32>()?);
-                let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&self.key_file)?;
+                let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
                 file.write_all(key.as_slice())?;
                 file.sync_all()?;
                 Ok(key)
