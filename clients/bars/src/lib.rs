@@ -1,0 +1,1 @@
+//! Bars and indicators of every symbol of a shard.

@@ -1,0 +1,18 @@
+//! A market-wide feed cut into its objects: frames, scanning, routing. No sockets.
+//!
+//! Does        turn what a feed's server sends (RFC 6455, frames whose messages are JSON arrays of objects with a `"sym"`
+//!             field) into runs of [`Object`]s, each with the worker it belongs to.
+//! Holds       1. however the bytes are cut into pieces, the objects are the same;
+//!             2. an object is neither parsed nor copied, but for one that a piece cuts in two.
+//! Leaves out  connections, answers to control frames, what becomes of the objects: see `edge/splitter`.
+
+/// One object of a message: where it lies in the text it came with, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Offset of its `{`.
+    pub start: u32,
+    /// Offset behind its `}`.
+    pub end: u32,
+    /// The worker that its symbol belongs to.
+    pub worker: u32,
+}
