@@ -3,11 +3,27 @@
 //! Does        turn what a feed's server sends (RFC 6455, frames whose messages are JSON arrays of objects with a `"sym"`
 //!             field) into runs of [`Object`]s, each with the worker it belongs to.
 //! Holds       1. however the bytes are cut into pieces, the objects are the same;
-//!             2. an object is neither parsed nor copied, but for one that a piece cuts in two.
+//!             2. an object is neither parsed nor copied, but for one that a piece cuts in two;
+//!             3. memory is fixed but for such an object, which may grow to [`OBJECT_BYTES_MAX`].
 //! Leaves out  connections, answers to control frames, what becomes of the objects: see `edge/splitter`.
+//! Start at    [`Cutter::feed`];
+
+mod cutter;
+mod frames;
+
+mod route;
+mod scan;
+mod utf8;
+mod violation;
+mod walk;
+
+pub use cutter::{Counters, Cutter, NoSym, OBJECT_BYTES_MAX, Sink};
+pub use route::worker_of;
+pub use scan::Lanes;
+pub use violation::Violation;
 
 /// One object of a message: where it lies in the text it came with, and whose it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Object {
     /// Offset of its `{`.
     pub start: u32,

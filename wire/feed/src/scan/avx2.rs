@@ -1,0 +1,96 @@
+//! The scan with AVX2: 32 bytes at a time.
+
+use std::arch::x86_64::{
+    __m256i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi8, _mm256_cmpeq_epi8,
+    _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_setr_epi8,
+    _mm256_shuffle_epi8,
+};
+
+use super::shape::{PREFIX_BYTES, Shape};
+use super::{BLOCK_BYTES, Block, Ops, Ran, Run};
+
+pub struct Avx2;
+
+pub fn is_there() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("pclmulqdq")
+}
+
+/// # Safety
+/// [`is_there`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,pclmulqdq")]
+pub unsafe fn objects(run: &mut Run<'_>) -> Ran {
+    // SAFETY: passed on.
+    unsafe { run.objects::<Avx2>() }
+}
+
+/// # Safety
+/// [`is_there`].
+#[inline(always)]
+unsafe fn load(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: 32 bytes may be read, and no alignment is asked for.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+/// # Safety
+/// [`is_there`].
+#[inline(always)]
+unsafe fn bits(lanes: __m256i) -> u32 {
+    // SAFETY: passed on.
+    unsafe { _mm256_movemask_epi8(lanes) }.cast_unsigned()
+}
+
+#[inline(always)]
+fn both(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+impl Ops for Avx2 {
+    #[inline(always)]
+    unsafe fn block(bytes: &[u8; BLOCK_BYTES]) -> Block {
+        let halves = bytes.as_chunks::<32>().0;
+        // SAFETY: the caller has AVX2.
+        unsafe {
+            // `"`, `{`, `\` and `}` differ in their low four bits, by which the shuffle chooses: a byte that is chosen
+            // by itself is one of them. The others choose a byte that does not choose them; 0x80 and above choose 0.
+            let of_low_bits = _mm256_setr_epi8(
+                1, 0, 0x22, 0, 0, 0, 0, 0, 0, 0, 0, 0x7B, 0x5C, 0x7D, 0, 0, //
+                1, 0, 0x22, 0, 0, 0, 0, 0, 0, 0, 0, 0x7B, 0x5C, 0x7D, 0, 0,
+            );
+            let quote = _mm256_set1_epi8(0x22);
+            let (low, high) = (load(&halves[0]), load(&halves[1]));
+            let chosen = |lanes| bits(_mm256_cmpeq_epi8(_mm256_shuffle_epi8(of_low_bits, lanes), lanes));
+            let quotes = |lanes| bits(_mm256_cmpeq_epi8(quote, lanes));
+            let all = both(chosen(low), chosen(high));
+            let quotes = both(quotes(low), quotes(high));
+            Block { quotes, others: all ^ quotes, is_ascii: bits(_mm256_or_si256(low, high)) == 0 }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn inside(quotes: u64) -> u64 {
+        // SAFETY: the caller has PCLMULQDQ. A product without carries with all ones is the sum of all bits below.
+        unsafe {
+            let product = _mm_clmulepi64_si128::<0>(_mm_cvtsi64_si128(quotes.cast_signed()), _mm_set1_epi8(-1));
+            _mm_cvtsi128_si64(product).cast_unsigned()
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], shape: &Shape) -> Option<u32> {
+        // SAFETY: the caller has AVX2.
+        unsafe {
+            let lanes = load(bytes);
+            let same = bits(_mm256_cmpeq_epi8(lanes, load(&shape.bytes)));
+            if same & shape.mask != shape.mask {
+                return None;
+            }
+            let quotes = bits(_mm256_cmpeq_epi8(lanes, _mm256_set1_epi8(0x22)));
+            let start = shape.symbol_start() as u32;
+            Some((quotes >> start).trailing_zeros().min(32 - start))
+        }
+    }
+}

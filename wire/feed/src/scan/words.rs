@@ -1,0 +1,52 @@
+//! The scan in 64-bit words: the scalar twin.
+
+use super::shape::{PREFIX_BYTES, Shape};
+use super::{BLOCK_BYTES, Block, Ops};
+
+pub struct Words;
+
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = LOW_BITS << 7;
+
+/// The high bit of each byte of `word` that is `byte`, and no other bit.
+#[inline(always)]
+fn equal(word: u64, byte: u8) -> u64 {
+    let differing = word ^ (LOW_BITS * u64::from(byte));
+    // Adding to the low seven bits carries into the high one unless they are all clear, and never beyond.
+    !(((differing & !HIGH_BITS) + !HIGH_BITS) | differing) & HIGH_BITS
+}
+
+/// One bit a byte, from their high bits.
+#[inline(always)]
+fn gathered(high_bits: u64) -> u64 {
+    (high_bits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+impl Ops for Words {
+    #[inline(always)]
+    unsafe fn block(bytes: &[u8; BLOCK_BYTES]) -> Block {
+        let (mut quotes, mut others, mut all) = (0, 0, 0);
+        for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            let word = u64::from_le_bytes(*word);
+            quotes |= gathered(equal(word, b'"')) << (8 * index);
+            others |= gathered(equal(word, b'{') | equal(word, b'}') | equal(word, b'\\')) << (8 * index);
+            all |= word;
+        }
+        Block { quotes, others, is_ascii: all & HIGH_BITS == 0 }
+    }
+
+    #[inline(always)]
+    unsafe fn inside(quotes: u64) -> u64 {
+        [1, 2, 4, 8, 16, 32].iter().fold(quotes, |sums, shift| sums ^ (sums << shift))
+    }
+
+    #[inline(always)]
+    unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], shape: &Shape) -> Option<u32> {
+        let start = shape.symbol_start();
+        if bytes[..start] != shape.bytes[..start] {
+            return None;
+        }
+        let missing = (PREFIX_BYTES - start) as u32;
+        Some(bytes[start..].iter().position(|byte| *byte == b'"').map_or(missing, |bytes| bytes as u32))
+    }
+}

@@ -1,0 +1,54 @@
+//! UTF-8 of a message that comes in pieces.
+//!
+//! Does        remember the beginning of a character that a piece has cut, and judge it as soon as it is judged at all.
+//! Start at    [`Utf8::check`].
+
+/// How much of a piece may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked {
+    Whole,
+    /// The text breaks at this offset: nothing from there on may be used.
+    Until(usize),
+}
+
+#[derive(Debug, Default)]
+pub struct Utf8 {
+    /// A character of which only the beginning has come.
+    begun: [u8; 4],
+    begun_bytes: usize,
+}
+
+impl Utf8 {
+    pub fn restart(&mut self) {
+        self.begun_bytes = 0;
+    }
+
+    pub fn is_mid_character(&self) -> bool {
+        self.begun_bytes > 0
+    }
+
+    /// Whether the message goes on as UTF-8 with `piece`.
+    pub fn check(&mut self, piece: &[u8]) -> Checked {
+        let mut at = 0;
+        while self.begun_bytes > 0 {
+            let Some(byte) = piece.get(at) else { return Checked::Whole };
+            self.begun[self.begun_bytes] = *byte;
+            match std::str::from_utf8(&self.begun[..=self.begun_bytes]) {
+                Ok(_) => self.begun_bytes = 0,
+                Err(error) if error.error_len().is_none() => self.begun_bytes += 1,
+                Err(_) => return Checked::Until(at),
+            }
+            at += 1;
+        }
+        match std::str::from_utf8(&piece[at..]) {
+            Ok(_) => Checked::Whole,
+            Err(error) if error.error_len().is_some() => Checked::Until(at + error.valid_up_to()),
+            Err(error) => {
+                let rest = &piece[at + error.valid_up_to()..];
+                self.begun[..rest.len()].copy_from_slice(rest);
+                self.begun_bytes = rest.len();
+                Checked::Whole
+            }
+        }
+    }
+}
