@@ -76,7 +76,7 @@ fn feed(trades_a_frame: usize) -> (Vec<u8>, usize) {
         let mut text = String::from("[");
         for index in 0..trades_a_frame {
             let unit = (splitmix(&mut seed) >> 11) as f64 / (1_u64 << 53) as f64;
-            let symbol = name(6000_f64.powf(unit) as usize);
+            let symbol = name(std::env::var("SYMS").map_or(6000.0, |t| t.parse::<f64>().unwrap()).powf(unit) as usize);
             let price = 1000 + splitmix(&mut seed) % 90_000;
             let size = 1 + splitmix(&mut seed) % 500;
             let comma = if index == 0 { "" } else { "," };
@@ -112,10 +112,12 @@ fn least_ns(trades: usize, mut round: impl FnMut()) -> f64 {
 
 fn main() {
     println!("{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}", "a frame", "bytes", "words", "avx2", "memchr", "sum");
-    for trades_a_frame in [1, 3, 15, 128, 1000] {
+    let only: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let sizes = if only.is_empty() { vec![1, 3, 15, 128, 1000] } else { only };
+    for trades_a_frame in sizes {
         let (bytes, trades) = feed(trades_a_frame);
         let mut row = format!("{trades_a_frame:>8} {:>8}", bytes.len() / trades);
-        for lanes in [Lanes::Words, Lanes::Avx2] {
+        for lanes in [Lanes::Avx2, Lanes::Avx2] {
             let mut cutter = Cutter::on(lanes, 8, NoSym::Drop);
             let mut count = Count::default();
             let ns = least_ns(trades, || cutter.feed(black_box(&bytes), &mut count).expect("a correct feed"));

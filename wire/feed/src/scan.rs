@@ -58,7 +58,8 @@ struct Block {
     quotes: u64,
     /// Braces and backslashes.
     others: u64,
-    is_ascii: bool,
+    /// Not zero when a byte is 0x80 or above.
+    beyond_ascii: u32,
 }
 
 /// The operations that differ from one kind of lanes to another.
@@ -73,6 +74,9 @@ trait Ops {
 
     /// The symbol's length, when `bytes` begin as `shape` says; what lies beyond the bytes is not seen.
     unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], shape: &Shape) -> Option<u32>;
+
+    /// [`note_marks`] for these lanes, as a function of its own: its loop needs every register.
+    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted;
 }
 
 /// Where to scan: `text[at..end]`, of which bytes before `checked` are known to be UTF-8.
@@ -115,17 +119,12 @@ pub struct Scanner {
 }
 
 /// Offsets of marks. The last block may bring 64, and two are written at a time.
-#[derive(Debug)]
-struct Marks {
-    offsets: [u32; MARKS_MAX + BLOCK_BYTES + 2],
-    count: usize,
-}
+type Marks = [u32; MARKS_MAX + BLOCK_BYTES + 2];
 
 impl Scanner {
     pub fn new(lanes: Lanes) -> Self {
         let lanes = if lanes.is_there() { lanes } else { Lanes::Words };
-        let marks = Box::new(Marks { offsets: [0; MARKS_MAX + BLOCK_BYTES + 2], count: 0 });
-        Scanner { lanes, marks, marks_max: MARKS_MAX }
+        Scanner { lanes, marks: Box::new([0; MARKS_MAX + BLOCK_BYTES + 2]), marks_max: MARKS_MAX }
     }
 
     /// HOT. Takes plain objects from the brace at `span.at` on, into `out`, which has room for one at least.
@@ -154,131 +153,181 @@ struct Run<'a> {
     marks_max: usize,
 }
 
+/// How far marks have been noted.
+#[derive(Clone, Copy)]
+struct Noted {
+    at: usize,
+    count: usize,
+    /// All ones when a string goes on at `at`.
+    in_string: u64,
+    end: NotedEnd,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NotedEnd {
+    /// There are enough marks.
+    Enough,
+    /// There is no more text; or a brace or a backslash stands in a string, and nothing from there on was noted.
+    Last,
+    /// Something is not ASCII and not known to be UTF-8.
+    Unchecked,
+}
+
 impl Run<'_> {
     /// # Safety
     /// The processor has what `O` asks for.
     #[inline(always)]
     unsafe fn objects<O: Ops>(&mut self) -> Ran {
+        let (text, end) = (self.text, self.span.end);
         let mut object = self.span.at;
         let mut objects = 0;
         // SAFETY: passed on.
-        let Some(mut worker) = (unsafe { self.begin::<O>(object) }) else {
+        let Some(mut worker) = (unsafe { begin::<O>(text, object, self.tables) }) else {
             return Ran { at: object, objects, stop: Stop::Object };
         };
-        let (mut at, mut inside) = (object, 0);
-        self.marks.count = 0;
+        let mut noted = Noted { at: object, count: 0, in_string: 0, end: NotedEnd::Enough };
         // The first mark is the brace of the first object.
         let mut next = 1;
         loop {
             // SAFETY: passed on.
-            let noted = unsafe { self.note_marks::<O>(&mut at, &mut inside) };
-            if !noted.is_ascii && at.min(self.span.end) > self.span.checked {
+            noted = unsafe { O::note_marks(&text[..end], self.span.checked, noted, self.marks, self.marks_max) };
+            if noted.end == NotedEnd::Unchecked {
                 return Ran { at: object, objects, stop: Stop::Unchecked };
             }
-            let is_last = noted.is_odd || at >= self.span.end;
-            while next + 1 < self.marks.count {
-                let end = self.marks.offsets[next] as usize;
-                let following = self.marks.offsets[next + 1] as usize;
-                if following != end + 2 || self.text[end] != b'}' || self.text[end + 1] != b',' {
-                    return self.finish(end, object, objects, worker);
+            for &[close, open] in self.marks[next..noted.count.max(next)].as_chunks::<2>().0 {
+                let (close, open) = (close as usize, open as usize);
+                if open != close + 2 || text[close..open] != *b"}," {
+                    return self.finish(close, object, objects, worker);
                 }
-                self.out[objects] = span_of(object, end + 1, worker);
+                self.out[objects] = located(object, close + 1, worker);
                 objects += 1;
                 if objects == self.out.len() {
-                    return Ran { at: end + 1, objects, stop: Stop::Behind };
+                    return Ran { at: close + 1, objects, stop: Stop::Behind };
                 }
                 // SAFETY: passed on.
-                match unsafe { self.begin::<O>(following) } {
-                    Some(found) => (object, worker) = (following, found),
-                    None => return Ran { at: end + 1, objects, stop: Stop::Behind },
-                }
-                next += 2;
+                let Some(found) = (unsafe { begin::<O>(text, open, self.tables) }) else {
+                    return Ran { at: close + 1, objects, stop: Stop::Behind };
+                };
+                (object, worker) = (open, found);
             }
-            let left = self.marks.offsets[next];
-            match (next < self.marks.count, is_last) {
-                (true, true) => return self.finish(left as usize, object, objects, worker),
-                (false, true) => return Ran { at: object, objects, stop: Stop::Object },
-                (true, false) => {
-                    self.marks.offsets[0] = left;
-                    self.marks.count = 1;
-                }
-                (false, false) => self.marks.count = 0,
+            let left = noted.count.saturating_sub(next) % 2;
+            let mark = self.marks[noted.count.saturating_sub(1)];
+            if noted.end == NotedEnd::Last {
+                return match left {
+                    0 => Ran { at: object, objects, stop: Stop::Object },
+                    _ => self.finish(mark as usize, object, objects, worker),
+                };
             }
-            next = 0;
+            self.marks[0] = mark;
+            (noted.count, next) = (left, 0);
             self.marks_max = (self.marks_max * 2).min(MARKS_MAX);
         }
     }
 
     /// The mark at `end`, of which no more is known than that it is the first in the object.
+    #[cold]
     fn finish(&mut self, end: usize, object: usize, objects: usize, worker: u32) -> Ran {
         if self.text[end] != b'}' {
             return Ran { at: object, objects, stop: Stop::Object };
         }
-        self.out[objects] = span_of(object, end + 1, worker);
+        self.out[objects] = located(object, end + 1, worker);
         Ran { at: end + 1, objects: objects + 1, stop: Stop::Behind }
     }
+}
 
-    /// Notes marks from `at` on, until there are enough, the span ends, or something odd stands in a string.
-    ///
-    /// # Safety
-    /// The processor has what `O` asks for.
-    #[inline(always)]
-    unsafe fn note_marks<O: Ops>(&mut self, at: &mut usize, inside: &mut u64) -> Noted {
-        let mut noted = Noted { is_odd: false, is_ascii: true };
-        while *at < self.span.end && self.marks.count < self.marks_max && !noted.is_odd {
-            let mut padded = [0; BLOCK_BYTES];
-            let bytes = match self.text[*at..self.span.end].first_chunk() {
-                Some(bytes) => bytes,
-                None => {
-                    padded[..self.span.end - *at].copy_from_slice(&self.text[*at..self.span.end]);
-                    &padded
-                }
-            };
-            // SAFETY: passed on.
-            let (block, sums) = unsafe {
-                let block = O::block(bytes);
-                let sums = O::inside(block.quotes);
-                (block, sums)
-            };
-            let in_strings = sums ^ *inside;
-            // All ones when the block ends inside a string.
-            *inside = 0_u64.wrapping_sub(in_strings >> 63);
-            noted.is_ascii &= block.is_ascii;
-            let odd = block.others & in_strings;
-            let mut marks = block.others;
-            if odd != 0 {
-                marks &= (odd & odd.wrapping_neg()) - 1;
-                noted.is_odd = true;
+/// Notes marks from `noted.at` on, until there are enough, the text ends, or something odd stands in a string.
+///
+/// # Safety
+/// The processor has what `O` asks for.
+#[inline(always)]
+unsafe fn note_marks<O: Ops>(
+    text: &[u8],
+    checked: usize,
+    noted: Noted,
+    marks: &mut Marks,
+    marks_max: usize,
+) -> Noted {
+    let Noted { mut at, mut count, mut in_string, .. } = noted;
+    let marks_max = marks_max.min(MARKS_MAX);
+    let mut padded = [0; BLOCK_BYTES];
+    while count < marks_max {
+        let bytes = match text.get(at..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => bytes,
+            None if at < text.len() => {
+                // Zeros are no marks.
+                padded[..text.len() - at].copy_from_slice(&text[at..]);
+                &padded
             }
-            self.marks.push(*at, marks);
-            *at += BLOCK_BYTES;
-        }
-        noted
-    }
-
-    /// The worker of the object that begins at `object`, if it begins as it should.
-    ///
-    /// # Safety
-    /// The processor has what `O` asks for.
-    #[inline(always)]
-    unsafe fn begin<O: Ops>(&mut self, object: usize) -> Option<u32> {
-        let bytes: &[u8; PREFIX_BYTES] = self.text.get(object..)?.first_chunk()?;
-        let mut shape = self.tables.shapes.latest();
+            None => return Noted { at, count, in_string, end: NotedEnd::Last },
+        };
         // SAFETY: passed on.
-        let mut symbol_bytes = unsafe { O::symbol_bytes(bytes, shape) };
-        if symbol_bytes.is_none() {
-            shape = self.tables.shapes.find(bytes)?;
-            // SAFETY: passed on.
-            symbol_bytes = unsafe { O::symbol_bytes(bytes, shape) };
+        let (block, sums) = unsafe {
+            let block = O::block(bytes);
+            let sums = O::inside(block.quotes);
+            (block, sums)
+        };
+        let in_strings = sums ^ in_string;
+        let odd = block.others & in_strings;
+        let mut found = block.others;
+        if odd | u64::from(block.beyond_ascii) != 0 {
+            if block.beyond_ascii != 0 && (at + BLOCK_BYTES).min(text.len()) > checked {
+                return Noted { at, count, in_string, end: NotedEnd::Unchecked };
+            }
+            if odd != 0 {
+                found &= (odd & odd.wrapping_neg()) - 1;
+                note(found, at, &mut marks[count..]);
+                count += found.count_ones() as usize;
+                return Noted { at, count, in_string, end: NotedEnd::Last };
+            }
         }
-        let symbol_bytes = symbol_bytes?;
-        let start = shape.symbol_start();
-        if symbol_bytes > Key::BYTES_MAX {
-            return long_symbol(self.text, object + start, &self.tables.router);
+        // Two are written whatever comes, so that the usual block needs no branch.
+        // SAFETY: `count` is below MARKS_MAX, and MARKS_MAX + 2 below the length.
+        unsafe {
+            *marks.get_unchecked_mut(count) = offset(at, found);
+            *marks.get_unchecked_mut(count + 1) = offset(at, found & found.wrapping_sub(1));
         }
-        let word: &[u8; 8] = bytes[start..].first_chunk()?;
-        Some(self.tables.router.worker_of_key(Key::new(u64::from_le_bytes(*word), symbol_bytes)))
+        let here = found.count_ones() as usize;
+        if here > 2 {
+            note(found, at, &mut marks[count..]);
+        }
+        count += here;
+        at += BLOCK_BYTES;
+        in_string = 0_u64.wrapping_sub(in_strings >> 63);
     }
+    Noted { at, count, in_string, end: NotedEnd::Enough }
+}
+
+#[cold]
+#[inline(never)]
+fn note(mut found: u64, at: usize, slots: &mut [u32]) {
+    for slot in slots.iter_mut().take(found.count_ones() as usize) {
+        *slot = offset(at, found);
+        found &= found.wrapping_sub(1);
+    }
+}
+
+/// The worker of the object that begins at `object`, if it begins as it should.
+///
+/// # Safety
+/// The processor has what `O` asks for.
+#[inline(always)]
+unsafe fn begin<O: Ops>(text: &[u8], object: usize, tables: &mut Tables) -> Option<u32> {
+    let bytes: &[u8; PREFIX_BYTES] = text.get(object..)?.first_chunk()?;
+    let mut shape = tables.shapes.latest();
+    // SAFETY: passed on.
+    let mut symbol_bytes = unsafe { O::symbol_bytes(bytes, shape) };
+    if symbol_bytes.is_none() {
+        shape = tables.shapes.find(bytes)?;
+        // SAFETY: passed on.
+        symbol_bytes = unsafe { O::symbol_bytes(bytes, shape) };
+    }
+    let symbol_bytes = symbol_bytes?;
+    let start = shape.symbol_start();
+    if symbol_bytes > Key::BYTES_MAX {
+        return long_symbol(text, object + start, &tables.router);
+    }
+    let word: &[u8; 8] = bytes[start..].first_chunk()?;
+    Some(tables.router.worker_of_key(Key::new(u64::from_le_bytes(*word), symbol_bytes)))
 }
 
 #[cold]
@@ -291,32 +340,13 @@ fn long_symbol(text: &[u8], start: usize, router: &Router) -> Option<u32> {
 
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "what is scanned at once is at most OBJECT_BYTES_MAX long")]
-fn span_of(start: usize, end: usize, worker: u32) -> Object {
+fn located(start: usize, end: usize, worker: u32) -> Object {
     Object { start: start as u32, end: end as u32, worker }
 }
 
-struct Noted {
-    /// A brace or a backslash stands in a string: nothing from there on was noted.
-    is_odd: bool,
-    is_ascii: bool,
-}
-
-impl Marks {
-    /// Two are written whatever comes, so that the usual block needs no branch.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "see `span_of`")]
-    fn push(&mut self, at: usize, mut marks: u64) {
-        let count = marks.count_ones() as usize;
-        let offsets = &mut self.offsets[self.count..];
-        let mut take = |slot: &mut u32| {
-            *slot = at as u32 + marks.trailing_zeros();
-            marks &= marks.wrapping_sub(1);
-        };
-        if count <= 2 {
-            offsets[..2].iter_mut().for_each(&mut take);
-        } else {
-            offsets[..count].iter_mut().for_each(&mut take);
-        }
-        self.count += count;
-    }
+/// Of the lowest bit of a block at `at`.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "see `located`")]
+fn offset(at: usize, bits: u64) -> u32 {
+    at as u32 + bits.trailing_zeros()
 }

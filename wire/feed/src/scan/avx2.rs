@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 };
 
 use super::shape::{PREFIX_BYTES, Shape};
-use super::{BLOCK_BYTES, Block, Ops, Ran, Run};
+use super::{BLOCK_BYTES, Block, Marks, Noted, Ops, Ran, Run};
 
 pub struct Avx2;
 
@@ -25,6 +25,15 @@ pub fn is_there() -> bool {
 pub unsafe fn objects(run: &mut Run<'_>) -> Ran {
     // SAFETY: passed on.
     unsafe { run.objects::<Avx2>() }
+}
+
+/// # Safety
+/// [`is_there`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,pclmulqdq")]
+#[inline(never)]
+unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted {
+    // SAFETY: passed on.
+    unsafe { super::note_marks::<Avx2>(text, checked, noted, marks, marks_max) }
 }
 
 /// # Safety
@@ -66,7 +75,7 @@ impl Ops for Avx2 {
             let quotes = |lanes| bits(_mm256_cmpeq_epi8(quote, lanes));
             let all = both(chosen(low), chosen(high));
             let quotes = both(quotes(low), quotes(high));
-            Block { quotes, others: all ^ quotes, is_ascii: bits(_mm256_or_si256(low, high)) == 0 }
+            Block { quotes, others: all ^ quotes, beyond_ascii: bits(_mm256_or_si256(low, high)) }
         }
     }
 
@@ -92,5 +101,11 @@ impl Ops for Avx2 {
             let start = shape.symbol_start() as u32;
             Some((quotes >> start).trailing_zeros().min(32 - start))
         }
+    }
+
+    #[inline]
+    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted {
+        // SAFETY: passed on.
+        unsafe { note_marks(text, checked, noted, marks, marks_max) }
     }
 }

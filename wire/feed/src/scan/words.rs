@@ -1,7 +1,7 @@
 //! The scan in 64-bit words: the scalar twin.
 
 use super::shape::{PREFIX_BYTES, Shape};
-use super::{BLOCK_BYTES, Block, Ops};
+use super::{BLOCK_BYTES, Block, Marks, Noted, Ops};
 
 pub struct Words;
 
@@ -32,7 +32,7 @@ impl Ops for Words {
             others |= gathered(equal(word, b'{') | equal(word, b'}') | equal(word, b'\\')) << (8 * index);
             all |= word;
         }
-        Block { quotes, others, is_ascii: all & HIGH_BITS == 0 }
+        Block { quotes, others, beyond_ascii: u32::from(all & HIGH_BITS != 0) }
     }
 
     #[inline(always)]
@@ -48,5 +48,10 @@ impl Ops for Words {
         }
         let missing = (PREFIX_BYTES - start) as u32;
         Some(bytes[start..].iter().position(|byte| *byte == b'"').map_or(missing, |bytes| bytes as u32))
+    }
+
+    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted {
+        // SAFETY: words ask for nothing.
+        unsafe { super::note_marks::<Words>(text, checked, noted, marks, marks_max) }
     }
 }
