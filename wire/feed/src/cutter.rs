@@ -29,6 +29,9 @@ pub enum NoSym {
 
 /// Who gets what the cutter finds, in the order of the stream.
 pub trait Sink {
+    /// How many frames with payload of messages have begun since the start; said before each run of objects.
+    fn frames(&mut self, _frames: u64) {}
+
     /// HOT. Objects of `text`, in order.
     fn objects(&mut self, text: &[u8], objects: &[Object]);
 
@@ -185,6 +188,7 @@ impl Cutter {
     /// The staged run goes to the sink.
     fn hand_on(&mut self, text: &[u8], sink: &mut impl Sink) {
         if self.run_objects > 0 {
+            sink.frames(self.frames.data_frames());
             sink.objects(text, &self.run[..self.run_objects]);
             self.run_objects = 0;
         }
@@ -371,6 +375,7 @@ impl Cutter {
         let object = std::mem::take(&mut self.begun);
         if let Some(worker) = self.worker_of(&object) {
             self.counters.objects += 1;
+            sink.frames(self.frames.data_frames());
             sink.objects(&object, &[located(0, object.len(), worker)]);
         }
         self.begun = object;

@@ -240,13 +240,7 @@ impl Run<'_> {
 /// # Safety
 /// The processor has what `O` asks for.
 #[inline(always)]
-unsafe fn note_marks<O: Ops>(
-    text: &[u8],
-    checked: usize,
-    noted: Noted,
-    marks: &mut Marks,
-    marks_max: usize,
-) -> Noted {
+unsafe fn note_marks<O: Ops>(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted {
     let Noted { mut at, mut count, mut in_string, .. } = noted;
     let marks_max = marks_max.min(MARKS_MAX);
     let mut padded = [0; BLOCK_BYTES];

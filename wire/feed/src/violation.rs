@@ -48,7 +48,9 @@ impl fmt::Display for Violation {
             Violation::ReservedBits => f.write_str("a frame with reserved bits, though no extension was agreed")?,
             Violation::ReservedOpcode(opcode) => write!(f, "a frame with the reserved opcode {opcode}")?,
             Violation::MaskedFrame => f.write_str("a masked frame, which only a client may send")?,
-            Violation::Length => f.write_str("a frame length that is not written in the fewest bytes, or above 2^63")?,
+            Violation::Length => {
+                f.write_str("a frame length that is not written in the fewest bytes, or above 2^63")?
+            }
             Violation::FrameTooLong(bytes) => write!(f, "a frame of {bytes} bytes; the limit is {FRAME_BYTES_MAX}")?,
             Violation::ControlTooLong => f.write_str("a control frame of more than 125 bytes")?,
             Violation::ControlFragmented => f.write_str("a fragmented control frame")?,

@@ -53,7 +53,8 @@ pub struct Shapes {
 
 impl Shapes {
     pub fn new() -> Self {
-        let mut shapes = Shapes { shapes: [None; SHAPES], latest: Shape { bytes: [0; 32], mask: 0, symbol_start: 0 }, learnt: 0 };
+        let mut shapes =
+            Shapes { shapes: [None; SHAPES], latest: Shape { bytes: [0; 32], mask: 0, symbol_start: 0 }, learnt: 0 };
         shapes.learn(USUAL);
         shapes
     }

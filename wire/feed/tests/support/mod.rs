@@ -1,0 +1,159 @@
+//! Frames to feed, and what a cutter made of them.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use pitwire_feed::obvious::{self, Event};
+use pitwire_feed::{Counters, Cutter, Lanes, NoSym, Object, Sink, Violation};
+
+pub const TEXT: u8 = 0x81;
+pub const BINARY: u8 = 0x82;
+pub const PING: u8 = 0x89;
+pub const PONG: u8 = 0x8A;
+pub const CLOSE: u8 = 0x88;
+/// What begins, goes on with, and ends a fragmented text.
+pub const BEGIN: u8 = 0x01;
+pub const GO_ON: u8 = 0x00;
+pub const END: u8 = 0x80;
+
+pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![first];
+    match payload.len() {
+        len @ 0..126 => out.push(u8::try_from(len).unwrap()),
+        len @ 126..0x1_0000 => {
+            out.push(126);
+            out.extend(u16::try_from(len).unwrap().to_be_bytes());
+        }
+        len => {
+            out.push(127);
+            out.extend((len as u64).to_be_bytes());
+        }
+    }
+    out.extend(payload);
+    out
+}
+
+pub fn text(payload: &str) -> Vec<u8> {
+    frame(TEXT, payload.as_bytes())
+}
+
+#[derive(Default)]
+pub struct Seen {
+    pub events: Vec<Event>,
+    pub frames: u64,
+}
+
+impl Sink for Seen {
+    fn frames(&mut self, frames: u64) {
+        assert!(frames >= self.frames);
+        self.frames = frames;
+    }
+
+    fn objects(&mut self, text: &[u8], objects: &[Object]) {
+        assert!(!objects.is_empty());
+        self.events.extend(objects.iter().map(|object| Event::Object {
+            text: text[object.start as usize..object.end as usize].to_vec(),
+            worker: object.worker,
+        }));
+    }
+
+    fn ping(&mut self, body: &[u8]) {
+        self.events.push(Event::Ping(body.to_vec()));
+    }
+
+    fn pong(&mut self, body: &[u8]) {
+        self.events.push(Event::Pong(body.to_vec()));
+    }
+
+    fn close(&mut self, code: Option<u16>, reason: &[u8]) {
+        self.events.push(Event::Close(code, reason.to_vec()));
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub events: Vec<Event>,
+    pub counters: Counters,
+    pub violation: Option<Violation>,
+}
+
+impl Outcome {
+    pub fn objects(&self) -> Vec<String> {
+        let text = |event: &Event| match event {
+            Event::Object { text, .. } => Some(String::from_utf8_lossy(text).into_owned()),
+            _ => None,
+        };
+        self.events.iter().filter_map(text).collect()
+    }
+}
+
+/// Feeds `stream` in pieces of these lengths, by turns; the last one as long as it takes.
+pub fn cut(lanes: Lanes, stream: &[u8], lengths: &[usize], workers: u32, no_sym: NoSym) -> Outcome {
+    let mut cutter = Cutter::on(lanes, workers, no_sym);
+    let (mut seen, mut violation, mut rest) = (Seen::default(), None, stream);
+    let mut lengths = lengths.iter().cycle();
+    while !rest.is_empty() {
+        let bytes = lengths.next().map_or(rest.len(), |length| (*length).clamp(1, rest.len()));
+        // A copy of its own, so that a read beyond the piece is a read beyond an allocation.
+        let piece = rest[..bytes].to_vec();
+        violation = cutter.feed(&piece, &mut seen).err();
+        rest = &rest[bytes..];
+    }
+    Outcome { events: seen.events, counters: cutter.counters(), violation }
+}
+
+pub fn all_lanes() -> Vec<Lanes> {
+    [Lanes::Words, Lanes::Avx2].into_iter().filter(|lanes| lanes.is_there()).collect()
+}
+
+/// What every way of cutting must see, by the slow cutter.
+pub fn obviously(stream: &[u8], workers: u32, no_sym: NoSym) -> Outcome {
+    let seen = obvious::cut(stream, workers, no_sym);
+    Outcome { events: seen.events, counters: seen.counters, violation: seen.violation }
+}
+
+/// Without what depends on how the stream was cut; where UTF-8 breaks, whether junk before it was counted does too.
+pub fn comparable(mut outcome: Outcome) -> Outcome {
+    let Counters { frames, messages, objects, no_sym, oversized, malformed, not_arrays, .. } = outcome.counters;
+    let (malformed, not_arrays) =
+        if outcome.violation == Some(Violation::NotUtf8) { (0, 0) } else { (malformed, not_arrays) };
+    outcome.counters =
+        Counters { frames, messages, objects, no_sym, oversized, malformed, not_arrays, ..Counters::default() };
+    outcome
+}
+
+/// Cuts `stream` on all lanes into pieces of these lengths; each must see what the slow cutter sees.
+pub fn check(stream: &[u8], lengths: &[usize]) -> Outcome {
+    let expected = comparable(obviously(stream, 4, NoSym::Worker0));
+    for lanes in all_lanes() {
+        let outcome = comparable(cut(lanes, stream, lengths, 4, NoSym::Worker0));
+        assert_eq!(outcome, expected, "{lanes:?}, pieces {lengths:?}");
+    }
+    expected
+}
+
+pub struct SplitMix64(pub u64);
+
+impl SplitMix64 {
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.number() % bound.max(1) as u64).unwrap()
+    }
+
+    pub fn one<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
+/// `TEST_SEED=…` repeats a run; otherwise every run is another one.
+pub fn test_seed() -> u64 {
+    let now = || std::time::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.subsec_nanos().into());
+    let seed = std::env::var("TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(now);
+    println!("TEST_SEED={seed} repeats this");
+    seed
+}
