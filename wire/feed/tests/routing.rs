@@ -1,0 +1,86 @@
+//! Which worker a symbol goes to.
+//!
+//! The table is from Python, by the definition of FNV-1a and checked there against its published hashes of "", "a" and
+//! "foobar"; AAPL, MSFT, SPY, BRK.A and F among 4 are also what the original program did.
+
+mod support;
+
+use pitwire_feed::obvious::Event;
+use pitwire_feed::{NoSym, worker_of};
+use support::*;
+
+const WORKERS: [u32; 6] = [1, 4, 7, 8, 64, 1000];
+
+const TABLE: &[(&str, [u32; 6])] = &[
+    ("AAPL", [0, 3, 1, 3, 11, 699]),
+    ("MSFT", [0, 3, 4, 7, 47, 127]),
+    ("SPY", [0, 1, 6, 1, 25, 113]),
+    ("BRK.A", [0, 0, 2, 0, 56, 256]),
+    ("F", [0, 0, 4, 4, 12, 196]),
+    ("TSLA", [0, 2, 3, 2, 58, 242]),
+    ("GOOGL", [0, 0, 1, 0, 40, 584]),
+    ("", [0, 0, 6, 4, 36, 724]),
+    ("A", [0, 0, 1, 4, 12, 452]),
+    ("SEVENTY", [0, 3, 3, 7, 7, 599]),
+    ("EIGHTEEN", [0, 0, 3, 4, 52, 668]),
+    ("X:BTCUSD", [0, 1, 0, 5, 61, 437]),
+    ("O:SPY251219C00650000", [0, 3, 1, 3, 43, 419]),
+    ("ÜBER", [0, 2, 1, 6, 22, 790]),
+    ("苹果", [0, 1, 1, 1, 33, 577]),
+    ("😀", [0, 0, 1, 0, 56, 392]),
+    ("A\"B", [0, 1, 6, 1, 25, 857]),
+];
+
+fn workers_of(stream: &[u8], workers: u32) -> Vec<u32> {
+    let outcomes: Vec<Vec<u32>> = all_lanes()
+        .into_iter()
+        .map(|lanes| {
+            let worker = |event: &Event| match event {
+                Event::Object { worker, .. } => Some(*worker),
+                _ => None,
+            };
+            cut(lanes, stream, &[], workers, NoSym::Drop).events.iter().filter_map(worker).collect()
+        })
+        .collect();
+    assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]));
+    outcomes[0].clone()
+}
+
+#[test]
+fn a_symbol_has_its_worker() {
+    for (symbol, workers) in TABLE {
+        for (count, worker) in WORKERS.into_iter().zip(*workers) {
+            assert_eq!(worker_of(symbol.as_bytes(), count), worker, "{symbol} among {count}");
+        }
+    }
+}
+
+#[test]
+fn the_cutter_routes_by_the_decoded_symbol_however_it_is_spelt() {
+    for (symbol, workers) in TABLE {
+        let plain = symbol.replace('"', "\\\"");
+        let escaped: String = symbol.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+        let object = |symbol: &str| format!(r#"{{"ev":"T","sym":"{symbol}","p":1,"more":"to be long enough"}}"#);
+        let message = text(&format!("[{}]", [object(&plain), object(&escaped), object(&plain)].join(",")));
+        // Twice: the second time the symbol is known.
+        let stream = [message.clone(), message].concat();
+        for (count, worker) in WORKERS.into_iter().zip(*workers) {
+            assert_eq!(workers_of(&stream, count), [worker; 6], "{symbol} among {count}");
+        }
+    }
+}
+
+/// Symbols that share a place in the table of symbols seen must not share a worker.
+#[test]
+fn a_hundred_thousand_symbols_go_where_the_hash_says() {
+    let symbols: Vec<String> = (0..100_000_u32).map(|number| format!("{:X}", number.wrapping_mul(2_654_435))).collect();
+    let objects: Vec<String> = symbols.iter().map(|symbol| format!(r#"{{"ev":"T","sym":"{symbol}"}}"#)).collect();
+    let stream = text(&format!("[{}]", objects.join(",")));
+    let expected: Vec<u32> = symbols.iter().map(|symbol| worker_of(symbol.as_bytes(), 64)).collect();
+    assert_eq!(workers_of(&[&stream[..], &stream].concat(), 64), [&expected[..], &expected].concat());
+}
+
+#[test]
+fn no_workers_are_taken_for_one() {
+    assert_eq!(worker_of(b"AAPL", 0), 0);
+}
