@@ -54,7 +54,7 @@ bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching cor
 lab: ## a short latency study (not there yet)
 	@echo "make lab: there is no latency laboratory yet"; exit 1
 
-fuzz: ## a million executions each at the JSON-RPC entrance and the journal reader (fewer: make fuzz RUNS=20000)
+fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader and the cutter (fewer: make fuzz RUNS=20000)
 	$(WITH) rust -- fuzz/run $(or $(RUNS),1000000)
 
 soak: web/dist/index.html .venv/.stamp ## a thousand kill -9 under load (other counts: make soak KILL_CYCLES=200)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitwire_hostile::mutate::{SplitMix64, mutated};
-use pitwire_hostile::{entrance, journal};
+use pitwire_hostile::{entrance, feed, journal};
 
 /// For each target. `make fuzz` runs a million, guided.
 const MUTATIONS: usize = 4_000;
@@ -49,4 +49,11 @@ fn recovery_refuses_or_recovers_whatever_it_finds() {
     let seeds = journal::seeds();
     assert!(seeds.len() > 100, "{}", seeds.len());
     drive("journal", &seeds, journal::run);
+}
+
+#[test]
+fn any_bytes_are_cut_as_the_slow_cutter_cuts_them() {
+    let seeds = feed::seeds();
+    assert!(seeds.len() > 40, "{}", seeds.len());
+    drive("feed", &seeds, feed::run);
 }
