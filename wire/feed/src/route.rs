@@ -14,47 +14,45 @@ pub fn worker_of(symbol: &[u8], workers: u32) -> u32 {
     top % workers.max(1)
 }
 
-/// A symbol of at most [`Key::BYTES_MAX`] bytes in one number: its bytes, and above them its length and one, so that no
-/// two symbols share a number and none is zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A symbol of at most [`Key::BYTES_MAX`] bytes in one number: above [`WORKER_BITS`] zeros its bytes, and above them its
+/// length and one, so that no two symbols share a number and none is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(u64);
 
+/// An entry of the table is the sum of a key and a worker.
+const WORKER_BITS: u32 = 13;
+const WORKERS_MAX: u64 = 1 << WORKER_BITS;
+
 impl Key {
-    pub const BYTES_MAX: u32 = 7;
+    pub const BYTES_MAX: u32 = 6;
 
     /// Of the first `bytes` of `text`, which are the lowest of the number.
     #[inline(always)]
     pub fn new(text: u64, bytes: u32) -> Self {
         debug_assert!(bytes <= Self::BYTES_MAX);
-        Key(text & ((1 << (8 * bytes)) - 1) | u64::from(bytes + 1) << 56)
+        Key((text & ((1 << (8 * bytes)) - 1) | u64::from(bytes + 1) << (8 * Self::BYTES_MAX)) << WORKER_BITS)
     }
 
     fn worker(self, workers: u32) -> u32 {
-        let bytes = self.0.to_le_bytes();
-        worker_of(&bytes[..usize::from(bytes[7]) - 1], workers)
+        let bytes = (self.0 >> WORKER_BITS).to_le_bytes();
+        worker_of(&bytes[..usize::from(bytes[6]) - 1], workers)
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    key: Key,
-    worker: u32,
-}
+const SETS_BITS: u32 = 13;
 
-const ENTRIES_BITS: u32 = 14;
-
-/// Symbols to workers, the recent ones from a table.
+/// Symbols to workers, the recent ones from a table: sets of two, the later symbol first.
 #[derive(Debug)]
 pub struct Router {
     workers: u32,
-    entries: Box<[Entry; 1 << ENTRIES_BITS]>,
+    sets: Box<[[u64; 2]; 1 << SETS_BITS]>,
 }
 
 impl Router {
     pub fn new(workers: u32) -> Self {
-        let entries = vec![Entry::default(); 1 << ENTRIES_BITS].into_boxed_slice();
-        let entries = entries.try_into().unwrap_or_else(|_| Box::new([Entry::default(); 1 << ENTRIES_BITS]));
-        Router { workers: workers.max(1), entries }
+        let sets = vec![[0; 2]; 1 << SETS_BITS].into_boxed_slice();
+        let sets = sets.try_into().unwrap_or_else(|_| Box::new([[0; 2]; 1 << SETS_BITS]));
+        Router { workers: workers.max(1), sets }
     }
 
     pub fn worker_of(&self, symbol: &[u8]) -> u32 {
@@ -64,17 +62,22 @@ impl Router {
     /// HOT. The same for a short symbol.
     #[inline(always)]
     pub fn worker_of_key(&mut self, key: Key) -> u32 {
-        // Fibonacci hashing: the top bits of the product depend on every byte.
-        let index = (key.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - ENTRIES_BITS)) as usize;
-        let entry = self.entries[index & ((1 << ENTRIES_BITS) - 1)];
-        if entry.key == key { entry.worker } else { self.remember(key, index) }
+        // Of sixty-two odd factors the one that spread four lists of tickers well.
+        let set = (key.0.wrapping_mul(0xC9D0_5F06_EFC4_1B2F) >> (64 - SETS_BITS)) as usize & ((1 << SETS_BITS) - 1);
+        // What is left of an entry without this key is no worker's number, for a key is no multiple of less.
+        let [later, earlier] = self.sets[set];
+        let worker = later.wrapping_sub(key.0).min(earlier.wrapping_sub(key.0));
+        #[expect(clippy::cast_possible_truncation, reason = "below 2^13")]
+        if worker < WORKERS_MAX { worker as u32 } else { self.remember(key, set) }
     }
 
     #[cold]
     #[inline(never)]
-    fn remember(&mut self, key: Key, index: usize) -> u32 {
+    fn remember(&mut self, key: Key, set: usize) -> u32 {
         let worker = key.worker(self.workers);
-        self.entries[index] = Entry { key, worker };
+        if u64::from(worker) < WORKERS_MAX {
+            self.sets[set] = [key.0 + u64::from(worker), self.sets[set][0]];
+        }
         worker
     }
 }

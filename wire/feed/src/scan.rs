@@ -20,10 +20,10 @@ use shape::{PREFIX_BYTES, Shape};
 
 /// Bytes looked at in one step.
 const BLOCK_BYTES: usize = 64;
-/// So many marks are collected before their objects are taken: the text is then still in the nearest cache.
-const MARKS_MAX: usize = 512;
-/// After an object that is not plain, few are collected: nothing is scanned in vain where every object is like that.
-const MARKS_MIN: usize = 8;
+/// So many blocks are gone through before their objects are taken: the text is then still in the nearest cache.
+const BLOCKS_MAX: usize = 128;
+/// After an object that is not plain, few are: nothing is scanned in vain where every object is like that.
+const BLOCKS_MIN: usize = 2;
 /// A longer symbol is not plain.
 const SYMBOL_BYTES_MAX: usize = 64;
 
@@ -76,7 +76,7 @@ trait Ops {
     unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], shape: &Shape) -> Option<u32>;
 
     /// [`note_marks`] for these lanes, as a function of its own: its loop needs every register.
-    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted;
+    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted;
 }
 
 /// Where to scan: `text[at..end]`, of which bytes before `checked` are known to be UTF-8.
@@ -115,21 +115,24 @@ pub struct Tables {
 pub struct Scanner {
     lanes: Lanes,
     marks: Box<Marks>,
-    marks_max: usize,
+    blocks: usize,
 }
 
-/// Offsets of marks. The last block may bring 64, and two are written at a time.
-type Marks = [u32; MARKS_MAX + BLOCK_BYTES + 2];
+const MARKS: usize = BLOCKS_MAX * BLOCK_BYTES + 3;
+
+/// Offsets of marks: every byte may be one, one may be left from before, and two are written at a time.
+type Marks = [u32; MARKS];
 
 impl Scanner {
     pub fn new(lanes: Lanes) -> Self {
         let lanes = if lanes.is_there() { lanes } else { Lanes::Words };
-        Scanner { lanes, marks: Box::new([0; MARKS_MAX + BLOCK_BYTES + 2]), marks_max: MARKS_MAX }
+        let marks = vec![0; MARKS].into_boxed_slice().try_into().unwrap_or_else(|_| Box::new([0; MARKS]));
+        Scanner { lanes, marks, blocks: BLOCKS_MAX }
     }
 
     /// HOT. Takes plain objects from the brace at `span.at` on, into `out`, which has room for one at least.
     pub fn run(&mut self, text: &[u8], span: Span, tables: &mut Tables, out: &mut [Object]) -> Ran {
-        let mut run = Run { text, span, tables, out, marks: &mut self.marks, marks_max: self.marks_max };
+        let mut run = Run { text, span, tables, out, marks: &mut self.marks, blocks: self.blocks };
         let ran = match self.lanes {
             // SAFETY: words ask for nothing.
             Lanes::Words => unsafe { run.objects::<words::Words>() },
@@ -139,7 +142,7 @@ impl Scanner {
             #[cfg(not(target_arch = "x86_64"))]
             Lanes::Avx2 => Ran { at: span.at, objects: 0, stop: Stop::Object },
         };
-        self.marks_max = if ran.stop == Stop::Object { MARKS_MIN } else { run.marks_max };
+        self.blocks = if ran.stop == Stop::Object { BLOCKS_MIN } else { run.blocks };
         ran
     }
 }
@@ -150,7 +153,7 @@ struct Run<'a> {
     tables: &'a mut Tables,
     out: &'a mut [Object],
     marks: &'a mut Marks,
-    marks_max: usize,
+    blocks: usize,
 }
 
 /// How far marks have been noted.
@@ -190,7 +193,7 @@ impl Run<'_> {
         let mut next = 1;
         loop {
             // SAFETY: passed on.
-            noted = unsafe { O::note_marks(&text[..end], self.span.checked, noted, self.marks, self.marks_max) };
+            noted = unsafe { O::note_marks(&text[..end], self.span.checked, noted, self.marks, self.blocks) };
             if noted.end == NotedEnd::Unchecked {
                 return Ran { at: object, objects, stop: Stop::Unchecked };
             }
@@ -220,7 +223,7 @@ impl Run<'_> {
             }
             self.marks[0] = mark;
             (noted.count, next) = (left, 0);
-            self.marks_max = (self.marks_max * 2).min(MARKS_MAX);
+            self.blocks = (self.blocks * 2).min(BLOCKS_MAX);
         }
     }
 
@@ -235,16 +238,17 @@ impl Run<'_> {
     }
 }
 
-/// Notes marks from `noted.at` on, until there are enough, the text ends, or something odd stands in a string.
+/// Notes marks of so many blocks from `noted.at` on, unless the text ends or something odd stands in a string. At most one
+/// mark has been noted before.
 ///
 /// # Safety
 /// The processor has what `O` asks for.
 #[inline(always)]
-unsafe fn note_marks<O: Ops>(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted {
+unsafe fn note_marks<O: Ops>(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
     let Noted { mut at, mut count, mut in_string, .. } = noted;
-    let marks_max = marks_max.min(MARKS_MAX);
+    assert!(count <= 1);
     let mut padded = [0; BLOCK_BYTES];
-    while count < marks_max {
+    for _ in 0..blocks.min(BLOCKS_MAX) {
         let bytes = match text.get(at..).and_then(<[u8]>::first_chunk) {
             Some(bytes) => bytes,
             None if at < text.len() => {
@@ -262,25 +266,25 @@ unsafe fn note_marks<O: Ops>(text: &[u8], checked: usize, noted: Noted, marks: &
         };
         let in_strings = sums ^ in_string;
         let odd = block.others & in_strings;
-        let mut found = block.others;
+        let found = block.others;
         if odd | u64::from(block.beyond_ascii) != 0 {
             if block.beyond_ascii != 0 && (at + BLOCK_BYTES).min(text.len()) > checked {
                 return Noted { at, count, in_string, end: NotedEnd::Unchecked };
             }
             if odd != 0 {
-                found &= (odd & odd.wrapping_neg()) - 1;
-                note(found, at, &mut marks[count..]);
-                count += found.count_ones() as usize;
+                let before = found & ((odd & odd.wrapping_neg()) - 1);
+                note(before, at, &mut marks[count..]);
+                count += before.count_ones() as usize;
                 return Noted { at, count, in_string, end: NotedEnd::Last };
             }
         }
+        let here = found.count_ones() as usize;
         // Two are written whatever comes, so that the usual block needs no branch.
-        // SAFETY: `count` is below MARKS_MAX, and MARKS_MAX + 2 below the length.
+        // SAFETY: `count` was at most 1 and grew by at most 64 for each of fewer than BLOCKS_MAX blocks.
         unsafe {
             *marks.get_unchecked_mut(count) = offset(at, found);
             *marks.get_unchecked_mut(count + 1) = offset(at, found & found.wrapping_sub(1));
         }
-        let here = found.count_ones() as usize;
         if here > 2 {
             note(found, at, &mut marks[count..]);
         }

@@ -30,9 +30,9 @@ pub unsafe fn objects(run: &mut Run<'_>) -> Ran {
 /// [`is_there`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,pclmulqdq")]
 #[inline(never)]
-unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted {
+unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
     // SAFETY: passed on.
-    unsafe { super::note_marks::<Avx2>(text, checked, noted, marks, marks_max) }
+    unsafe { super::note_marks::<Avx2>(text, checked, noted, marks, blocks) }
 }
 
 /// # Safety
@@ -98,13 +98,13 @@ impl Ops for Avx2 {
             }
             let quotes = bits(_mm256_cmpeq_epi8(lanes, _mm256_set1_epi8(0x22)));
             let start = shape.symbol_start() as u32;
-            Some((quotes >> start).trailing_zeros().min(32 - start))
+            Some((quotes >> start).trailing_zeros())
         }
     }
 
     #[inline]
-    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted {
+    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
         // SAFETY: passed on.
-        unsafe { note_marks(text, checked, noted, marks, marks_max) }
+        unsafe { note_marks(text, checked, noted, marks, blocks) }
     }
 }

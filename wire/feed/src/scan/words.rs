@@ -50,8 +50,8 @@ impl Ops for Words {
         Some(bytes[start..].iter().position(|byte| *byte == b'"').map_or(missing, |bytes| bytes as u32))
     }
 
-    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, marks_max: usize) -> Noted {
+    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
         // SAFETY: words ask for nothing.
-        unsafe { super::note_marks::<Words>(text, checked, noted, marks, marks_max) }
+        unsafe { super::note_marks::<Words>(text, checked, noted, marks, blocks) }
     }
 }
