@@ -9,16 +9,13 @@
 use crate::Object;
 use crate::frames::{Control, Data, Frames, Piece, close_body};
 use crate::route::Router;
-use crate::scan::{Lanes, Scanner, Shapes, Span, Stop, Tables};
+use crate::scan::{Lanes, RUN_OBJECTS, Scanner, Shapes, Span, Stop, Tables};
 use crate::utf8::{Checked, Utf8};
 use crate::violation::Violation;
 use crate::walk::{Symbol, Walker, is_space, symbol};
 
 /// A longer object is dropped and counted.
 pub const OBJECT_BYTES_MAX: usize = 1 << 20;
-
-/// Objects are handed on in runs of at most this many: their text is then still in the nearest cache.
-const RUN_OBJECTS: usize = 256;
 
 /// What becomes of objects without a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ pub fn worker_of(symbol: &[u8], workers: u32) -> u32 {
 
 /// A symbol of at most [`Key::BYTES_MAX`] bytes in one number: above [`WORKER_BITS`] zeros its bytes, and above them its
 /// length and one, so that no two symbols share a number and none is zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key(u64);
 
 /// An entry of the table is the sum of a key and a worker.
@@ -33,7 +33,15 @@ impl Key {
         Key((text & ((1 << (8 * bytes)) - 1) | u64::from(bytes + 1) << (8 * Self::BYTES_MAX)) << WORKER_BITS)
     }
 
+    /// Not of a symbol: the worker itself, of a symbol that is too long. Smaller than every other key.
+    pub fn of_worker(worker: u32) -> Self {
+        Key(worker.into())
+    }
+
     fn worker(self, workers: u32) -> u32 {
+        if let Ok(worker) = u32::try_from(self.0) {
+            return worker;
+        }
         let bytes = (self.0 >> WORKER_BITS).to_le_bytes();
         worker_of(&bytes[..usize::from(bytes[6]) - 1], workers)
     }
@@ -75,7 +83,7 @@ impl Router {
     #[inline(never)]
     fn remember(&mut self, key: Key, set: usize) -> u32 {
         let worker = key.worker(self.workers);
-        if u64::from(worker) < WORKERS_MAX {
+        if key.0 > u32::MAX.into() && u64::from(worker) < WORKERS_MAX {
             self.sets[set] = [key.0 + u64::from(worker), self.sets[set][0]];
         }
         worker

@@ -24,6 +24,8 @@ const BLOCK_BYTES: usize = 64;
 const BLOCKS_MAX: usize = 128;
 /// After an object that is not plain, few are: nothing is scanned in vain where every object is like that.
 const BLOCKS_MIN: usize = 2;
+/// Objects are handed on in runs of at most this many.
+pub const RUN_OBJECTS: usize = 256;
 /// A longer symbol is not plain.
 const SYMBOL_BYTES_MAX: usize = 64;
 
@@ -58,8 +60,6 @@ struct Block {
     quotes: u64,
     /// Braces and backslashes.
     others: u64,
-    /// Not zero when a byte is 0x80 or above.
-    beyond_ascii: u32,
 }
 
 /// The operations that differ from one kind of lanes to another.
@@ -67,7 +67,14 @@ struct Block {
 /// # Safety
 /// Each may only be called where the processor has what [`Lanes::is_there`] asks for.
 trait Ops {
-    unsafe fn block(bytes: &[u8; BLOCK_BYTES]) -> Block;
+    /// Bytes or-ed together.
+    type Union: Copy;
+
+    unsafe fn nothing() -> Self::Union;
+
+    unsafe fn is_ascii(union: Self::Union) -> bool;
+
+    unsafe fn block(bytes: &[u8; BLOCK_BYTES], union: &mut Self::Union) -> Block;
 
     /// For each bit the sum of it and all bits below it, modulo 2: set from each opening quote up to its closing one.
     unsafe fn inside(quotes: u64) -> u64;
@@ -115,6 +122,7 @@ pub struct Tables {
 pub struct Scanner {
     lanes: Lanes,
     marks: Box<Marks>,
+    keys: Box<[Key; RUN_OBJECTS]>,
     blocks: usize,
 }
 
@@ -127,12 +135,14 @@ impl Scanner {
     pub fn new(lanes: Lanes) -> Self {
         let lanes = if lanes.is_there() { lanes } else { Lanes::Words };
         let marks = vec![0; MARKS].into_boxed_slice().try_into().unwrap_or_else(|_| Box::new([0; MARKS]));
-        Scanner { lanes, marks, blocks: BLOCKS_MAX }
+        Scanner { lanes, marks, keys: Box::new([Key::default(); RUN_OBJECTS]), blocks: BLOCKS_MAX }
     }
 
-    /// HOT. Takes plain objects from the brace at `span.at` on, into `out`, which has room for one at least.
+    /// HOT. Takes plain objects from the brace at `span.at` on, into `out`, which has room for one at least and for
+    /// [`RUN_OBJECTS`] at most.
     pub fn run(&mut self, text: &[u8], span: Span, tables: &mut Tables, out: &mut [Object]) -> Ran {
-        let mut run = Run { text, span, tables, out, marks: &mut self.marks, blocks: self.blocks };
+        let keys = &mut self.keys[..out.len()];
+        let mut run = Run { text, span, tables, out, keys, marks: &mut self.marks, blocks: self.blocks };
         let ran = match self.lanes {
             // SAFETY: words ask for nothing.
             Lanes::Words => unsafe { run.objects::<words::Words>() },
@@ -143,6 +153,11 @@ impl Scanner {
             Lanes::Avx2 => Ran { at: span.at, objects: 0, stop: Stop::Object },
         };
         self.blocks = if ran.stop == Stop::Object { BLOCKS_MIN } else { run.blocks };
+        let Run { tables, out, keys, .. } = run;
+        // In a loop of its own, which waits for many entries of the table at once.
+        for (object, key) in out.iter_mut().zip(keys.iter()).take(ran.objects) {
+            object.worker = tables.router.worker_of_key(*key);
+        }
         ran
     }
 }
@@ -152,6 +167,8 @@ struct Run<'a> {
     span: Span,
     tables: &'a mut Tables,
     out: &'a mut [Object],
+    /// What tells the workers of `out`.
+    keys: &'a mut [Key],
     marks: &'a mut Marks,
     blocks: usize,
 }
@@ -168,11 +185,11 @@ struct Noted {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NotedEnd {
-    /// There are enough marks.
+    /// There may be more marks.
     Enough,
     /// There is no more text; or a brace or a backslash stands in a string, and nothing from there on was noted.
     Last,
-    /// Something is not ASCII and not known to be UTF-8.
+    /// Something is not ASCII and not known to be UTF-8: what was noted is not to be used.
     Unchecked,
 }
 
@@ -185,7 +202,7 @@ impl Run<'_> {
         let mut object = self.span.at;
         let mut objects = 0;
         // SAFETY: passed on.
-        let Some(mut worker) = (unsafe { begin::<O>(text, object, self.tables) }) else {
+        let Some(mut key) = (unsafe { begin::<O>(text, object, self.tables) }) else {
             return Ran { at: object, objects, stop: Stop::Object };
         };
         let mut noted = Noted { at: object, count: 0, in_string: 0, end: NotedEnd::Enough };
@@ -200,9 +217,10 @@ impl Run<'_> {
             for &[close, open] in self.marks[next..noted.count.max(next)].as_chunks::<2>().0 {
                 let (close, open) = (close as usize, open as usize);
                 if open != close + 2 || text[close..open] != *b"}," {
-                    return self.finish(close, object, objects, worker);
+                    return self.finish(close, object, objects, key);
                 }
-                self.out[objects] = located(object, close + 1, worker);
+                self.out[objects] = located(object, close + 1);
+                self.keys[objects] = key;
                 objects += 1;
                 if objects == self.out.len() {
                     return Ran { at: close + 1, objects, stop: Stop::Behind };
@@ -211,14 +229,14 @@ impl Run<'_> {
                 let Some(found) = (unsafe { begin::<O>(text, open, self.tables) }) else {
                     return Ran { at: close + 1, objects, stop: Stop::Behind };
                 };
-                (object, worker) = (open, found);
+                (object, key) = (open, found);
             }
             let left = noted.count.saturating_sub(next) % 2;
             let mark = self.marks[noted.count.saturating_sub(1)];
             if noted.end == NotedEnd::Last {
                 return match left {
                     0 => Ran { at: object, objects, stop: Stop::Object },
-                    _ => self.finish(mark as usize, object, objects, worker),
+                    _ => self.finish(mark as usize, object, objects, key),
                 };
             }
             self.marks[0] = mark;
@@ -229,11 +247,12 @@ impl Run<'_> {
 
     /// The mark at `end`, of which no more is known than that it is the first in the object.
     #[cold]
-    fn finish(&mut self, end: usize, object: usize, objects: usize, worker: u32) -> Ran {
+    fn finish(&mut self, end: usize, object: usize, objects: usize, key: Key) -> Ran {
         if self.text[end] != b'}' {
             return Ran { at: object, objects, stop: Stop::Object };
         }
-        self.out[objects] = located(object, end + 1, worker);
+        self.out[objects] = located(object, end + 1);
+        self.keys[objects] = key;
         Ran { at: end + 1, objects: objects + 1, stop: Stop::Behind }
     }
 }
@@ -244,55 +263,72 @@ impl Run<'_> {
 /// # Safety
 /// The processor has what `O` asks for.
 #[inline(always)]
-unsafe fn note_marks<O: Ops>(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
-    let Noted { mut at, mut count, mut in_string, .. } = noted;
-    assert!(count <= 1);
-    let mut padded = [0; BLOCK_BYTES];
-    for _ in 0..blocks.min(BLOCKS_MAX) {
-        let bytes = match text.get(at..).and_then(<[u8]>::first_chunk) {
-            Some(bytes) => bytes,
-            None if at < text.len() => {
-                // Zeros are no marks.
-                padded[..text.len() - at].copy_from_slice(&text[at..]);
-                &padded
-            }
-            None => return Noted { at, count, in_string, end: NotedEnd::Last },
-        };
-        // SAFETY: passed on.
-        let (block, sums) = unsafe {
-            let block = O::block(bytes);
-            let sums = O::inside(block.quotes);
-            (block, sums)
-        };
-        let in_strings = sums ^ in_string;
-        let odd = block.others & in_strings;
-        let found = block.others;
-        if odd | u64::from(block.beyond_ascii) != 0 {
-            if block.beyond_ascii != 0 && (at + BLOCK_BYTES).min(text.len()) > checked {
-                return Noted { at, count, in_string, end: NotedEnd::Unchecked };
-            }
-            if odd != 0 {
-                let before = found & ((odd & odd.wrapping_neg()) - 1);
-                note(before, at, &mut marks[count..]);
-                count += before.count_ones() as usize;
-                return Noted { at, count, in_string, end: NotedEnd::Last };
-            }
+unsafe fn note_marks<O: Ops>(text: &[u8], checked: usize, mut noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
+    assert!(noted.count <= 1);
+    // SAFETY: passed on.
+    let mut union = unsafe { O::nothing() };
+    let rest = text.get(noted.at..).unwrap_or_default();
+    let (whole, last) = rest.as_chunks();
+    let blocks = blocks.min(BLOCKS_MAX);
+    for bytes in whole.iter().take(blocks) {
+        // SAFETY: passed on; `count` was at most 1 and grew by at most 64 for each of fewer than BLOCKS_MAX blocks.
+        if !unsafe { note_block::<O>(bytes, &mut noted, marks, &mut union) } {
+            break;
         }
-        let here = found.count_ones() as usize;
-        // Two are written whatever comes, so that the usual block needs no branch.
-        // SAFETY: `count` was at most 1 and grew by at most 64 for each of fewer than BLOCKS_MAX blocks.
-        unsafe {
-            *marks.get_unchecked_mut(count) = offset(at, found);
-            *marks.get_unchecked_mut(count + 1) = offset(at, found & found.wrapping_sub(1));
-        }
-        if here > 2 {
-            note(found, at, &mut marks[count..]);
-        }
-        count += here;
-        at += BLOCK_BYTES;
-        in_string = 0_u64.wrapping_sub(in_strings >> 63);
     }
-    Noted { at, count, in_string, end: NotedEnd::Enough }
+    if whole.len() < blocks && noted.end == NotedEnd::Enough {
+        // Zeros are no marks.
+        let mut padded = [0; BLOCK_BYTES];
+        padded[..last.len()].copy_from_slice(last);
+        // SAFETY: as above.
+        unsafe { note_block::<O>(&padded, &mut noted, marks, &mut union) };
+        noted.end = NotedEnd::Last;
+    }
+    // SAFETY: passed on.
+    if !unsafe { O::is_ascii(union) } && noted.at.min(text.len()) > checked {
+        noted.end = NotedEnd::Unchecked;
+    }
+    noted
+}
+
+/// Whether nothing odd stands in a string.
+///
+/// # Safety
+/// The processor has what `O` asks for, and behind `noted.count` there is room for 64 marks.
+#[inline(always)]
+unsafe fn note_block<O: Ops>(
+    bytes: &[u8; BLOCK_BYTES],
+    noted: &mut Noted,
+    marks: &mut Marks,
+    union: &mut O::Union,
+) -> bool {
+    // SAFETY: passed on.
+    let (block, sums) = unsafe {
+        let block = O::block(bytes, union);
+        let sums = O::inside(block.quotes);
+        (block, sums)
+    };
+    let in_strings = sums ^ noted.in_string;
+    let odd = block.others & in_strings;
+    let mut found = block.others;
+    if odd != 0 {
+        found &= (odd & odd.wrapping_neg()) - 1;
+        noted.end = NotedEnd::Last;
+    }
+    let count = found.count_ones() as usize;
+    // Two are written whatever comes, so that the usual block needs no branch.
+    // SAFETY: the caller has room for them.
+    unsafe {
+        *marks.get_unchecked_mut(noted.count) = offset(noted.at, found);
+        *marks.get_unchecked_mut(noted.count + 1) = offset(noted.at, found & found.wrapping_sub(1));
+    }
+    if count > 2 {
+        note(found, noted.at, &mut marks[noted.count..]);
+    }
+    noted.count += count;
+    noted.at += BLOCK_BYTES;
+    noted.in_string = 0_u64.wrapping_sub(in_strings >> 63);
+    odd == 0
 }
 
 #[cold]
@@ -304,12 +340,12 @@ fn note(mut found: u64, at: usize, slots: &mut [u32]) {
     }
 }
 
-/// The worker of the object that begins at `object`, if it begins as it should.
+/// What tells the worker of the object that begins at `object`, if it begins as it should.
 ///
 /// # Safety
 /// The processor has what `O` asks for.
 #[inline(always)]
-unsafe fn begin<O: Ops>(text: &[u8], object: usize, tables: &mut Tables) -> Option<u32> {
+unsafe fn begin<O: Ops>(text: &[u8], object: usize, tables: &mut Tables) -> Option<Key> {
     let bytes: &[u8; PREFIX_BYTES] = text.get(object..)?.first_chunk()?;
     let mut shape = tables.shapes.latest();
     // SAFETY: passed on.
@@ -325,21 +361,21 @@ unsafe fn begin<O: Ops>(text: &[u8], object: usize, tables: &mut Tables) -> Opti
         return long_symbol(text, object + start, &tables.router);
     }
     let word: &[u8; 8] = bytes[start..].first_chunk()?;
-    Some(tables.router.worker_of_key(Key::new(u64::from_le_bytes(*word), symbol_bytes)))
+    Some(Key::new(u64::from_le_bytes(*word), symbol_bytes))
 }
 
 #[cold]
 #[inline(never)]
-fn long_symbol(text: &[u8], start: usize, router: &Router) -> Option<u32> {
+fn long_symbol(text: &[u8], start: usize, router: &Router) -> Option<Key> {
     let rest = &text[start..];
     let bytes = rest.iter().take(SYMBOL_BYTES_MAX).position(|byte| *byte == b'"')?;
-    Some(router.worker_of(&rest[..bytes]))
+    Some(Key::of_worker(router.worker_of(&rest[..bytes])))
 }
 
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "what is scanned at once is at most OBJECT_BYTES_MAX long")]
-fn located(start: usize, end: usize, worker: u32) -> Object {
-    Object { start: start as u32, end: end as u32, worker }
+fn located(start: usize, end: usize) -> Object {
+    Object { start: start as u32, end: end as u32, worker: 0 }
 }
 
 /// Of the lowest bit of a block at `at`.

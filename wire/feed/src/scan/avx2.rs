@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::{
     __m256i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi8, _mm256_cmpeq_epi8,
-    _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_setr_epi8, _mm256_shuffle_epi8,
+    _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_setr_epi8,
+    _mm256_setzero_si256, _mm256_shuffle_epi8,
 };
 
 use super::shape::{PREFIX_BYTES, Shape};
@@ -57,8 +58,22 @@ fn both(low: u32, high: u32) -> u64 {
 }
 
 impl Ops for Avx2 {
+    type Union = __m256i;
+
     #[inline(always)]
-    unsafe fn block(bytes: &[u8; BLOCK_BYTES]) -> Block {
+    unsafe fn nothing() -> __m256i {
+        // SAFETY: the caller has AVX2.
+        unsafe { _mm256_setzero_si256() }
+    }
+
+    #[inline(always)]
+    unsafe fn is_ascii(union: __m256i) -> bool {
+        // SAFETY: passed on.
+        unsafe { bits(union) == 0 }
+    }
+
+    #[inline(always)]
+    unsafe fn block(bytes: &[u8; BLOCK_BYTES], union: &mut __m256i) -> Block {
         let halves = bytes.as_chunks::<32>().0;
         // SAFETY: the caller has AVX2.
         unsafe {
@@ -74,7 +89,8 @@ impl Ops for Avx2 {
             let quotes = |lanes| bits(_mm256_cmpeq_epi8(quote, lanes));
             let all = both(chosen(low), chosen(high));
             let quotes = both(quotes(low), quotes(high));
-            Block { quotes, others: all ^ quotes, beyond_ascii: bits(_mm256_or_si256(low, high)) }
+            *union = _mm256_or_si256(*union, _mm256_or_si256(low, high));
+            Block { quotes, others: all ^ quotes }
         }
     }
 

@@ -23,16 +23,28 @@ fn gathered(high_bits: u64) -> u64 {
 }
 
 impl Ops for Words {
+    type Union = u64;
+
     #[inline(always)]
-    unsafe fn block(bytes: &[u8; BLOCK_BYTES]) -> Block {
-        let (mut quotes, mut others, mut all) = (0, 0, 0);
+    unsafe fn nothing() -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    unsafe fn is_ascii(union: u64) -> bool {
+        union & HIGH_BITS == 0
+    }
+
+    #[inline(always)]
+    unsafe fn block(bytes: &[u8; BLOCK_BYTES], union: &mut u64) -> Block {
+        let (mut quotes, mut others) = (0, 0);
         for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
             let word = u64::from_le_bytes(*word);
             quotes |= gathered(equal(word, b'"')) << (8 * index);
             others |= gathered(equal(word, b'{') | equal(word, b'}') | equal(word, b'\\')) << (8 * index);
-            all |= word;
+            *union |= word;
         }
-        Block { quotes, others, beyond_ascii: u32::from(all & HIGH_BITS != 0) }
+        Block { quotes, others }
     }
 
     #[inline(always)]
