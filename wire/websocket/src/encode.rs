@@ -47,6 +47,15 @@ pub fn write_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
+/// A whole frame as a client must send it: masked, with a key that nobody can predict and that is used once.
+pub fn write_masked(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: [u8; 4]) {
+    let header = out.len();
+    write_header(out, opcode, payload.len());
+    out[header + 1] |= 0x80;
+    out.extend_from_slice(&mask);
+    out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key));
+}
+
 /// A close frame; the reason is cut to what a control frame can carry.
 pub fn write_close(out: &mut Vec<u8>, code: CloseCode, reason: &str) {
     let mut end = reason.len().min(123);
@@ -75,6 +84,17 @@ mod tests {
             write_header(&mut out, Opcode::Text, len);
             assert_eq!(out, header, "{len}");
         }
+    }
+
+    #[test]
+    fn a_masked_frame_is_the_one_of_the_rfc() {
+        // RFC 6455 section 5.7: a single-frame masked text message.
+        let mut out = vec![0xAA];
+        write_masked(&mut out, Opcode::Text, b"Hello", [0x37, 0xfa, 0x21, 0x3d]);
+        assert_eq!(out[1..], [0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58]);
+        out.clear();
+        write_masked(&mut out, Opcode::Text, &[0; 126], [1, 2, 3, 4]);
+        assert_eq!(out[..10], [0x81, 0xFE, 0, 126, 1, 2, 3, 4, 1, 2]);
     }
 
     #[test]
