@@ -1,0 +1,315 @@
+//! A ring between two sides: every place of its end, full and empty, hostile headers, two threads.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use pitwire_shard::layout::{self, footprint};
+use pitwire_shard::{Consumer, Fault, Heap, Memory, Producer, Refused, Shape};
+
+const CAPACITY: u64 = 4096;
+
+fn ring(capacity: u64) -> (Heap, Producer<Heap>) {
+    let memory = Heap::for_ring(usize::try_from(capacity).unwrap());
+    let shape = Shape { capacity, worker: 3, workers: 8, started_ns: 5 };
+    let producer = Producer::create(memory.clone(), &shape).unwrap();
+    (memory, producer)
+}
+
+fn put(producer: &mut Producer<Heap>, record: &[u8]) -> Result<(), Refused> {
+    producer.put(record, 0, record.len())
+}
+
+fn take(consumer: &mut Consumer<Heap>) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    consumer.take(|record| found.push(record.to_vec())).unwrap();
+    found
+}
+
+fn set64(memory: &Heap, at: usize, value: u64) {
+    // SAFETY: aligned, within the memory, reached by atomics alone.
+    unsafe { AtomicU64::from_ptr(memory.base().as_ptr().add(at).cast()) }.store(value, Ordering::SeqCst);
+}
+
+fn get64(memory: &Heap, at: usize) -> u64 {
+    // SAFETY: as above.
+    unsafe { AtomicU64::from_ptr(memory.base().as_ptr().add(at).cast()) }.load(Ordering::SeqCst)
+}
+
+fn set32(memory: &Heap, at: usize, value: u32) {
+    // SAFETY: as above.
+    unsafe { AtomicU32::from_ptr(memory.base().as_ptr().add(at).cast()) }.store(value, Ordering::SeqCst);
+}
+
+/// The table of docs/splitter.md, byte by byte.
+#[test]
+fn the_header_is_as_documented() {
+    let (memory, mut producer) = ring(CAPACITY);
+    put(&mut producer, b"{\"sym\":\"A\"}").unwrap();
+    assert!(!producer.publish());
+    // SAFETY: nobody writes now.
+    let bytes = unsafe { std::slice::from_raw_parts(memory.base().as_ptr(), memory.bytes()) };
+    assert_eq!(&bytes[0..8], b"PWRING01");
+    assert_eq!(bytes[8..12], 1_u32.to_le_bytes());
+    assert_eq!(bytes[12..16], 4096_u32.to_le_bytes());
+    assert_eq!(bytes[16..24], 4096_u64.to_le_bytes());
+    assert_eq!(bytes[24..28], 3_u32.to_le_bytes());
+    assert_eq!(bytes[28..32], 8_u32.to_le_bytes());
+    assert_eq!(bytes[32..40], 5_u64.to_le_bytes());
+    assert_eq!(bytes[128..136], 16_u64.to_le_bytes(), "4 + 11, padded to 16");
+    assert_eq!(bytes[256..264], 0_u64.to_le_bytes());
+    assert_eq!(&bytes[4096..4111], b"\x0b\0\0\0{\"sym\":\"A\"}");
+}
+
+/// Whatever the position in the ring, and whatever the length, a record comes out as it went in.
+#[test]
+fn every_residue_of_the_end_wraps() {
+    for first in (8..=1016).step_by(8) {
+        for length in [0_usize, 1, 3, 4, 5, 11, 12, 13, 100, 500, 1020] {
+            let (memory, mut producer) = ring(CAPACITY);
+            let mut consumer = Consumer::open(memory).unwrap();
+            // Brings the position to 3,072 + first, before the end by every multiple of 8.
+            for filler in [1020, 1020, 1020, first - 4] {
+                put(&mut producer, &vec![b'f'; filler]).unwrap();
+                let _ = producer.publish();
+                assert_eq!(take(&mut consumer).len(), 1);
+            }
+            let record: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
+            for _ in 0..3 {
+                put(&mut producer, &record).unwrap();
+            }
+            let _ = producer.publish();
+            assert_eq!(take(&mut consumer), vec![record.clone(); 3], "first {first} length {length}");
+            assert_eq!(producer.unread_bytes(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_record_within_a_longer_text_is_copied_exactly() {
+    let text: Vec<u8> = (0..=255).collect();
+    for end in 0..=text.len() {
+        for start in [0, 1, end / 2, end.saturating_sub(1)] {
+            let start = start.min(end);
+            let (memory, mut producer) = ring(CAPACITY);
+            let mut consumer = Consumer::open(memory).unwrap();
+            producer.put(&text, start, end).unwrap();
+            producer.put(&text, 7, 9).unwrap();
+            let _ = producer.publish();
+            assert_eq!(take(&mut consumer), [text[start..end].to_vec(), vec![7, 8]]);
+        }
+    }
+}
+
+#[test]
+fn a_range_outside_the_text_is_refused() {
+    let (_, mut producer) = ring(CAPACITY);
+    assert_eq!(producer.put(b"abc", 2, 1), Err(Refused::TooLong));
+    assert_eq!(producer.put(b"abc", 0, 4), Err(Refused::TooLong));
+    assert_eq!(producer.put(b"abc", usize::MAX, 4), Err(Refused::TooLong));
+}
+
+#[test]
+fn nothing_unread_is_overwritten_and_room_comes_back() {
+    let (memory, mut producer) = ring(CAPACITY);
+    let mut consumer = Consumer::open(memory).unwrap();
+    let (mut sent, mut received) = (0_u64, 0_u64);
+    let mut full = 0;
+    for round in 0..5_000_u64 {
+        let length = usize::try_from(8 + round * 37 % 700).unwrap();
+        let mut record = vec![b'.'; length];
+        record[..8].copy_from_slice(&sent.to_le_bytes());
+        match put(&mut producer, &record) {
+            Ok(()) => sent += 1,
+            Err(Refused::Full) => {
+                full += 1;
+                let _ = producer.publish();
+                consumer
+                    .take(|record| {
+                        assert_eq!(record[..8], received.to_le_bytes());
+                        received += 1;
+                    })
+                    .unwrap();
+            }
+            Err(refused) => panic!("{refused:?}"),
+        }
+    }
+    let _ = producer.publish();
+    received += consumer.take(|_| ()).unwrap();
+    assert_eq!(sent, received);
+    assert!(full > 100, "the ring was never full");
+}
+
+#[test]
+fn unpublished_records_are_not_seen() {
+    let (memory, mut producer) = ring(CAPACITY);
+    let mut consumer = Consumer::open(memory).unwrap();
+    put(&mut producer, b"one").unwrap();
+    assert_eq!(take(&mut consumer), Vec::<Vec<u8>>::new());
+    let _ = producer.publish();
+    assert_eq!(take(&mut consumer), [b"one"]);
+}
+
+#[test]
+fn a_record_over_a_quarter_never_fits() {
+    let (_, mut producer) = ring(CAPACITY);
+    assert_eq!(put(&mut producer, &[b'x'; 1021]), Err(Refused::TooLong));
+    assert_eq!(put(&mut producer, &[b'x'; 1020]), Ok(()));
+}
+
+#[test]
+fn unread_records_are_counted_over_the_end() {
+    let (memory, mut producer) = ring(CAPACITY);
+    let mut consumer = Consumer::open(memory).unwrap();
+    for _ in 0..3 {
+        put(&mut producer, &[b'x'; 1000]).unwrap();
+        let _ = producer.publish();
+        take(&mut consumer);
+    }
+    for _ in 0..3 {
+        put(&mut producer, &[b'y'; 900]).unwrap();
+    }
+    assert_eq!(producer.unread_records(), 3);
+}
+
+#[test]
+fn a_sleeper_is_rung_once() {
+    let (memory, mut producer) = ring(CAPACITY);
+    let consumer = Consumer::open(memory).unwrap();
+    let before = consumer.arm().expect("nothing to do");
+    put(&mut producer, b"x").unwrap();
+    assert!(producer.publish(), "a sleeper");
+    assert_ne!(consumer.bell().load(Ordering::SeqCst), before);
+    put(&mut producer, b"y").unwrap();
+    assert!(!producer.publish(), "already rung");
+    consumer.disarm();
+    assert_eq!(consumer.arm(), None, "there is something to do");
+}
+
+#[test]
+fn the_end_wakes_and_is_seen() {
+    let (memory, mut producer) = ring(CAPACITY);
+    let mut consumer = Consumer::open(memory).unwrap();
+    assert!(consumer.arm().is_some());
+    put(&mut producer, b"last").unwrap();
+    assert!(producer.end());
+    assert!(consumer.is_ended());
+    assert_eq!(take(&mut consumer), [b"last"]);
+    assert_eq!(consumer.arm(), None);
+}
+
+#[test]
+fn a_worker_that_writes_nonsense_harms_only_itself() {
+    for tail in [1 << 40, u64::MAX, 4096] {
+        let (memory, mut producer) = ring(CAPACITY);
+        for _ in 0..3 {
+            put(&mut producer, &[b'x'; 1000]).unwrap();
+        }
+        let _ = producer.publish();
+        set64(&memory, layout::AT_TAIL, tail);
+        put(&mut producer, &[b'x'; 1020]).unwrap();
+        assert_eq!(put(&mut producer, &[b'x'; 1020]), Err(Refused::Broken), "tail {tail}");
+        assert_eq!(producer.unread_records(), 1, "what was published may have been read");
+    }
+}
+
+#[test]
+fn hostile_headers_are_faults() {
+    type Change = fn(&Heap);
+    let changes: [(Change, Fault); 9] = [
+        (|memory| set64(memory, layout::AT_MAGIC, 0), Fault::NotARing),
+        (|memory| set32(memory, layout::AT_VERSION, 2), Fault::Version { found: 2 }),
+        (|memory| set32(memory, layout::AT_RECORDS_AT, 64), Fault::Shape),
+        (|memory| set64(memory, layout::AT_CAPACITY, 8192), Fault::Shape),
+        (|memory| set64(memory, layout::AT_CAPACITY, 0), Fault::Shape),
+        (|memory| set64(memory, layout::AT_CAPACITY, 1 << 63), Fault::Shape),
+        (|memory| set64(memory, layout::AT_HEAD, 5000), Fault::Positions { head: 5000, tail: 0 }),
+        (|memory| set64(memory, layout::AT_HEAD, 12), Fault::Positions { head: 12, tail: 0 }),
+        (|memory| set64(memory, layout::AT_TAIL, 8), Fault::Positions { head: 0, tail: 8 }),
+    ];
+    for (change, expected) in changes {
+        let (memory, _) = ring(CAPACITY);
+        change(&memory);
+        assert_eq!(Consumer::open(memory).err(), Some(expected));
+    }
+    assert_eq!(Consumer::open(Heap::for_ring(0)).err(), Some(Fault::NotARing));
+}
+
+#[test]
+fn hostile_lengths_are_faults() {
+    // (bytes published, length found) at position 0 of an empty ring.
+    for (head, length) in [(8, 5), (8, 1 << 20), (4096, 1021), (8, u32::MAX), (4088, u32::MAX), (16, 0xFFFF_FFF8)] {
+        let (memory, _) = ring(CAPACITY);
+        let mut consumer = Consumer::open(memory.clone()).unwrap();
+        set32(&memory, 4096, length);
+        set64(&memory, layout::AT_HEAD, head);
+        assert_eq!(consumer.take(|_| ()), Err(Fault::Length { found: length, at: 0 }), "head {head} length {length}");
+    }
+}
+
+/// Any bytes at all in the ring: a fault or records, never a step outside. Miri watches.
+#[test]
+fn noise_is_survived() {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
+        let (memory, _) = ring(CAPACITY);
+        let mut consumer = Consumer::open(memory.clone()).unwrap();
+        for at in (4096..8192).step_by(4) {
+            let noise = random();
+            let value = if noise % 3 == 0 { u32::MAX } else { u32::try_from(noise >> 8 & 0x1FF).unwrap() };
+            set32(&memory, at, value);
+        }
+        set64(&memory, layout::AT_HEAD, random() % 513 * 8);
+        let _ = consumer.take(|record| assert!(record.len() <= 1020));
+        assert!(get64(&memory, layout::AT_TAIL) <= CAPACITY);
+    }
+}
+
+#[test]
+fn two_threads_see_the_same_stream() {
+    let records: u64 = if cfg!(miri) { 300 } else { 300_000 };
+    let (memory, mut producer) = ring(CAPACITY);
+    let mut consumer = Consumer::open(memory).unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut expected = 0_u64;
+        loop {
+            let ended = consumer.is_ended();
+            consumer
+                .take(|record| {
+                    assert_eq!(record[..8], expected.to_le_bytes());
+                    assert_eq!(record.len() as u64, 8 + expected % 90);
+                    assert!(record[8..].iter().all(|byte| u64::from(*byte) == expected % 251));
+                    expected += 1;
+                })
+                .unwrap();
+            if ended {
+                return expected;
+            }
+            std::thread::yield_now();
+        }
+    });
+    for number in 0..records {
+        let mut record = number.to_le_bytes().to_vec();
+        record.resize(usize::try_from(8 + number % 90).unwrap(), u8::try_from(number % 251).unwrap());
+        while put(&mut producer, &record) == Err(Refused::Full) {
+            let _ = producer.publish();
+            std::thread::yield_now();
+        }
+        if number % 7 == 0 {
+            let _ = producer.publish();
+        }
+    }
+    let _ = producer.end();
+    assert_eq!(reader.join().unwrap(), records);
+}
+
+#[test]
+fn footprints() {
+    for (length, bytes) in [(0, 8), (4, 8), (5, 16), (12, 16), (13, 24), (99, 104)] {
+        assert_eq!(footprint(length), bytes);
+    }
+}
