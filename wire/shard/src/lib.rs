@@ -9,16 +9,20 @@
 //! Start at    [`Producer::put`] and [`Consumer::take`]; [`Intake`] for pipes.
 
 mod bell;
+mod conflate;
 mod consumer;
 mod copy;
+mod fields;
 mod gap;
 mod intake;
 pub mod layout;
 mod memory;
 mod producer;
 
+pub use conflate::Conflation;
 pub use consumer::Consumer;
 pub use copy::{OVERSHOOT, copy_record};
+pub use fields::Fields;
 pub use gap::Gap;
 pub use intake::Intake;
 pub use memory::{Heap, Memory};

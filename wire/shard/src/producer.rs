@@ -197,6 +197,12 @@ impl<M: Memory> Producer<M> {
         if looked.is_err() { self.capacity } else { self.head - self.tail }
     }
 
+    /// Bytes that the reader has given back since the beginning.
+    pub fn taken_bytes(&mut self) -> u64 {
+        let _ = self.look();
+        self.tail
+    }
+
     pub fn capacity(&self) -> u64 {
         self.capacity
     }

@@ -15,7 +15,7 @@ const SLOTS: u64 = 2;
 
 /// A ring of two numbers, with loom's words.
 struct Ring {
-    slots: [UnsafeCell<u64>; SLOTS as usize],
+    slots: [UnsafeCell<u64>; 2],
     head: AtomicU64,
     bell: AtomicU32,
     state: AtomicU32,

@@ -1,0 +1,178 @@
+//! Where counters read: all pipes or all rings, in turn.
+//!
+//! Does        take what is there; doze when there is nothing; sleep when there still is nothing.
+//! Leaves out  what records mean: see `tally`.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pitwire_shard::layout::RECORDS_AT;
+use pitwire_shard::{Consumer, Intake};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, read};
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+use super::tally::{Counted, Tally};
+use crate::lanes::Mapping;
+
+/// Of a pipe at once.
+const READ_BYTES: usize = 256 << 10;
+/// Before the bell is armed: a busy feed then never has to ring it.
+const DOZE: Duration = Duration::from_micros(100);
+/// Longest sleep on a bell.
+const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+pub(super) struct Pipes {
+    pipes: Vec<Option<(OwnedFd, Intake)>>,
+    tallies: Vec<Tally>,
+}
+
+impl Pipes {
+    pub fn open(ends: Vec<OwnedFd>) -> io::Result<Self> {
+        let mut pipes = Vec::new();
+        for end in ends {
+            fcntl_setfl(&end, fcntl_getfl(&end)? | OFlags::NONBLOCK)?;
+            pipes.push(Some((end, Intake::new(READ_BYTES))));
+        }
+        let tallies = pipes.iter().map(|_| Tally::default()).collect();
+        Ok(Self { pipes, tallies })
+    }
+
+    pub fn count(&mut self) -> Vec<Counted> {
+        while self.pipes.iter().any(Option::is_some) {
+            if !self.turn() {
+                std::thread::sleep(DOZE);
+                if !self.turn() {
+                    self.sleep();
+                }
+            }
+        }
+        self.tallies.iter().map(Tally::counted).collect()
+    }
+
+    /// One read of each; whether there was anything.
+    fn turn(&mut self) -> bool {
+        let mut found = false;
+        for (place, tally) in self.pipes.iter_mut().zip(&mut self.tallies) {
+            let Some((pipe, intake)) = place else { continue };
+            match read(&*pipe, intake.space()) {
+                Ok(bytes) if bytes > 0 => {
+                    intake.filled(bytes);
+                    found = true;
+                    if intake.take(|record| tally.record(record)).is_err() {
+                        tally.fault();
+                        *place = None;
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // The end, or a pipe that cannot be read.
+                Ok(_) | Err(_) => {
+                    if !intake.is_whole() {
+                        tally.fault();
+                    }
+                    *place = None;
+                }
+            }
+        }
+        found
+    }
+
+    fn sleep(&self) {
+        let mut waits: Vec<PollFd<'_>> =
+            self.pipes.iter().flatten().map(|(pipe, _)| PollFd::new(pipe, PollFlags::IN)).collect();
+        if !waits.is_empty() {
+            // Whatever it answers, all are looked at again.
+            let _ = poll(&mut waits, Some(&SLEEP));
+        }
+    }
+}
+
+pub(super) struct Rings {
+    rings: Vec<Option<Consumer<Mapping>>>,
+    tallies: Vec<Tally>,
+}
+
+impl Rings {
+    pub fn open(paths: &[PathBuf]) -> io::Result<Self> {
+        let mut rings = Vec::new();
+        for path in paths {
+            let file = OpenOptions::new().read(true).write(true).open(path)?;
+            let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+            if bytes <= RECORDS_AT as usize {
+                return Err(io::Error::other(format!("{} is no ring", path.display())));
+            }
+            rings.push(Some(Consumer::open(Mapping::of(&file, bytes)?).map_err(io::Error::other)?));
+        }
+        let tallies = rings.iter().map(|_| Tally::default()).collect();
+        Ok(Self { rings, tallies })
+    }
+
+    pub fn count(&mut self) -> Vec<Counted> {
+        while self.rings.iter().any(Option::is_some) {
+            if !self.turn() {
+                std::thread::sleep(DOZE);
+                if !self.turn() {
+                    self.sleep();
+                }
+            }
+        }
+        self.tallies.iter().map(Tally::counted).collect()
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut found = false;
+        for (place, tally) in self.rings.iter_mut().zip(&mut self.tallies) {
+            let Some(ring) = place else { continue };
+            // Before the records: the end is said after the last of them.
+            let is_ended = ring.is_ended();
+            match ring.take(|record| tally.record(record)) {
+                Ok(0) if is_ended => *place = None,
+                Ok(taken) => found |= taken > 0,
+                Err(_) => {
+                    tally.fault();
+                    *place = None;
+                }
+            }
+        }
+        found
+    }
+
+    /// On all bells at once, when there is nothing in any ring.
+    fn sleep(&self) {
+        let rings = || self.rings.iter().flatten();
+        let armed: Vec<_> = rings().map(|ring| ring.arm().map(|rung| (ring.bell(), rung))).collect();
+        if armed.iter().all(Option::is_some) {
+            let mut waits: Vec<futex::Wait> = Vec::with_capacity(armed.len());
+            for (bell, rung) in armed.iter().flatten() {
+                let mut wait = futex::Wait::new();
+                wait.val = u64::from(*rung);
+                wait.uaddr = futex::WaitPtr::new(bell.as_ptr().cast());
+                wait.flags = futex::WaitFlags::SIZE_U32;
+                waits.push(wait);
+            }
+            sleep_on(&waits);
+        }
+        rings().for_each(Consumer::disarm);
+    }
+}
+
+/// Until one of them is rung, or for the longest sleep.
+fn sleep_on(waits: &[futex::Wait]) {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let mut until = Timespec { tv_sec: now.tv_sec, tv_nsec: now.tv_nsec + SLEEP.tv_nsec };
+    if until.tv_nsec >= 1_000_000_000 {
+        (until.tv_sec, until.tv_nsec) = (until.tv_sec + 1, until.tv_nsec - 1_000_000_000);
+    }
+    // The kernel waits on 128 at most; the others are looked at when it returns.
+    let waits = &waits[..waits.len().min(128)];
+    let slept = futex::waitv(waits, futex::WaitvFlags::empty(), Some(&until), rustix::time::ClockId::Monotonic);
+    if slept == Err(Errno::NOSYS) {
+        // Kernels before 5.16.
+        std::thread::sleep(DOZE * 10);
+    }
+}

@@ -1,0 +1,67 @@
+//! What a counter makes of good and bad streams.
+
+use super::*;
+
+fn trade(symbol: &str, number: u64) -> String {
+    format!("{{\"ev\":\"T\",\"sym\":\"{symbol}\",\"i\":\"{number:012}\",\"x\":4,\"p\":1,\"s\":1,\"t\":1}}")
+}
+
+fn count(records: &[String]) -> Counted {
+    let mut tally = Tally::default();
+    records.iter().for_each(|record| tally.record(record.as_bytes()));
+    tally.counted()
+}
+
+const GAP: &str = r#"{"ev":"gap","sym":"","conn":1,"at_ns":5,"dropped":3}"#;
+
+#[test]
+fn a_good_stream() {
+    let counted = count(&[trade("A", 1), trade("BRK.A", 1), trade("A", 2)]);
+    // fnv1a64 of "A" three times, of "BRK.A" once, computed with Python.
+    let checksum = 0xAF63_FC4C_8602_22EC_u64.wrapping_mul(3).wrapping_add(0x8B33_AB78_0296_BCE7);
+    let bytes = 3 * trade("A", 1).len() as u64 + 4;
+    assert_eq!(counted, Counted { records: 3, trades: 3, bytes, checksum, symbols: 2, ..Counted::default() });
+}
+
+#[test]
+fn what_went_wrong_is_named() {
+    assert_eq!(count(&[trade("A", 1), trade("A", 4)]).lost, 2);
+    assert_eq!(count(&[trade("A", 3)]).before_first, 2);
+    assert_eq!(count(&[trade("A", 1), trade("A", 1)]).duplicated, 1);
+    let counted = count(&[trade("A", 1), trade("A", 3), trade("A", 2), trade("A", 4)]);
+    assert_eq!((counted.reordered, counted.lost), (1, 1));
+    let counted = count(&[trade("A", 1), trade("B", 1), GAP.into(), trade("A", 4), trade("A", 6), trade("B", 2)]);
+    assert_eq!((counted.lost_declared, counted.lost, counted.gaps, counted.dropped_declared), (2, 1, 1, 3));
+    assert_eq!(count(&["{\"sym\":\"A\"}".into(), "nonsense".into()]).unnumbered, 2);
+}
+
+#[test]
+fn a_conflated_record_stands_for_its_trades() {
+    let conflated = r#"{"ev":"T","sym":"A","conflated":true,"count":4,"i":"000000000005","x":4,"p":1}"#;
+    let counted = count(&[trade("A", 1), conflated.into(), trade("A", 6)]);
+    assert_eq!((counted.trades, counted.lost, counted.conflated, counted.conflated_trades), (6, 0, 1, 4));
+}
+
+#[test]
+fn other_shapes_are_read_too() {
+    let counted = count(&[
+        "{ \"i\": \"000000000001\", \"sym\": \"A\" }".into(),
+        trade("A", 2),
+        "{\"sym\":\"A\",\"i\":3}".into(),
+        trade("A name of more than sixteen bytes", 1),
+        trade("A name of more than sixteen bytes", 2),
+    ]);
+    assert_eq!((counted.trades, counted.symbols, counted.lost, counted.unnumbered), (5, 2, 0, 0));
+}
+
+#[test]
+fn many_symbols_grow_the_table() {
+    let mut tally = Tally::default();
+    for number in 1..=3 {
+        for symbol in 0..5_000 {
+            tally.record(trade(&format!("S{symbol}"), number).as_bytes());
+        }
+    }
+    let counted = tally.counted();
+    assert_eq!((counted.symbols, counted.lost, counted.trades, counted.before_first), (5_000, 0, 15_000, 0));
+}

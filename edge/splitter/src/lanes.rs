@@ -1,0 +1,391 @@
+//! Objects to workers over pipes or rings, and what becomes of them when a worker is slow or gone.
+//!
+//! Does        one lane a worker; the policy for slow workers; the program's life.
+//! Holds       1. a worker's objects reach it in their order, and what it does not get is declared to it in their place;
+//!             2. nothing waits for a worker but under `block`;
+//!             3. everything dealt is handed over, dropped, conflated or spilled, and counted so.
+//! Leaves out  how records travel ([`lane::Lane`]); where objects come from.
+//! Start at    [`Lanes`], then `late` and `catch_up`.
+
+mod keeper;
+mod lane;
+mod late;
+mod mapping;
+mod pipe;
+mod queue;
+mod shm;
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pitwire_feed::Object;
+
+pub(crate) use lane::Ends;
+pub(crate) use mapping::Mapping;
+
+use keeper::Keeper;
+use lane::{Lane, Refused};
+use late::Late;
+
+use crate::policy::Policy;
+use crate::transport::{Failure, Options, Summary, Totals, Transport};
+
+/// How long `block` waits before it looks whether the run is to end.
+const WAIT: Duration = Duration::from_millis(10);
+/// A program that has taken nothing for so long while it is behind is stuck.
+const STUCK: Duration = Duration::from_secs(1);
+/// A closed end is usually a program that has just died; its exit code says more.
+const CLOSED: Duration = Duration::from_millis(200);
+/// At the end: from asking a program to end to ending it.
+const GRACE: Duration = Duration::from_secs(1);
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// A pipe for each worker.
+pub fn open_pipe(options: Options) -> Result<Box<dyn Transport>, Failure> {
+    Ok(Box::new(Lanes::<pipe::PipeLane>::open(options)?))
+}
+
+/// A ring in shared memory for each worker.
+pub fn open_shm(options: Options) -> Result<Box<dyn Transport>, Failure> {
+    Ok(Box::new(Lanes::<shm::ShmLane>::open(options)?))
+}
+
+struct Worker<L> {
+    lane: L,
+    /// Looked at for every object; why stands in `late`.
+    is_behind: bool,
+    handed: u64,
+    wakes: bool,
+    late: Box<Late>,
+}
+
+struct Lanes<L> {
+    options: Options,
+    workers: Vec<Worker<L>>,
+    keeper: Keeper,
+    connection: u64,
+    reports: VecDeque<Failure>,
+    failure: Option<Failure>,
+    /// Objects for workers that there are not.
+    stray: u64,
+    scratch: String,
+}
+
+impl<L: Lane> Lanes<L> {
+    fn open(options: Options) -> Result<Self, Failure> {
+        let (lanes, ends) = L::open_all(&options, 0)?;
+        let keeper = Keeper::start(&options, ends)?;
+        let late = || Box::new(Late::new(options.policy, options.workers));
+        let worker = |lane| Worker { lane, is_behind: false, handed: 0, wakes: false, late: late() };
+        Ok(Self {
+            workers: lanes.into_iter().map(worker).collect(),
+            keeper,
+            options,
+            connection: 1,
+            reports: VecDeque::new(),
+            failure: None,
+            stray: 0,
+            scratch: String::with_capacity(4096),
+        })
+    }
+
+    /// An object that its lane did not take at once.
+    #[cold]
+    #[inline(never)]
+    fn late(&mut self, index: usize, text: &[u8], start: usize, end: usize) {
+        let is_waited_for = self.options.policy == Policy::Block;
+        let refused = match self.workers.get_mut(index) {
+            None => {
+                self.stray += 1;
+                return;
+            }
+            Some(worker) if worker.is_behind && is_waited_for && !worker.late.is_closed() => Some(Refused::Full),
+            Some(worker) if worker.is_behind => None,
+            Some(worker) => worker.lane.put(text, start, end).err(),
+        };
+        match refused {
+            Some(Refused::Full) if is_waited_for => {
+                if self.wait_for(index, text, start, end) {
+                    return;
+                }
+            }
+            Some(Refused::TooLong) => {
+                self.workers[index].late.miss();
+                self.declare(index);
+                return;
+            }
+            Some(Refused::Broken) => self.workers[index].late.close(),
+            Some(Refused::Full) | None => {}
+        }
+        let record = text.get(start..end).unwrap_or_default();
+        let gap = self.gap();
+        let worker = &mut self.workers[index];
+        worker.is_behind = true;
+        worker.late.absorb(record, &gap);
+    }
+
+    /// `block`: until the lane takes it. False: the run is to end, or the worker is gone.
+    fn wait_for(&mut self, index: usize, text: &[u8], start: usize, end: usize) -> bool {
+        loop {
+            // Whoever is waited for may itself wait for another shard.
+            self.publish();
+            if self.workers[index].is_behind {
+                self.catch_up(index);
+            }
+            let worker = &mut self.workers[index];
+            if !worker.is_behind && worker.lane.put(text, start, end).is_ok() {
+                worker.handed += 1;
+                return true;
+            }
+            if worker.late.is_closed() {
+                return false;
+            }
+            if self.options.stop.load(Ordering::Relaxed) || self.keeper.is_over() {
+                return false;
+            }
+            self.workers[index].lane.wait(WAIT);
+        }
+    }
+
+    fn gap(&self) -> late::GapMaker {
+        late::GapMaker {
+            connection: self.connection,
+            is_wanted: self.options.gap_records,
+            restarts: self.keeper.restarts(),
+        }
+    }
+
+    /// Tells a worker what it did not get, when its lane takes that; else it is behind.
+    fn declare(&mut self, index: usize) {
+        let gap = self.gap();
+        let worker = &mut self.workers[index];
+        worker.is_behind = !worker.late.declare(&mut worker.lane, &gap);
+    }
+
+    fn catch_up(&mut self, index: usize) {
+        let gap = self.gap();
+        let worker = &mut self.workers[index];
+        let caught_up = worker.late.catch_up(&mut worker.lane, &gap, &mut worker.handed, &mut self.scratch);
+        worker.is_behind = !caught_up;
+    }
+
+    /// Everything in the lanes may be seen; sleepers are woken once all of it is.
+    fn publish(&mut self) {
+        for worker in &mut self.workers {
+            match worker.lane.hand_over() {
+                Ok(wakes) => worker.wakes = wakes,
+                Err(_) if worker.late.is_closed() => {}
+                Err(_) => {
+                    worker.late.close();
+                    worker.is_behind = true;
+                }
+            }
+        }
+        for worker in &mut self.workers {
+            if std::mem::take(&mut worker.wakes) {
+                worker.lane.wake();
+            }
+        }
+    }
+
+    /// Programs that died, that are stuck, that closed an end.
+    fn look_after(&mut self) {
+        if self.failure.is_some() {
+            return;
+        }
+        if self.keeper.is_over() {
+            self.lose_program();
+        } else if self.keeper.is_due() {
+            self.start_again();
+        } else if self.keeper.is_running() && self.workers.iter().any(|worker| worker.is_behind) {
+            self.judge_late_ones();
+        }
+    }
+
+    fn judge_late_ones(&mut self) {
+        let now = Instant::now();
+        let mut closed = 0;
+        for (index, worker) in self.workers.iter_mut().enumerate().filter(|(_, worker)| worker.is_behind) {
+            let taken = worker.lane.taken_bytes();
+            let stands = worker.late.stands_since(taken, now);
+            if worker.late.is_closed() && stands >= CLOSED {
+                closed += 1;
+                if worker.late.report_once() {
+                    self.reports.push_back(Failure::new(
+                        format!(
+                            "worker {index} closed its end, or wrote nonsense; its records are dropped from now on"
+                        ),
+                        "look what the workers' program says; --on-slow restart starts it again",
+                    ));
+                }
+            }
+            if self.options.policy == Policy::Restart
+                && (stands >= STUCK || (worker.late.is_closed() && stands >= CLOSED))
+            {
+                self.reports.push_back(Failure::new(
+                    format!("worker {index} takes nothing any more; its program is ended and started again"),
+                    "look why it hangs; what it had not taken is declared in gap records",
+                ));
+                self.keeper.end(GRACE / 5);
+                self.lose_program();
+                return;
+            }
+        }
+        if closed == self.workers.len() {
+            self.failure = Some(Failure::new(
+                "every worker has closed its end, though their program runs",
+                "let each worker read the descriptor or ring that it got as an argument",
+            ));
+        }
+    }
+
+    /// The program is over: nothing reaches it any more.
+    fn lose_program(&mut self) {
+        let verdict = self.keeper.verdict();
+        for worker in &mut self.workers {
+            // A lane's records were counted as handed over.
+            let unread = worker.lane.unread_records();
+            worker.handed = worker.handed.saturating_sub(unread);
+            worker.late.lose(unread);
+            worker.is_behind = true;
+        }
+        if self.options.policy == Policy::Restart && self.keeper.may_restart() {
+            let wait = self.keeper.plan_restart();
+            self.reports.push_back(Failure::new(
+                format!("{verdict}; it is started again in {} ms", wait.as_millis()),
+                "look what it says; what it had not taken is declared in gap records",
+            ));
+            return;
+        }
+        self.workers.iter_mut().for_each(|worker| worker.late.close());
+        let remedy = if self.options.policy == Policy::Restart {
+            "it ended each time it was started; look what it says"
+        } else {
+            "look what it says; --on-slow restart starts it again"
+        };
+        self.failure = Some(Failure::new(format!("the workers' program is gone: {verdict}"), remedy));
+    }
+
+    fn start_again(&mut self) {
+        let started = L::open_all(&self.options, self.keeper.restarts() + 1).and_then(|(lanes, ends)| {
+            self.keeper.start_again(&self.options, ends)?;
+            Ok(lanes)
+        });
+        match started {
+            Ok(lanes) => {
+                for (worker, lane) in self.workers.iter_mut().zip(lanes) {
+                    worker.lane = lane;
+                    worker.late.reopen();
+                }
+            }
+            Err(failure) if self.keeper.may_restart() => {
+                self.keeper.plan_restart();
+                self.reports.push_back(failure);
+            }
+            Err(failure) => self.failure = Some(failure),
+        }
+    }
+
+    fn is_handed_over(&self) -> bool {
+        self.workers.iter().all(|worker| worker.late.is_closed() || (!worker.is_behind && worker.lane.is_handed_over()))
+    }
+
+    /// What workers did not take until the end.
+    fn give_up(&mut self) {
+        for worker in &mut self.workers {
+            let staged = if worker.late.is_closed() { 0 } else { worker.lane.give_up() };
+            worker.handed = worker.handed.saturating_sub(staged);
+            worker.late.lose(staged);
+            worker.lane.end();
+        }
+    }
+}
+
+impl<L: Lane> Transport for Lanes<L> {
+    fn deal(&mut self, text: &[u8], objects: &[Object]) {
+        for object in objects {
+            let (start, end) = (object.start as usize, object.end as usize);
+            if let Some(worker) = self.workers.get_mut(object.worker as usize)
+                && !worker.is_behind
+                && worker.lane.put(text, start, end).is_ok()
+            {
+                worker.handed += 1;
+            } else {
+                self.late(object.worker as usize, text, start, end);
+            }
+        }
+    }
+
+    fn note(&mut self, worker: u32, record: &[u8]) {
+        let Some(worker) = self.workers.get_mut(worker as usize) else { return };
+        if !worker.is_behind && worker.lane.put(record, 0, record.len()).is_ok() {
+            worker.late.gaps += 1;
+        } else {
+            worker.is_behind = true;
+            worker.late.absorb_note(record);
+        }
+    }
+
+    fn hand_over(&mut self) {
+        for index in 0..self.workers.len() {
+            if self.workers[index].is_behind {
+                self.catch_up(index);
+            }
+        }
+        self.publish();
+        self.look_after();
+    }
+
+    fn connected(&mut self, connection: u64) {
+        self.connection = connection;
+    }
+
+    fn is_behind(&self) -> bool {
+        self.failure.is_none() && (self.keeper.is_over() || self.keeper.is_waiting() || !self.is_handed_over())
+    }
+
+    fn totals(&self) -> Totals {
+        let mut totals = Totals { dropped: self.stray, restarts: self.keeper.restarts(), ..Totals::default() };
+        for worker in &self.workers {
+            totals.handed += worker.handed;
+            totals.behind += u32::from(worker.is_behind);
+            worker.late.add_to(&mut totals);
+        }
+        totals
+    }
+
+    fn lag_bytes(&mut self, worker: u32) -> u64 {
+        let Some(worker) = self.workers.get_mut(worker as usize) else { return 0 };
+        worker.lane.lag_bytes() + worker.late.queued_bytes()
+    }
+
+    fn report(&mut self) -> Option<Failure> {
+        self.reports.pop_front()
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.failure.clone()
+    }
+
+    fn finish(&mut self, patience: Duration) -> Result<Summary, Failure> {
+        let until = Instant::now() + patience;
+        loop {
+            self.hand_over();
+            if self.failure.is_some() || self.is_handed_over() || Instant::now() >= until {
+                break;
+            }
+            std::thread::sleep(GLANCE);
+        }
+        self.give_up();
+        let left = until.saturating_duration_since(Instant::now()).max(GRACE);
+        let (counted, program) = self.keeper.finish(left, GRACE);
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        Ok(Summary { totals: self.totals(), counted, program })
+    }
+}
+
+#[cfg(test)]
+mod tests;

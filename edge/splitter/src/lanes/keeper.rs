@@ -1,0 +1,115 @@
+//! Who takes the records: a program, kept alive as the policy says, or counters in this process.
+//!
+//! Does        start, watch, restart with growing pauses, end.
+//! Leaves out  what its death means for the records: see `lanes`.
+
+use std::time::{Duration, Instant};
+
+use super::lane::Ends;
+use crate::child::Child;
+use crate::counters::{Counted, Counters};
+use crate::policy::Policy;
+use crate::transport::{Failure, Options};
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Who has run for so long starts from the shortest pause again.
+const SOUND_RUN: Duration = Duration::from_secs(10);
+/// So many short runs in a row, and it is not started again.
+const SHORT_RUNS: u32 = 10;
+
+pub(super) struct Keeper {
+    child: Option<Child>,
+    counters: Option<Counters>,
+    started: Instant,
+    due: Option<Instant>,
+    pause: Duration,
+    short_runs: u32,
+    restarts: u64,
+}
+
+impl Keeper {
+    pub fn start(options: &Options, ends: Ends) -> Result<Self, Failure> {
+        let (child, counters) = match &options.program {
+            Some(program) => (Some(Child::start(program, ends)?), None),
+            None if options.policy == Policy::Restart => {
+                return Err(Failure::new(
+                    "--on-slow restart without a program to start",
+                    "name one after --, or choose spill, block, conflate or drop",
+                ));
+            }
+            None => (None, Some(Counters::start(ends)?)),
+        };
+        let pause = SHORTEST_PAUSE;
+        Ok(Self { child, counters, started: Instant::now(), due: None, pause, short_runs: 0, restarts: 0 })
+    }
+
+    /// The program has ended, and nothing has been done about it.
+    pub fn is_over(&self) -> bool {
+        self.due.is_none() && self.child.as_ref().is_some_and(Child::is_over)
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.due.is_none() && self.child.is_some()
+    }
+
+    /// Between two programs.
+    pub fn is_waiting(&self) -> bool {
+        self.due.is_some()
+    }
+
+    pub fn is_due(&self) -> bool {
+        self.due.is_some_and(|due| Instant::now() >= due)
+    }
+
+    pub fn verdict(&self) -> String {
+        self.child.as_ref().map(Child::verdict).unwrap_or_default()
+    }
+
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+
+    pub fn end(&self, grace: Duration) {
+        if let Some(child) = &self.child {
+            child.end(grace);
+        }
+    }
+
+    pub fn may_restart(&self) -> bool {
+        self.short_runs < SHORT_RUNS || self.started.elapsed() >= SOUND_RUN
+    }
+
+    /// How long until it is started again.
+    pub fn plan_restart(&mut self) -> Duration {
+        if self.started.elapsed() >= SOUND_RUN {
+            (self.pause, self.short_runs) = (SHORTEST_PAUSE, 0);
+        }
+        let pause = self.pause;
+        self.due = Some(Instant::now() + pause);
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        self.short_runs += 1;
+        pause
+    }
+
+    pub fn start_again(&mut self, options: &Options, ends: Ends) -> Result<(), Failure> {
+        let Some(program) = &options.program else { return Ok(()) };
+        self.started = Instant::now();
+        self.child = Some(Child::start(program, ends)?);
+        self.due = None;
+        self.restarts += 1;
+        Ok(())
+    }
+
+    /// Waits for who took the records; the program for so long, then it is asked, then ended.
+    pub fn finish(&mut self, patience: Duration, grace: Duration) -> (Vec<Counted>, Option<String>) {
+        let counted = self.counters.take().map(Counters::finish).unwrap_or_default();
+        let program = self.child.take().map(|child| {
+            if !child.wait(patience) {
+                child.end(grace);
+            }
+            child.verdict()
+        });
+        (counted, program)
+    }
+}

@@ -1,0 +1,54 @@
+//! One worker's way: what pipes and rings have in common.
+//!
+//! Leaves out  slow workers: a lane takes a record or refuses it.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) use pitwire_shard::Refused;
+
+use crate::transport::{Failure, Options};
+
+/// The workers' sides of a set of lanes.
+pub(crate) enum Ends {
+    Pipes(Vec<OwnedFd>),
+    Rings(Vec<PathBuf>),
+}
+
+pub(crate) trait Lane: Sized {
+    /// One lane a worker. `generation`: how often the program has been started.
+    fn open_all(options: &Options, generation: u64) -> Result<(Vec<Self>, Ends), Failure>;
+
+    /// HOT. `text[start..end]` as a record; seen by the worker after [`Lane::hand_over`] at the latest.
+    fn put(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Refused>;
+
+    /// Lets the worker see everything. True: it sleeps, and [`Lane::wake`] is due.
+    fn hand_over(&mut self) -> Result<bool, Refused>;
+
+    fn wake(&self);
+
+    /// Whether at least half of it is free again.
+    fn is_roomy(&mut self) -> bool;
+
+    /// Bytes put, and those of them that the worker has not taken.
+    fn lag_bytes(&mut self) -> u64;
+
+    /// Bytes that the worker has taken; grows when it takes something.
+    fn taken_bytes(&mut self) -> u64;
+
+    /// Records that the worker has not taken whole, once it is gone.
+    fn unread_records(&mut self) -> u64;
+
+    /// Whether nothing is left that [`Lane::hand_over`] has still to do.
+    fn is_handed_over(&self) -> bool;
+
+    /// Forgets what is left; how many records it was.
+    fn give_up(&mut self) -> u64;
+
+    /// Waits, for so long at most, until the worker may have taken something.
+    fn wait(&mut self, longest: Duration);
+
+    /// The worker sees the end behind the last record.
+    fn end(&mut self);
+}

@@ -1,0 +1,153 @@
+//! A ring a worker: a file in shared memory, written in place.
+//!
+//! Does        make the files, remove those of splitters that died, map them.
+//! Holds       a file's exclusive lock means that its splitter lives; without it, it is a left-over.
+//! Start at    [`ShmLane::open_all`].
+
+use std::fs::{File, OpenOptions, remove_file};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use pitwire_shard::layout::RECORDS_AT;
+use pitwire_shard::{Producer, Shape};
+use rustix::fs::{FlockOperation, flock};
+use rustix::thread::futex;
+
+use super::lane::{Ends, Lane, Refused};
+use super::mapping::Mapping;
+use crate::transport::{Failure, Options};
+
+const PREFIX: &str = "pitwire-split-";
+/// How long to doze when a full ring is waited for: no bell rings in this direction.
+const DOZE: Duration = Duration::from_micros(100);
+
+pub(crate) struct ShmLane {
+    ring: Producer<Mapping>,
+    path: PathBuf,
+    /// Holds the lock.
+    _file: File,
+}
+
+impl Lane for ShmLane {
+    fn open_all(options: &Options, generation: u64) -> Result<(Vec<Self>, Ends), Failure> {
+        remove_left_overs(&options.ring_directory);
+        let started_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let started_ns = u64::try_from(started_ns).unwrap_or(u64::MAX);
+        let mut lanes: Vec<Self> = Vec::new();
+        for worker in 0..options.workers {
+            let name = format!("{PREFIX}{}-{started_ns}-{generation}-{worker}", std::process::id());
+            let path = options.ring_directory.join(name);
+            let shape = Shape { capacity: options.ring_bytes, worker, workers: options.workers, started_ns };
+            lanes.push(Self::open(path.clone(), &shape).map_err(|error| no_ring(&path, options, &error))?);
+        }
+        let ends = lanes.iter().map(|lane| lane.path.clone()).collect();
+        Ok((lanes, Ends::Rings(ends)))
+    }
+
+    #[inline]
+    fn put(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Refused> {
+        self.ring.put(text, start, end)
+    }
+
+    fn hand_over(&mut self) -> Result<bool, Refused> {
+        Ok(self.ring.publish())
+    }
+
+    fn wake(&self) {
+        // Shared, not private: the sleeper may be another process.
+        let _ = futex::wake(self.ring.bell(), futex::Flags::empty(), 1);
+    }
+
+    fn is_roomy(&mut self) -> bool {
+        self.ring.unread_bytes() <= self.ring.capacity() / 2
+    }
+
+    fn lag_bytes(&mut self) -> u64 {
+        self.ring.unread_bytes()
+    }
+
+    fn taken_bytes(&mut self) -> u64 {
+        self.ring.taken_bytes()
+    }
+
+    fn unread_records(&mut self) -> u64 {
+        self.ring.unread_records()
+    }
+
+    fn wait(&mut self, longest: Duration) {
+        std::thread::sleep(longest.min(DOZE));
+    }
+
+    fn is_handed_over(&self) -> bool {
+        true
+    }
+
+    fn give_up(&mut self) -> u64 {
+        0
+    }
+
+    fn end(&mut self) {
+        if self.ring.end() {
+            self.wake();
+        }
+    }
+}
+
+impl Drop for ShmLane {
+    fn drop(&mut self) {
+        self.end();
+        let _ = remove_file(&self.path);
+    }
+}
+
+impl ShmLane {
+    fn open(path: PathBuf, shape: &Shape) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        // From here on the file goes again when something fails.
+        let made = Self::prepare(&file, &path, shape);
+        match made {
+            Ok(ring) => Ok(Self { ring, path, _file: file }),
+            Err(error) => {
+                let _ = remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare(file: &File, path: &Path, shape: &Shape) -> io::Result<Producer<Mapping>> {
+        flock(file, FlockOperation::NonBlockingLockExclusive)?;
+        // Another splitter may have taken it for a left-over before it was locked.
+        if file.metadata()?.nlink() == 0 {
+            return Err(io::Error::other(format!("{} was removed while it was made", path.display())));
+        }
+        let bytes = shape.capacity.saturating_add(u64::from(RECORDS_AT));
+        // Takes the memory now: a full /dev/shm is an error here and not a signal later.
+        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+        let mapping = Mapping::of(file, usize::try_from(bytes).map_err(io::Error::other)?)?;
+        Producer::create(mapping, shape).map_err(io::Error::other)
+    }
+}
+
+/// Files of splitters that died: nobody holds their lock.
+fn remove_left_overs(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(file) = OpenOptions::new().read(true).write(true).open(entry.path()) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = remove_file(entry.path());
+        }
+    }
+}
+
+fn no_ring(path: &Path, options: &Options, error: &io::Error) -> Failure {
+    let megabytes = (options.ring_bytes >> 20).max(1) * u64::from(options.workers);
+    Failure::new(
+        format!("cannot make the ring {}: {error}", path.display()),
+        format!("make room for {megabytes} MiB there, or use smaller rings, fewer workers or --transport pipe"),
+    )
+}

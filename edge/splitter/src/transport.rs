@@ -1,0 +1,144 @@
+//! What the source asks of a way to hand objects to workers.
+//!
+//! Does        name the calls, the counts and the choices.
+//! Leaves out  every way: pipes and rings are in `lanes`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use pitwire_feed::Object;
+
+use crate::child::Program;
+use crate::counters::Counted;
+use crate::policy::Policy;
+
+/// A way to hand objects to workers.
+///
+/// Nothing here blocks but under `--on-slow block`: a worker that does not
+/// take what is its own is dealt with by the policy for slow workers, at the cost of nobody else.
+pub trait Transport {
+    /// HOT. Objects of `text`, in order; each goes to its worker. May keep nothing of `text` beyond the call.
+    fn deal(&mut self, text: &[u8], objects: &[Object]);
+
+    /// A record of the splitter's own (a gap), for one worker, in its place among the objects.
+    fn note(&mut self, worker: u32, record: &[u8]);
+
+    /// Everything of one read has been dealt: hands over what is staged, wakes those who wait.
+    fn hand_over(&mut self);
+
+    /// The feed's n-th connection is open; gap records name it.
+    fn connected(&mut self, _connection: u64) {}
+
+    /// Whether [`Transport::hand_over`] should be called again soon though nothing new comes.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    fn totals(&self) -> Totals {
+        Totals::default()
+    }
+
+    /// Bytes that are a worker's and that it has not taken yet.
+    fn lag_bytes(&mut self, _worker: u32) -> u64 {
+        0
+    }
+
+    /// What the operator should read, once each; nothing has stopped for it.
+    fn report(&mut self) -> Option<Failure> {
+        None
+    }
+
+    /// Why it cannot go on: nothing dealt from now on reaches anybody.
+    fn failure(&self) -> Option<Failure> {
+        None
+    }
+
+    /// The end: hands over what is left while workers take it, for so long at most, then ends them.
+    fn finish(&mut self, patience: Duration) -> Result<Summary, Failure>;
+}
+
+/// What went wrong, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub what: String,
+    pub remedy: String,
+}
+
+impl Failure {
+    pub(crate) fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into() }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}; {}", self.what, self.remedy)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// How workers are served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub workers: u32,
+    pub policy: Policy,
+    /// Whether a worker is told what it did not get.
+    pub gap_records: bool,
+    /// Who takes the records; without one, counters in this process.
+    pub program: Option<Program>,
+    /// Bytes of records of a ring; a power of two.
+    pub ring_bytes: u64,
+    /// Where rings are made.
+    pub ring_directory: PathBuf,
+    /// Set when the run is to end: from then on nothing waits for a worker.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Options {
+    /// Counters, a mebibyte a ring, 64 MiB of spill.
+    pub fn new(workers: u32) -> Self {
+        Self {
+            workers,
+            policy: Policy::default(),
+            gap_records: true,
+            program: None,
+            ring_bytes: 1 << 20,
+            ring_directory: PathBuf::from("/dev/shm"),
+            stop: Arc::new(AtomicBool::new(false)),
+        }
+    }
+}
+
+/// What has become of everything dealt so far. `dealt = handed + dropped + conflated + spilled_now`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Objects given to workers as they came.
+    pub handed: u64,
+    /// Gap records given to workers.
+    pub gaps: u64,
+    /// Objects that nobody got.
+    pub dropped: u64,
+    /// Objects that went through the queue of a slow worker.
+    pub spilled: u64,
+    /// Objects that lie in such queues.
+    pub spilled_now: u64,
+    /// Objects that a conflated record stands, or will stand, for.
+    pub conflated: u64,
+    /// How often the program has been started again.
+    pub restarts: u64,
+    /// Workers that are behind.
+    pub behind: u32,
+}
+
+/// What is known when all is over.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    pub totals: Totals,
+    /// What each of the built-in counters counted; empty when a program took the records.
+    pub counted: Vec<Counted>,
+    /// How the program ended, in words.
+    pub program: Option<String>,
+}

@@ -1,0 +1,297 @@
+//! One record a symbol that stands for many trades, for a worker that cannot take each of them.
+//!
+//! Does        last, count, volume, notional, first, high and low of the fields `p` and `s`, exactly: prices and sizes are
+//!             whole billionths, their products whole billionths of billionths, so that no order of adding changes a sum.
+//! Holds       1. a symbol's records stay in its order: what is summed up is later than what was handed over;
+//!             2. memory is fixed at the start; what does not fit is refused, never forgotten silently.
+//! Leaves out  objects that are no trades (no `p`, no `s`, another `ev` than "T"): refused, for the caller to declare.
+//! Start at    [`Conflation::add`].
+
+use std::fmt::Write;
+
+mod decimal;
+
+use crate::fields::Fields;
+use decimal::{BILLIONTHS, Decimal, SQUARED};
+
+const SYMBOL_BYTES: usize = 32;
+const TEXT_BYTES: usize = 24;
+const NOBODY: u32 = u32::MAX;
+
+/// A few bytes, kept as they came.
+#[derive(Clone, Copy)]
+struct Text<const N: usize> {
+    bytes: [u8; N],
+    len: u8,
+}
+
+impl<const N: usize> Text<N> {
+    const EMPTY: Self = Self { bytes: [0; N], len: 0 };
+
+    fn of(text: &[u8]) -> Option<Self> {
+        let mut bytes = [0; N];
+        bytes.get_mut(..text.len())?.copy_from_slice(text);
+        Some(Self { bytes, len: u8::try_from(text.len()).ok()? })
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// What stands for the trades of one symbol.
+#[derive(Clone, Copy)]
+struct Sum {
+    /// With its quotes, as it came.
+    symbol: Text<SYMBOL_BYTES>,
+    count: u64,
+    first: Decimal,
+    last: Decimal,
+    high: Decimal,
+    low: Decimal,
+    last_size: Decimal,
+    volume: Decimal,
+    notional: i128,
+    first_time: Text<TEXT_BYTES>,
+    last_time: Text<TEXT_BYTES>,
+    exchange: Text<TEXT_BYTES>,
+    number: Text<TEXT_BYTES>,
+}
+
+/// Sums by symbol, oldest first.
+pub struct Conflation {
+    /// A ring of as many as there may be symbols.
+    sums: Box<[Sum]>,
+    front: usize,
+    len: usize,
+    /// Place in `sums` by hash; open addressing, rebuilt never: a slot is looked up by its symbol.
+    slots: Box<[u32]>,
+    trades: u64,
+}
+
+const EMPTY: Sum = Sum {
+    symbol: Text::EMPTY,
+    count: 0,
+    first: Decimal::ZERO,
+    last: Decimal::ZERO,
+    high: Decimal::ZERO,
+    low: Decimal::ZERO,
+    last_size: Decimal::ZERO,
+    volume: Decimal::ZERO,
+    notional: 0,
+    first_time: Text::EMPTY,
+    last_time: Text::EMPTY,
+    exchange: Text::EMPTY,
+    number: Text::EMPTY,
+};
+
+impl Conflation {
+    /// For so many symbols at a time, rounded up to a power of two.
+    pub fn new(symbols: usize) -> Self {
+        let symbols = symbols.next_power_of_two().max(16);
+        Self {
+            sums: vec![EMPTY; symbols].into_boxed_slice(),
+            front: 0,
+            len: 0,
+            slots: vec![NOBODY; symbols * 2].into_boxed_slice(),
+            trades: 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Trades that records yet to come stand for.
+    pub fn trades(&self) -> u64 {
+        self.trades
+    }
+
+    /// One more trade. False: it cannot be stood for; nothing has changed.
+    pub fn add(&mut self, object: &[u8]) -> bool {
+        let Some(trade) = Trade::of(object) else { return false };
+        let slot = self.slot_of(trade.symbol.as_bytes());
+        let added = match self.slots[slot] {
+            NOBODY => self.open(slot, &trade),
+            place => self.sums[place as usize].add(&trade),
+        };
+        self.trades += u64::from(added);
+        added
+    }
+
+    /// Appends the oldest symbol's record; false when there is none.
+    pub fn front(&self, out: &mut String) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        self.sums[self.front].write(out);
+        true
+    }
+
+    /// The oldest symbol's record has been handed over; how many trades it stood for.
+    pub fn pop(&mut self) -> u64 {
+        if self.len == 0 {
+            return 0;
+        }
+        let sum = self.sums[self.front];
+        self.close(self.slot_of(sum.symbol.as_bytes()));
+        self.front = (self.front + 1) & (self.sums.len() - 1);
+        self.len -= 1;
+        self.trades -= sum.count;
+        sum.count
+    }
+
+    fn open(&mut self, slot: usize, trade: &Trade) -> bool {
+        if self.len == self.sums.len() {
+            return false;
+        }
+        let Some(sum) = Sum::of(trade) else { return false };
+        let place = (self.front + self.len) & (self.sums.len() - 1);
+        let Ok(number) = u32::try_from(place) else { return false };
+        self.sums[place] = sum;
+        self.slots[slot] = number;
+        self.len += 1;
+        true
+    }
+
+    /// Where a symbol is, or belongs.
+    fn slot_of(&self, symbol: &[u8]) -> usize {
+        let mut slot = self.home(symbol);
+        loop {
+            let place = self.slots[slot];
+            if place == NOBODY || self.sums[place as usize].symbol.as_bytes() == symbol {
+                return slot;
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // masked
+    fn home(&self, symbol: &[u8]) -> usize {
+        let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+        for byte in symbol {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3);
+        }
+        (hash ^ (hash >> 32)) as usize & (self.slots.len() - 1)
+    }
+
+    /// Empties a slot and moves back those that had to go past it.
+    fn close(&mut self, mut hole: usize) {
+        let mask = self.slots.len() - 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let place = self.slots[at];
+            if place == NOBODY {
+                break;
+            }
+            let home = self.home(self.sums[place as usize].symbol.as_bytes());
+            // It may move to the hole unless its home lies behind the hole.
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+                self.slots[hole] = place;
+                hole = at;
+            }
+        }
+        self.slots[hole] = NOBODY;
+    }
+}
+
+/// What is needed of an object.
+struct Trade {
+    symbol: Text<SYMBOL_BYTES>,
+    price: Decimal,
+    size: Decimal,
+    time: Text<TEXT_BYTES>,
+    exchange: Text<TEXT_BYTES>,
+    number: Text<TEXT_BYTES>,
+}
+
+impl Trade {
+    fn of(object: &[u8]) -> Option<Self> {
+        let (mut symbol, mut price, mut size) = (None, None, None);
+        let (mut time, mut exchange, mut number) = (Text::EMPTY, Text::EMPTY, Text::EMPTY);
+        let mut fields = Fields::of(object)?;
+        while let Some((name, value)) = fields.next_field()? {
+            match name {
+                b"sym" if value.starts_with(b"\"") => symbol = Some(Text::of(value)?),
+                b"p" => price = Some(Decimal::parse(value)?),
+                b"s" => size = Some(Decimal::parse(value)?),
+                b"t" => time = Text::of(value)?,
+                b"x" => exchange = Text::of(value)?,
+                b"i" => number = Text::of(value)?,
+                b"ev" if value != b"\"T\"" => return None,
+                _ => {}
+            }
+        }
+        Some(Self { symbol: symbol?, price: price?, size: size?, time, exchange, number })
+    }
+}
+
+impl Sum {
+    fn of(trade: &Trade) -> Option<Self> {
+        Some(Self {
+            symbol: trade.symbol,
+            count: 1,
+            first: trade.price,
+            last: trade.price,
+            high: trade.price,
+            low: trade.price,
+            last_size: trade.size,
+            volume: trade.size,
+            notional: trade.price.times(trade.size)?,
+            first_time: trade.time,
+            last_time: trade.time,
+            exchange: trade.exchange,
+            number: trade.number,
+        })
+    }
+
+    /// False, and unchanged, when a sum would leave 128 bits.
+    fn add(&mut self, trade: &Trade) -> bool {
+        let notional = trade.price.times(trade.size).and_then(|more| self.notional.checked_add(more));
+        let (Some(notional), Some(volume)) = (notional, self.volume.plus(trade.size)) else { return false };
+        (self.notional, self.volume) = (notional, volume);
+        self.count += 1;
+        self.last = trade.price;
+        self.high = self.high.max(trade.price);
+        self.low = self.low.min(trade.price);
+        self.last_size = trade.size;
+        self.last_time = trade.time;
+        self.exchange = trade.exchange;
+        self.number = trade.number;
+        true
+    }
+
+    fn write(&self, out: &mut String) {
+        let text = |out: &mut String, name: &str, bytes: &[u8]| {
+            if !bytes.is_empty() {
+                // What is not UTF-8 came so from the feed; it is replaced rather than passed on broken.
+                let _ = write!(out, "\"{name}\":{},", String::from_utf8_lossy(bytes));
+            }
+        };
+        let decimal = |out: &mut String, name: &str, units: i128, scale: u32| {
+            let _ = write!(out, "\"{name}\":");
+            decimal::write(out, units, scale);
+            out.push(',');
+        };
+        out.push_str("{\"ev\":\"T\",");
+        text(out, "sym", self.symbol.as_bytes());
+        let _ = write!(out, "\"conflated\":true,\"count\":{},", self.count);
+        text(out, "i", self.number.as_bytes());
+        text(out, "x", self.exchange.as_bytes());
+        for (name, value) in [("p", self.last), ("s", self.last_size)] {
+            decimal(out, name, value.0, BILLIONTHS);
+        }
+        text(out, "t", self.last_time.as_bytes());
+        text(out, "first_t", self.first_time.as_bytes());
+        for (name, value) in [("first", self.first), ("high", self.high), ("low", self.low), ("volume", self.volume)] {
+            decimal(out, name, value.0, BILLIONTHS);
+        }
+        out.push_str("\"notional\":");
+        decimal::write(out, self.notional, SQUARED);
+        out.push('}');
+    }
+}
+
+#[cfg(test)]
+mod tests;

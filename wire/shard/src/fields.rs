@@ -1,0 +1,141 @@
+//! The fields of a JSON object, one after the other.
+//!
+//! Does        names and values as they stand; values inside values are skipped over.
+//! Leaves out  judging the values: the feed's own scanner has seen them, and who needs one parses it.
+
+/// Where in an object the next field is looked for.
+pub struct Fields<'a> {
+    rest: &'a [u8],
+    is_first: bool,
+}
+
+impl<'a> Fields<'a> {
+    /// Nothing when it is no object.
+    pub fn of(object: &'a [u8]) -> Option<Self> {
+        let rest = trimmed(object).strip_prefix(b"{")?.strip_suffix(b"}")?;
+        Some(Self { rest, is_first: true })
+    }
+
+    /// Name (without its quotes, escapes as they stand) and value. `None`: malformed; `Some(None)`: no more.
+    #[allow(clippy::option_option, clippy::type_complexity)] // malformed, at the end, or a field
+    pub fn next_field(&mut self) -> Option<Option<(&'a [u8], &'a [u8])>> {
+        self.rest = trimmed(self.rest);
+        if self.rest.is_empty() {
+            return Some(None);
+        }
+        if !self.is_first {
+            self.rest = trimmed(self.rest.strip_prefix(b",")?);
+        }
+        self.is_first = false;
+        let name = string_end(self.rest)?;
+        let (name, rest) = self.rest.split_at(name);
+        let rest = trimmed(trimmed(rest).strip_prefix(b":")?);
+        let (value, rest) = rest.split_at(value_end(rest)?);
+        self.rest = rest;
+        Some(Some((&name[1..name.len() - 1], trimmed(value))))
+    }
+}
+
+fn trimmed(text: &[u8]) -> &[u8] {
+    text.trim_ascii()
+}
+
+/// Behind the string that `text` begins with.
+fn string_end(text: &[u8]) -> Option<usize> {
+    if text.first() != Some(&b'"') {
+        return None;
+    }
+    let mut at = 1;
+    loop {
+        match text.get(at)? {
+            b'\\' => at += 2,
+            b'"' => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+}
+
+/// Behind the value that `text` begins with: at the comma that ends it, or at the end of the object.
+fn value_end(text: &[u8]) -> Option<usize> {
+    let (mut at, mut depth) = (0, 0_u32);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => at += string_end(&text[at..])?,
+            b',' if depth == 0 => break,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+    (depth == 0 && at > 0).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(object: &str) -> Option<Vec<(String, String)>> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut fields = Fields::of(object.as_bytes())?;
+        let mut found = Vec::new();
+        while let Some((name, value)) = fields.next_field()? {
+            found.push((text(name), text(value)));
+        }
+        Some(found)
+    }
+
+    #[test]
+    fn fields_of_usual_and_unusual_objects() {
+        for (object, expected) in [
+            ("{}", vec![]),
+            ("{\"a\":1}", vec![("a", "1")]),
+            (" { \"a\" : 1 , \"b\" : [1,{\"c\":\"}\"}] } ", vec![("a", "1"), ("b", "[1,{\"c\":\"}\"}]")]),
+            (r#"{"a":"x\",\"p\":5","p":6}"#, vec![("a", r#""x\",\"p\":5""#), ("p", "6")]),
+        ] {
+            let expected: Vec<_> =
+                expected.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            assert_eq!(all(object), Some(expected), "{object}");
+        }
+    }
+
+    #[test]
+    fn malformed_is_nothing() {
+        for object in [
+            "",
+            "{",
+            "[]",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1 \"b\":2",
+            "{a:1}",
+            "{\"a\":[1}",
+            "{\"a\":\"x}",
+            "{\"a\":1,}",
+        ] {
+            assert_eq!(all(object), None, "{object}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_survived() {
+        let alphabet = b"{}[]\":,\\a1 ";
+        for seed in 0..100_000_u64 {
+            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+            let mut noise = vec![b'{'];
+            for _ in 0..seed % 13 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                noise.push(alphabet[usize::try_from(state % 11).unwrap()]);
+            }
+            noise.push(b'}');
+            let _ = all(&String::from_utf8(noise).unwrap());
+        }
+    }
+}
