@@ -9,6 +9,8 @@ mod intake;
 mod tally;
 
 pub use tally::Counted;
+#[cfg(test)]
+pub(crate) use tally::Tally;
 
 use std::thread::JoinHandle;
 

@@ -76,9 +76,13 @@ impl<L: Lane> Lanes<L> {
     fn open(options: Options) -> Result<Self, Failure> {
         let (lanes, ends) = L::open_all(&options, 0)?;
         let keeper = Keeper::start(&options, ends)?;
+        Ok(Self::with(options, lanes, keeper))
+    }
+
+    fn with(options: Options, lanes: Vec<L>, keeper: Keeper) -> Self {
         let late = || Box::new(Late::new(options.policy, options.workers));
         let worker = |lane| Worker { lane, is_behind: false, handed: 0, wakes: false, late: late() };
-        Ok(Self {
+        Self {
             workers: lanes.into_iter().map(worker).collect(),
             keeper,
             options,
@@ -87,7 +91,7 @@ impl<L: Lane> Lanes<L> {
             failure: None,
             stray: 0,
             scratch: String::with_capacity(4096),
-        })
+        }
     }
 
     /// An object that its lane did not take at once.

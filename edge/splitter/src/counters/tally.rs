@@ -78,7 +78,7 @@ struct Symbol {
     gaps: u64,
 }
 
-pub(super) struct Tally {
+pub(crate) struct Tally {
     counted: Counted,
     /// Open addressing; a power of two, at most half full.
     symbols: Vec<Symbol>,
@@ -183,7 +183,7 @@ impl Tally {
         }
         self.counted.symbols += 1;
         self.symbols[place] = Symbol { key, hash: fnv(symbol), last: 0, gaps: 0 };
-        if self.counted.symbols as usize * 2 <= self.symbols.len() {
+        if self.counted.symbols * 2 <= self.symbols.len() as u64 {
             return place;
         }
         self.grow();

@@ -40,8 +40,12 @@ impl Keeper {
             }
             None => (None, Some(Counters::start(ends)?)),
         };
+        Ok(Self::of(child, counters))
+    }
+
+    pub(super) fn of(child: Option<Child>, counters: Option<Counters>) -> Self {
         let pause = SHORTEST_PAUSE;
-        Ok(Self { child, counters, started: Instant::now(), due: None, pause, short_runs: 0, restarts: 0 })
+        Self { child, counters, started: Instant::now(), due: None, pause, short_runs: 0, restarts: 0 }
     }
 
     /// The program has ended, and nothing has been done about it.

@@ -1,1 +1,492 @@
-//! Later.
+//! Workers that stop, lag, close and write nonsense, on both transports; every object accounted for.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pitwire_shard::{Consumer, Intake};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use super::*;
+use crate::counters::{Counted, Tally};
+use crate::lanes::pipe::PipeLane;
+use crate::lanes::shm::ShmLane;
+
+const WORKERS: u32 = 4;
+
+/// A worker's side, read by hand.
+enum Side {
+    Pipe(OwnedFd, Box<Intake>),
+    Ring(Box<Consumer<Mapping>>),
+}
+
+impl Side {
+    /// At most so many bytes of a pipe; everything of a ring.
+    fn take(&mut self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
+        match self {
+            Self::Pipe(pipe, intake) => {
+                let mut left = most;
+                while left > 0 {
+                    let space = intake.space();
+                    let wanted = space.len().min(left);
+                    let Ok(read) = rustix::io::read(&*pipe, &mut space[..wanted]) else { break };
+                    if read == 0 {
+                        break;
+                    }
+                    intake.filled(read);
+                    intake.take(&mut each).unwrap();
+                    left -= read;
+                }
+                most - left
+            }
+            Self::Ring(ring) => usize::try_from(ring.take(each).unwrap()).unwrap(),
+        }
+    }
+}
+
+fn sides(ends: Ends) -> Vec<Side> {
+    match ends {
+        Ends::Pipes(pipes) => pipes
+            .into_iter()
+            .map(|pipe| {
+                fcntl_setfl(&pipe, fcntl_getfl(&pipe).unwrap() | OFlags::NONBLOCK).unwrap();
+                Side::Pipe(pipe, Box::new(Intake::new(1 << 16)))
+            })
+            .collect(),
+        Ends::Rings(paths) => paths
+            .into_iter()
+            .map(|path| {
+                let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+                let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
+                Side::Ring(Box::new(Consumer::open(Mapping::of(&file, bytes).unwrap()).unwrap()))
+            })
+            .collect(),
+    }
+}
+
+fn options(policy: Policy) -> Options {
+    let mut options = Options::new(WORKERS);
+    (options.policy, options.ring_bytes) = (policy, 1 << 16);
+    options
+}
+
+/// Lanes whose workers are read by the test.
+fn by_hand<L: Lane>(options: Options) -> (Lanes<L>, Vec<Side>) {
+    let (lanes, ends) = L::open_all(&options, 0).unwrap();
+    (Lanes::with(options, lanes, Keeper::of(None, None)), sides(ends))
+}
+
+/// Trades of some symbols a worker, numbered per symbol as the tape numbers them.
+#[derive(Default)]
+struct Feed {
+    numbers: BTreeMap<(u32, u64), u64>,
+    sent: [u64; WORKERS as usize],
+    turn: u64,
+}
+
+impl Feed {
+    /// A frame of `trades` trades, of all workers in turn.
+    fn frame(&mut self, trades: usize) -> (Vec<u8>, Vec<Object>) {
+        let (mut text, mut objects) = (b"[".to_vec(), Vec::new());
+        for _ in 0..trades {
+            self.turn += 1;
+            let worker = u32::try_from(self.turn % u64::from(WORKERS)).unwrap();
+            let symbol = self.turn / 7 % 5;
+            let number = self.numbers.entry((worker, symbol)).or_default();
+            *number += 1;
+            let trade = format!(
+                "{{\"ev\":\"T\",\"sym\":\"W{worker}S{symbol}\",\"i\":\"{number:012}\",\"x\":4,\"p\":{}.25,\"s\":{},\"t\":1}}",
+                self.turn % 90,
+                1 + self.turn % 300
+            );
+            let start = u32::try_from(text.len()).unwrap();
+            text.extend_from_slice(trade.as_bytes());
+            objects.push(Object { start, end: u32::try_from(text.len()).unwrap(), worker });
+            text.push(b',');
+            self.sent[worker as usize] += 1;
+        }
+        text.push(b']');
+        (text, objects)
+    }
+}
+
+/// Worker 0 takes nothing while the others take everything; then it takes all that is left.
+fn one_stops<L: Lane>(options: Options) -> (Vec<Counted>, Totals, Feed) {
+    let (mut lanes, mut sides) = by_hand::<L>(options);
+    let (mut feed, mut tallies) = (Feed::default(), Vec::new());
+    tallies.resize_with(WORKERS as usize, Tally::default);
+    for round in 0..3_000 {
+        let (text, objects) = feed.frame(1 + round % 64);
+        lanes.deal(&text, &objects);
+        lanes.hand_over();
+        for (side, tally) in sides.iter_mut().zip(&mut tallies).skip(1) {
+            side.take(usize::MAX, |record| tally.record(record));
+        }
+        for worker in 1..WORKERS as usize {
+            assert_eq!(tallies[worker].counted().trades, feed.sent[worker], "worker {worker} waits in round {round}");
+        }
+    }
+    assert!(lanes.is_behind());
+    assert_eq!(lanes.totals().behind, 1);
+    drain(&mut lanes, &mut sides, &mut tallies);
+    // And it is as the others again.
+    let (text, objects) = feed.frame(64);
+    lanes.deal(&text, &objects);
+    drain(&mut lanes, &mut sides, &mut tallies);
+    (tallies.iter().map(Tally::counted).collect(), lanes.totals(), feed)
+}
+
+fn drain<L: Lane>(lanes: &mut Lanes<L>, sides: &mut [Side], tallies: &mut [Tally]) {
+    for _ in 0..10_000 {
+        lanes.hand_over();
+        for (side, tally) in sides.iter_mut().zip(&mut *tallies) {
+            // Odd pieces: records are cut anywhere.
+            side.take(4_999, |record| tally.record(record));
+        }
+        if !lanes.is_behind() && (0..WORKERS).all(|worker| lanes.lag_bytes(worker) == 0) {
+            return;
+        }
+    }
+    panic!("never drained: {:?}", lanes.totals());
+}
+
+/// What holds whatever the policy: others exact, the slow one's losses declared, order kept, every object counted once.
+fn judge(counted: &[Counted], totals: Totals, feed: &Feed) {
+    for (worker, counted) in counted.iter().enumerate() {
+        let named = format!("worker {worker}: {counted:?}");
+        assert_eq!((counted.lost, counted.duplicated, counted.reordered, counted.faults), (0, 0, 0, 0), "{named}");
+        assert_eq!(counted.trades + counted.dropped_declared, feed.sent[worker], "{named}");
+        assert_eq!(counted.unnumbered, 0);
+        if worker > 0 {
+            assert_eq!((counted.trades, counted.gaps), (feed.sent[worker], 0), "{named}");
+        }
+    }
+    let sent: u64 = feed.sent.iter().sum();
+    assert_eq!(totals.handed + totals.dropped + totals.conflated + totals.spilled_now, sent, "{totals:?}");
+    let all = Counted::sum(counted);
+    assert_eq!((all.dropped_declared, all.gaps), (totals.dropped, totals.gaps));
+    assert_eq!(all.conflated_trades, totals.conflated);
+    assert_eq!(totals.behind, 0);
+}
+
+fn one_stops_under<L: Lane>(policy: Policy) -> (Counted, Totals) {
+    let (counted, totals, feed) = one_stops::<L>(options(policy));
+    judge(&counted, totals, &feed);
+    (counted[0], totals)
+}
+
+#[test]
+fn a_stopped_worker_under_spill_loses_nothing_within_the_limit() {
+    for (slow, totals) in
+        [one_stops_under::<PipeLane>(Policy::default()), one_stops_under::<ShmLane>(Policy::default())]
+    {
+        assert_eq!((slow.gaps, totals.dropped), (0, 0));
+        assert!(totals.spilled > 1_000);
+    }
+}
+
+#[test]
+fn a_stopped_worker_under_spill_is_told_what_went_beyond_the_limit() {
+    let policy = Policy::Spill { bytes: 100_000 };
+    for (slow, totals) in [one_stops_under::<PipeLane>(policy), one_stops_under::<ShmLane>(policy)] {
+        assert_eq!(slow.gaps, 1, "one loss, one gap");
+        assert!(totals.dropped > 1_000 && totals.spilled > 500, "{totals:?}");
+    }
+}
+
+#[test]
+fn a_stopped_worker_under_drop_is_told_how_many() {
+    for (slow, totals) in [one_stops_under::<PipeLane>(Policy::Drop), one_stops_under::<ShmLane>(Policy::Drop)] {
+        assert_eq!(slow.gaps, 1);
+        assert!(totals.dropped > 5_000);
+    }
+}
+
+#[test]
+fn a_stopped_worker_under_conflate_gets_a_record_a_symbol() {
+    for (slow, totals) in [one_stops_under::<PipeLane>(Policy::Conflate), one_stops_under::<ShmLane>(Policy::Conflate)]
+    {
+        assert_eq!((slow.gaps, totals.dropped, slow.conflated), (0, 0, 5));
+        assert!(slow.conflated_trades > 5_000);
+    }
+}
+
+/// A worker that takes a little at a time, for ever behind.
+fn one_lags<L: Lane>(policy: Policy) {
+    let (mut lanes, mut sides) = by_hand::<L>(options(policy));
+    let (mut feed, mut tallies) = (Feed::default(), Vec::new());
+    tallies.resize_with(WORKERS as usize, Tally::default);
+    for round in 0..4_000 {
+        let (text, objects) = feed.frame(64);
+        lanes.deal(&text, &objects);
+        lanes.hand_over();
+        for (side, tally) in sides.iter_mut().zip(&mut tallies).skip(1) {
+            side.take(usize::MAX, |record| tally.record(record));
+        }
+        if round % 97 == 0 {
+            sides[0].take(30_011, |record| tallies[0].record(record));
+        }
+    }
+    drain(&mut lanes, &mut sides, &mut tallies);
+    let counted: Vec<_> = tallies.iter().map(Tally::counted).collect();
+    judge(&counted, lanes.totals(), &feed);
+}
+
+#[test]
+fn a_lagging_worker_keeps_its_order_and_its_count() {
+    for policy in [Policy::Spill { bytes: 50_000 }, Policy::Spill { bytes: 1 }, Policy::Drop, Policy::Conflate] {
+        one_lags::<PipeLane>(policy);
+        one_lags::<ShmLane>(policy);
+    }
+}
+
+#[test]
+fn spill_stays_within_its_limit() {
+    let (mut lanes, _sides) = by_hand::<ShmLane>(options(Policy::Spill { bytes: 10_000 }));
+    let mut feed = Feed::default();
+    for _ in 0..1_000 {
+        let (text, objects) = feed.frame(64);
+        lanes.deal(&text, &objects);
+        lanes.hand_over();
+        assert!(lanes.lag_bytes(0) <= 10_000 + (1 << 16));
+    }
+}
+
+fn notes<L: Lane>() {
+    let note = br#"{"ev":"gap","sym":"","conn":1,"at_ns":5}"#;
+    for policy in [Policy::default(), Policy::Drop, Policy::Conflate] {
+        let (mut lanes, mut sides) = by_hand::<L>(options(policy));
+        let mut feed = Feed::default();
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        let (text, objects) = feed.frame(8);
+        lanes.deal(&text, &objects[..4]);
+        lanes.note(1, note);
+        lanes.deal(&text, &objects[4..]);
+        lanes.hand_over();
+        sides[1].take(usize::MAX, |record| found.push(record.to_vec()));
+        let mine: Vec<&[u8]> = objects
+            .iter()
+            .filter(|object| object.worker == 1)
+            .map(|object| &text[object.start as usize..object.end as usize])
+            .collect();
+        assert_eq!(found, [mine[0], note, mine[1]], "{policy}");
+    }
+}
+
+#[test]
+fn a_note_lies_in_its_place() {
+    notes::<PipeLane>();
+    notes::<ShmLane>();
+}
+
+/// A note for a worker that is behind: in its place in the queue, or merged into the gap that declares the loss.
+fn late_notes<L: Lane>(policy: Policy) {
+    let (mut lanes, mut sides) = by_hand::<L>(options(policy));
+    let (mut feed, mut tally) = (Feed::default(), Tally::default());
+    let flood = |lanes: &mut Lanes<L>, feed: &mut Feed| {
+        for _ in 0..1_500 {
+            let (text, objects) = feed.frame(64);
+            lanes.deal(&text, &objects);
+            lanes.hand_over();
+        }
+    };
+    flood(&mut lanes, &mut feed);
+    lanes.connected(2);
+    lanes.note(0, br#"{"ev":"gap","sym":"","conn":1,"at_ns":5}"#);
+    flood(&mut lanes, &mut feed);
+    let mut told = Vec::new();
+    for _ in 0..10_000 {
+        lanes.hand_over();
+        sides[0].take(usize::MAX, |record| {
+            tally.record(record);
+            if record.starts_with(b"{\"ev\":\"gap\"") {
+                told.push(String::from_utf8(record.to_vec()).unwrap());
+            }
+        });
+    }
+    assert!(told.iter().any(|gap| gap.contains("\"conn\":1,") || gap.contains("\"conn\":2,")), "{policy}: {told:?}");
+    let counted = tally.counted();
+    assert_eq!(counted.trades + counted.dropped_declared, feed.sent[0], "{policy}: {counted:?}");
+    assert_eq!(counted.lost, 0);
+}
+
+#[test]
+fn a_note_for_a_late_worker_is_not_lost() {
+    for policy in [Policy::default(), Policy::Spill { bytes: 10_000 }, Policy::Drop, Policy::Conflate] {
+        late_notes::<PipeLane>(policy);
+        late_notes::<ShmLane>(policy);
+    }
+}
+
+#[test]
+fn without_gap_records_losses_are_counted_and_not_told() {
+    let mut wanted = options(Policy::Drop);
+    wanted.gap_records = false;
+    let (counted, totals, feed) = one_stops::<ShmLane>(wanted);
+    assert_eq!((counted[0].gaps, totals.gaps), (0, 0));
+    assert_eq!(counted[0].trades + totals.dropped, feed.sent[0]);
+}
+
+fn closes<L: Lane>(policy: Policy) {
+    let (mut lanes, mut sides) = by_hand::<L>(options(policy));
+    let (mut feed, mut tallies) = (Feed::default(), Vec::new());
+    tallies.resize_with(WORKERS as usize, Tally::default);
+    drop(sides.remove(0));
+    tallies.remove(0);
+    for _ in 0..200 {
+        let (text, objects) = feed.frame(64);
+        lanes.deal(&text, &objects);
+        lanes.hand_over();
+        for (side, tally) in sides.iter_mut().zip(&mut tallies) {
+            side.take(usize::MAX, |record| tally.record(record));
+        }
+    }
+    for (worker, tally) in tallies.iter().enumerate() {
+        assert_eq!(tally.counted().trades, feed.sent[worker + 1]);
+    }
+    let totals = lanes.totals();
+    assert_eq!(totals.handed + totals.dropped, feed.sent.iter().sum::<u64>());
+    assert!(totals.dropped > 2_000, "{totals:?}");
+}
+
+#[test]
+fn a_worker_that_closes_its_pipe_costs_others_nothing() {
+    for policy in [Policy::default(), Policy::Drop, Policy::Conflate, Policy::Block] {
+        closes::<PipeLane>(policy);
+    }
+}
+
+fn blocks<L: Lane>() {
+    let (mut lanes, sides) = by_hand::<L>(options(Policy::Block));
+    let stop = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            let mut sides = sides;
+            let mut tallies: Vec<Tally> = (0..WORKERS).map(|_| Tally::default()).collect();
+            loop {
+                let last = stop.load(Ordering::Acquire);
+                let mut taken = 0;
+                for (side, tally) in sides.iter_mut().zip(&mut tallies) {
+                    taken += side.take(10_007, |record| tally.record(record));
+                }
+                if last && taken == 0 {
+                    return tallies.iter().map(Tally::counted).collect::<Vec<_>>();
+                }
+                std::thread::yield_now();
+            }
+        })
+    };
+    let mut feed = Feed::default();
+    for _ in 0..4_000 {
+        let (text, objects) = feed.frame(64);
+        lanes.deal(&text, &objects);
+        lanes.hand_over();
+    }
+    while lanes.is_behind() {
+        lanes.hand_over();
+    }
+    stop.store(true, Ordering::Release);
+    let counted = reader.join().unwrap();
+    judge(&counted, lanes.totals(), &feed);
+    assert_eq!(Counted::sum(&counted).gaps, 0);
+}
+
+#[test]
+fn block_waits_and_loses_nothing() {
+    blocks::<PipeLane>();
+    blocks::<ShmLane>();
+}
+
+#[test]
+fn block_ends_when_the_run_does() {
+    let wanted = options(Policy::Block);
+    wanted.stop.store(true, Ordering::Relaxed);
+    let (mut lanes, _sides) = by_hand::<ShmLane>(wanted);
+    let mut feed = Feed::default();
+    for _ in 0..2_000 {
+        let (text, objects) = feed.frame(64);
+        lanes.deal(&text, &objects);
+        lanes.hand_over();
+    }
+    assert!(lanes.totals().dropped > 0);
+}
+
+#[test]
+fn an_object_too_long_for_its_ring_is_declared() {
+    let (mut lanes, mut sides) = by_hand::<ShmLane>(options(Policy::default()));
+    let long = format!("{{\"sym\":\"W1\",\"x\":\"{}\"}}", "y".repeat(1 << 20));
+    let text = format!("{{\"n\":1}}{long}{{\"n\":2}}").into_bytes();
+    let end = u32::try_from(long.len()).unwrap() + 7;
+    let object = |start, end| Object { start, end, worker: 1 };
+    lanes.deal(&text, &[object(0, 7), object(7, end), object(end, end + 7)]);
+    lanes.hand_over();
+    let mut found = Vec::new();
+    sides[1].take(usize::MAX, |record| found.push(String::from_utf8(record.to_vec()).unwrap()));
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found[1].starts_with("{\"ev\":\"gap\"") && found[1].ends_with(",\"dropped\":1}"), "{found:?}");
+    assert_eq!(lanes.totals().dropped, 1);
+}
+
+#[test]
+fn a_mebibyte_goes_through_a_pipe() {
+    let (mut lanes, mut sides) = by_hand::<PipeLane>(options(Policy::default()));
+    let long = format!("{{\"sym\":\"W1\",\"x\":\"{}\"}}", "y".repeat(1 << 20));
+    let end = u32::try_from(long.len()).unwrap();
+    let mut lengths = Vec::new();
+    for _ in 0..5 {
+        lanes.deal(long.as_bytes(), &[Object { start: 0, end, worker: 1 }]);
+    }
+    for _ in 0..1_000 {
+        lanes.hand_over();
+        sides[1].take(100_003, |record| lengths.push(record.len()));
+    }
+    assert_eq!(lengths, [long.len(); 5]);
+}
+
+/// Objects that no cutter makes: outside the text, for a worker that there is not.
+#[test]
+fn impossible_objects_are_counted() {
+    let (mut lanes, _sides) = by_hand::<PipeLane>(options(Policy::default()));
+    let object = |start, end, worker| Object { start, end, worker };
+    lanes.deal(b"{}", &[object(0, 2, 4), object(0, 3, 0), object(2, 1, 0), object(u32::MAX, u32::MAX, 1)]);
+    lanes.hand_over();
+    assert_eq!(lanes.totals().dropped, 4);
+}
+
+#[test]
+fn left_overs_of_the_dead_go_and_rings_of_the_living_stay() {
+    let directory = std::env::temp_dir().join(format!("pitwire-left-overs-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (dead, foreign) = (directory.join("pitwire-split-1-2-0-0"), directory.join("another"));
+    std::fs::write(&dead, b"x").unwrap();
+    std::fs::write(&foreign, b"x").unwrap();
+    let mut wanted = options(Policy::Drop);
+    wanted.ring_directory.clone_from(&directory);
+    let count = || std::fs::read_dir(&directory).unwrap().count();
+    let (living, _) = by_hand::<ShmLane>(wanted.clone());
+    assert!(!dead.exists() && foreign.exists());
+    assert_eq!(count(), 1 + WORKERS as usize);
+    let (second, _) = by_hand::<ShmLane>(wanted);
+    assert_eq!(count(), 1 + 2 * WORKERS as usize, "the living one's rings stay");
+    drop((living, second));
+    assert_eq!(count(), 1, "files go with their splitter");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_ring_that_cannot_be_made_is_said_with_its_remedy() {
+    let mut wanted = options(Policy::Drop);
+    wanted.ring_bytes = 5000;
+    let failure = open_shm(wanted.clone()).err().unwrap();
+    assert!(failure.what.contains("cannot make the ring") && failure.remedy.contains("--transport pipe"), "{failure}");
+    wanted.ring_directory = "/nonexistent".into();
+    assert!(open_shm(wanted).is_err());
+}
+
+#[test]
+fn restart_needs_a_program() {
+    let failure = open_pipe(options(Policy::Restart)).err().unwrap();
+    assert!(failure.what.contains("without a program"), "{failure}");
+}
