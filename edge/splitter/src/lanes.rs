@@ -60,6 +60,20 @@ struct Worker<L> {
     late: Box<Late>,
 }
 
+impl<L: Lane> Worker<L> {
+    /// Nobody reads its lane any more, or not before a new program is there.
+    fn close(&mut self) {
+        self.is_behind = true;
+        if self.late.is_closed() {
+            return;
+        }
+        // A lane's records were counted as handed over.
+        let unread = self.lane.unread_records();
+        self.handed = self.handed.saturating_sub(unread);
+        self.late.close(unread);
+    }
+}
+
 struct Lanes<L> {
     options: Options,
     workers: Vec<Worker<L>>,
@@ -119,7 +133,7 @@ impl<L: Lane> Lanes<L> {
                 self.declare(index);
                 return;
             }
-            Some(Refused::Broken) => self.workers[index].late.close(),
+            Some(Refused::Broken) => self.workers[index].close(),
             Some(Refused::Full) | None => {}
         }
         let record = text.get(start..end).unwrap_or_default();
@@ -179,11 +193,7 @@ impl<L: Lane> Lanes<L> {
         for worker in &mut self.workers {
             match worker.lane.hand_over() {
                 Ok(wakes) => worker.wakes = wakes,
-                Err(_) if worker.late.is_closed() => {}
-                Err(_) => {
-                    worker.late.close();
-                    worker.is_behind = true;
-                }
+                Err(_) => worker.close(),
             }
         }
         for worker in &mut self.workers {
@@ -247,13 +257,7 @@ impl<L: Lane> Lanes<L> {
     /// The program is over: nothing reaches it any more.
     fn lose_program(&mut self) {
         let verdict = self.keeper.verdict();
-        for worker in &mut self.workers {
-            // A lane's records were counted as handed over.
-            let unread = worker.lane.unread_records();
-            worker.handed = worker.handed.saturating_sub(unread);
-            worker.late.lose(unread);
-            worker.is_behind = true;
-        }
+        self.workers.iter_mut().for_each(Worker::close);
         if self.options.policy == Policy::Restart && self.keeper.may_restart() {
             let wait = self.keeper.plan_restart();
             self.reports.push_back(Failure::new(
@@ -262,7 +266,6 @@ impl<L: Lane> Lanes<L> {
             ));
             return;
         }
-        self.workers.iter_mut().for_each(|worker| worker.late.close());
         let remedy = if self.options.policy == Policy::Restart {
             "it ended each time it was started; look what it says"
         } else {

@@ -188,10 +188,10 @@ impl Late {
         }
     }
 
-    /// The lane will take nothing more.
-    pub fn close(&mut self) {
+    /// The lane will take nothing more, and so many records that it had taken reach nobody.
+    pub fn close(&mut self, unread: u64) {
         self.is_closed = true;
-        self.lose(0);
+        self.lose(unread);
     }
 
     pub fn is_closed(&self) -> bool {

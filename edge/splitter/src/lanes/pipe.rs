@@ -27,6 +27,8 @@ const LENGTH_BYTES: usize = 4;
 pub(crate) struct PipeLane {
     /// Writing end; none once it has ended.
     pipe: Option<OwnedFd>,
+    /// The other end is closed. This one stays open: what the pipe holds can still be counted.
+    is_broken: bool,
     pipe_bytes: usize,
     stage: Box<[u8]>,
     staged: usize,
@@ -43,6 +45,7 @@ impl Lane for PipeLane {
             lanes.push(Self {
                 pipe_bytes: grow(&writing),
                 pipe: Some(writing),
+                is_broken: false,
                 stage: vec![0; STAGE_BYTES + LENGTH_BYTES + RECORD_MAX + OVERSHOOT].into_boxed_slice(),
                 staged: 0,
                 written: 0,
@@ -124,7 +127,7 @@ impl PipeLane {
     #[cold]
     #[inline(never)]
     fn write_staged(&mut self) -> Result<(), Refused> {
-        let Some(pipe) = &self.pipe else { return Err(Refused::Broken) };
+        let pipe = self.pipe.as_ref().filter(|_| !self.is_broken).ok_or(Refused::Broken)?;
         if self.staged == 0 {
             return Ok(());
         }
@@ -135,7 +138,7 @@ impl PipeLane {
                 Err(Errno::AGAIN) => break 0,
                 // The other end is closed. SIGPIPE is ignored, as in every program of Rust's.
                 Err(_) => {
-                    self.pipe = None;
+                    self.is_broken = true;
                     return Err(Refused::Broken);
                 }
             }

@@ -1,0 +1,86 @@
+//! Dealing takes no memory, trade by trade, whether workers take or not.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+use pitwire_feed::Object;
+use pitwire_splitter::{Options, Policy, Program, Transport, open_pipe, open_shm};
+
+struct Counting;
+
+thread_local! {
+    // Of this thread alone: counters and the test harness allocate on others.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
+fn count() {
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+// SAFETY: every method hands its arguments on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller vouches.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: as the caller vouches.
+        unsafe { System.dealloc(start, layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count();
+        // SAFETY: as the caller vouches.
+        unsafe { System.realloc(start, layout, bytes) }
+    }
+}
+
+fn allocations(transport: &mut dyn Transport, rounds: u32) -> u64 {
+    let trade =
+        br#"{"ev":"T","sym":"AAPL","i":"000000000001","x":4,"p":114.125,"s":100,"c":[37],"t":1536036818784,"z":3}"#;
+    let end = u32::try_from(trade.len()).unwrap();
+    let objects: Vec<Object> = (0..100).map(|turn| Object { start: 0, end, worker: turn % 4 }).collect();
+    let before = ALLOCATIONS.with(Cell::get);
+    for _ in 0..rounds {
+        transport.deal(trade, &objects);
+        transport.hand_over();
+    }
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+/// With counters, which take everything sooner or later.
+#[test]
+fn dealing_allocates_nothing() {
+    for open in [open_pipe, open_shm] {
+        let mut options = Options::new(4);
+        options.policy = Policy::Block;
+        let mut transport = open(options).unwrap();
+        assert_eq!(allocations(&mut *transport, 2_000), 0);
+        let summary = transport.finish(Duration::from_secs(20)).unwrap();
+        assert_eq!(summary.totals.handed, 200_000);
+    }
+}
+
+/// With a program that takes nothing.
+#[test]
+fn a_stopped_worker_makes_nobody_allocate() {
+    for policy in [Policy::Spill { bytes: 1 << 20 }, Policy::Drop, Policy::Conflate] {
+        for open in [open_pipe, open_shm] {
+            let mut options = Options::new(4);
+            (options.policy, options.ring_bytes) = (policy, 1 << 16);
+            let arguments = vec!["-c".into(), "while :; do sleep 1; done".into()];
+            options.program = Some(Program { command: "sh".into(), arguments, workdir: None });
+            let mut transport = open(options).unwrap();
+            // Fills lanes and, for conflate, meets each symbol once.
+            allocations(&mut *transport, 1_500);
+            assert_eq!(allocations(&mut *transport, 2_000), 0, "{policy}");
+            assert_eq!(transport.totals().behind, 4);
+        }
+    }
+}
