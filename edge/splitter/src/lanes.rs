@@ -108,20 +108,12 @@ impl<L: Lane> Lanes<L> {
         }
     }
 
-    /// An object that its lane did not take at once.
+    /// An object that its lane refused, or was not even offered because the worker is behind.
     #[cold]
     #[inline(never)]
-    fn late(&mut self, index: usize, text: &[u8], start: usize, end: usize) {
-        let is_waited_for = self.options.policy == Policy::Block;
-        let refused = match self.workers.get_mut(index) {
-            None => {
-                self.stray += 1;
-                return;
-            }
-            Some(worker) if worker.is_behind && is_waited_for && !worker.late.is_closed() => Some(Refused::Full),
-            Some(worker) if worker.is_behind => None,
-            Some(worker) => worker.lane.put(text, start, end).err(),
-        };
+    fn late(&mut self, index: usize, text: &[u8], start: usize, end: usize, refused: Option<Refused>) {
+        let is_waited_for = self.options.policy == Policy::Block && !self.workers[index].late.is_closed();
+        let refused = if is_waited_for { refused.or(Some(Refused::Full)) } else { refused };
         match refused {
             Some(Refused::Full) if is_waited_for => {
                 if self.wait_for(index, text, start, end) {
@@ -313,13 +305,15 @@ impl<L: Lane> Transport for Lanes<L> {
     fn deal(&mut self, text: &[u8], objects: &[Object]) {
         for object in objects {
             let (start, end) = (object.start as usize, object.end as usize);
-            if let Some(worker) = self.workers.get_mut(object.worker as usize)
-                && !worker.is_behind
-                && worker.lane.put(text, start, end).is_ok()
-            {
+            let Some(worker) = self.workers.get_mut(object.worker as usize) else {
+                self.stray += 1;
+                continue;
+            };
+            let refused = if worker.is_behind { None } else { worker.lane.put(text, start, end).err() };
+            if refused.is_none() && !worker.is_behind {
                 worker.handed += 1;
             } else {
-                self.late(object.worker as usize, text, start, end);
+                self.late(object.worker as usize, text, start, end, refused);
             }
         }
     }

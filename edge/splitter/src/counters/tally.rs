@@ -211,13 +211,12 @@ impl Tally {
 }
 
 /// The symbol's own bytes when they fit, else their hash; never 0.
+#[inline]
 fn key(symbol: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    match bytes.get_mut(..symbol.len()) {
-        Some(place) => place.copy_from_slice(symbol),
-        None => return fnv(symbol) | 1,
+    if symbol.len() > 8 {
+        return fnv(symbol) | 1;
     }
-    u64::from_le_bytes(bytes).max(1)
+    symbol.iter().rev().fold(0, |key, byte| key << 8 | u64::from(*byte)).max(1)
 }
 
 fn fnv(symbol: &[u8]) -> u64 {
@@ -225,16 +224,48 @@ fn fnv(symbol: &[u8]) -> u64 {
 }
 
 /// Symbol and number of a trade of the usual shape.
+#[inline]
 fn usual(record: &[u8]) -> Option<(&[u8], u64)> {
     let rest = record.strip_prefix(BEFORE_SYMBOL)?;
-    let symbol = rest.iter().take(16).position(|byte| *byte == b'"')?;
+    let symbol = quote_in(u64::from_le_bytes(*rest.first_chunk()?))?;
     let (symbol, rest) = rest.split_at(symbol);
     let rest = rest.strip_prefix(BEFORE_NUMBER)?;
     let (number, rest) = rest.split_first_chunk::<DIGITS>()?;
-    // A conflated record says so behind its number.
-    let is_plain = rest.starts_with(b"\",\"x\":") && !symbol.is_empty();
-    let number = digits(number)?;
+    // A conflated record says so before its number, and no symbol is none.
+    let is_plain = rest.first() == Some(&b'"') && !symbol.is_empty();
+    let number = twelve_digits(number)?;
     is_plain.then_some((symbol, number))
+}
+
+/// Which of eight bytes is the first quote.
+#[inline]
+fn quote_in(bytes: u64) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let zeros = bytes ^ (ONES * 0x22);
+    let found = zeros.wrapping_sub(ONES) & !zeros & (ONES << 7);
+    (found != 0).then_some((found.trailing_zeros() / 8) as usize)
+}
+
+#[inline]
+fn twelve_digits(text: &[u8; DIGITS]) -> Option<u64> {
+    let high = eight_digits(u64::from_le_bytes(*text.first_chunk()?))?;
+    let low = eight_digits(u64::from_le_bytes(*text.last_chunk()?))?;
+    // The four digits in the middle are in both.
+    Some(high * 10_000 + low % 10_000)
+}
+
+/// Eight digits at once: pairs, then fours, then all.
+#[inline]
+fn eight_digits(text: u64) -> Option<u64> {
+    const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    if (text & HIGH) != ZEROS || (text.wrapping_add(0x0606_0606_0606_0606) & HIGH) != ZEROS {
+        return None;
+    }
+    let ones = text & !HIGH;
+    let pairs = (ones * 10 + (ones >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    Some((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
 /// One to eighteen digits.

@@ -65,3 +65,30 @@ fn many_symbols_grow_the_table() {
     let counted = tally.counted();
     assert_eq!((counted.symbols, counted.lost, counted.trades, counted.before_first), (5_000, 0, 15_000, 0));
 }
+
+#[test]
+fn digits_at_once_and_one_by_one() {
+    for number in (0..1_000_000_000_000).step_by(7_919_000_321) {
+        let text = format!("{number:012}");
+        assert_eq!(twelve_digits(text.as_bytes().try_into().unwrap()), Some(number));
+        for place in 0..12 {
+            for wrong in [b'/', b':', b' ', 0, 0xB0, b'a'] {
+                let mut bytes: [u8; 12] = text.as_bytes().try_into().unwrap();
+                bytes[place] = wrong;
+                assert_eq!(twelve_digits(&bytes), None, "{place} {wrong}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_quote_is_found() {
+    for place in 0..8 {
+        for filler in [b'A', 0, 0x21, 0x23, 0x22 | 0x80, 0xFF] {
+            let mut bytes = [filler; 8];
+            assert_eq!(quote_in(u64::from_le_bytes(bytes)), None);
+            bytes[place..].fill(b'"');
+            assert_eq!(quote_in(u64::from_le_bytes(bytes)), Some(place), "{filler}");
+        }
+    }
+}
