@@ -30,6 +30,7 @@ enum Command {
     EngineBench(commands::engine_bench::EngineBench),
     JournalBench(commands::journal_bench::JournalBench),
     OrderBench(commands::order_bench::OrderBench),
+    Tape(commands::tape::Tape),
     Doctor(commands::doctor::Doctor),
 }
 
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::EngineBench(bench) => bench.run(),
         Command::JournalBench(bench) => bench.run(),
         Command::OrderBench(bench) => bench.run(),
+        Command::Tape(tape) => tape.run(),
         Command::Doctor(doctor) => doctor.run(),
     };
     match done {

@@ -1,1 +1,22 @@
 //! Feeds served and recorded: synthetic or from a file, at any pace, with faults on demand.
+//!
+//! Does        serve one logical stream of trades over WebSocket, from a seed or a file, as fast or as slowly as asked;
+//!             record any feed with the times at which its messages arrived.
+//! Holds       a reader can prove what it lost, got twice or got out of order: docs/tape.md.
+//! Leaves out  the command line: `pitwire tape`.
+//! Start at    [`stream::Stream`], then [`server::Server`].
+
+mod chance;
+pub mod checksum;
+mod connection;
+mod digits;
+pub mod framing;
+mod handshake;
+mod objects;
+pub mod pace;
+pub mod server;
+pub mod stream;
+pub mod symbols;
+pub mod synthetic;
+pub mod trades;
+mod wire;

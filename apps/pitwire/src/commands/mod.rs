@@ -8,6 +8,7 @@ pub mod operator;
 pub mod order_bench;
 mod reach;
 pub mod sim;
+pub mod tape;
 pub mod trade;
 pub mod up;
 pub mod verify;

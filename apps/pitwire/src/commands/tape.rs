@@ -1,0 +1,28 @@
+//! `pitwire tape`: recorded or synthetic feeds.
+
+mod serve;
+mod values;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Serve a feed of trades, synthetic or from a file; or record one (docs/tape.md).
+#[derive(Args)]
+pub struct Tape {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Serve(Box<serve::Serve>),
+}
+
+impl Tape {
+    pub fn run(self) -> Result<(), Failure> {
+        match self.action {
+            Action::Serve(serve) => serve.run(),
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! One reader of the feed: handshake, hello, the stream until it ends.
+//!
+//! Does        send what the stream has due; answer pings and closes; end with a close frame, or as `--disconnect` says.
+//! Holds       memory is bounded whatever the reader does: one buffer out, one in, and nothing is made before the last is gone.
+//! Start at    [`Connection::serve`].
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pitwire_websocket::{CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
+
+use crate::framing::frame_end;
+use crate::handshake::{self, Request};
+use crate::server::{Disconnect, Hello, Shared};
+use crate::stream::{Moment, Next, Stream};
+use crate::wire::{For, Wire};
+
+/// For the head of the request, and for a login that `--hello` waits for.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+const LOGIN_PATIENCE: Duration = Duration::from_secs(30);
+/// For the reader's end of a connection that we have ended.
+const LINGER: Duration = Duration::from_secs(2);
+/// The longest wait without a look at whether to stop.
+const GLANCE: Duration = Duration::from_millis(100);
+
+pub struct Connection<'a> {
+    wire: Wire,
+    shared: &'a Shared,
+    decoder: Decoder,
+    incoming: Vec<u8>,
+    out: Vec<u8>,
+    sent: usize,
+    /// Pongs and answers, to go before anything else.
+    replies: Vec<u8>,
+    login: Login,
+    next_ping: Option<Instant>,
+    pings: u64,
+    clock: StreamClock,
+}
+
+/// The stream's time on this connection.
+struct StreamClock {
+    since: Instant,
+    before_ns: u64,
+}
+
+impl StreamClock {
+    fn ns(&self) -> u64 {
+        self.before_ns + nanos(self.since.elapsed())
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { stream_ns: self.ns(), wall_ns: wall_ns() }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Login {
+    WaitsForAuth,
+    WaitsForSubscription,
+    Done,
+}
+
+/// Why a connection is over.
+enum Over {
+    /// The stream has ended; the reader has all of it.
+    Finished,
+    Disconnect,
+    /// The reader said goodbye.
+    Closed,
+    Gone,
+    Stopped,
+    Violation(CloseCode, String),
+    Failed(String),
+}
+
+impl From<io::Error> for Over {
+    fn from(_: io::Error) -> Self {
+        Over::Gone
+    }
+}
+
+impl<'a> Connection<'a> {
+    pub fn new(wire: Wire, shared: &'a Shared) -> Self {
+        Connection {
+            wire,
+            shared,
+            decoder: Decoder::new(Limits::default()),
+            incoming: Vec::new(),
+            out: Vec::new(),
+            sent: 0,
+            replies: Vec::new(),
+            login: if shared.hello == Hello::Polygon { Login::WaitsForAuth } else { Login::Done },
+            next_ping: None,
+            pings: 0,
+            clock: StreamClock { since: Instant::now(), before_ns: 0 },
+        }
+    }
+
+    /// From the first byte to the last.
+    pub fn serve(mut self) {
+        let (target, accept) = match self.handshake() {
+            Ok(upgrade) => upgrade,
+            Err(Some((status, reason))) => return self.refuse(status, reason),
+            Err(None) => return,
+        };
+        let Some(mut stream) = self.shared.take_stream() else {
+            let reason = "this feed is one stream and another connection reads it; come back, or serve with --per-client";
+            return self.refuse("503 Service Unavailable", reason);
+        };
+        self.shared.connected();
+        let over = self.talk(&mut stream, &target, &accept);
+        let shared = self.shared;
+        self.end(over, &mut stream);
+        shared.give_back(stream);
+    }
+
+    fn handshake(&mut self) -> Result<(String, String), Option<(&'static str, &'static str)>> {
+        let deadline = Instant::now() + HANDSHAKE_PATIENCE;
+        loop {
+            match handshake::parse(&self.incoming) {
+                Request::Partial => {}
+                Request::Refused(status, reason) => return Err(Some((status, reason))),
+                Request::Upgrade { target, accept, bytes } => {
+                    self.incoming.drain(..bytes);
+                    return Ok((target, accept));
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Some(("408 Request Timeout", "no whole request within ten seconds")));
+            }
+            if self.shared.stop.load(Relaxed) {
+                return Err(None);
+            }
+            self.wire.wait(For::Reading, left.min(GLANCE)).map_err(|_| None)?;
+            if !self.receive().map_err(|_| None)? {
+                return Err(None);
+            }
+        }
+    }
+
+    fn refuse(mut self, status: &str, reason: &str) {
+        self.shared.refused.fetch_add(1, Relaxed);
+        let answer = handshake::refused(status, reason);
+        // Whoever is refused may not wait for the answer.
+        let _ = self.push(answer.as_bytes(), LINGER);
+        self.linger();
+    }
+
+    fn talk(&mut self, stream: &mut Stream, target: &str, accept: &str) -> Over {
+        self.clock.before_ns = stream.elapsed_ns;
+        self.clock.since = Instant::now();
+        let over = self.run(stream, target, accept).err().unwrap_or(Over::Finished);
+        stream.elapsed_ns = self.clock.ns();
+        self.shared.left();
+        over
+    }
+
+    fn run(&mut self, stream: &mut Stream, target: &str, accept: &str) -> Result<(), Over> {
+        self.push(handshake::accepted(accept).as_bytes(), HANDSHAKE_PATIENCE)?;
+        if self.login != Login::Done {
+            self.log_in()?;
+        }
+        let mut greetings = Vec::new();
+        for greeting in stream.connected(target, wall_ns()) {
+            write_frame(&mut greetings, Opcode::Text, &greeting);
+        }
+        self.replies.extend_from_slice(&greetings);
+        // The time that the login took is not the stream's.
+        self.clock.since = Instant::now();
+        self.next_ping = self.shared.ping_every.map(|every| Instant::now() + every);
+        loop {
+            if self.shared.stop.load(Relaxed) {
+                return Err(Over::Stopped);
+            }
+            self.hear(stream)?;
+            if self.sent == self.out.len() {
+                self.out.clear();
+                self.sent = 0;
+                self.out.append(&mut self.replies);
+                self.ping(stream);
+                let next = stream.fill(self.clock.moment(), &mut self.out);
+                if self.out.is_empty() {
+                    self.pause(&next)?;
+                    continue;
+                }
+            }
+            match self.wire.write(&self.out[self.sent..])? {
+                Some(bytes) => {
+                    self.sent += bytes;
+                    self.shared.bytes.fetch_add(bytes as u64, Relaxed);
+                    stream.handed_over(self.sent, self.clock.ns());
+                }
+                None => self.wire.wait(For::Writing, GLANCE)?,
+            }
+        }
+    }
+
+    /// Nothing to send: waits, or ends.
+    fn pause(&mut self, next: &Next) -> Result<(), Over> {
+        match next {
+            Next::Send => Ok(()),
+            Next::At(due_ns) => {
+                self.wire.flush()?;
+                let ping = self.next_ping.map_or(GLANCE, |at| at.saturating_duration_since(Instant::now()));
+                let patience = Duration::from_nanos(due_ns.saturating_sub(self.clock.ns())).min(GLANCE).min(ping);
+                Ok(self.wire.wait(For::Reading, patience)?)
+            }
+            // What TLS still holds goes first.
+            Next::Disconnect | Next::End if !self.wire.flush()? => Ok(self.wire.wait(For::Writing, GLANCE)?),
+            Next::Disconnect => Err(Over::Disconnect),
+            Next::End => Err(Over::Finished),
+            Next::Failed(reason) => Err(Over::Failed(reason.clone())),
+        }
+    }
+
+    /// A ping when it is time; between two fragments if there are any.
+    fn ping(&mut self, stream: &mut Stream) {
+        let (Some(every), Some(at)) = (self.shared.ping_every, self.next_ping) else { return };
+        if at > Instant::now() {
+            return;
+        }
+        self.next_ping = Some(Instant::now() + every);
+        // Bodies of 0 to 26 bytes, one after the other.
+        let body = &b"abcdefghijklmnopqrstuvwxyz"[..usize::try_from(self.pings % 27).unwrap_or(0)];
+        self.pings += 1;
+        self.shared.pings.fetch_add(1, Relaxed);
+        let place = if stream.is_fragmenting() { &mut stream.between } else { &mut self.out };
+        write_frame(place, Opcode::Ping, body);
+    }
+
+    /// Takes in what the reader says.
+    fn hear(&mut self, stream: &mut Stream) -> Result<(), Over> {
+        let is_open = self.receive()?;
+        let mut texts = Vec::new();
+        self.decode(&mut texts)?;
+        for text in texts {
+            if let Some(answer) = stream.answer(&text) {
+                write_frame(&mut self.replies, Opcode::Text, &answer);
+            }
+        }
+        // A reader that asks without reading must not fill our memory.
+        if self.replies.len() > 256 * 1024 {
+            return Err(Over::Violation(CloseCode::Policy, "answers are asked for and not read".into()));
+        }
+        if is_open { Ok(()) } else { Err(Over::Gone) }
+    }
+
+    /// What the bytes received so far say; texts are given back.
+    fn decode(&mut self, texts: &mut Vec<String>) -> Result<(), Over> {
+        loop {
+            let (used, message) = match self.decoder.decode(&self.incoming) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(Over::Violation(error.code, error.reason.to_owned())),
+            };
+            match message {
+                Some(Incoming::Text(text)) => texts.push(text.to_owned()),
+                Some(Incoming::Ping(body)) => write_frame(&mut self.replies, Opcode::Pong, body),
+                Some(Incoming::Close(_)) => return Err(Over::Closed),
+                Some(Incoming::Binary(_) | Incoming::Pong) | None => {}
+            }
+            if used == 0 {
+                return Ok(());
+            }
+            self.incoming.drain(..used);
+        }
+    }
+
+    /// Bytes off the wire; whether more may come.
+    fn receive(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; 16 * 1024];
+        match self.wire.read(&mut buffer)? {
+            None => Ok(true),
+            Some(0) => Ok(false),
+            Some(bytes) => {
+                self.incoming.extend_from_slice(&buffer[..bytes]);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Says hello as the provider does and waits for a key and a subscription.
+    fn log_in(&mut self) -> Result<(), Over> {
+        let deadline = Instant::now() + LOGIN_PATIENCE;
+        self.status("connected", "Connected Successfully")?;
+        while self.login != Login::Done {
+            let mut texts = Vec::new();
+            self.decode(&mut texts)?;
+            for text in texts {
+                self.order(&text)?;
+            }
+            let replies = std::mem::take(&mut self.replies);
+            self.push(&replies, HANDSHAKE_PATIENCE)?;
+            if self.login == Login::Done {
+                break;
+            }
+            if self.shared.stop.load(Relaxed) {
+                return Err(Over::Stopped);
+            }
+            if Instant::now() >= deadline {
+                return Err(Over::Violation(CloseCode::Policy, "no auth and subscribe within 30 seconds".into()));
+            }
+            self.wire.wait(For::Reading, GLANCE)?;
+            if !self.receive()? {
+                return Err(Over::Gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// `{"action":"auth","params":KEY}` or `{"action":"subscribe","params":"T.*"}`.
+    fn order(&mut self, text: &str) -> Result<(), Over> {
+        let order: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        let (action, params) = (order["action"].as_str(), order["params"].as_str().unwrap_or_default());
+        match (action, self.login) {
+            (Some("auth"), _) if self.shared.auth.as_deref().is_some_and(|key| key != params) => {
+                self.status("auth_failed", "authentication failed")?;
+                Err(Over::Violation(CloseCode::Policy, "authentication failed".into()))
+            }
+            (Some("auth"), _) => {
+                self.login = Login::WaitsForSubscription;
+                self.status("auth_success", "authenticated")
+            }
+            (Some("subscribe"), Login::WaitsForAuth) => self.status("auth_required", "send auth first"),
+            (Some("subscribe"), _) if params.split(',').any(|topic| topic.trim() == "T.*") => {
+                self.login = Login::Done;
+                self.status("success", "subscribed to: T.*")
+            }
+            (Some("subscribe"), _) => self.status("error", "this feed has all trades or nothing: subscribe to T.*"),
+            _ => self.status("error", "unknown action: send auth, then subscribe"),
+        }
+    }
+
+    fn status(&mut self, status: &str, message: &str) -> Result<(), Over> {
+        let mut frame = Vec::new();
+        let text = format!("[{{\"ev\":\"status\",\"status\":\"{status}\",\"message\":\"{message}\"}}]");
+        write_frame(&mut frame, Opcode::Text, text.as_bytes());
+        Ok(self.push(&frame, HANDSHAKE_PATIENCE)?)
+    }
+
+    /// Sends all of `bytes` within `patience`.
+    fn push(&mut self, bytes: &[u8], patience: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + patience;
+        let mut sent = 0;
+        while sent < bytes.len() || !self.wire.flush()? {
+            match if sent < bytes.len() { self.wire.write(&bytes[sent..])? } else { None } {
+                Some(more) => sent += more,
+                None => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    self.wire.wait(For::Writing, left.min(GLANCE))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection in the way that its reason asks for, and lets the stream know what did not go.
+    fn end(mut self, over: Over, stream: &mut Stream) {
+        let (code, reason) = match &over {
+            Over::Disconnect => match self.shared.disconnect {
+                Disconnect::Close => (CloseCode::GoingAway, "come back: the stream goes on"),
+                how @ (Disconnect::Cut | Disconnect::Reset) => return self.cut(how, stream),
+            },
+            Over::Gone => {
+                stream.broken(&self.out, self.sent);
+                self.shared.broken.fetch_add(1, Relaxed);
+                return;
+            }
+            Over::Finished => (CloseCode::Normal, "the end"),
+            Over::Closed => (CloseCode::Normal, ""),
+            Over::Stopped => (CloseCode::GoingAway, "the server ends"),
+            Over::Violation(code, reason) => {
+                self.shared.violations.fetch_add(1, Relaxed);
+                (*code, reason.as_str())
+            }
+            Over::Failed(reason) => (CloseCode::GoingAway, reason.as_str()),
+        };
+        // A close frame cannot stand inside another frame: the one that has begun is sent to its end.
+        let end = frame_end(&self.out, self.sent);
+        let rest = self.out[self.sent..end].to_vec();
+        let whole = self.push(&rest, LINGER).is_ok();
+        stream.broken(&self.out, if whole { end } else { self.sent });
+        if whole {
+            let mut farewell = Vec::new();
+            write_close(&mut farewell, code, reason);
+            // The reader may be gone, or not read: it gets no more chances than this.
+            let _ = self.push(&farewell, LINGER);
+        }
+        if let Over::Failed(reason) = over {
+            self.shared.fail(reason);
+        } else if matches!(over, Over::Finished) {
+            self.shared.finished();
+        } else if matches!(over, Over::Disconnect) {
+            self.shared.disconnects.fetch_add(1, Relaxed);
+        }
+        self.linger();
+    }
+
+    /// In the middle of a frame, as networks do it: with an end, or with a reset that throws away what is under way.
+    fn cut(mut self, how: Disconnect, stream: &mut Stream) {
+        self.shared.disconnects.fetch_add(1, Relaxed);
+        stream.connected("", 0);
+        self.out.clear();
+        while !self.shared.stop.load(Relaxed) {
+            let next = stream.fill(self.clock.moment(), &mut self.out);
+            match next {
+                Next::At(due_ns) if self.out.is_empty() => {
+                    std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(self.clock.ns())).min(GLANCE));
+                }
+                _ => break,
+            }
+        }
+        let first = frame_end(&self.out, 1);
+        let half = self.out[..first / 2].to_vec();
+        let sent = if self.push(&half, LINGER).is_ok() { half.len() } else { 0 };
+        stream.broken(&self.out, sent);
+        if how == Disconnect::Reset {
+            // Failing that, it ends in the usual way.
+            let _ = self.wire.reset();
+        } else {
+            self.linger();
+        }
+    }
+
+    /// Says that we are done and reads until the reader is, so that nothing under way is lost to a reset.
+    fn linger(&mut self) {
+        self.wire.finish();
+        let deadline = Instant::now() + LINGER;
+        let mut buffer = [0; 16 * 1024];
+        while Instant::now() < deadline {
+            match self.wire.read(&mut buffer) {
+                Ok(Some(0)) | Err(_) => return,
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    if self.wire.wait(For::Reading, GLANCE).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn wall_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos)
+}

@@ -1,0 +1,94 @@
+//! A counter kept as the twelve digits that are sent, so that counting costs no conversion.
+
+/// Counts up to 999,999,999,999.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digits {
+    /// The eight lower digits as text, the highest in the top byte; and the four upper ones.
+    low: u64,
+    high: u32,
+}
+
+pub const DIGITS: usize = 12;
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+impl Digits {
+    pub const ZERO: Digits = Digits { low: ZEROS, high: 0x3030_3030 };
+    pub const MOST: u64 = 999_999_999_999;
+
+    /// The next number. Behind the last comes 0.
+    #[inline]
+    pub fn count(&mut self) {
+        // Each byte 0x30..0x39 is lifted so that a nine becomes 0xFF: then a carry runs through nines by itself.
+        // Bytes that did not carry have their top bit set and are brought back; those that did are 0.
+        let lifted = self.low.wrapping_add(0xC6C6_C6C6_C6C6_C6C6).wrapping_add(1);
+        let kept = (lifted & 0x8080_8080_8080_8080) >> 7;
+        self.low = lifted.wrapping_add(ZEROS).wrapping_sub(kept.wrapping_mul(0xF6));
+        if self.low == ZEROS {
+            self.count_high();
+        }
+    }
+
+    #[cold]
+    fn count_high(&mut self) {
+        let lifted = self.high.wrapping_add(0xC6C6_C6C6).wrapping_add(1);
+        let kept = (lifted & 0x8080_8080) >> 7;
+        self.high = lifted.wrapping_add(0x3030_3030).wrapping_sub(kept.wrapping_mul(0xF6));
+    }
+
+    #[inline]
+    pub fn write(self, out: &mut [u8; DIGITS]) {
+        out[..4].copy_from_slice(&self.high.to_be_bytes());
+        out[4..].copy_from_slice(&self.low.to_be_bytes());
+    }
+
+    pub fn value(self) -> u64 {
+        let mut text = [0; DIGITS];
+        self.write(&mut text);
+        text.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DIGITS, Digits};
+
+    fn text(digits: Digits) -> String {
+        let mut out = [0; DIGITS];
+        digits.write(&mut out);
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    fn at(value: u64) -> Digits {
+        let text = format!("{value:012}");
+        let (high, low) = text.as_bytes().split_at(4);
+        Digits {
+            low: u64::from_be_bytes(low.try_into().unwrap()),
+            high: u32::from_be_bytes(high.try_into().unwrap()),
+        }
+    }
+
+    #[test]
+    fn counts_as_numbers_do() {
+        let mut digits = Digits::ZERO;
+        for number in 1..=200_000_u64 {
+            digits.count();
+            assert_eq!(text(digits), format!("{number:012}"));
+        }
+        assert_eq!(digits.value(), 200_000);
+    }
+
+    #[test]
+    fn carries_wherever_nines_end() {
+        for power in 0..12 {
+            let before = 10_u64.pow(power) - 1;
+            for start in [before, before + 5 * 10_u64.pow(power).min(10_u64.pow(11))] {
+                let mut digits = at(start);
+                digits.count();
+                assert_eq!(digits.value(), (start + 1) % 1_000_000_000_000, "after {start}");
+            }
+        }
+        let mut last = at(Digits::MOST);
+        last.count();
+        assert_eq!(last.value(), 0);
+    }
+}

@@ -1,0 +1,405 @@
+//! One logical stream: what comes next, when it is due, and what has been handed over.
+//!
+//! Does        fill a buffer with whole frames as they fall due; keep count and checksums; take back what a broken
+//!             connection did not get, so that the next one continues there.
+//! Holds       1. a trade is sent once its last byte is handed over; what was sent is never sent again, what was not is sent
+//!             first on the next connection (at most once, and without a hole of our making);
+//!             2. the stream's clock stands still while nobody is connected.
+//! Leaves out  sockets and clocks: both are the caller's.
+//! Start at    [`Stream::fill`].
+
+use std::collections::VecDeque;
+
+use hdrhistogram::Histogram;
+use pitwire_websocket::Opcode;
+
+use crate::chance::Chance;
+use crate::checksum::{content_term, sequence_term};
+use crate::framing::{Message, Sizes, begin_frame, end_frame, messages, write_fragments};
+use crate::objects::objects;
+use crate::pace::Pace;
+use crate::trades::{Messages, Trades};
+
+/// Bytes after which a buffer is sent before it is filled further.
+pub const CHUNK: usize = 256 * 1024;
+
+pub enum Source {
+    Trades(Box<dyn Trades>),
+    Messages(Box<dyn Messages>),
+}
+
+pub struct Terms {
+    pub pace: Pace,
+    pub sizes: Sizes,
+    /// Bytes of a fragment, when messages are to be cut.
+    pub fragment: Option<usize>,
+    /// Trades (or messages, of a source of messages) after which the stream ends.
+    pub trades: Option<u64>,
+    pub disconnect_every: Option<u64>,
+    /// Whether the checksum of content is kept.
+    pub content: bool,
+    pub seed: u64,
+}
+
+/// The stream's own time and the wall's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    pub stream_ns: u64,
+    pub wall_ns: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The buffer is full enough.
+    Send,
+    /// Nothing more is due before this time of the stream.
+    At(u64),
+    Disconnect,
+    End,
+    /// The source cannot go on.
+    Failed(String),
+}
+
+/// What has been handed over.
+pub struct Tally {
+    pub trades: u64,
+    pub messages: u64,
+    pub content: u64,
+    /// From when a message was due to when its last byte was handed over.
+    pub late_ns: Histogram<u64>,
+}
+
+pub struct Stream {
+    source: Source,
+    terms: Terms,
+    chance: Chance,
+    /// Taken from the source.
+    drawn: u64,
+    /// Trades of the next message, drawn once.
+    size: u64,
+    carried: VecDeque<Carried>,
+    on_connection: u64,
+    marks: VecDeque<Mark>,
+    scratch: Vec<u8>,
+    ends: Vec<usize>,
+    /// Goes between the first two fragments of the next message.
+    pub between: Vec<u8>,
+    pub tally: Tally,
+    /// The stream's time when it was last left.
+    pub elapsed_ns: u64,
+}
+
+/// A message that a broken connection did not get.
+struct Carried {
+    is_binary: bool,
+    payload: Vec<u8>,
+    trades: u64,
+}
+
+struct Mark {
+    end: usize,
+    due_ns: u64,
+}
+
+enum Plan {
+    Wait(u64),
+    Go { trades: u64, due_ns: u64 },
+}
+
+impl Stream {
+    pub fn new(source: Source, terms: Terms) -> Self {
+        let mut chance = Chance::new(terms.seed ^ 0x0046_5241_4D45);
+        let size = terms.sizes.draw(&mut chance);
+        // Two digits are enough for what is read off it; it grows by itself.
+        let late_ns = Histogram::new(2).expect("two significant digits are allowed");
+        Stream {
+            source,
+            terms,
+            chance,
+            drawn: 0,
+            size,
+            carried: VecDeque::new(),
+            on_connection: 0,
+            marks: VecDeque::new(),
+            scratch: Vec::new(),
+            ends: Vec::new(),
+            between: Vec::new(),
+            tally: Tally { trades: 0, messages: 0, content: 0, late_ns },
+            elapsed_ns: 0,
+        }
+    }
+
+    pub fn is_fragmenting(&self) -> bool {
+        self.terms.fragment.is_some()
+    }
+
+    /// The checksum of the sequence numbers of all that was handed over.
+    pub fn checksum(&self) -> Option<u64> {
+        let Source::Trades(trades) = &self.source else { return None };
+        let all = trades.checksum()?;
+        let unsent = self.carried.iter().flat_map(|carried| {
+            objects(&carried.payload).into_iter().map(|range| own_sequence_term(&carried.payload[range]))
+        });
+        Some(unsent.fold(all, u64::wrapping_sub))
+    }
+
+    pub fn content(&self) -> Option<u64> {
+        self.terms.content.then_some(self.tally.content)
+    }
+
+    /// A new connection takes over: what it gets first is the source's to say.
+    pub fn connected(&mut self, target: &str, wall_ns: u64) -> Vec<Vec<u8>> {
+        self.on_connection = 0;
+        match &mut self.source {
+            Source::Trades(_) => Vec::new(),
+            Source::Messages(messages) => messages.greeting(target, wall_ns / 1_000_000),
+        }
+    }
+
+    pub fn answer(&mut self, text: &str) -> Option<Vec<u8>> {
+        match &mut self.source {
+            Source::Trades(_) => None,
+            Source::Messages(messages) => messages.answer(text),
+        }
+    }
+
+    /// Appends whole frames to `out`, which the caller empties before it comes again.
+    pub fn fill(&mut self, now: Moment, out: &mut Vec<u8>) -> Next {
+        self.marks.clear();
+        while out.len() < CHUNK {
+            let quota = self.terms.disconnect_every.map_or(u64::MAX, |every| every.saturating_sub(self.on_connection));
+            if quota == 0 {
+                return Next::Disconnect;
+            }
+            if let Some(carried) = self.carried.pop_front() {
+                self.resend(&carried, out);
+                continue;
+            }
+            let left = self.left().min(quota);
+            if left == 0 {
+                return Next::End;
+            }
+            match self.plan(left, now.stream_ns) {
+                Plan::Wait(until) => return Next::At(until),
+                Plan::Go { trades, due_ns } => {
+                    let late_ns = if self.is_paced() { now.stream_ns.saturating_sub(due_ns) } else { 0 };
+                    match self.emit(trades, now.wall_ns.saturating_sub(late_ns) / 1_000_000, out) {
+                        Ok(true) => {}
+                        Ok(false) => return Next::End,
+                        Err(reason) => return Next::Failed(reason),
+                    }
+                    if self.is_paced() {
+                        self.marks.push_back(Mark { end: out.len(), due_ns });
+                    }
+                }
+            }
+        }
+        Next::Send
+    }
+
+    /// `upto` bytes of the buffer have been handed over at `stream_ns`.
+    pub fn handed_over(&mut self, upto: usize, stream_ns: u64) {
+        while let Some(mark) = self.marks.pop_front_if(|mark| mark.end <= upto) {
+            self.tally.late_ns.saturating_record(stream_ns.saturating_sub(mark.due_ns));
+        }
+    }
+
+    /// The connection ended when `sent` bytes of `out` were handed over: takes back what it did not get.
+    pub fn broken(&mut self, out: &[u8], sent: usize) {
+        let is_trades = matches!(self.source, Source::Trades(_));
+        let unsent = messages(out).into_iter().filter(|message| message.places.last().is_some_and(|last| *last >= sent));
+        let mut back: Vec<Carried> = Vec::new();
+        for message in unsent {
+            if message.places.first().is_some_and(|first| *first >= sent) {
+                self.tally.messages -= 1;
+            }
+            back.extend(if is_trades { unsent_trades(&message, sent) } else { Some(whole(message)) });
+        }
+        for carried in &back {
+            self.tally.trades -= carried.trades;
+            self.tally.content = self.tally.content.wrapping_sub(self.content_of(carried));
+        }
+        for carried in back.into_iter().rev() {
+            self.carried.push_front(carried);
+        }
+        self.marks.clear();
+    }
+
+    fn is_paced(&self) -> bool {
+        !matches!(self.terms.pace, Pace::Max)
+    }
+
+    fn left(&self) -> u64 {
+        let wanted = self.terms.trades.map_or(u64::MAX, |trades| trades - self.drawn);
+        match &self.source {
+            Source::Trades(trades) => wanted.min(trades.remaining()),
+            Source::Messages(_) => wanted,
+        }
+    }
+
+    /// The next message's trades, and when it is due.
+    fn plan(&mut self, left: u64, now_ns: u64) -> Plan {
+        if let Source::Messages(messages) = &mut self.source {
+            let due_ns = match &self.terms.pace {
+                pace @ Pace::Recorded { .. } => pace.scale(messages.due_ns().unwrap_or(0)),
+                pace => pace.time_of(self.drawn),
+            };
+            return if due_ns > now_ns { Plan::Wait(due_ns) } else { Plan::Go { trades: 1, due_ns } };
+        }
+        let (trades, due_ns) = match self.terms.sizes {
+            Sizes::Between { .. } => {
+                let trades = self.size.min(left);
+                (trades, self.due(trades - 1))
+            }
+            Sizes::Cutoff { ns } if self.is_paced() => self.gather(ns, left),
+            Sizes::Cutoff { .. } => (self.size.min(left), 0),
+        };
+        if due_ns > now_ns { Plan::Wait(due_ns) } else { Plan::Go { trades, due_ns } }
+    }
+
+    /// All that falls due within `ns` of the next trade, sent when that time is over, as live feeds do.
+    fn gather(&self, ns: u64, left: u64) -> (u64, u64) {
+        let end_ns = self.due(0).saturating_add(ns);
+        let most = self.size.min(left);
+        let within = match (&self.source, &self.terms.pace) {
+            (Source::Trades(_), Pace::Recorded { .. }) => (1..most).find(|ahead| self.due(*ahead) > end_ns).unwrap_or(most),
+            _ => (self.terms.pace.due_by(end_ns) - self.drawn).min(most),
+        };
+        if within == most { (within, self.due(within - 1)) } else { (within, end_ns) }
+    }
+
+    /// When the trade `ahead` of the next one is due.
+    fn due(&self, ahead: u64) -> u64 {
+        match (&self.terms.pace, &self.source) {
+            (Pace::Recorded { .. }, Source::Trades(trades)) => {
+                self.terms.pace.scale(trades.due_ns(ahead).unwrap_or(0))
+            }
+            _ => self.terms.pace.time_of(self.drawn + ahead),
+        }
+    }
+
+    fn emit(&mut self, trades: u64, wall_ms: u64, out: &mut Vec<u8>) -> Result<bool, String> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let done = match self.terms.fragment {
+            None => {
+                let start = begin_frame(out);
+                let opcode = self.payload(trades, wall_ms, out);
+                if let Ok(Some(opcode)) = opcode {
+                    end_frame(out, start, opcode);
+                } else {
+                    out.truncate(start);
+                }
+                opcode
+            }
+            Some(most) => {
+                let opcode = self.payload(trades, wall_ms, &mut scratch);
+                if let Ok(Some(opcode)) = opcode {
+                    write_fragments(out, opcode, &scratch, most, &std::mem::take(&mut self.between));
+                }
+                opcode
+            }
+        };
+        self.scratch = scratch;
+        done.map(|opcode| opcode.is_some())
+    }
+
+    /// One message's payload from the source; nothing at its end.
+    fn payload(&mut self, trades: u64, wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<Opcode>, String> {
+        let body = out.len();
+        let (taken, opcode) = match &mut self.source {
+            Source::Trades(source) => {
+                out.push(b'[');
+                self.ends.clear();
+                let ends = self.terms.content.then_some(&mut self.ends);
+                let wanted = usize::try_from(trades).unwrap_or(usize::MAX);
+                let taken = source.take(wanted, wall_ms, out, ends) as u64;
+                if let (Some(last), true) = (out.last_mut(), taken > 0) {
+                    *last = b']';
+                }
+                (taken, Opcode::Text)
+            }
+            Source::Messages(source) => match source.take(wall_ms, out)? {
+                None => (0, Opcode::Text),
+                Some(is_binary) => {
+                    self.ends.clear();
+                    self.ends.push(out.len());
+                    (1, if is_binary { Opcode::Binary } else { Opcode::Text })
+                }
+            },
+        };
+        if taken == 0 {
+            return Ok(None);
+        }
+        if self.terms.content {
+            let first = body + usize::from(matches!(self.source, Source::Trades(_)));
+            self.add_content(&out[..], first);
+        }
+        self.count(taken);
+        self.drawn += taken;
+        self.size = self.terms.sizes.draw(&mut self.chance);
+        Ok(Some(opcode))
+    }
+
+    fn add_content(&mut self, out: &[u8], first: usize) {
+        let mut start = first;
+        for end in &self.ends {
+            self.tally.content = self.tally.content.wrapping_add(content_term(&out[start..*end]));
+            start = end + 1;
+        }
+    }
+
+    fn count(&mut self, trades: u64) {
+        self.tally.trades += trades;
+        self.tally.messages += 1;
+        self.on_connection += trades;
+    }
+
+    fn resend(&mut self, carried: &Carried, out: &mut Vec<u8>) {
+        let opcode = if carried.is_binary { Opcode::Binary } else { Opcode::Text };
+        let most = self.terms.fragment.unwrap_or(usize::MAX);
+        write_fragments(out, opcode, &carried.payload, most, &std::mem::take(&mut self.between));
+        self.tally.content = self.tally.content.wrapping_add(self.content_of(carried));
+        self.count(carried.trades);
+    }
+
+    fn content_of(&self, carried: &Carried) -> u64 {
+        match (&self.source, self.terms.content) {
+            (_, false) => 0,
+            (Source::Messages(_), true) => content_term(&carried.payload),
+            (Source::Trades(_), true) => {
+                let terms = objects(&carried.payload).into_iter().map(|range| content_term(&carried.payload[range]));
+                terms.fold(0, u64::wrapping_add)
+            }
+        }
+    }
+}
+
+/// The trades of a message whose last byte did not go, as a message of their own.
+fn unsent_trades(message: &Message, sent: usize) -> Option<Carried> {
+    let ranges = objects(&message.payload).into_iter();
+    let unsent: Vec<&[u8]> = ranges
+        .filter(|range| message.places[range.end - 1] >= sent)
+        .map(|range| &message.payload[range])
+        .collect();
+    let trades = unsent.len() as u64;
+    let payload = [b"[".as_slice(), &unsent.join(b",".as_slice()), b"]"].concat();
+    (trades > 0).then_some(Carried { is_binary: message.is_binary, payload, trades })
+}
+
+fn whole(message: Message) -> Carried {
+    Carried { is_binary: message.is_binary, payload: message.payload, trades: 1 }
+}
+
+/// Of an object we wrote ourselves.
+fn own_sequence_term(object: &[u8]) -> u64 {
+    let (symbol, sequence) = (field(object, b"\"sym\":\""), field(object, b"\"i\":\""));
+    let number = sequence.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit.wrapping_sub(b'0')));
+    sequence_term(symbol, number)
+}
+
+fn field<'a>(object: &'a [u8], name: &[u8]) -> &'a [u8] {
+    let start = object.windows(name.len()).position(|window| window == name).map_or(object.len(), |at| at + name.len());
+    let length = object[start..].iter().position(|byte| *byte == b'"').unwrap_or(0);
+    &object[start..start + length]
+}

@@ -1,0 +1,237 @@
+//! A market-wide feed from a seed: many symbols by Zipf's law, in the trade form of a big provider.
+//!
+//! Does        write trades as fast as memory goes: a cycle of ready-made trades is copied, and only each trade's
+//!             sequence number and time are written anew.
+//! Holds       each symbol's sequence numbers are 1, 2, 3, …, whatever the cycle; the same seed gives the same trades but
+//!             for their times.
+//! Start at    [`Synthetic::take`].
+
+use crate::chance::Chance;
+use crate::checksum::{fnv1a, sequence_sum};
+use crate::digits::{DIGITS, Digits};
+use crate::symbols;
+use crate::trades::Trades;
+
+/// Trades of a cycle: each of 6,000 symbols is among them, and they stay in the last cache.
+const CYCLE: usize = 1 << 16;
+const TIME_DIGITS: usize = 13;
+
+pub struct Synthetic {
+    /// The cycle's objects, each followed by a comma.
+    text: Vec<u8>,
+    /// Where each begins; one more than there are.
+    starts: Vec<u32>,
+    slots: Vec<Slot>,
+    symbols: Vec<Symbol>,
+    at: usize,
+    taken: u64,
+}
+
+/// What is written anew in one trade of the cycle.
+#[derive(Clone, Copy)]
+struct Slot {
+    symbol: u32,
+    /// From the trade's beginning.
+    sequence_at: u16,
+    time_at: u16,
+}
+
+struct Symbol {
+    sequence: Digits,
+    hash: u64,
+}
+
+impl Synthetic {
+    /// `symbols` from 1 to [`symbols::MOST`].
+    pub fn new(symbols: usize, seed: u64) -> Self {
+        let symbols = symbols.clamp(1, symbols::MOST);
+        let length = CYCLE.max(4 * symbols);
+        let names = symbols::names(symbols, seed);
+        let mut chance = Chance::new(seed);
+        let mut order: Vec<u32> = Vec::with_capacity(length);
+        for (symbol, share) in (0_u32..).zip(symbols::shares(symbols, length)) {
+            order.extend(std::iter::repeat_n(symbol, share));
+        }
+        chance.shuffle(&mut order);
+        let mut walks: Vec<Walk> = Vec::with_capacity(symbols);
+        for share in symbols::shares(symbols, length) {
+            walks.push(Walk::new(share, &mut chance));
+        }
+        let mut made = Synthetic {
+            text: Vec::with_capacity(length * 104),
+            starts: vec![0],
+            slots: Vec::with_capacity(length),
+            symbols: names.iter().map(|name| Symbol { sequence: Digits::ZERO, hash: fnv1a(name.as_bytes()) }).collect(),
+            at: 0,
+            taken: 0,
+        };
+        for symbol in order {
+            let index = symbol as usize;
+            made.add(symbol, &names[index], &mut walks[index], &mut chance);
+        }
+        made
+    }
+
+    fn add(&mut self, symbol: u32, name: &str, walk: &mut Walk, chance: &mut Chance) {
+        let start = self.text.len();
+        let offset = |text: &Vec<u8>| u16::try_from(text.len() - start).unwrap_or(u16::MAX);
+        self.text.extend_from_slice(format!("{{\"ev\":\"T\",\"sym\":\"{name}\",\"i\":\"").as_bytes());
+        let sequence_at = offset(&self.text);
+        self.text.extend_from_slice(&[b'0'; DIGITS]);
+        let venue = venue(chance);
+        let rest = format!(
+            "\",\"x\":{venue},\"p\":{},\"s\":{},\"c\":{},\"t\":",
+            walk.price(venue, chance),
+            size(chance),
+            conditions(chance)
+        );
+        self.text.extend_from_slice(rest.as_bytes());
+        let time_at = offset(&self.text);
+        self.text.extend_from_slice(&[b'0'; TIME_DIGITS]);
+        let tape = match symbol % 4 {
+            0 | 1 => 3,
+            2 => 1,
+            _ => 2,
+        };
+        self.text.extend_from_slice(format!(",\"z\":{tape}}},").as_bytes());
+        self.starts.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
+        self.slots.push(Slot { symbol, sequence_at, time_at });
+    }
+
+    /// Mean bytes of an object, the comma not counted.
+    pub fn mean_bytes(&self) -> usize {
+        self.text.len() / self.slots.len() - 1
+    }
+
+    pub fn counts(&self) -> impl Iterator<Item = u64> {
+        self.symbols.iter().map(|symbol| symbol.sequence.value())
+    }
+
+    /// `run` trades from where the cycle stands; `run` does not go past its end.
+    fn copy(&mut self, run: usize, time: [u8; TIME_DIGITS], out: &mut Vec<u8>, ends: Option<&mut Vec<usize>>) {
+        let starts = &self.starts[self.at..=self.at + run];
+        let first = starts[0] as usize;
+        let base = out.len();
+        out.extend_from_slice(&self.text[first..starts[run] as usize]);
+        let written = &mut out[base..];
+        for (slot, start) in self.slots[self.at..self.at + run].iter().zip(starts) {
+            let trade = *start as usize - first;
+            let symbol = &mut self.symbols[slot.symbol as usize];
+            symbol.sequence.count();
+            let sequence_at = trade + slot.sequence_at as usize;
+            if let Some(digits) = written[sequence_at..].first_chunk_mut() {
+                symbol.sequence.write(digits);
+            }
+            let time_at = trade + slot.time_at as usize;
+            written[time_at..time_at + TIME_DIGITS].copy_from_slice(&time);
+        }
+        if let Some(ends) = ends {
+            ends.extend(starts[1..].iter().map(|end| base + *end as usize - first - 1));
+        }
+        self.at += run;
+        self.taken += run as u64;
+        if self.at == self.slots.len() {
+            self.at = 0;
+        }
+    }
+}
+
+impl Trades for Synthetic {
+    fn take(&mut self, trades: usize, wall_ms: u64, out: &mut Vec<u8>, mut ends: Option<&mut Vec<usize>>) -> usize {
+        let mut time = [b'0'; TIME_DIGITS];
+        let text = wall_ms.to_string();
+        // Thirteen digits from 2001 to 2286.
+        if text.len() == TIME_DIGITS {
+            time.copy_from_slice(text.as_bytes());
+        }
+        let mut left = trades;
+        while left > 0 {
+            let run = left.min(self.slots.len() - self.at);
+            self.copy(run, time, out, ends.as_deref_mut());
+            left -= run;
+        }
+        trades
+    }
+
+    fn checksum(&self) -> Option<u64> {
+        let sums = self.symbols.iter().map(|symbol| sequence_sum(symbol.hash, symbol.sequence.value()));
+        Some(sums.fold(0, u64::wrapping_add))
+    }
+
+    fn remaining(&self) -> u64 {
+        // No symbol can have used up its digits before.
+        Digits::MOST - self.taken
+    }
+}
+
+/// A symbol's prices over the cycle, in hundredths: a random walk that ends where it began, so that the next cycle goes on
+/// from there.
+struct Walk {
+    prices: std::vec::IntoIter<u64>,
+}
+
+impl Walk {
+    fn new(trades: usize, chance: &mut Chance) -> Self {
+        // From 1 to about 800, more of them low: the product of two draws.
+        let start = 100 + chance.below(283) * chance.below(283);
+        let mut drift = 0_i64;
+        let mut drifts = Vec::with_capacity(trades);
+        for _ in 0..trades {
+            drift += [-2, -1, -1, 0, 0, 0, 0, 1, 1, 2][usize::try_from(chance.below(10)).unwrap_or(0)];
+            drifts.push(drift);
+        }
+        let length = i64::try_from(trades).unwrap_or(1).max(1);
+        let bridge = |(index, at): (i64, i64)| {
+            let price = i64::try_from(start).unwrap_or(0) + at - drift * index / length;
+            u64::try_from(price.max(1)).unwrap_or(1)
+        };
+        let prices: Vec<u64> = (1..).zip(drifts).map(bridge).collect();
+        Walk { prices: prices.into_iter() }
+    }
+
+    /// As a provider spells it: no zeros at the end; off the exchanges now and then with four decimals.
+    fn price(&mut self, venue: u64, chance: &mut Chance) -> String {
+        let cents = self.prices.next().unwrap_or(100);
+        if venue == OFF_EXCHANGE && chance.one_in(3) {
+            return format!("{}.{:02}{:02}", cents / 100, cents % 100, chance.between(1, 9) * 10 + 5);
+        }
+        match (cents / 100, cents % 100) {
+            (whole, 0) => whole.to_string(),
+            (whole, part) if part % 10 == 0 => format!("{whole}.{}", part / 10),
+            (whole, part) => format!("{whole}.{part:02}"),
+        }
+    }
+}
+
+/// The exchange id of what was dealt off the exchanges and reported to FINRA.
+const OFF_EXCHANGE: u64 = 4;
+
+fn venue(chance: &mut Chance) -> u64 {
+    const LIT: [u64; 12] = [1, 2, 3, 7, 8, 9, 10, 11, 12, 15, 19, 20];
+    if chance.below(100) < 40 { OFF_EXCHANGE } else { LIT[usize::try_from(chance.below(12)).unwrap_or(0)] }
+}
+
+/// Round lots, and many odd ones.
+fn size(chance: &mut Chance) -> u64 {
+    match chance.below(100) {
+        0..=44 => 100,
+        45..=54 => 100 * chance.between(2, 9),
+        55..=57 => 100 * chance.between(10, 200),
+        _ => chance.between(1, 99),
+    }
+}
+
+/// Condition codes: none, odd lot, sweep, extended hours, late (sold out of sequence), average price.
+fn conditions(chance: &mut Chance) -> &'static str {
+    match chance.below(1_000) {
+        0..=399 => "[]",
+        400..=699 => "[37]",
+        700..=849 => "[14]",
+        850..=949 => "[14,37]",
+        950..=969 => "[14,41]",
+        970..=979 => "[12,37]",
+        980..=989 => "[12]",
+        990..=995 => "[2]",
+        _ => "[32]",
+    }
+}

@@ -1,0 +1,116 @@
+//! A connection's bytes: plain or through TLS, never blocking but in [`Wire::wait`].
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ServerConnection;
+
+pub struct Wire {
+    socket: TcpStream,
+    tls: Option<Box<ServerConnection>>,
+}
+
+/// What a connection waits for besides time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    Reading,
+    Writing,
+}
+
+impl Wire {
+    pub fn new(socket: TcpStream, tls: Option<ServerConnection>) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        // BBR, where it is the default, paces even a loopback; not having cubic is no reason to fail.
+        let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "cubic");
+        Ok(Wire { socket, tls: tls.map(Box::new) })
+    }
+
+    /// Takes what has arrived; `Ok(None)` when nothing has, `Ok(Some(0))` at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let Some(tls) = &mut self.tls else { return settled(self.socket.read(buffer)) };
+        loop {
+            match tls.reader().read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // An end without a farewell is an end.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Some(0)),
+                read => return read.map(Some),
+            }
+            match settled(tls.read_tls(&mut self.socket))? {
+                None => return Ok(None),
+                Some(_) => {
+                    let state = tls.process_new_packets();
+                    // An alert, if there is one, tells the peer what was wrong.
+                    let told = flush_tls(tls, &mut self.socket);
+                    state.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+                    told?;
+                }
+            }
+        }
+    }
+
+    /// Hands over as much as goes; `Ok(None)` when nothing does.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        let Some(tls) = &mut self.tls else { return settled(self.socket.write(bytes)) };
+        // What rustls has taken counts as handed over: it cannot be taken back.
+        if !flush_tls(tls, &mut self.socket)? {
+            return Ok(None);
+        }
+        let taken = tls.writer().write(bytes)?;
+        flush_tls(tls, &mut self.socket)?;
+        Ok((taken > 0).then_some(taken))
+    }
+
+    /// Whether all that was taken is with the kernel.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        self.tls.as_mut().map_or(Ok(true), |tls| flush_tls(tls, &mut self.socket))
+    }
+
+    /// Until the socket can be used, or `patience` is over.
+    pub fn wait(&self, what: For, patience: Duration) -> io::Result<()> {
+        let held_back = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
+        let writing = if what == For::Writing || held_back { PollFlags::OUT } else { PollFlags::empty() };
+        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN | writing)];
+        let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        match poll(&mut polled, Some(&patience)) {
+            Err(rustix::io::Errno::INTR) | Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says that nothing more comes.
+    pub fn finish(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            // The peer may have gone already; there is nobody to tell.
+            let _ = flush_tls(tls, &mut self.socket);
+        }
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Ends it so that what is under way is thrown away: the peer gets a reset.
+    pub fn reset(self) -> io::Result<()> {
+        rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO))?;
+        Ok(())
+    }
+}
+
+fn flush_tls(tls: &mut ServerConnection, socket: &mut TcpStream) -> io::Result<bool> {
+    while tls.wants_write() {
+        if settled(tls.write_tls(socket))?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn settled(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
