@@ -106,7 +106,8 @@ impl<'a> Connection<'a> {
             Err(None) => return,
         };
         let Some(mut stream) = self.shared.take_stream() else {
-            let reason = "this feed is one stream and another connection reads it; come back, or serve with --per-client";
+            let reason =
+                "this feed is one stream and another connection reads it; come back, or serve with --per-client";
             return self.refuse("503 Service Unavailable", reason);
         };
         self.shared.connected();

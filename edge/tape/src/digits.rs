@@ -61,10 +61,7 @@ mod tests {
     fn at(value: u64) -> Digits {
         let text = format!("{value:012}");
         let (high, low) = text.as_bytes().split_at(4);
-        Digits {
-            low: u64::from_be_bytes(low.try_into().unwrap()),
-            high: u32::from_be_bytes(high.try_into().unwrap()),
-        }
+        Digits { low: u64::from_be_bytes(low.try_into().unwrap()), high: u32::from_be_bytes(high.try_into().unwrap()) }
     }
 
     #[test]

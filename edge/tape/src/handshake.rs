@@ -20,7 +20,9 @@ pub fn parse(input: &[u8]) -> Request {
     let bytes = match head.parse(input) {
         Ok(httparse::Status::Complete(bytes)) => bytes,
         Ok(httparse::Status::Partial) if input.len() < MOST_BYTES => return Request::Partial,
-        Ok(httparse::Status::Partial) => return Request::Refused("431 Request Header Fields Too Large", "head above 64 KiB"),
+        Ok(httparse::Status::Partial) => {
+            return Request::Refused("431 Request Header Fields Too Large", "head above 64 KiB");
+        }
         Err(_) => return Request::Refused("400 Bad Request", "this is no HTTP request; connect with ws://"),
     };
     let header = |name: &str| {

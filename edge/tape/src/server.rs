@@ -51,10 +51,13 @@ pub struct Service {
     pub feed: Feed,
 }
 
+/// Makes a stream from the beginning; the error says why it cannot.
+pub type Make = dyn Fn() -> Result<Stream, String> + Send + Sync;
+
 pub enum Feed {
     /// One stream, which the next connection continues.
     One(Box<Stream>),
-    PerClient(Box<dyn Fn() -> Stream + Send + Sync>),
+    PerClient(Box<Make>),
 }
 
 /// What the connections' threads have in common.
@@ -63,7 +66,7 @@ pub(crate) struct Shared {
     pub auth: Option<String>,
     pub ping_every: Option<Duration>,
     pub disconnect: Disconnect,
-    make: Option<Box<dyn Fn() -> Stream + Send + Sync>>,
+    make: Option<Box<Make>>,
     waiting: Mutex<Waiting>,
     freed: Condvar,
     pub stop: AtomicBool,
@@ -170,8 +173,10 @@ impl Server {
         let mut threads: Vec<std::thread::JoinHandle<()>> = Vec::new();
         while !self.shared.stop.load(Relaxed) {
             let glance = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-            let mut polled =
-                [PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN), PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+            let mut polled = [
+                PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(stop, PollFlags::IN),
+            ];
             match poll(&mut polled, Some(&glance)) {
                 Err(rustix::io::Errno::INTR) | Ok(_) => {}
                 Err(error) => return Err(error.into()),
@@ -227,7 +232,7 @@ impl Shared {
     /// The stream, once nobody else has it.
     pub fn take_stream(&self) -> Option<Stream> {
         if let Some(make) = &self.make {
-            return Some(make());
+            return make().map_err(|reason| self.fail(reason)).ok();
         }
         let waiting = self.lock();
         let taken = self.freed.wait_timeout_while(waiting, TAKEOVER_PATIENCE, |waiting| waiting.stream.is_none());

@@ -207,7 +207,8 @@ impl Stream {
     /// The connection ended when `sent` bytes of `out` were handed over: takes back what it did not get.
     pub fn broken(&mut self, out: &[u8], sent: usize) {
         let is_trades = matches!(self.source, Source::Trades(_));
-        let unsent = messages(out).into_iter().filter(|message| message.places.last().is_some_and(|last| *last >= sent));
+        let unsent =
+            messages(out).into_iter().filter(|message| message.places.last().is_some_and(|last| *last >= sent));
         let mut back: Vec<Carried> = Vec::new();
         for message in unsent {
             if message.places.first().is_some_and(|first| *first >= sent) {
@@ -262,7 +263,9 @@ impl Stream {
         let end_ns = self.due(0).saturating_add(ns);
         let most = self.size.min(left);
         let within = match (&self.source, &self.terms.pace) {
-            (Source::Trades(_), Pace::Recorded { .. }) => (1..most).find(|ahead| self.due(*ahead) > end_ns).unwrap_or(most),
+            (Source::Trades(_), Pace::Recorded { .. }) => {
+                (1..most).find(|ahead| self.due(*ahead) > end_ns).unwrap_or(most)
+            }
             _ => (self.terms.pace.due_by(end_ns) - self.drawn).min(most),
         };
         if within == most { (within, self.due(within - 1)) } else { (within, end_ns) }
@@ -271,9 +274,7 @@ impl Stream {
     /// When the trade `ahead` of the next one is due.
     fn due(&self, ahead: u64) -> u64 {
         match (&self.terms.pace, &self.source) {
-            (Pace::Recorded { .. }, Source::Trades(trades)) => {
-                self.terms.pace.scale(trades.due_ns(ahead).unwrap_or(0))
-            }
+            (Pace::Recorded { .. }, Source::Trades(trades)) => self.terms.pace.scale(trades.due_ns(ahead).unwrap_or(0)),
             _ => self.terms.pace.time_of(self.drawn + ahead),
         }
     }
@@ -378,10 +379,8 @@ impl Stream {
 /// The trades of a message whose last byte did not go, as a message of their own.
 fn unsent_trades(message: &Message, sent: usize) -> Option<Carried> {
     let ranges = objects(&message.payload).into_iter();
-    let unsent: Vec<&[u8]> = ranges
-        .filter(|range| message.places[range.end - 1] >= sent)
-        .map(|range| &message.payload[range])
-        .collect();
+    let unsent: Vec<&[u8]> =
+        ranges.filter(|range| message.places[range.end - 1] >= sent).map(|range| &message.payload[range]).collect();
     let trades = unsent.len() as u64;
     let payload = [b"[".as_slice(), &unsent.join(b",".as_slice()), b"]"].concat();
     (trades > 0).then_some(Carried { is_binary: message.is_binary, payload, trades })

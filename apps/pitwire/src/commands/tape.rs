@@ -1,6 +1,9 @@
 //! `pitwire tape`: recorded or synthetic feeds.
 
+mod figures;
+mod record;
 mod serve;
+mod source;
 mod values;
 
 use clap::{Args, Subcommand};
@@ -17,12 +20,14 @@ pub struct Tape {
 #[derive(Subcommand)]
 enum Action {
     Serve(Box<serve::Serve>),
+    Record(record::Record),
 }
 
 impl Tape {
     pub fn run(self) -> Result<(), Failure> {
         match self.action {
             Action::Serve(serve) => serve.run(),
+            Action::Record(record) => record.run(),
         }
     }
 }

@@ -4,16 +4,19 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pitwire_host::stop_signals;
+use pitwire_tape::dialect::Venue;
 use pitwire_tape::framing::Sizes;
-use pitwire_tape::server::{Disconnect, Feed, Hello, Report, Server, Service};
-use pitwire_tape::stream::{Moment, Next, Source, Stream, Terms};
-use pitwire_tape::symbols;
-use pitwire_tape::synthetic::Synthetic;
+use pitwire_tape::server::{Disconnect, Feed, Hello, Server, Service};
+use pitwire_tape::tls::ServerConfig;
+use pitwire_tape::{symbols, tls};
 
+use super::figures::{Figures, cpu_seconds};
+use super::source::{Plan, What};
 use super::values::{Rate, sizes};
 use crate::failure::Failure;
 use crate::output::say;
@@ -24,6 +27,7 @@ const EXAMPLES: &str = "Examples:
                                                                            a market's day in a minute
   pitwire tape serve --listen 127.0.0.1:9000 --trades 1000000 --disconnect-every 100000 --fragment 1000
                                                                            a million trades, with faults
+  pitwire tape serve --listen 127.0.0.1:9000 --file day.tape --rate x10     a recording, ten times as fast
 A reader can prove what it got: see docs/tape.md.";
 
 /// Serve a feed over WebSocket and say at the end what was sent.
@@ -36,14 +40,23 @@ pub struct Serve {
     /// Make the trades from --seed; the default.
     #[arg(long)]
     synthetic: bool,
+    /// Serve this instead: a recording, a Parquet file or a .csv.
+    #[arg(long, value_name = "FILE", conflicts_with = "synthetic")]
+    file: Option<PathBuf>,
+    /// Whose messages are made: a provider's trades, or a venue's.
+    #[arg(long, value_enum, default_value = "trades")]
+    dialect: DialectName,
+    /// Markets of a venue's dialect; the URL may name others.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = market_count)]
+    markets: usize,
     /// Symbols of the synthetic market, from 1 to 100000.
     #[arg(long, value_name = "N", default_value_t = 6_000, value_parser = symbol_count)]
     symbols: usize,
     /// Trades of a message: a number, a random one between two (A-B), or whatever falls due within so many microseconds
-    /// (cutoff:US).
-    #[arg(long, value_name = "N|A-B|cutoff:US", default_value = "128", value_parser = sizes)]
-    frame_trades: Sizes,
-    /// max, trades a second, open-close or midday-burst; of a file also original or xN.
+    /// (cutoff:US); 128 if absent. With a recording: takes its messages apart; they stay as they are if absent.
+    #[arg(long, value_name = "N|A-B|cutoff:US", value_parser = sizes)]
+    frame_trades: Option<Sizes>,
+    /// max, trades a second (messages, where they stay as they are), open-close or midday-burst; of a file also original or xN.
     #[arg(long, value_name = "RATE", default_value = "max")]
     rate: Rate,
     /// End after so many trades.
@@ -76,6 +89,15 @@ pub struct Serve {
     /// Keep the checksum of content too (a few nanoseconds a trade).
     #[arg(long)]
     content: bool,
+    /// Serve wss:// with a certificate made for this run; says which file to trust.
+    #[arg(long, conflicts_with = "tls_cert")]
+    tls: bool,
+    /// Serve wss:// with this certificate chain in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of --tls-cert.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Written whole once the feed is served: {"http":"ADDR:PORT","pid":N,"url":"ws://…"}.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
@@ -100,6 +122,29 @@ enum DisconnectName {
     Reset,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DialectName {
+    Trades,
+    Binance,
+    Bithumb,
+    Gemini,
+}
+
+impl DialectName {
+    fn venue(self) -> Venue {
+        match self {
+            DialectName::Trades | DialectName::Binance => Venue::Binance,
+            DialectName::Bithumb => Venue::Bithumb,
+            DialectName::Gemini => Venue::Gemini,
+        }
+    }
+}
+
+fn market_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=1_024).contains(count));
+    count.ok_or_else(|| "give a number from 1 to 1024".into())
+}
+
 fn symbol_count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=symbols::MOST).contains(count));
     count.ok_or_else(|| format!("give a number from 1 to {}", symbols::MOST))
@@ -107,9 +152,7 @@ fn symbol_count(text: &str) -> Result<usize, String> {
 
 impl Serve {
     pub fn run(self) -> Result<(), Failure> {
-        if matches!(self.rate, Rate::Recorded(_)) {
-            return Err(Failure::usage("--rate original and xN replay a recording").remedy("name one with --file"));
-        }
+        let plan = self.plan()?;
         // An old one must not be taken for ours, whatever happens next.
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
@@ -119,14 +162,68 @@ impl Serve {
                 .remedy("stop what uses the port, or give another with --listen")
         })?;
         let signals = stop_signals()?;
-        let plan = self.plan();
+        let (tls, authority) = self.tls()?;
+        let is_tls = tls.is_some();
+        let server = Server::new(listener, self.service(&plan, tls)?)?;
+        let address = server.local_address()?;
+        let url = format!("{}://{address}/", if is_tls { "wss" } else { "ws" });
+        if !self.json {
+            say(&format!("Serving {url}; Ctrl-C stops it and says what was sent."));
+            if let Some(path) = &authority {
+                say(&format!("Its certificate is signed by {}: trust that file.", path.display()));
+            }
+        }
+        if let Some(path) = &self.ready_file {
+            write_ready(path, address, &url, authority.as_deref())?;
+        }
+        let before_s = cpu_seconds();
+        let report = server.run(signals.as_fd());
+        let took_s = cpu_seconds() - before_s;
+        for path in self.ready_file.iter().chain(&authority) {
+            remove_old(path)?;
+        }
+        let report = report?;
+        let figures = Figures::of(&report, took_s, plan.ceiling_per_s());
+        say(&if self.json { figures.json() } else { figures.text() });
+        match report.failure {
+            Some(reason) => Err(Failure::new(reason).remedy("record it again, or cut the file before that")),
+            None => Ok(()),
+        }
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let what = match (&self.file, self.dialect) {
+            (Some(_), _) if self.dialect != DialectName::Trades => {
+                return Err(Failure::usage("--dialect makes its own messages").remedy("leave --file or --dialect out"));
+            }
+            (Some(path), _) => What::of_file(path, self.frame_trades.is_some())?,
+            (None, DialectName::Trades) => What::Synthetic { symbols: self.symbols },
+            (None, dialect) => What::Dialect { venue: dialect.venue(), markets: self.markets },
+        };
+        if matches!(self.rate, Rate::Recorded(_)) && !what.has_times() {
+            return Err(Failure::usage("--rate original and xN need times that came with the trades")
+                .remedy("give a recording, or a table whose every row has a t, with --file"));
+        }
+        Ok(Plan {
+            what,
+            rate: self.rate,
+            sizes: self.frame_trades.unwrap_or(Sizes::Between { least: 128, most: 128 }),
+            fragment: self.fragment.and_then(|bytes| usize::try_from(bytes).ok()),
+            trades: self.trades,
+            disconnect_every: self.disconnect_every,
+            content: self.content,
+            seed: self.seed,
+        })
+    }
+
+    fn service(&self, plan: &Plan, tls: Option<Arc<ServerConfig>>) -> Result<Service, Failure> {
         let feed = if self.per_client {
             let plan = plan.clone();
             Feed::PerClient(Box::new(move || plan.stream()))
         } else {
-            Feed::One(Box::new(plan.stream()))
+            Feed::One(Box::new(plan.stream().map_err(Failure::new)?))
         };
-        let service = Service {
+        Ok(Service {
             hello: if self.hello == HelloName::Polygon { Hello::Polygon } else { Hello::None },
             auth: self.auth.clone(),
             ping_every: self.ping_every.map(Duration::from_millis),
@@ -135,162 +232,30 @@ impl Serve {
                 DisconnectName::Cut => Disconnect::Cut,
                 DisconnectName::Reset => Disconnect::Reset,
             },
-            tls: None,
+            tls,
             feed,
-        };
-        let server = Server::new(listener, service)?;
-        let address = server.local_address()?;
-        if !self.json {
-            say(&format!("Serving ws://{address}/; Ctrl-C stops it and says what was sent."));
+        })
+    }
+
+    /// What the certificate is, and the file of the authority if one was made.
+    fn tls(&self) -> Result<(Option<Arc<ServerConfig>>, Option<PathBuf>), Failure> {
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            let config = tls::from_files(certificate, key).map_err(|error| {
+                Failure::new(error.to_string()).remedy("give a chain and its key in PEM with --tls-cert and --tls-key")
+            })?;
+            return Ok((Some(config), None));
         }
-        if let Some(path) = &self.ready_file {
-            write_ready(path, address)?;
+        if !self.tls {
+            return Ok((None, None));
         }
-        let report = server.run(signals.as_fd());
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
-        let report = report?;
-        self.print(&report, plan.ceiling());
-        match report.failure {
-            Some(reason) => Err(Failure::new(reason)),
-            None => Ok(()),
-        }
+        let (config, pem) = tls::made_for(self.listen.ip())?;
+        let path = std::env::temp_dir().join(format!("pitwire-tape-ca-{}.pem", std::process::id()));
+        fs::write(&path, pem).map_err(|error| {
+            Failure::new(format!("cannot write {}: {error}", path.display()))
+                .remedy("set TMPDIR to a writable directory")
+        })?;
+        Ok((Some(config), Some(path)))
     }
-
-    fn plan(&self) -> Plan {
-        Plan {
-            symbols: self.symbols,
-            rate: self.rate,
-            sizes: self.frame_trades,
-            fragment: self.fragment.and_then(|bytes| usize::try_from(bytes).ok()),
-            trades: self.trades,
-            disconnect_every: self.disconnect_every,
-            content: self.content,
-            seed: self.seed,
-        }
-    }
-
-    fn print(&self, report: &Report, ceiling: f64) {
-        let figures = Figures::of(report, ceiling);
-        say(&if self.json { figures.json() } else { figures.text() });
-    }
-}
-
-/// All that makes a stream.
-#[derive(Clone)]
-struct Plan {
-    symbols: usize,
-    rate: Rate,
-    sizes: Sizes,
-    fragment: Option<usize>,
-    trades: Option<u64>,
-    disconnect_every: Option<u64>,
-    content: bool,
-    seed: u64,
-}
-
-impl Plan {
-    fn stream(&self) -> Stream {
-        self.stream_at(self.rate, self.trades, self.disconnect_every)
-    }
-
-    fn stream_at(&self, rate: Rate, trades: Option<u64>, disconnect_every: Option<u64>) -> Stream {
-        let source = Source::Trades(Box::new(Synthetic::new(self.symbols, self.seed)));
-        let terms = Terms {
-            pace: rate.pace(),
-            sizes: self.sizes,
-            fragment: self.fragment,
-            trades,
-            disconnect_every,
-            content: self.content,
-            seed: self.seed,
-        };
-        Stream::new(source, terms)
-    }
-
-    /// Trades a second that the same stream makes when nobody has to take them.
-    fn ceiling(&self) -> f64 {
-        const MEASURED: Duration = Duration::from_millis(100);
-        let mut stream = self.stream_at(Rate::Max, None, None);
-        let mut out = Vec::new();
-        let started = Instant::now();
-        while started.elapsed() < MEASURED {
-            out.clear();
-            if stream.fill(Moment::default(), &mut out) != Next::Send {
-                break;
-            }
-        }
-        per(stream.tally.trades, started.elapsed().as_secs_f64())
-    }
-}
-
-/// What is printed at the end.
-struct Figures {
-    fields: Vec<(&'static str, String)>,
-}
-
-impl Figures {
-    fn of(report: &Report, ceiling: f64) -> Self {
-        let cpu_s = cpu_seconds();
-        let late = |quantile: f64| {
-            let late = report.sums.late_ns.as_ref().filter(|late| !late.is_empty());
-            late.map_or("null".into(), |late| format!("{:.1}", thousandth(late.value_at_quantile(quantile))))
-        };
-        let hex = |sum: Option<u64>| sum.map_or("null".into(), |sum| format!("\"{sum:016x}\""));
-        let fields = vec![
-            ("trades", report.sums.trades.to_string()),
-            ("messages", report.sums.messages.to_string()),
-            ("bytes", report.bytes.to_string()),
-            ("seconds", format!("{:.6}", report.seconds)),
-            ("trades_per_s", format!("{:.0}", per(report.sums.trades, report.seconds))),
-            ("cpu_ns_per_trade", format!("{:.2}", if report.sums.trades == 0 { 0.0 } else { cpu_s * 1e9 / as_f64(report.sums.trades) })),
-            ("ceiling_trades_per_s", format!("{ceiling:.0}")),
-            ("connections", report.connections.to_string()),
-            ("refused", report.refused.to_string()),
-            ("disconnects", report.disconnects.to_string()),
-            ("broken", report.broken.to_string()),
-            ("violations", report.violations.to_string()),
-            ("pings", report.pings.to_string()),
-            ("late_p50_us", late(0.5)),
-            ("late_p99_us", late(0.99)),
-            ("late_max_us", late(1.0)),
-            ("checksum", hex(report.sums.checksum)),
-            ("content", hex(report.sums.content)),
-        ];
-        Figures { fields }
-    }
-
-    fn json(&self) -> String {
-        let fields: Vec<String> = self.fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-        format!("{{{}}}", fields.join(","))
-    }
-
-    fn text(&self) -> String {
-        let known = self.fields.iter().filter(|(_, value)| value != "null");
-        let lines: Vec<String> =
-            known.map(|(name, value)| format!("{:<22} {}", name.replace('_', " "), value.trim_matches('"'))).collect();
-        lines.join("\n")
-    }
-}
-
-#[allow(clippy::cast_precision_loss)] // A figure to read.
-fn as_f64(count: u64) -> f64 {
-    count as f64
-}
-
-fn thousandth(count: u64) -> f64 {
-    as_f64(count) / 1e3
-}
-
-fn per(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { as_f64(count) / seconds } else { 0.0 }
-}
-
-/// Of this process so far, its start included.
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::try_from(time).map_or(0.0, |time| time.as_secs_f64())
 }
 
 fn remove_old(path: &Path) -> Result<(), Failure> {
@@ -302,10 +267,16 @@ fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn write_ready(path: &Path, address: SocketAddr) -> Result<(), Failure> {
+fn write_ready(path: &Path, address: SocketAddr, url: &str, authority: Option<&Path>) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
     let temporary = path.with_extension("tmp");
-    let text = format!("{{\"http\":\"{address}\",\"pid\":{},\"url\":\"ws://{address}/\"}}\n", std::process::id());
-    fs::write(&temporary, text).map_err(failed)?;
+    let mut ready = serde_json::json!({ "http": address.to_string(), "pid": std::process::id(), "url": url });
+    if url.starts_with("wss") {
+        ready["tls"] = address.to_string().into();
+    }
+    if let Some(authority) = authority {
+        ready["ca"] = authority.display().to_string().into();
+    }
+    fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
     fs::rename(&temporary, path).map_err(failed)
 }

@@ -23,7 +23,9 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("give max, trades a second from 1 to {MOST_PER_S}, open-close, midday-burst, original, or x and a number from 0.001 to 1000")
+            format!(
+                "give max, trades a second from 1 to {MOST_PER_S}, open-close, midday-burst, original, or x and a number from 0.001 to 1000"
+            )
         };
         match text {
             "max" => Ok(Rate::Max),

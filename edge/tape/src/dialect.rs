@@ -1,0 +1,362 @@
+//! Message shapes of venues: trades and books of so many markets from a seed.
+//!
+//! Does        write the messages that three venues send, field by field (`binance`, `bithumb`, `gemini`), and what they say to
+//!             a client first. The target of a connection says which markets and which kind, as it does there.
+//! Leaves out  their REST side, and limits on clients.
+//! Start at    [`Dialect::new`].
+
+use std::fmt::Write as _;
+
+use crate::chance::Chance;
+use crate::symbols;
+use crate::trades::Messages;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Venue {
+    Binance,
+    Bithumb,
+    Gemini,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Trade,
+    AggTrade,
+    Depth,
+}
+
+struct Market {
+    /// The base currency: `BTC` of BTC-USDT.
+    base: String,
+    cents: u64,
+    trades: u64,
+    /// The last number of the book's updates.
+    updates: u64,
+}
+
+pub struct Dialect {
+    venue: Venue,
+    chance: Chance,
+    markets: Vec<Market>,
+    /// What this connection gets: markets by index, and the kind.
+    wanted: Vec<(usize, Kind)>,
+    /// Wrapped as a combined stream (Binance), or with the symbol in each event (Gemini).
+    is_combined: bool,
+    events: u64,
+    on_socket: u64,
+}
+
+const MOST_MARKETS: usize = 2_048;
+const FIRST_BASES: [&str; 8] = ["BTC", "ETH", "XRP", "LTC", "ADA", "SOL", "DOGE", "DOT"];
+
+impl Dialect {
+    pub fn new(venue: Venue, markets: usize, seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        let made = symbols::names(markets + 200, seed).into_iter().skip(100);
+        let made = made.filter(|name| !name.contains('.') && !FIRST_BASES.contains(&name.as_str()));
+        let bases = FIRST_BASES.iter().map(|base| (*base).to_owned()).chain(made).take(markets);
+        let markets: Vec<Market> = bases.map(|base| Market::new(base, &mut chance)).collect();
+        let kind = if venue == Venue::Bithumb { Kind::Depth } else { Kind::Trade };
+        let wanted = (0..markets.len()).map(|index| (index, kind)).collect();
+        Dialect { venue, chance, markets, wanted, is_combined: true, events: 0, on_socket: 0 }
+    }
+
+    fn market(&mut self, base: &str) -> Option<usize> {
+        let base = base.to_ascii_uppercase();
+        let is_name = !base.is_empty() && base.len() <= 12 && base.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if let Some(index) = self.markets.iter().position(|market| market.base == base) {
+            return Some(index);
+        }
+        if !is_name || self.markets.len() >= MOST_MARKETS {
+            return None;
+        }
+        self.markets.push(Market::new(base, &mut self.chance));
+        Some(self.markets.len() - 1)
+    }
+
+    /// `base@kind`, `KIND:BASE-USDT` or `basequote` as the venue has it; what is none is passed over.
+    fn want(&mut self, names: &[(String, Kind)]) {
+        let found: Vec<(usize, Kind)> =
+            names.iter().filter_map(|(base, kind)| Some((self.market(base)?, *kind))).collect();
+        if !found.is_empty() {
+            self.wanted = found;
+        }
+    }
+
+    fn draw(&mut self) -> (usize, Kind) {
+        let index = usize::try_from(self.chance.below(self.wanted.len().max(1) as u64)).unwrap_or(0);
+        let (market, kind) = self.wanted.get(index).copied().unwrap_or((0, Kind::Trade));
+        self.markets[market].walk(&mut self.chance);
+        (market, kind)
+    }
+
+    fn binance(&mut self, ms: u64) -> String {
+        let (index, kind) = self.draw();
+        let quantity = quantity(&mut self.chance, 8);
+        let is_maker = self.chance.one_in(2);
+        let removes = self.chance.one_in(4);
+        let market = &mut self.markets[index];
+        let symbol = format!("{}USDT", market.base);
+        let price = decimal(market.cents, 8);
+        let (name, text) = match kind {
+            Kind::Trade => {
+                market.trades += 1;
+                let id = market.trades;
+                let text = format!(
+                    "{{\"e\":\"trade\",\"E\":{},\"s\":\"{symbol}\",\"t\":{id},\"p\":\"{price}\",\"q\":\"{quantity}\",\"T\":{ms},\"m\":{is_maker},\"M\":true}}",
+                    ms + 1
+                );
+                ("trade", text)
+            }
+            Kind::AggTrade => {
+                market.trades += 1;
+                let id = market.trades;
+                let text = format!(
+                    "{{\"e\":\"aggTrade\",\"E\":{},\"s\":\"{symbol}\",\"a\":{id},\"p\":\"{price}\",\"q\":\"{quantity}\",\"f\":{id},\"l\":{id},\"T\":{ms},\"m\":{is_maker},\"M\":true}}",
+                    ms + 1
+                );
+                ("aggTrade", text)
+            }
+            Kind::Depth => {
+                let first = market.updates + 1;
+                market.updates += 2;
+                let gone = if removes { "0.00000000" } else { quantity.as_str() };
+                let (bid, ask) = (decimal(market.cents - 1, 8), decimal(market.cents + 1, 8));
+                let text = format!(
+                    "{{\"e\":\"depthUpdate\",\"E\":{ms},\"s\":\"{symbol}\",\"U\":{first},\"u\":{},\"b\":[[\"{bid}\",\"{quantity}\"]],\"a\":[[\"{ask}\",\"{gone}\"]]}}",
+                    market.updates
+                );
+                ("depth", text)
+            }
+        };
+        if self.is_combined {
+            format!("{{\"stream\":\"{}@{name}\",\"data\":{text}}}", symbol.to_ascii_lowercase())
+        } else {
+            text
+        }
+    }
+
+    fn bithumb(&mut self, ms: u64) -> String {
+        let (index, kind) = self.draw();
+        let quantity = quantity(&mut self.chance, 6);
+        let side = if self.chance.one_in(2) { "buy" } else { "sell" };
+        let removes = self.chance.one_in(4);
+        let market = &mut self.markets[index];
+        let number = if kind == Kind::Depth { &mut market.updates } else { &mut market.trades };
+        *number += 1;
+        let ver = *number;
+        let base = &market.base;
+        let data = if kind == Kind::Depth {
+            let gone = if removes { "0" } else { quantity.as_str() };
+            let (bid, ask) = (decimal(market.cents - 1, 2), decimal(market.cents + 1, 2));
+            format!(
+                "{{\"b\":[[\"{bid}\",\"{quantity}\"]],\"s\":[[\"{ask}\",\"{gone}\"]],\"symbol\":\"{base}-USDT\",\"ver\":\"{ver}\"}}"
+            )
+        } else {
+            let price = decimal(market.cents, 2);
+            let seconds = ms / 1_000;
+            format!(
+                "{{\"p\":\"{price}\",\"s\":\"{side}\",\"symbol\":\"{base}-USDT\",\"t\":\"{seconds}\",\"v\":\"{quantity}\",\"ver\":\"{ver}\"}}"
+            )
+        };
+        let topic = if kind == Kind::Depth { "ORDERBOOK" } else { "TRADE" };
+        format!("{{\"code\":\"00007\",\"data\":{data},\"timestamp\":{ms},\"topic\":\"{topic}\"}}")
+    }
+
+    fn gemini(&mut self, ms: u64) -> String {
+        let (index, kind) = self.draw();
+        let amount = quantity(&mut self.chance, 8);
+        let side = if self.chance.one_in(2) { "bid" } else { "ask" };
+        let reason = if self.chance.one_in(3) { "cancel" } else { "place" };
+        self.events += 1 + self.chance.below(5);
+        let market = &mut self.markets[index];
+        let symbol = if self.is_combined { format!(",\"symbol\":\"{}USD\"", market.base) } else { String::new() };
+        let price = decimal(market.cents, 2);
+        let event = if kind == Kind::Depth {
+            let (remaining, delta) =
+                if reason == "cancel" { ("0", format!("-{amount}")) } else { (amount.as_str(), amount.clone()) };
+            format!(
+                "{{\"type\":\"change\",\"side\":\"{side}\",\"price\":\"{price}\",\"remaining\":\"{remaining}\",\"delta\":\"{delta}\",\"reason\":\"{reason}\"{symbol}}}"
+            )
+        } else {
+            format!(
+                "{{\"type\":\"trade\",\"tid\":{},\"price\":\"{price}\",\"amount\":\"{amount}\",\"makerSide\":\"{side}\"{symbol}}}",
+                self.events
+            )
+        };
+        self.gemini_update(ms, &event)
+    }
+
+    fn gemini_update(&mut self, ms: u64, events: &str) -> String {
+        let (id, seconds, sequence) = (self.events, ms / 1_000, self.on_socket);
+        self.on_socket += 1;
+        format!(
+            "{{\"type\":\"update\",\"eventId\":{id},\"timestamp\":{seconds},\"timestampms\":{ms},\"socket_sequence\":{sequence},\"events\":[{events}]}}"
+        )
+    }
+
+    /// A book of ten levels a side, `[[price, quantity], …]`.
+    fn levels(&mut self, index: usize, is_bid: bool, places: usize) -> String {
+        let cents = self.markets[index].cents;
+        let mut text = String::new();
+        for step in 1..=10 {
+            let price = if is_bid { cents - step } else { cents + step };
+            let comma = if step > 1 { "," } else { "" };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{comma}[\"{}\",\"{}\"]", decimal(price, 2), quantity(&mut self.chance, places));
+        }
+        format!("[{text}]")
+    }
+}
+
+impl Messages for Dialect {
+    fn take(&mut self, wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<bool>, String> {
+        let text = match self.venue {
+            Venue::Binance => self.binance(wall_ms),
+            Venue::Bithumb => self.bithumb(wall_ms),
+            Venue::Gemini => self.gemini(wall_ms),
+        };
+        out.extend_from_slice(text.as_bytes());
+        Ok(Some(false))
+    }
+
+    fn greeting(&mut self, target: &str, wall_ms: u64) -> Vec<Vec<u8>> {
+        self.on_socket = 0;
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let parameter = |name: &str| {
+            let found = query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
+            found.map_or("", |(_, value)| value).to_owned()
+        };
+        match self.venue {
+            Venue::Binance => {
+                self.is_combined = path.starts_with("/stream");
+                let streams =
+                    if self.is_combined { parameter("streams") } else { path.trim_start_matches("/ws").to_owned() };
+                let names: Vec<(String, Kind)> = streams.split('/').filter_map(binance_stream).collect();
+                self.want(&names);
+                Vec::new()
+            }
+            Venue::Bithumb => {
+                let names: Vec<(String, Kind)> = parameter("subscribe").split(',').filter_map(bithumb_topic).collect();
+                self.want(&names);
+                let books: Vec<usize> =
+                    self.wanted.iter().filter(|(_, kind)| *kind == Kind::Depth).map(|(index, _)| *index).collect();
+                let book = |index: usize| {
+                    let (bids, asks) = (self.levels(index, true, 6), self.levels(index, false, 6));
+                    let market = &self.markets[index];
+                    format!(
+                        "{{\"code\":\"00006\",\"data\":{{\"b\":{bids},\"s\":{asks},\"symbol\":\"{}-USDT\",\"ver\":\"{}\"}},\"timestamp\":{wall_ms},\"topic\":\"ORDERBOOK\"}}",
+                        market.base, market.updates
+                    )
+                };
+                books.into_iter().map(book).map(String::into_bytes).collect()
+            }
+            Venue::Gemini => {
+                let one = path.strip_prefix("/v1/marketdata/").map(str::to_owned);
+                let list = one.clone().unwrap_or_else(|| parameter("symbols"));
+                self.is_combined = one.is_none();
+                let kind = if parameter("bids") == "true" || parameter("offers") == "true" {
+                    Kind::Depth
+                } else {
+                    Kind::Trade
+                };
+                let names: Vec<(String, Kind)> =
+                    list.split(',').filter_map(|name| Some((without(name, "USD")?, kind))).collect();
+                self.want(&names);
+                let events = if kind == Kind::Depth { self.gemini_initial() } else { String::new() };
+                vec![self.gemini_update(wall_ms, &events).into_bytes()]
+            }
+        }
+    }
+
+    fn answer(&mut self, text: &str) -> Option<Vec<u8>> {
+        let asked: serde_json::Value = serde_json::from_str(text).ok()?;
+        let answer = match self.venue {
+            Venue::Binance => {
+                asked["method"].as_str()?;
+                format!("{{\"result\":null,\"id\":{}}}", asked["id"])
+            }
+            Venue::Bithumb => match asked["cmd"].as_str()? {
+                "ping" => "{\"code\":\"0\",\"msg\":\"pong\"}".to_owned(),
+                "subscribe" => "{\"code\":\"00001\",\"msg\":\"subscribed\"}".to_owned(),
+                _ => "{\"code\":\"10000\",\"msg\":\"no such cmd\"}".to_owned(),
+            },
+            Venue::Gemini => return None,
+        };
+        Some(answer.into_bytes())
+    }
+}
+
+impl Dialect {
+    fn gemini_initial(&mut self) -> String {
+        let mut events = Vec::new();
+        for (index, _) in self.wanted.clone() {
+            let cents = self.markets[index].cents;
+            let symbol = if self.is_combined {
+                format!(",\"symbol\":\"{}USD\"", self.markets[index].base)
+            } else {
+                String::new()
+            };
+            for (side, price) in (1..=10).flat_map(|step| [("bid", cents - step), ("ask", cents + step)]) {
+                let amount = quantity(&mut self.chance, 8);
+                events.push(format!(
+                    "{{\"type\":\"change\",\"side\":\"{side}\",\"price\":\"{}\",\"remaining\":\"{amount}\",\"delta\":\"{amount}\",\"reason\":\"initial\"{symbol}}}",
+                    decimal(price, 2)
+                ));
+            }
+        }
+        events.join(",")
+    }
+}
+
+impl Market {
+    fn new(base: String, chance: &mut Chance) -> Self {
+        // From 1.00 up to about 40,000, most of them low; ids somewhere in a long life.
+        let cents = 100 + chance.below(2_000) * chance.below(2_000);
+        Market { base, cents, trades: chance.below(1_000_000_000), updates: chance.below(1_000_000_000) }
+    }
+
+    fn walk(&mut self, chance: &mut Chance) {
+        let step = chance.below(5);
+        self.cents = (self.cents + step).saturating_sub(2).max(50);
+    }
+}
+
+fn binance_stream(name: &str) -> Option<(String, Kind)> {
+    let (symbol, kind) = name.split_once('@')?;
+    let kind = match kind.split('@').next()? {
+        "trade" => Kind::Trade,
+        "aggTrade" => Kind::AggTrade,
+        "depth" => Kind::Depth,
+        _ => return None,
+    };
+    Some((without(symbol, "USDT")?, kind))
+}
+
+fn bithumb_topic(name: &str) -> Option<(String, Kind)> {
+    let (topic, symbol) = name.split_once(':')?;
+    let kind = match topic {
+        "ORDERBOOK" => Kind::Depth,
+        "TRADE" => Kind::Trade,
+        _ => return None,
+    };
+    Some((without(symbol, "-USDT")?, kind))
+}
+
+fn without(symbol: &str, quote: &str) -> Option<String> {
+    symbol.to_ascii_uppercase().strip_suffix(quote).map(str::to_owned)
+}
+
+/// Hundredths with so many places, two at least.
+fn decimal(cents: u64, places: usize) -> String {
+    format!("{}.{:02}{}", cents / 100, cents % 100, "0".repeat(places - 2))
+}
+
+/// From 0.0001 to 20, more of them small.
+fn quantity(chance: &mut Chance, places: usize) -> String {
+    let ten_thousandths = 1 + chance.below(447) * chance.below(447);
+    format!("{}.{:04}{}", ten_thousandths / 10_000, ten_thousandths % 10_000, "0".repeat(places - 4))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! A client that writes down what a feed sends, and when.
+//!
+//! Does        connect (ws, wss), send what logs it in, write every message with its time of arrival until the feed ends, a
+//!             limit is reached or it is told to stop.
+//! Holds       the file is whole whenever this returns; if the process is ended, up to about its last second.
+//! Start at    [`record`].
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::Uri;
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message, WebSocket};
+
+use crate::recording::{MESSAGE_MOST, Writer};
+
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at whether to stop.
+const GLANCE: Duration = Duration::from_millis(100);
+
+pub struct Wanted {
+    pub url: String,
+    /// Certificates to trust besides the system's.
+    pub ca: Option<PathBuf>,
+    /// Text messages sent first.
+    pub greetings: Vec<String>,
+    pub messages: Option<u64>,
+    pub time: Option<Duration>,
+}
+
+pub struct Recorded {
+    pub messages: u64,
+    pub bytes: u64,
+    pub seconds: f64,
+    /// Why it ended otherwise than by a close, a limit or being told.
+    pub failure: Option<String>,
+}
+
+trait Both: io::Read + io::Write {}
+impl<T: io::Read + io::Write> Both for T {}
+
+/// Records into `file` until the end; `stop` is asked all the time.
+pub fn record(wanted: &Wanted, file: File, stop: &dyn Fn() -> bool) -> Result<Recorded, String> {
+    let mut socket = connect(wanted)?;
+    let started = Instant::now();
+    let wall_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos);
+    let writing = |error: io::Error| format!("cannot write the recording: {error}");
+    let mut writer = Writer::new(BufWriter::new(file), wall_ns, &wanted.url).map_err(writing)?;
+    for greeting in &wanted.greetings {
+        socket.send(Message::text(greeting.as_str())).map_err(|error| format!("cannot log in: {error}"))?;
+    }
+    let mut failure = None;
+    while !stop()
+        && wanted.messages.is_none_or(|most| writer.messages() < most)
+        && wanted.time.is_none_or(|most| started.elapsed() < most)
+    {
+        let message = socket.read();
+        let ns = nanos(started.elapsed());
+        match message {
+            Ok(Message::Text(text)) => writer.add(ns, false, text.as_bytes()).map_err(writing)?,
+            Ok(Message::Binary(bytes)) => writer.add(ns, true, &bytes).map_err(writing)?,
+            // Pings are answered when we read or write next.
+            Ok(_) => {}
+            Err(Error::Io(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(Error::ConnectionClosed) => break,
+            Err(error) => {
+                failure = Some(format!("the feed broke off: {error}"));
+                break;
+            }
+        }
+        writer.tick(ns).map_err(writing)?;
+    }
+    // The feed may be gone already.
+    let _ = socket.close(None);
+    let _ = socket.flush();
+    let (messages, seconds) = (writer.messages(), started.elapsed().as_secs_f64());
+    let file = writer.finish().map_err(writing)?.into_inner().map_err(|error| writing(error.into_error()))?;
+    file.sync_all().map_err(writing)?;
+    let bytes = file.metadata().map_err(writing)?.len();
+    Ok(Recorded { messages, bytes, seconds, failure })
+}
+
+fn connect(wanted: &Wanted) -> Result<WebSocket<Box<dyn Both>>, String> {
+    let uri: Uri = wanted.url.parse().map_err(|error| format!("{} is no URL: {error}", wanted.url))?;
+    let (host, is_tls) = match (uri.host(), uri.scheme_str()) {
+        (Some(host), Some("ws")) => (host, false),
+        (Some(host), Some("wss")) => (host, true),
+        _ => return Err(format!("{} is no feed: give ws://HOST:PORT/… or wss://…", wanted.url)),
+    };
+    let host = host.trim_matches(['[', ']']);
+    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let socket = reach(host, port)?;
+    let timeouts = socket.set_read_timeout(Some(CONNECT_PATIENCE)).and_then(|()| socket.set_nodelay(true));
+    timeouts.map_err(|error| error.to_string())?;
+    let handle = socket.try_clone().map_err(|error| error.to_string())?;
+    let stream: Box<dyn Both> = if is_tls { Box::new(secured(wanted, host, socket)?) } else { Box::new(socket) };
+    let request = wanted.url.as_str().into_client_request().map_err(|error| error.to_string())?;
+    let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_MOST)).max_frame_size(Some(MESSAGE_MOST));
+    let (socket, _) = tungstenite::client::client_with_config(request, stream, Some(config))
+        .map_err(|error| format!("no WebSocket at {}: {error}", wanted.url))?;
+    handle.set_read_timeout(Some(GLANCE)).map_err(|error| error.to_string())?;
+    Ok(socket)
+}
+
+fn reach(host: &str, port: u16) -> Result<TcpStream, String> {
+    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("cannot find {host}: {error}"))?;
+    let mut last = format!("{host} has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT_PATIENCE) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = format!("cannot reach {address}: {error}"),
+        }
+    }
+    Err(last)
+}
+
+fn secured(wanted: &Wanted, host: &str, socket: TcpStream) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
+    let mut roots = RootCertStore::empty();
+    // What the system has that cannot be read is not trusted; that is all.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(path) = &wanted.ca {
+        let bad = |error: &dyn std::fmt::Display| format!("{}: no certificates in PEM: {error}", path.display());
+        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| bad(&error))? {
+            roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
+        }
+    }
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth();
+    let session = ClientConnection::new(Arc::new(config), name).map_err(|error| error.to_string())?;
+    Ok(StreamOwned::new(session, socket))
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,112 @@
+//! Recordings as they are written, cut anywhere, and changed anywhere.
+
+use std::io::Cursor;
+
+use super::*;
+use crate::chance::Chance;
+
+type Message = (u64, bool, Vec<u8>);
+
+fn messages(count: u64) -> Vec<Message> {
+    let mut chance = Chance::new(3);
+    let message = |n: u64| {
+        let bytes = if n % 50 == 49 { 100_000 } else { chance.below(300) };
+        (n * 1_000_003, n % 3 == 0, (0..bytes).map(|i| (n + i / 7) as u8).collect())
+    };
+    (0..count).map(message).collect()
+}
+
+fn written(messages: &[Message]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), 1_700_000_000_000_000_000, "ws://example/").unwrap();
+    for (ns, is_binary, payload) in messages {
+        writer.add(*ns, *is_binary, payload).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn read(bytes: &[u8]) -> Result<(Vec<Message>, Ending), Error> {
+    let mut reader = Reader::new(Cursor::new(bytes))?;
+    let mut found = Vec::new();
+    while let Some((ns, is_binary, payload)) = reader.next_message()? {
+        found.push((ns, is_binary, payload.to_vec()));
+    }
+    Ok((found, reader.ending))
+}
+
+#[test]
+fn gives_back_what_was_written() {
+    let messages = messages(400);
+    let (found, ending) = read(&written(&messages)).unwrap();
+    assert!(found == messages);
+    assert!(matches!(ending, Ending::Whole { messages: 400, blocks } if blocks > 2), "{ending:?}");
+    assert_eq!(read(&written(&[])).unwrap(), (vec![], Ending::Whole { messages: 0, blocks: 0 }));
+}
+
+#[test]
+fn times_count_from_the_first_message_and_do_not_go_back() {
+    let late = vec![(5_000_000_000, false, b"a".to_vec()), (4_000_000_000, false, b"b".to_vec())];
+    let (found, _) = read(&written(&late)).unwrap();
+    assert_eq!(found, [(0, false, b"a".to_vec()), (0, false, b"b".to_vec())]);
+}
+
+#[test]
+fn a_cut_file_gives_its_whole_blocks() {
+    let messages = messages(120);
+    let bytes = written(&messages);
+    let mut most = 0;
+    for cut in (0..bytes.len()).step_by(997).chain(bytes.len() - 40..bytes.len()) {
+        match read(&bytes[..cut]) {
+            Ok((found, Ending::Cut { at })) => {
+                assert!(at <= cut as u64);
+                assert!(found[..] == messages[..found.len()], "cut at {cut}");
+                assert!(found.len() >= most, "cut at {cut}");
+                most = found.len();
+            }
+            Ok((_, ending)) => panic!("cut at {cut}: {ending:?}"),
+            // Inside the header.
+            Err(error) => assert!(cut < 40, "cut at {cut}: {error}"),
+        }
+    }
+    assert_eq!(most, 120, "only index or footer were missing");
+}
+
+#[test]
+fn a_changed_byte_is_found_and_named() {
+    let messages = messages(60);
+    let bytes = written(&messages);
+    let mut silent = 0;
+    for at in (0..bytes.len()).step_by(251).chain(0..200) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x10;
+        match read(&changed) {
+            // In the footer's magic: a file without a footer is a cut one, and all its blocks are whole.
+            Ok((found, Ending::Cut { .. })) => assert!(found == messages, "changed at {at}"),
+            Ok((found, _)) => {
+                assert!(found == messages, "changed at {at}");
+                silent += 1;
+            }
+            Err(error) => assert!(error.at <= at as u64, "changed at {at}: {error}"),
+        }
+    }
+    assert_eq!(silent, 0, "a change that nobody noticed");
+}
+
+#[test]
+fn foreign_files_are_named_as_such() {
+    for bytes in [&b""[..], b"short", b"PAR1 and more than twenty bytes", b"{\"ev\":\"T\"}\n{\"ev\":\"T\"}\n"] {
+        let error = read(bytes).unwrap_err();
+        assert_eq!(error.at, 0);
+        assert!(error.what.contains("no recording"), "{error}");
+    }
+}
+
+#[test]
+fn old_blocks_are_written_in_time() {
+    let mut writer = Writer::new(Vec::new(), 0, "").unwrap();
+    writer.add(0, false, b"x").unwrap();
+    let before = writer.bytes();
+    writer.tick(BLOCK_NS - 1).unwrap();
+    assert_eq!(writer.bytes(), before);
+    writer.tick(BLOCK_NS).unwrap();
+    assert!(writer.bytes() > before);
+}
