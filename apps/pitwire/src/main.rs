@@ -31,6 +31,7 @@ enum Command {
     JournalBench(commands::journal_bench::JournalBench),
     OrderBench(commands::order_bench::OrderBench),
     Tape(commands::tape::Tape),
+    Bars(commands::bars::Bars),
     Doctor(commands::doctor::Doctor),
 }
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::JournalBench(bench) => bench.run(),
         Command::OrderBench(bench) => bench.run(),
         Command::Tape(tape) => tape.run(),
+        Command::Bars(bars) => bars.run(),
         Command::Doctor(doctor) => doctor.run(),
     };
     match done {

@@ -1,0 +1,159 @@
+//! Finished bars on disk: Parquet files, each there only when it is whole.
+//!
+//! Does        collect rows, write them under a temporary name, sync, rename; begin the next file after a while.
+//! Holds       1. one writer a directory (a lock says so, and goes with the process);
+//!             2. a file with its final name is whole and on the disk; what a killed writer left is removed at the next start.
+//! Start at    [`Archive::open`], [`Archive::push`].
+
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::columns::Columns;
+use crate::shard::Row;
+
+const LOCK: &str = "bars.lock";
+const UNFINISHED: &str = ".part";
+/// Of one row group, which is what is kept in memory.
+const ROWS: usize = 1 << 16;
+
+/// What went wrong with the directory, and what to do.
+#[derive(Debug)]
+pub struct ArchiveError {
+    what: String,
+    remedy: &'static str,
+}
+
+impl ArchiveError {
+    fn new(path: &Path, error: &dyn fmt::Display, remedy: &'static str) -> Self {
+        ArchiveError { what: format!("{}: {error}", path.display()), remedy }
+    }
+
+    pub fn remedy(&self) -> &'static str {
+        self.remedy
+    }
+}
+
+impl fmt::Display for ArchiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for ArchiveError {}
+
+const WRITABLE: &str = "give --out a directory that can be written, with room on its disk";
+
+pub struct Archive {
+    directory: PathBuf,
+    every: Duration,
+    open: Option<Open>,
+    files: u64,
+    rows: u64,
+    /// Held for as long as the archive lives.
+    _lock: File,
+}
+
+/// The file that is being filled.
+struct Open {
+    since: Instant,
+    name: String,
+    columns: Columns<BufWriter<File>>,
+}
+
+impl Archive {
+    /// Takes a directory for itself; makes it if it is not there.
+    pub fn open(directory: &Path, every: Duration) -> Result<Archive, ArchiveError> {
+        fs::create_dir_all(directory).map_err(|error| ArchiveError::new(directory, &error, WRITABLE))?;
+        let path = directory.join(LOCK);
+        let lock = File::options().create(true).write(true).truncate(false).open(&path);
+        let lock = lock.map_err(|error| ArchiveError::new(&path, &error, WRITABLE))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let told = "another pitwire bars writes here";
+                return Err(ArchiveError::new(
+                    directory,
+                    &told,
+                    "give each its own --out directory, or end the other one",
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(ArchiveError::new(&path, &error, WRITABLE)),
+        }
+        let archive = Archive { directory: directory.to_path_buf(), every, open: None, files: 0, rows: 0, _lock: lock };
+        archive.remove_unfinished().map_err(|error| ArchiveError::new(directory, &error, WRITABLE))?;
+        Ok(archive)
+    }
+
+    /// Takes in finished bars.
+    pub fn push(&mut self, rows: &[Row]) -> Result<(), ArchiveError> {
+        for row in rows {
+            self.push_one(row).map_err(|error| ArchiveError::new(&self.directory, &error, WRITABLE))?;
+        }
+        Ok(())
+    }
+
+    /// When the open file should be closed, if there is one.
+    pub fn due(&self) -> Option<Instant> {
+        self.open.as_ref().map(|open| open.since + self.every)
+    }
+
+    /// Closes the open file, so that it appears under its name.
+    pub fn rotate(&mut self) -> Result<(), ArchiveError> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.publish(open).map_err(|error| ArchiveError::new(&self.directory, &error, WRITABLE))
+    }
+
+    /// Files published and rows in them.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.files, self.rows)
+    }
+
+    fn push_one(&mut self, row: &Row) -> io::Result<()> {
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => self.open.insert(Open::begin(&self.directory)?),
+        };
+        open.columns.push(row);
+        if open.columns.rows() >= ROWS { open.columns.flush() } else { Ok(()) }
+    }
+
+    fn publish(&mut self, open: Open) -> io::Result<()> {
+        let Open { name, columns, .. } = open;
+        let (rows, out) = columns.close()?;
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        fs::rename(self.directory.join(format!("{name}{UNFINISHED}")), self.directory.join(name))?;
+        File::open(&self.directory)?.sync_all()?;
+        self.files += 1;
+        self.rows += rows;
+        Ok(())
+    }
+
+    fn remove_unfinished(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("bars-") && name.ends_with(UNFINISHED) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    /// Named by the second in which it began; a second file of one second gets a number.
+    fn begin(directory: &Path) -> io::Result<Open> {
+        let second = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        let taken =
+            |name: &str| directory.join(name).exists() || directory.join(format!("{name}{UNFINISHED}")).exists();
+        let names = (1_u32..).map(|number| format!("bars-{second}-{number}.parquet"));
+        let name = names.into_iter().find(|name| !taken(name)).ok_or_else(|| io::Error::other("no name is free"))?;
+        let file = File::create_new(directory.join(format!("{name}{UNFINISHED}")))?;
+        Ok(Open { since: Instant::now(), name, columns: Columns::new(BufWriter::new(file))? })
+    }
+}

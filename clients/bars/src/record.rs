@@ -1,0 +1,315 @@
+//! A record of the splitter, read for what bars need of it.
+//!
+//! Does        read a trade's symbol, price, size, time and conditions in one pass over its text, without allocation.
+//! Holds       1. a trade in any other form that JSON allows (spaces, escapes, exponents, nested values) is read too, slower;
+//!             2. what cannot be read exactly is refused, never rounded.
+//! Start at    [`read`].
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::number::{Nano, parse_count};
+use crate::rules::{Counts, Rules};
+
+/// A trade, or many of one symbol that the splitter had to merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trade<'a> {
+    pub symbol: Cow<'a, [u8]>,
+    pub time_ns: i64,
+    pub price: Nano,
+    /// Shares: of one trade, or of all that were merged.
+    pub size: Nano,
+    /// What its sale conditions let it count for.
+    pub counts: Counts,
+    pub is_off_exchange: bool,
+    pub merged: Option<Merged>,
+}
+
+/// What a merged record says beside the last price and the sum of sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Merged {
+    pub trades: u64,
+    /// In 10^-18: exact, because prices and sizes have nine digits each.
+    pub notional: i128,
+    pub first: Nano,
+    pub high: Nano,
+    pub low: Nano,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    Trade(Trade<'a>),
+    /// Records are missing: the feed was interrupted, or a worker was too slow.
+    Gap,
+    /// Something else that a feed sends: a status, a quote.
+    Other,
+    /// A trade without a price, with ten digits after the point, or no JSON at all.
+    Unreadable,
+}
+
+/// HOT. Reads one record.
+pub fn read<'a>(text: &'a [u8], rules: &Rules) -> Record<'a> {
+    match quick(text, rules) {
+        Some(fields) => fields.judge(rules),
+        None => slow(text, rules),
+    }
+}
+
+/// What a record may have, as far as it matters here.
+#[derive(Default)]
+struct Fields<'a> {
+    kind: Kind,
+    symbol: Option<Cow<'a, [u8]>>,
+    price: Option<Nano>,
+    size: Option<Nano>,
+    time: Option<u64>,
+    exchange: Option<u64>,
+    tape: Option<u64>,
+    trf: Option<u64>,
+    counts: Counts,
+    merged: MergedFields,
+}
+
+/// What a record says it is, in its `ev`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    Trade,
+    Gap,
+    #[default]
+    Other,
+}
+
+#[derive(Default)]
+struct MergedFields {
+    is_merged: bool,
+    trades: Option<u64>,
+    volume: Option<Nano>,
+    notional: Option<i128>,
+    first: Option<Nano>,
+    high: Option<Nano>,
+    low: Option<Nano>,
+}
+
+impl<'a> Fields<'a> {
+    fn judge(self, rules: &Rules) -> Record<'a> {
+        match self.kind {
+            Kind::Gap => Record::Gap,
+            Kind::Other => Record::Other,
+            Kind::Trade => self.trade(rules).map_or(Record::Unreadable, Record::Trade),
+        }
+    }
+
+    fn trade(self, rules: &Rules) -> Option<Trade<'a>> {
+        let merged = if self.merged.is_merged { Some(self.merged.whole()?) } else { None };
+        let size = if self.merged.is_merged { self.merged.volume } else { self.size };
+        let price = self.price.filter(|price| price.0 > 0)?;
+        let size = size.filter(|size| size.0 >= 0)?;
+        let time_ns = i64::try_from(self.time?).ok()?.checked_mul(rules.time_unit_ns)?;
+        let symbol = self.symbol.filter(|symbol| !symbol.is_empty())?;
+        let is_off_exchange = rules.is_off_exchange(self.exchange, self.tape, self.trf);
+        Some(Trade { symbol, time_ns, price, size, counts: self.counts, is_off_exchange, merged })
+    }
+}
+
+impl MergedFields {
+    fn whole(&self) -> Option<Merged> {
+        let (first, high, low) = (self.first?, self.high?, self.low?);
+        let merged = Merged { trades: self.trades?, notional: self.notional?, first, high, low };
+        (low.0 > 0 && low <= first && first <= high).then_some(merged)
+    }
+}
+
+/// The usual form: one flat object without spaces or escapes. Nothing if it looks different anywhere.
+fn quick<'a>(text: &'a [u8], rules: &Rules) -> Option<Fields<'a>> {
+    let mut fields = Fields::default();
+    let mut at = Cursor { text, at: 0 };
+    at.expect(b'{')?;
+    loop {
+        let key = at.quoted()?;
+        at.expect(b':')?;
+        match key {
+            b"sym" => fields.symbol = Some(Cow::Borrowed(at.quoted()?)),
+            b"ev" => fields.kind = rules.kind(at.quoted()?),
+            b"p" => fields.price = Some(Nano::parse(at.number())?),
+            b"s" => fields.size = Some(Nano::parse(at.number())?),
+            b"t" => fields.time = Some(parse_count(at.number())?),
+            b"x" => fields.exchange = Some(parse_count(at.number())?),
+            b"z" => fields.tape = Some(parse_count(at.number())?),
+            b"trfi" => fields.trf = Some(parse_count(at.number())?),
+            b"c" => fields.counts = at.conditions(rules)?,
+            // Merged records are rare: the slow way is good enough.
+            b"conflated" => return None,
+            _ => at.skip()?,
+        }
+        match at.next()? {
+            b',' => {}
+            b'}' if at.at == text.len() => return Some(fields),
+            _ => return None,
+        }
+    }
+}
+
+struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn next(&mut self) -> Option<u8> {
+        let byte = *self.text.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.next()? == byte).then_some(())
+    }
+
+    /// A text without escapes.
+    fn quoted(&mut self) -> Option<&'a [u8]> {
+        self.expect(b'"')?;
+        let rest = &self.text[self.at..];
+        let len = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < b' ')?;
+        if rest[len] != b'"' {
+            return None;
+        }
+        self.at += len + 1;
+        Some(&rest[..len])
+    }
+
+    fn number(&mut self) -> &'a [u8] {
+        let rest = &self.text[self.at..];
+        let is_part = |byte: u8| byte.is_ascii_digit() || byte == b'.' || byte == b'-';
+        let len = rest.iter().position(|&byte| !is_part(byte)).unwrap_or(rest.len());
+        self.at += len;
+        &rest[..len]
+    }
+
+    /// `[14,41]`.
+    fn conditions(&mut self, rules: &Rules) -> Option<Counts> {
+        let mut counts = Counts::default();
+        self.expect(b'[')?;
+        if self.text.get(self.at) == Some(&b']') {
+            self.at += 1;
+            return Some(counts);
+        }
+        loop {
+            counts = counts.and(rules.counts(parse_count(self.number())?));
+            match self.next()? {
+                b',' => {}
+                b']' => return Some(counts),
+                _ => return None,
+            }
+        }
+    }
+
+    /// A value that nobody needs.
+    fn skip(&mut self) -> Option<()> {
+        match *self.text.get(self.at)? {
+            b'"' => self.quoted().map(drop),
+            b'-' | b'0'..=b'9' => (!self.number().is_empty()).then_some(()),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => None,
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        self.text[self.at..].starts_with(word).then(|| self.at += word.len())
+    }
+}
+
+#[derive(Deserialize)]
+struct AnyForm<'a> {
+    #[serde(borrow, default)]
+    ev: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    sym: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    p: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    s: Option<&'a RawValue>,
+    #[serde(default)]
+    t: Option<u64>,
+    #[serde(default)]
+    x: Option<u64>,
+    #[serde(default)]
+    z: Option<u64>,
+    #[serde(default)]
+    trfi: Option<u64>,
+    #[serde(default)]
+    c: Option<Vec<u64>>,
+    #[serde(default)]
+    conflated: bool,
+    #[serde(default)]
+    count: Option<u64>,
+    #[serde(borrow, default)]
+    volume: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    notional: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    first: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    high: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    low: Option<&'a RawValue>,
+}
+
+/// Any form that JSON allows.
+#[cold]
+fn slow<'a>(text: &'a [u8], rules: &Rules) -> Record<'a> {
+    // An array of values would read as a record whose keys were left out.
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return Record::Unreadable;
+    }
+    let Ok(form) = serde_json::from_slice::<AnyForm<'a>>(text) else { return Record::Unreadable };
+    let nano = |value: Option<&RawValue>| value.and_then(|value| Nano::parse_any(plain(value)));
+    let codes = form.c.unwrap_or_default();
+    let fields = Fields {
+        kind: rules.kind(form.ev.as_deref().unwrap_or("").as_bytes()),
+        symbol: form.sym.map(|symbol| match symbol {
+            Cow::Borrowed(symbol) => Cow::Borrowed(symbol.as_bytes()),
+            Cow::Owned(symbol) => Cow::Owned(symbol.into_bytes()),
+        }),
+        price: nano(form.p),
+        size: nano(form.s),
+        time: form.t,
+        exchange: form.x,
+        tape: form.z,
+        trf: form.trfi,
+        counts: codes.into_iter().fold(Counts::default(), |counts, code| counts.and(rules.counts(code))),
+        merged: MergedFields {
+            is_merged: form.conflated,
+            trades: form.count,
+            volume: nano(form.volume),
+            notional: form.notional.and_then(|value| parse_notional(plain(value))),
+            first: nano(form.first),
+            high: nano(form.high),
+            low: nano(form.low),
+        },
+    };
+    fields.judge(rules)
+}
+
+/// Exact numbers may come as JSON numbers or as texts.
+fn plain(value: &RawValue) -> &str {
+    let text = value.get();
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
+}
+
+/// A product of a price and a size, in 10^-18.
+fn parse_notional(text: &str) -> Option<i128> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) || fraction.len() > 18 {
+        return None;
+    }
+    format!("{whole}{fraction:0<18}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

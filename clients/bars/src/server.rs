@@ -1,0 +1,301 @@
+//! The latest bars over WebSocket.
+//!
+//! Does        one thread a reader: take its wishes, send what has changed of them, several times a second.
+//! Holds       1. a slow reader costs nobody anything: while its socket takes nothing, nothing is made for it, and then
+//!                it gets the latest value of each symbol, not the history;
+//!             2. readers are limited in number, messages in size, handshakes and silence in time;
+//!             3. a page from elsewhere, or a rebound name, is refused.
+//! Start at    [`serve`].
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
+use tungstenite::protocol::frame::CloseFrame;
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::protocol::{WebSocket, WebSocketConfig};
+use tungstenite::{Error, Message};
+
+use crate::board::{Board, Mark, Wish};
+
+/// How often a reader gets what has changed.
+const EVERY: Duration = Duration::from_millis(100);
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// How long a reader may take nothing while something waits for it.
+const STUCK: Duration = Duration::from_secs(10);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+const MOST_READERS: usize = 256;
+const MOST_SYMBOLS: usize = 20_000;
+/// A symbol or two thousand in one message.
+const LONGEST_MESSAGE: usize = 64 << 10;
+/// Bars in one message.
+const PIECE: usize = 256;
+
+/// Accepts readers until told to stop.
+pub fn serve(listener: &TcpListener, board: &Arc<Board>, stop: &Arc<AtomicBool>) {
+    let readers = Arc::new(AtomicUsize::new(0));
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((socket, _)) = listener.accept() else {
+            // Nobody there, or no descriptor left: both pass.
+            thread::sleep(ACCEPT_PAUSE);
+            continue;
+        };
+        let seat = Seat::take(&readers);
+        let (board, stop) = (Arc::clone(board), Arc::clone(stop));
+        let Ok(bound) = listener.local_addr() else { continue };
+        // A thread that cannot be started drops the socket, and the reader tries again.
+        let _ = thread::Builder::new().name("bars-reader".into()).spawn(move || {
+            let is_full = seat.number > MOST_READERS;
+            // Whatever ends a reader's connection is its own affair.
+            let _ = Reader::accept(socket, bound, is_full).and_then(|mut reader| reader.run(&board, &stop));
+            drop(seat);
+        });
+    }
+}
+
+/// One of the places for readers.
+struct Seat {
+    readers: Arc<AtomicUsize>,
+    number: usize,
+}
+
+impl Seat {
+    fn take(readers: &Arc<AtomicUsize>) -> Seat {
+        Seat { readers: Arc::clone(readers), number: readers.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.readers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Reader {
+    socket: WebSocket<Timed>,
+    wish: Wish,
+    /// Wished for since the last look: shown whether it has changed or not.
+    fresh: Wish,
+}
+
+impl Reader {
+    fn accept(socket: TcpStream, bound: SocketAddr, is_full: bool) -> Result<Reader, Box<Error>> {
+        socket.set_nonblocking(false).map_err(boxed)?;
+        socket.set_nodelay(true).map_err(boxed)?;
+        socket.set_read_timeout(Some(HANDSHAKE)).map_err(boxed)?;
+        socket.set_write_timeout(Some(STUCK)).map_err(boxed)?;
+        let config = WebSocketConfig::default()
+            .read_buffer_size(4 << 10)
+            .max_message_size(Some(LONGEST_MESSAGE))
+            .max_frame_size(Some(LONGEST_MESSAGE));
+        let timed = Timed { socket, until: Some(Instant::now() + HANDSHAKE) };
+        let doors = Doors { bound: bound.ip(), is_full };
+        let accepted = tungstenite::accept_hdr_with_config(timed, doors, Some(config));
+        let mut socket = accepted.map_err(|error| Box::new(Error::Io(io::Error::other(error.to_string()))))?;
+        let timed = socket.get_mut();
+        timed.until = None;
+        timed.socket.set_read_timeout(Some(EVERY)).map_err(boxed)?;
+        Ok(Reader { socket, wish: Wish::default(), fresh: Wish::default() })
+    }
+
+    fn run(&mut self, board: &Board, stop: &AtomicBool) -> Result<(), Box<Error>> {
+        let mut mark = board.mark();
+        let mut look_at = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            match self.socket.read() {
+                Ok(Message::Text(text)) => {
+                    let answer = self.hear(text.as_str());
+                    self.socket.send(Message::text(answer)).map_err(Box::new)?;
+                    look_at = Instant::now();
+                }
+                Ok(Message::Binary(_)) => {
+                    let answer = r#"{"error":"send text: {\"subscribe\":[\"AAPL\"]} or {\"subscribe\":\"*\"}"}"#;
+                    self.socket.send(Message::text(answer)).map_err(Box::new)?;
+                }
+                Ok(_) => {}
+                Err(Error::Io(error)) if is_patience(&error) => {}
+                Err(error) => return Err(Box::new(error)),
+            }
+            if Instant::now() >= look_at {
+                self.show(board, &mut mark)?;
+                look_at = Instant::now() + EVERY;
+            }
+        }
+        let frame = CloseFrame { code: CloseCode::Away, reason: "pitwire bars has ended".into() };
+        self.socket.close(Some(frame)).map_err(Box::new)?;
+        self.socket.flush().map_err(Box::new)
+    }
+
+    /// Sends what has changed of what is wished for.
+    fn show(&mut self, board: &Board, mark: &mut Mark) -> Result<(), Box<Error>> {
+        let mut pieces: Vec<String> = Vec::new();
+        let mut in_piece = PIECE;
+        board.look(mark, &self.wish, &std::mem::take(&mut self.fresh), |bar| {
+            if in_piece == PIECE {
+                pieces.push(String::from("["));
+                in_piece = 0;
+            }
+            if let Some(piece) = pieces.last_mut() {
+                if in_piece > 0 {
+                    piece.push(',');
+                }
+                piece.push_str(bar);
+            }
+            in_piece += 1;
+        });
+        for mut piece in pieces {
+            piece.push(']');
+            self.socket.send(Message::text(piece)).map_err(Box::new)?;
+        }
+        Ok(())
+    }
+
+    /// One message of the reader; the answer to it.
+    fn hear(&mut self, text: &str) -> String {
+        let asked = match serde_json::from_str::<Asked>(text) {
+            Ok(asked) => asked,
+            Err(error) => {
+                let told = serde_json::Value::from(format!(
+                    "{error}; send {{\"subscribe\":[\"AAPL\"]}}, {{\"subscribe\":\"*\"}} or the same with unsubscribe"
+                ));
+                return format!("{{\"error\":{told}}}");
+            }
+        };
+        match asked {
+            Asked::Subscribe(Which::All(Star::Star)) => {
+                self.wish.everything = true;
+                self.fresh.everything = true;
+            }
+            Asked::Subscribe(Which::These(symbols)) => {
+                if self.wish.symbols.len() + symbols.len() > MOST_SYMBOLS {
+                    return format!(
+                        "{{\"error\":\"more than {MOST_SYMBOLS} symbols; subscribe to \\\"*\\\" instead\"}}"
+                    );
+                }
+                self.fresh.symbols.extend(symbols.iter().cloned());
+                self.wish.symbols.extend(symbols);
+            }
+            Asked::Unsubscribe(Which::All(Star::Star)) => {
+                self.wish = Wish::default();
+                self.fresh = Wish::default();
+            }
+            Asked::Unsubscribe(Which::These(symbols)) => {
+                for symbol in &symbols {
+                    self.wish.symbols.remove(symbol);
+                    self.fresh.symbols.remove(symbol);
+                }
+            }
+        }
+        format!("{{\"symbols\":{},\"everything\":{}}}", self.wish.symbols.len(), self.wish.everything)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Asked {
+    Subscribe(Which),
+    Unsubscribe(Which),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Which {
+    All(Star),
+    These(Vec<String>),
+}
+
+#[derive(Deserialize)]
+enum Star {
+    #[serde(rename = "*")]
+    Star,
+}
+
+fn boxed(error: io::Error) -> Box<Error> {
+    Box::new(Error::Io(error))
+}
+
+fn is_patience(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// A socket on which a handshake may take only so long, however slowly its bytes drip.
+struct Timed {
+    socket: TcpStream,
+    until: Option<Instant>,
+}
+
+impl Timed {
+    fn check(&self) -> io::Result<()> {
+        match self.until {
+            Some(until) if Instant::now() > until => Err(io::ErrorKind::TimedOut.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl io::Read for Timed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.check()?;
+        self.socket.read(into)
+    }
+}
+
+impl io::Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check()?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// Who may come in. The same rules as the venue's: a `Host` that is ours, and no page from elsewhere.
+struct Doors {
+    bound: IpAddr,
+    is_full: bool,
+}
+
+impl Doors {
+    fn judge(&self, request: &Request) -> Result<(), (u16, &'static str)> {
+        let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
+        let host = header("host").unwrap_or("");
+        if !host.is_empty() && !self.is_ours(host) {
+            return Err((421, "this host name is not ours; connect by address or as localhost"));
+        }
+        let elsewhere =
+            |origin: &str| !origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(host));
+        let is_cross = header("sec-fetch-site").is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
+        if header("origin").is_some_and(elsewhere) || is_cross {
+            return Err((403, "pages from elsewhere are refused"));
+        }
+        if self.is_full { Err((503, "all places are taken; try again later")) } else { Ok(()) }
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        let port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let name = port.map_or(host, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
+        match name.parse::<IpAddr>() {
+            Ok(address) => address.is_loopback() || address == self.bound || self.bound.is_unspecified(),
+            Err(_) => name.eq_ignore_ascii_case("localhost"),
+        }
+    }
+}
+
+impl Callback for Doors {
+    #[allow(clippy::result_large_err)] // the trait's signature
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        let Err((status, why)) = self.judge(request) else { return Ok(response) };
+        let mut refusal = ErrorResponse::new(Some(why.to_string()));
+        if let Ok(status) = tungstenite::http::StatusCode::from_u16(status) {
+            *refusal.status_mut() = status;
+        }
+        Err(refusal)
+    }
+}

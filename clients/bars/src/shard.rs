@@ -1,0 +1,403 @@
+//! Every symbol of one shard: which bucket a trade belongs to, and when a bucket is finished.
+//!
+//! Does        keep bars and indicators of every symbol and length; hand out each bar once, when it is finished.
+//! Holds       1. time is the trades' own: the same records give the same bars, however fast they come;
+//!             2. a bucket closes when the shard's clock (its newest trade) is the grace beyond its end; later prints of it
+//!                are counted, never mixed in;
+//!             3. one wrong time does not move the clock: what is far ahead must be confirmed by the trade after it;
+//!             4. a bucket that overlaps a gap, or the time before the first and after the last trade, is incomplete.
+//! Start at    [`Shard::take`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::bar::Bar;
+use crate::indicator::{Prices, Reading, Study};
+use crate::record::{self, Record, Trade};
+use crate::rules::Rules;
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+/// Symbols beyond this are refused: a feed that invents names must not take all memory.
+const MOST_SYMBOLS: usize = 100_000;
+const LONGEST_SYMBOL: usize = 64;
+/// Gaps that are remembered one by one; more are joined.
+const MOST_GAPS: usize = 64;
+
+/// What a shard has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    pub records: u64,
+    pub trades: u64,
+    /// Merged records among them.
+    pub merged: u64,
+    pub bars: u64,
+    pub late: u64,
+    /// Trades whose time lay far ahead of all others and was never confirmed.
+    pub strays: u64,
+    pub gaps: u64,
+    pub other: u64,
+    pub unreadable: u64,
+    pub symbols: u64,
+    /// Trades of symbols beyond the limit.
+    pub refused: u64,
+}
+
+impl Totals {
+    pub fn add(&mut self, other: &Totals) {
+        self.records += other.records;
+        self.trades += other.trades;
+        self.merged += other.merged;
+        self.bars += other.bars;
+        self.late += other.late;
+        self.strays += other.strays;
+        self.gaps += other.gaps;
+        self.other += other.other;
+        self.unreadable += other.unreadable;
+        self.symbols += other.symbols;
+        self.refused += other.refused;
+    }
+}
+
+/// A bar with all that is known about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    pub symbol: Arc<str>,
+    pub bucket_s: u32,
+    pub bar: Bar,
+    /// Trades of this bucket are or may be missing.
+    pub is_incomplete: bool,
+    /// Of a finished bar: after it. Of an open one: after the one before it.
+    pub reading: Reading,
+}
+
+impl Row {
+    pub fn start_ns(&self) -> i64 {
+        self.bar.number.saturating_mul(i64::from(self.bucket_s) * NANOS_PER_SECOND)
+    }
+}
+
+pub struct Shard {
+    rules: Arc<Rules>,
+    lengths: Vec<Length>,
+    symbols: HashMap<Box<[u8]>, u32>,
+    tapes: Vec<Tape>,
+    /// Newest believed time.
+    clock: Option<i64>,
+    /// A trade that waits for another one as far ahead as itself.
+    ahead: Option<Trade<'static>>,
+    gaps: Gaps,
+    /// When the next bucket of any symbol is due to close.
+    sweep_at: i64,
+    finished: Vec<Row>,
+    totals: Totals,
+    /// Symbols with a changed open bar since somebody last asked.
+    changed: Vec<u32>,
+    watches_changes: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Length {
+    seconds: u32,
+    ns: i64,
+}
+
+/// One symbol.
+struct Tape {
+    symbol: Arc<str>,
+    series: Vec<Series>,
+    is_changed: bool,
+}
+
+/// One symbol's bars of one length.
+struct Series {
+    current: Option<Bar>,
+    /// Ended, and open for the grace.
+    previous: Option<Bar>,
+    study: Study,
+}
+
+impl Shard {
+    pub fn new(rules: Arc<Rules>, buckets_s: &[u32]) -> Self {
+        let lengths = buckets_s.iter().map(|&seconds| Length { seconds, ns: i64::from(seconds) * NANOS_PER_SECOND });
+        Shard {
+            rules,
+            lengths: lengths.collect(),
+            symbols: HashMap::new(),
+            tapes: Vec::new(),
+            clock: None,
+            ahead: None,
+            gaps: Gaps::since_ever(),
+            sweep_at: i64::MAX,
+            finished: Vec::new(),
+            totals: Totals::default(),
+            changed: Vec::new(),
+            watches_changes: false,
+        }
+    }
+
+    /// From now on [`Shard::changed`] tells which open bars have changed.
+    pub fn watch_changes(&mut self) {
+        self.watches_changes = true;
+    }
+
+    /// HOT. Takes in one record.
+    pub fn take(&mut self, text: &[u8]) {
+        self.totals.records += 1;
+        match record::read(text, &self.rules) {
+            Record::Trade(trade) => self.judge(trade),
+            Record::Gap => {
+                self.totals.gaps += 1;
+                self.gaps.begin(self.clock);
+            }
+            Record::Other => self.totals.other += 1,
+            Record::Unreadable => self.totals.unreadable += 1,
+        }
+    }
+
+    /// Nothing comes any more: what is open is handed out as it is.
+    pub fn finish(&mut self) {
+        if let Some(ahead) = self.ahead.take() {
+            // A feed of one trade has nobody to confirm it.
+            if self.clock.is_none() { self.believe(&ahead) } else { self.totals.strays += 1 }
+        }
+        self.gaps.begin(self.clock);
+        for index in 0..self.tapes.len() {
+            self.close_due(index, i64::MAX);
+        }
+    }
+
+    /// Finished bars that nobody has taken.
+    pub fn pending(&self) -> usize {
+        self.finished.len()
+    }
+
+    /// Finished bars, each once.
+    pub fn finished(&mut self) -> std::vec::Drain<'_, Row> {
+        self.finished.drain(..)
+    }
+
+    /// The open bars of every symbol that has changed since the last call.
+    pub fn changed(&mut self, mut show: impl FnMut(Row)) {
+        for index in std::mem::take(&mut self.changed) {
+            let tape = &mut self.tapes[index as usize];
+            tape.is_changed = false;
+            for (length, series) in self.lengths.iter().zip(&tape.series) {
+                if let Some(bar) = &series.current {
+                    show(Row {
+                        symbol: Arc::clone(&tape.symbol),
+                        bucket_s: length.seconds,
+                        bar: bar.clone(),
+                        is_incomplete: self.gaps.touch(bar.number, length.ns),
+                        reading: *series.study.reading(),
+                    });
+                }
+            }
+        }
+    }
+
+    pub fn totals(&self) -> Totals {
+        Totals { symbols: self.tapes.len() as u64, ..self.totals }
+    }
+
+    /// Whether a trade's time can be believed.
+    fn judge(&mut self, trade: Trade<'_>) {
+        let horizon = self.rules.ahead_ns;
+        let is_near = |clock: i64| trade.time_ns <= clock.saturating_add(horizon);
+        if self.clock.is_some_and(is_near) {
+            if self.ahead.take().is_some() {
+                self.totals.strays += 1;
+            }
+            return self.believe(&trade);
+        }
+        match self.ahead.take() {
+            Some(ahead) if ahead.time_ns.abs_diff(trade.time_ns) <= horizon.unsigned_abs() => {
+                self.believe(&ahead);
+                self.believe(&trade);
+            }
+            earlier => {
+                self.totals.strays += u64::from(earlier.is_some());
+                self.ahead = Some(Trade { symbol: trade.symbol.into_owned().into(), ..trade });
+            }
+        }
+    }
+
+    fn believe(&mut self, trade: &Trade<'_>) {
+        self.gaps.end(trade.time_ns);
+        if self.clock.is_none_or(|clock| trade.time_ns > clock) {
+            self.clock = Some(trade.time_ns);
+            if trade.time_ns >= self.sweep_at || self.sweep_at == i64::MAX {
+                self.sweep(trade.time_ns);
+            }
+        }
+        let Some(index) = self.symbol(&trade.symbol) else {
+            self.totals.refused += 1;
+            return;
+        };
+        self.totals.trades += 1;
+        self.totals.merged += u64::from(trade.merged.is_some());
+        if self.watches_changes && !self.tapes[index].is_changed {
+            self.tapes[index].is_changed = true;
+            self.changed.push(u32::try_from(index).unwrap_or(u32::MAX));
+        }
+        self.place(index, trade);
+    }
+
+    /// HOT. Puts a trade into its bucket of every length.
+    fn place(&mut self, index: usize, trade: &Trade<'_>) {
+        let clock = self.clock.unwrap_or(trade.time_ns);
+        let mut is_late = false;
+        let mut is_whole = true;
+        for slot in 0..self.lengths.len() {
+            let Length { ns, .. } = self.lengths[slot];
+            let number = trade.time_ns.div_euclid(ns);
+            let due = due(number, ns, self.rules.grace_ns);
+            let series = &mut self.tapes[index].series[slot];
+            let current = series.current.as_ref().map(|bar| bar.number);
+            let bar = if current == Some(number) {
+                series.current.as_mut()
+            } else if clock >= due {
+                is_late = true;
+                series.current.get_or_insert_with(|| Bar::new(clock.div_euclid(ns))).add_late(trade);
+                None
+            } else if current.is_none_or(|current| number > current) {
+                let ended = series.current.replace(Bar::new(number));
+                if ended.is_some() {
+                    let previous = std::mem::replace(&mut series.previous, ended);
+                    self.close(index, slot, previous);
+                }
+                self.tapes[index].series[slot].current.as_mut()
+            } else if series.previous.as_ref().is_some_and(|bar| bar.number == number) {
+                series.previous.as_mut()
+            } else {
+                let previous = series.previous.replace(Bar::new(number));
+                self.close(index, slot, previous);
+                self.tapes[index].series[slot].previous.as_mut()
+            };
+            is_whole &= bar.is_none_or(|bar| bar.add(trade));
+        }
+        self.totals.late += u64::from(is_late);
+        self.totals.unreadable += u64::from(!is_whole);
+    }
+
+    fn symbol(&mut self, symbol: &[u8]) -> Option<usize> {
+        if let Some(&index) = self.symbols.get(symbol) {
+            return Some(index as usize);
+        }
+        let text = std::str::from_utf8(symbol).ok().filter(|text| text.len() <= LONGEST_SYMBOL)?;
+        let index = self.tapes.len();
+        if index >= MOST_SYMBOLS {
+            return None;
+        }
+        let study = Study::new(&self.rules.indicators);
+        let series = self.lengths.iter().map(|_| Series { current: None, previous: None, study: study.clone() });
+        self.tapes.push(Tape { symbol: text.into(), series: series.collect(), is_changed: false });
+        self.symbols.insert(symbol.into(), u32::try_from(index).ok()?);
+        Some(index)
+    }
+
+    /// Closes every bucket that is due, of symbols that may not trade for long, and finds when the next one will be.
+    fn sweep(&mut self, clock: i64) {
+        let grace = self.rules.grace_ns;
+        let next = self
+            .lengths
+            .iter()
+            .map(|length| due((clock.saturating_sub(grace)).div_euclid(length.ns), length.ns, grace));
+        self.sweep_at = next.min().unwrap_or(i64::MAX);
+        for index in 0..self.tapes.len() {
+            self.close_due(index, clock);
+        }
+        self.gaps.forget(clock, self.lengths.last().map_or(0, |length| length.ns) + grace);
+    }
+
+    fn close_due(&mut self, index: usize, clock: i64) {
+        for slot in 0..self.lengths.len() {
+            let (ns, grace) = (self.lengths[slot].ns, self.rules.grace_ns);
+            let series = &mut self.tapes[index].series[slot];
+            let is_due = |bar: &mut Bar| clock >= due(bar.number, ns, grace);
+            let previous = series.previous.take_if(is_due);
+            let current = series.current.take_if(is_due);
+            self.close(index, slot, previous);
+            self.close(index, slot, current);
+        }
+    }
+
+    fn close(&mut self, index: usize, slot: usize, bar: Option<Bar>) {
+        let Some(bar) = bar else { return };
+        let Length { seconds, ns } = self.lengths[slot];
+        let tape = &mut self.tapes[index];
+        let study = &mut tape.series[slot].study;
+        let reading = match prices(&bar) {
+            Some(prices) => *study.push(prices),
+            None => *study.reading(),
+        };
+        let is_incomplete = self.gaps.touch(bar.number, ns);
+        self.totals.bars += 1;
+        self.finished.push(Row { symbol: Arc::clone(&tape.symbol), bucket_s: seconds, bar, is_incomplete, reading });
+    }
+}
+
+/// When bucket `number` closes.
+fn due(number: i64, ns: i64, grace: i64) -> i64 {
+    number.saturating_add(1).saturating_mul(ns).saturating_add(grace)
+}
+
+/// A bar without a last price (odd lots alone, say) moves no indicator.
+fn prices(bar: &Bar) -> Option<Prices> {
+    Some(Prices {
+        open: bar.open?.as_f64(),
+        high: bar.high?.as_f64(),
+        low: bar.low?.as_f64(),
+        close: bar.close?.as_f64(),
+    })
+}
+
+/// Times at which trades are or may be missing: from the last one before a gap to the first one after it.
+#[derive(Debug)]
+struct Gaps {
+    ended: VecDeque<(i64, i64)>,
+    /// Since when nothing is known.
+    open: Option<i64>,
+}
+
+impl Gaps {
+    /// What was before the first trade is not known either.
+    fn since_ever() -> Self {
+        Gaps { ended: VecDeque::new(), open: Some(i64::MIN) }
+    }
+
+    fn begin(&mut self, clock: Option<i64>) {
+        self.open.get_or_insert(clock.unwrap_or(i64::MIN));
+    }
+
+    /// HOT.
+    fn end(&mut self, time: i64) {
+        let Some(from) = self.open.take() else { return };
+        // The first trade after a gap may be older than the last one before it.
+        let gap = (from, time.max(from));
+        let is_full = self.ended.len() >= MOST_GAPS;
+        match self.ended.back_mut() {
+            Some(last) if last.1 >= gap.0 || is_full => last.1 = last.1.max(gap.1),
+            _ => self.ended.push_back(gap),
+        }
+    }
+
+    fn touch(&self, number: i64, ns: i64) -> bool {
+        let start = number.saturating_mul(ns);
+        let end = start.saturating_add(ns);
+        // A trade at the very time of a bucket's end belongs to the next one: only a bucket that was over is whole.
+        self.open.is_some_and(|from| from < end) || self.ended.iter().any(|&(from, to)| from < end && to >= start)
+    }
+
+    /// What no open bucket can overlap.
+    fn forget(&mut self, clock: i64, longest: i64) {
+        let since = clock.saturating_sub(longest.saturating_mul(2));
+        while self.ended.front().is_some_and(|&(_, to)| to < since) {
+            self.ended.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

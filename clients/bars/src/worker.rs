@@ -1,0 +1,284 @@
+//! The worker: shards in threads, one writer, one server.
+//!
+//! Does        read every shard, write finished bars, show the latest ones; end in good order.
+//! Holds       what was finished is written before [`Running::wait`] answers, whatever made it end.
+//! Start at    [`start`].
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::archive::{Archive, ArchiveError};
+use crate::board::Board;
+use crate::rules::Rules;
+use crate::server;
+use crate::shard::{Row, Shard, Totals};
+use crate::source::{Source, SourceError, State};
+
+/// Finished bars wait in so many batches; then a shard waits for the disk.
+const BATCHES: usize = 64;
+const BATCH: usize = 4096;
+/// How often open bars are posted, and how long a silent shard sleeps.
+const POST: Duration = Duration::from_millis(100);
+/// How long a worker that was told to stop takes in what is there already.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
+/// What to do.
+pub struct Job {
+    /// Descriptors or names of rings, one a shard.
+    pub shards: Vec<String>,
+    pub buckets_s: Vec<u32>,
+    pub rules: Rules,
+    pub out: Option<PathBuf>,
+    /// A new file after so long.
+    pub rotate: Duration,
+    pub listen: Option<SocketAddr>,
+    /// Set from outside: finish and end.
+    pub stop: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+pub enum WorkerError {
+    Source(SourceError),
+    Archive(ArchiveError),
+    Listen {
+        address: SocketAddr,
+        error: io::Error,
+    },
+    /// A splitter that was killed: what it had sent has been written.
+    SplitterDied {
+        shard: String,
+    },
+    Thread(io::Error),
+    /// A shard's thread came to an end that nobody foresaw.
+    Panicked,
+}
+
+impl WorkerError {
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            WorkerError::Source(error) => error.remedy(),
+            WorkerError::Archive(error) => error.remedy(),
+            WorkerError::Listen { .. } => "give --listen another address, or port 0 for any free one",
+            WorkerError::SplitterDied { .. } => "what had arrived is written; start the splitter again",
+            WorkerError::Thread(_) => "allow this process more threads (ulimit -u), or give it fewer shards",
+            WorkerError::Panicked => "this is our mistake; please report it with the lines above",
+        }
+    }
+}
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkerError::Source(error) => error.fmt(f),
+            WorkerError::Archive(error) => error.fmt(f),
+            WorkerError::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            WorkerError::SplitterDied { shard } => {
+                write!(f, "the splitter of {shard} died without saying that it ends")
+            }
+            WorkerError::Thread(error) => write!(f, "cannot start a thread: {error}"),
+            WorkerError::Panicked => write!(f, "a shard's thread panicked"),
+        }
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Summary {
+    pub totals: Totals,
+    pub files: u64,
+    pub rows: u64,
+    pub seconds: f64,
+}
+
+/// A worker at work.
+pub struct Running {
+    address: Option<SocketAddr>,
+    shards: Vec<JoinHandle<Result<Totals, WorkerError>>>,
+    server: Option<JoinHandle<()>>,
+    bars: Receiver<Vec<Row>>,
+    archive: Option<Archive>,
+    stop: Arc<AtomicBool>,
+    /// The server's own: it goes on until the shards are done.
+    closed: Arc<AtomicBool>,
+    since: Instant,
+}
+
+/// Opens everything, so that what cannot work is said at once; then begins.
+pub fn start(job: Job) -> Result<Running, WorkerError> {
+    let sources: Result<Vec<_>, _> = job.shards.iter().map(|name| Source::open(name)).collect();
+    let sources = sources.map_err(WorkerError::Source)?;
+    let archive = job.out.as_deref().map(|out| Archive::open(out, job.rotate)).transpose();
+    let archive = archive.map_err(WorkerError::Archive)?;
+    let board = job.listen.map(|_| Arc::new(Board::new(sources.len())));
+    let closed = Arc::new(AtomicBool::new(false));
+    let (address, server) = match (job.listen, &board) {
+        (Some(address), Some(board)) => {
+            let (bound, server) = open_door(address, board, &closed)?;
+            (Some(bound), Some(server))
+        }
+        _ => (None, None),
+    };
+    let (send, bars) = sync_channel(BATCHES);
+    let rules = Arc::new(job.rules);
+    let mut shards = Vec::new();
+    for (index, (source, name)) in sources.into_iter().zip(job.shards).enumerate() {
+        // Each has rules of its own, so that no two cores share their cache lines.
+        let mut shard = Shard::new(Arc::new((*rules).clone()), &job.buckets_s);
+        if board.is_some() {
+            shard.watch_changes();
+        }
+        let bench = Bench {
+            name,
+            source,
+            shard,
+            send: archive.is_some().then(|| send.clone()),
+            board: board.clone().map(|board| (board, index)),
+            stop: Arc::clone(&job.stop),
+        };
+        let thread = thread::Builder::new().name(format!("shard-{index}"));
+        shards.push(thread.spawn(move || bench.run()).map_err(WorkerError::Thread)?);
+    }
+    Ok(Running { address, shards, server, bars, archive, stop: job.stop, closed, since: Instant::now() })
+}
+
+fn open_door(
+    address: SocketAddr,
+    board: &Arc<Board>,
+    closed: &Arc<AtomicBool>,
+) -> Result<(SocketAddr, JoinHandle<()>), WorkerError> {
+    let failed = |error| WorkerError::Listen { address, error };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    let (board, closed) = (Arc::clone(board), Arc::clone(closed));
+    let server = thread::Builder::new().name("bars-door".into());
+    let server = server.spawn(move || server::serve(&listener, &board, &closed)).map_err(WorkerError::Thread)?;
+    Ok((bound, server))
+}
+
+impl Running {
+    /// Where readers connect.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Writes bars until every shard has ended. The first thing that went wrong is the answer, after everything is written.
+    pub fn wait(mut self) -> Result<Summary, (WorkerError, Summary)> {
+        let written = self.write_all();
+        if written.is_err() {
+            // Nobody takes bars any more: the shards notice when they hand over.
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        drop(std::mem::replace(&mut self.bars, sync_channel(0).1));
+        let mut summary = Summary::default();
+        let mut wrong = written.err();
+        for shard in self.shards {
+            match shard.join() {
+                Ok(Ok(totals)) => summary.totals.add(&totals),
+                Ok(Err(error)) => wrong = wrong.or(Some(error)),
+                Err(_) => wrong = wrong.or(Some(WorkerError::Panicked)),
+            }
+        }
+        self.closed.store(true, Ordering::Relaxed);
+        if let Some(server) = self.server {
+            // Its own panic would cost readers alone.
+            let _ = server.join();
+        }
+        (summary.files, summary.rows) = self.archive.as_ref().map_or((0, 0), Archive::totals);
+        summary.seconds = self.since.elapsed().as_secs_f64();
+        match wrong {
+            None => Ok(summary),
+            Some(error) => Err((error, summary)),
+        }
+    }
+
+    fn write_all(&mut self) -> Result<(), WorkerError> {
+        let Some(archive) = &mut self.archive else { return Ok(()) };
+        let result = write_until_the_end(archive, &self.bars);
+        let rotated = archive.rotate();
+        result.and(rotated).map_err(WorkerError::Archive)
+    }
+}
+
+fn write_until_the_end(archive: &mut Archive, bars: &Receiver<Vec<Row>>) -> Result<(), ArchiveError> {
+    loop {
+        let patience = archive.due().map_or(Duration::MAX, |due| due.saturating_duration_since(Instant::now()));
+        match bars.recv_timeout(patience) {
+            Ok(rows) => archive.push(&rows)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        if archive.due().is_some_and(|due| Instant::now() >= due) {
+            archive.rotate()?;
+        }
+    }
+}
+
+/// One shard at work.
+struct Bench {
+    name: String,
+    source: Source,
+    shard: Shard,
+    send: Option<SyncSender<Vec<Row>>>,
+    board: Option<(Arc<Board>, usize)>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Bench {
+    fn run(mut self) -> Result<Totals, WorkerError> {
+        let ended = self.read_until_the_end();
+        self.shard.finish();
+        self.hand_over();
+        ended?;
+        Ok(self.shard.totals())
+    }
+
+    fn read_until_the_end(&mut self) -> Result<(), WorkerError> {
+        let mut post_at = Instant::now() + POST;
+        let mut last_call: Option<Instant> = None;
+        loop {
+            let shard = &mut self.shard;
+            let state = self.source.take(POST, |record| shard.take(record)).map_err(WorkerError::Source)?;
+            if self.shard.pending() >= BATCH || Instant::now() >= post_at {
+                self.hand_over();
+                post_at = Instant::now() + POST;
+            }
+            match state {
+                State::Ended => return Ok(()),
+                State::Died => return Err(WorkerError::SplitterDied { shard: self.name.clone() }),
+                State::Busy | State::Idle => {}
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                let until = *last_call.get_or_insert_with(|| Instant::now() + LAST_CALL);
+                if state == State::Idle || Instant::now() >= until {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Finished bars to the writer and the board, changed ones to the board.
+    fn hand_over(&mut self) {
+        let finished: Vec<Row> = self.shard.finished().collect();
+        if let Some((board, index)) = &self.board {
+            let mut rows: Vec<(Row, bool)> = finished.iter().map(|row| (row.clone(), true)).collect();
+            self.shard.changed(|row| rows.push((row, false)));
+            if !rows.is_empty() {
+                board.post(*index, rows.into_iter());
+            }
+        }
+        if let (Some(send), false) = (&self.send, finished.is_empty()) {
+            // A writer that is gone has said why; the stop flag ends us.
+            let _ = send.send(finished);
+        }
+    }
+}

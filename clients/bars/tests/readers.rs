@@ -1,0 +1,346 @@
+//! The readers in C and Python, fed by our own ring's producer and by a pipe: every record once, in order, to the byte.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use pitwire_shard::{Memory, Producer, Refused, Shape};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::thread::futex;
+use sha2::{Digest, Sha256};
+
+const CAPACITY: u64 = 1 << 16;
+const RECORDS: u32 = 30_000;
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Trades of growing numbers, of every length up to one that nearly is the longest for the ring.
+fn record(number: u32) -> Vec<u8> {
+    let padding = if number.is_multiple_of(997) { 15_000 } else { number % 131 };
+    let symbol = number % 7;
+    format!(
+        r#"{{"ev":"T","sym":"S{symbol}","i":"{:012}","pad":"{}","p":1.5}}"#,
+        number / 7 + 1,
+        "x".repeat(padding as usize)
+    )
+    .into_bytes()
+}
+
+/// What a reader that has seen every record says of them.
+struct Told {
+    records: u32,
+    bytes: usize,
+    /// Sum of FNV-1a over each record, as the C example makes it.
+    checksum: u64,
+    /// SHA-256 of lengths and bytes in order.
+    digest: String,
+}
+
+fn told(records: u32) -> Told {
+    let mut told = Told { records, bytes: 0, checksum: 0, digest: String::new() };
+    let mut hash = Sha256::new();
+    for number in 0..records {
+        let record = record(number);
+        told.bytes += record.len();
+        let fnv = record
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        told.checksum = told.checksum.wrapping_add(fnv);
+        hash.update(u32::try_from(record.len()).unwrap().to_le_bytes());
+        hash.update(&record);
+    }
+    for byte in hash.finalize() {
+        write!(told.digest, "{byte:02x}").unwrap();
+    }
+    told
+}
+
+struct Mapping(NonNull<u8>, usize);
+
+impl Mapping {
+    fn of(file: &File) -> Mapping {
+        let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
+        // SAFETY: a new mapping at a place of the kernel's choice touches nothing that exists.
+        let base = unsafe {
+            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file.as_fd(), 0)
+        };
+        Mapping(NonNull::new(base.unwrap().cast()).unwrap(), bytes)
+    }
+}
+
+// SAFETY: a page-aligned mapping that is never unmapped (the test ends), reached by the producer alone.
+unsafe impl Memory for Mapping {
+    fn base(&self) -> NonNull<u8> {
+        self.0
+    }
+    fn bytes(&self) -> usize {
+        self.1
+    }
+}
+
+/// A ring's file, locked as a living splitter's is.
+struct Ring {
+    path: PathBuf,
+    lock: File,
+    producer: Producer<Mapping>,
+}
+
+impl Ring {
+    fn new(name: &str) -> Ring {
+        let path = std::env::temp_dir().join(format!("pitwire-readers-{}-{name}", std::process::id()));
+        let lock = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        lock.set_len(CAPACITY + 4096).unwrap();
+        lock.lock().unwrap();
+        let shape = Shape { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
+        Ring { producer: Producer::create(Mapping::of(&lock), &shape).unwrap(), path, lock }
+    }
+
+    fn publish(&mut self) {
+        if self.producer.publish() {
+            futex::wake(self.producer.bell(), futex::Flags::empty(), 1).unwrap();
+        }
+    }
+
+    /// Waits for the reader when the ring is full.
+    fn feed(&mut self, records: u32) {
+        for number in 0..records {
+            let record = record(number);
+            loop {
+                match self.producer.put(&record, 0, record.len()) {
+                    Ok(()) => break,
+                    Err(Refused::Full) => {
+                        self.publish();
+                        std::thread::yield_now();
+                    }
+                    Err(refused) => panic!("{refused:?}"),
+                }
+            }
+            if number % 17 == 0 {
+                self.publish();
+            }
+            // Silence now and then, so that the reader sleeps and must be woken.
+            if number % 5_000 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+        self.publish();
+    }
+
+    fn end(&mut self) {
+        if self.producer.end() {
+            futex::wake(self.producer.bell(), futex::Flags::empty(), 1).unwrap();
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Nobody minds a file in the temporary directory that is gone already.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The C example, with every warning an error and every sanitizer that is there.
+fn compiled() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = std::env::temp_dir().join(format!("pitwire-readers-{}-count", std::process::id()));
+        let strict = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-pedantic", "-std=c11", "-g", "-O1", "-pthread"];
+        let compile = |more: &[&str]| {
+            let mut cc = Command::new("cc");
+            cc.args(strict).args(more).arg("-o").arg(&program).arg(top().join("clients/c/count.c"));
+            cc.output().expect("a C compiler, which Rust needs for linking too")
+        };
+        let checked = compile(&["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+        if !checked.status.success() {
+            let plain = compile(&[]);
+            assert!(plain.status.success(), "{}", String::from_utf8_lossy(&plain.stderr));
+        }
+        program
+    })
+}
+
+const PYTHON: &str = r"
+import hashlib, json, sys
+sys.path.insert(0, sys.argv[1])
+import pitwire_shard
+digest, count, size, end = hashlib.sha256(), 0, 0, 'ended'
+try:
+    for record in pitwire_shard.records(sys.argv[2]):
+        digest.update(len(record).to_bytes(4, 'little') + record)
+        count += 1
+        size += len(record)
+except pitwire_shard.SplitterDied:
+    end = 'died'
+print(json.dumps({'records': count, 'bytes': size, 'digest': digest.hexdigest(), 'end': end}))
+";
+
+fn start(language: &str, shard: &str, input: Stdio) -> Child {
+    let mut command = if language == "C" { Command::new(compiled()) } else { Command::new("python3") };
+    if language == "Python" {
+        command.args(["-c", PYTHON]).arg(top().join("clients/python"));
+    }
+    command.arg(shard).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn said(output: &Output) -> serde_json::Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn check(output: &Output, records: u32, end: &str) {
+    let (told, said) = (told(records), said(output));
+    assert_eq!((said["records"].as_u64(), said["end"].as_str()), (Some(u64::from(told.records)), Some(end)), "{said}");
+    assert_eq!(said["bytes"].as_u64(), Some(told.bytes as u64), "{said}");
+    if let Some(digest) = said["digest"].as_str() {
+        assert_eq!(digest, told.digest);
+    } else {
+        assert_eq!(said["checksum"].as_str(), Some(format!("{:016x}", told.checksum).as_str()));
+        assert_eq!((said["broken"].as_u64(), said["gaps"].as_u64()), (Some(0), Some(0)));
+    }
+}
+
+#[test]
+fn a_ring_is_read_whole_and_in_order() {
+    for language in ["C", "Python"] {
+        let mut ring = Ring::new(&format!("whole-{language}"));
+        let reader = start(language, ring.path.to_str().unwrap(), Stdio::null());
+        ring.feed(RECORDS);
+        ring.end();
+        let output = reader.wait_with_output().unwrap();
+        check(&output, RECORDS, "ended");
+        assert!(output.status.success());
+    }
+}
+
+#[test]
+fn a_pipe_is_read_whole_and_in_order() {
+    for language in ["C", "Python"] {
+        let (ours, mut theirs) = io::pipe().unwrap();
+        let reader = start(language, "0", ours.into());
+        let mut staged = Vec::new();
+        for number in 0..RECORDS {
+            let record = record(number);
+            staged.extend(u32::try_from(record.len()).unwrap().to_le_bytes());
+            staged.extend(record);
+            // In pieces that cut records and lengths anywhere.
+            if staged.len() > 5_003 {
+                let rest = staged.split_off(4_999);
+                theirs.write_all(&staged).unwrap();
+                staged = rest;
+            }
+        }
+        theirs.write_all(&staged).unwrap();
+        drop(theirs);
+        let output = reader.wait_with_output().unwrap();
+        check(&output, RECORDS, "ended");
+        assert!(output.status.success());
+    }
+}
+
+#[test]
+fn a_splitter_that_dies_is_noticed_and_nothing_it_published_is_lost() {
+    for language in ["C", "Python"] {
+        let mut ring = Ring::new(&format!("dies-{language}"));
+        let reader = start(language, ring.path.to_str().unwrap(), Stdio::null());
+        ring.feed(100);
+        // What kill -9 does: the lock goes, the state stays.
+        ring.lock.unlock().unwrap();
+        let output = reader.wait_with_output().unwrap();
+        check(&output, 100, "died");
+        let (ours, mut theirs) = io::pipe().unwrap();
+        let reader = start(language, "0", ours.into());
+        theirs.write_all(b"\x04\0\0\0{\"").unwrap();
+        drop(theirs);
+        let output = reader.wait_with_output().unwrap();
+        assert_eq!((said(&output)["records"].as_u64(), said(&output)["end"].as_str()), (Some(0), Some("died")));
+    }
+}
+
+/// Every byte of the header's first 32 and of the positions, changed; lengths that leave the ring; files cut short.
+#[test]
+fn hostile_rings_are_refused_without_a_crash() {
+    let mut ring = Ring::new("hostile");
+    ring.feed(20);
+    ring.end();
+    let whole = fs::read(&ring.path).unwrap();
+    let mut cases: Vec<Vec<u8>> = vec![whole[..0].to_vec(), whole[..100].to_vec(), whole[..4096].to_vec()];
+    cases.push(whole[..whole.len() - 1].to_vec());
+    let places = [0, 7, 8, 12, 13, 16, 17, 18, 23, 128, 130, 135, 256, 258, 263, 4096, 4097, 4098, 4099];
+    for at in places {
+        for value in [1, 0x7f, 0xff] {
+            let mut damaged = whole.clone();
+            if damaged[at] != value {
+                damaged[at] = value;
+                cases.push(damaged);
+            }
+        }
+    }
+    let mut wrapped = whole.clone();
+    wrapped[4096..4100].fill(0xff);
+    cases.push(wrapped);
+    let path = ring.path.with_extension("damaged");
+    for (number, case) in cases.iter().enumerate() {
+        fs::write(&path, case).unwrap();
+        let output = start("C", path.to_str().unwrap(), Stdio::null()).wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "case {number}: {error}");
+        assert!(!error.contains("Sanitizer") && !error.contains("runtime error"), "case {number}: {error}");
+        assert_eq!(said(&output)["end"], "failed", "case {number}");
+    }
+    let mut program =
+        String::from("import sys; sys.path.insert(0, sys.argv[1]); import pitwire_shard\nfor name in sys.argv[2:]:\n");
+    program.push_str(
+        " try:\n  list(pitwire_shard.records(name)); print('taken', name)\n except pitwire_shard.ShardFault: pass\n",
+    );
+    let mut python = Command::new("python3");
+    python.args(["-c", &program]).arg(top().join("clients/python"));
+    let directory = path.with_extension("cases");
+    fs::create_dir_all(&directory).unwrap();
+    for (number, case) in cases.iter().enumerate() {
+        fs::write(directory.join(number.to_string()), case).unwrap();
+        python.arg(directory.join(number.to_string()));
+    }
+    let output = python.output().unwrap();
+    fs::remove_dir_all(&directory).unwrap();
+    fs::remove_file(&path).unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.is_empty(), "{told}");
+}
+
+#[test]
+fn what_is_no_shard_is_one_line() {
+    for (shard, code) in [("no-such-ring", 1), ("97", 1), ("99999999999999999999", 1), ("", 1)] {
+        let output = start("C", shard, Stdio::null()).wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{shard}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "{shard}");
+    }
+    let alone = Command::new(compiled()).output().unwrap();
+    assert_eq!(alone.status.code(), Some(2));
+    let python = Command::new("python3").arg(top().join("clients/python/pitwire_shard.py")).output().unwrap();
+    assert_eq!(python.status.code(), Some(2));
+}
+
+#[test]
+fn the_header_is_also_cpp() {
+    let source = std::env::temp_dir().join(format!("pitwire-readers-{}.cpp", std::process::id()));
+    fs::write(
+        &source,
+        "#include \"pitwire_shard.h\"\nint main() { pitwire_shard shard; const unsigned char *record; size_t length;\n\
+         return pitwire_shard_open(&shard, \"x\") < 0 ? 0 : pitwire_shard_next(&shard, 0, &record, &length); }\n",
+    )
+    .unwrap();
+    let strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-x", "c++"];
+    // Where there is no C++ compiler there is nobody to whom it matters.
+    if let Ok(output) = Command::new("c++").args(strict).arg("-I").arg(top().join("clients/c")).arg(&source).output() {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    fs::remove_file(source).unwrap();
+}

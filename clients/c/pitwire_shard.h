@@ -1,0 +1,336 @@
+/* Reader of what `pitwire split` hands a worker: records from a pipe, or from a ring in shared memory.
+ *
+ * One header, C11 or C++17, no dependencies but Linux. docs/splitter.md has the layout.
+ *
+ *     struct pitwire_shard shard;
+ *     int status = pitwire_shard_open(&shard, argv[i]);      // a descriptor's number or a ring's name, as appended
+ *     while ((status = pitwire_shard_next(&shard, 1000, &record, &length)) >= 0)
+ *         if (status == PITWIRE_RECORD) use(record, length); // PITWIRE_IDLE: nothing for 1000 ms
+ *     // PITWIRE_ENDED: in good order. Anything else: pitwire_shard_error(&shard, status) says what, and what to do.
+ *     pitwire_shard_close(&shard);
+ *
+ * A record's bytes are valid until the next call of pitwire_shard_next. One thread a shard.
+ * Whatever the bytes say, nothing outside the ring or the buffer is touched: what no splitter writes is PITWIRE_FAULT.
+ */
+#ifndef PITWIRE_SHARD_H
+#define PITWIRE_SHARD_H
+
+/* flock, futex and poll are not of ISO C: include this header before any other, or define _GNU_SOURCE yourself. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    PITWIRE_RECORD = 1, /* a record is there */
+    PITWIRE_IDLE = 0,   /* nothing came for as long as you would wait */
+    PITWIRE_ENDED = -1, /* all records have been read and no more will come */
+    PITWIRE_DIED = -2,  /* the same, but the splitter was killed: it never said that it ends */
+    PITWIRE_FAULT = -3, /* bytes that no splitter writes */
+    PITWIRE_SYSTEM = -4 /* a system call failed: shard->system_error */
+};
+
+#define PITWIRE_SHARD_VERSION 1u
+#define PITWIRE_SHARD_HEADER 4096u
+#define PITWIRE_SHARD_WRAP 0xFFFFFFFFu
+#define PITWIRE_SHARD_LONGEST (8u << 20) /* of a pipe's records */
+#define PITWIRE_SHARD_BUFFER (256u << 10)
+#define PITWIRE_SHARD_SILENCE_MS 200 /* after which a ring's splitter is asked whether it lives */
+
+struct pitwire_shard {
+    int fd;
+    int system_error;
+    const char *fault;
+    /* Ring: where it is mapped, and how far it has been read and given back. */
+    unsigned char *memory;
+    size_t memory_bytes;
+    uint64_t capacity;
+    uint64_t position;
+    uint64_t given_back;
+    uint64_t head;
+    /* Pipe: what has been read and not handed out. */
+    unsigned char *buffer;
+    size_t buffer_bytes;
+    size_t from;
+    size_t to;
+};
+
+static inline uint32_t pitwire_load32(const unsigned char *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static inline uint64_t pitwire_load64(const unsigned char *at) {
+    return (uint64_t)pitwire_load32(at) | (uint64_t)pitwire_load32(at + 4) << 32;
+}
+
+/* Words that the other side writes too. x86-64 and little-endian ARM: the ring's numbers are little-endian. */
+static inline uint64_t pitwire_shared64(const struct pitwire_shard *shard, size_t at) {
+    return __atomic_load_n((const uint64_t *)(const void *)(shard->memory + at), __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t pitwire_shared32(const struct pitwire_shard *shard, size_t at) {
+    return __atomic_load_n((const uint32_t *)(const void *)(shard->memory + at), __ATOMIC_ACQUIRE);
+}
+
+static inline int pitwire_fault(struct pitwire_shard *shard, const char *what) {
+    shard->fault = what;
+    return PITWIRE_FAULT;
+}
+
+static inline int pitwire_system(struct pitwire_shard *shard) {
+    shard->system_error = errno;
+    return PITWIRE_SYSTEM;
+}
+
+static inline const char *pitwire_shard_error(const struct pitwire_shard *shard, int status) {
+    switch (status) {
+    case PITWIRE_ENDED:
+        return "ended";
+    case PITWIRE_DIED:
+        return "the splitter died without saying that it ends; start it again";
+    case PITWIRE_FAULT:
+        return shard->fault ? shard->fault : "not a shard";
+    case PITWIRE_SYSTEM:
+        return strerror(shard->system_error);
+    default:
+        return "nothing is wrong";
+    }
+}
+
+/* Head and position, looked at once and checked before they are used. */
+static inline int pitwire_look(struct pitwire_shard *shard) {
+    uint64_t head = pitwire_shared64(shard, 128);
+    if (head < shard->position || head - shard->position > shard->capacity || ((head | shard->position) & 7u))
+        return pitwire_fault(shard, "head and tail do not fit together; start splitter and workers again");
+    shard->head = head;
+    return 0;
+}
+
+static inline int pitwire_open_ring(struct pitwire_shard *shard, const char *name) {
+    struct stat about;
+    shard->fd = open(name, O_RDWR | O_CLOEXEC);
+    if (shard->fd < 0 || fstat(shard->fd, &about) != 0)
+        return pitwire_system(shard);
+    if (about.st_size < (off_t)PITWIRE_SHARD_HEADER)
+        return pitwire_fault(shard, "not a ring: shorter than its header; give the names that pitwire split appended");
+    shard->memory_bytes = (size_t)about.st_size;
+    void *memory = mmap(NULL, shard->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shard->fd, 0);
+    if (memory == MAP_FAILED)
+        return pitwire_system(shard);
+    shard->memory = (unsigned char *)memory;
+    if (memcmp(shard->memory, "PWRING01", 8) != 0)
+        return pitwire_fault(shard, "not a ring: it does not begin with PWRING01; give the names that pitwire split appended");
+    if (pitwire_load32(shard->memory + 8) != PITWIRE_SHARD_VERSION)
+        return pitwire_fault(shard, "a ring of another version; use the header that came with this splitter");
+    shard->capacity = pitwire_load64(shard->memory + 16);
+    uint64_t capacity = shard->capacity;
+    if (pitwire_load32(shard->memory + 12) != PITWIRE_SHARD_HEADER || capacity < 4096 || capacity > (1ull << 32) ||
+        (capacity & (capacity - 1)) || capacity > shard->memory_bytes - PITWIRE_SHARD_HEADER)
+        return pitwire_fault(shard, "the ring's header gives a capacity that its memory does not have");
+    shard->position = pitwire_shared64(shard, 256);
+    shard->given_back = shard->position;
+    return pitwire_look(shard);
+}
+
+static inline int pitwire_open_pipe(struct pitwire_shard *shard, long number) {
+    shard->fd = (int)number;
+    if (fcntl(shard->fd, F_GETFD) < 0)
+        return pitwire_system(shard);
+    shard->buffer_bytes = PITWIRE_SHARD_BUFFER;
+    shard->buffer = (unsigned char *)malloc(shard->buffer_bytes);
+    return shard->buffer ? 0 : pitwire_system(shard);
+}
+
+/* `name`: a descriptor's decimal number or a ring's file. 0, or PITWIRE_FAULT or PITWIRE_SYSTEM; close it in any case. */
+static inline int pitwire_shard_open(struct pitwire_shard *shard, const char *name) {
+    memset(shard, 0, sizeof *shard);
+    shard->fd = -1;
+    if (*name && strspn(name, "0123456789") == strlen(name)) {
+        long number = strlen(name) < 10 ? strtol(name, NULL, 10) : -1;
+        return pitwire_open_pipe(shard, number);
+    }
+    return pitwire_open_ring(shard, name);
+}
+
+static inline void pitwire_give_back(struct pitwire_shard *shard) {
+    if (shard->given_back != shard->position) {
+        shard->given_back = shard->position;
+        __atomic_store_n((uint64_t *)(void *)(shard->memory + 256), shard->position, __ATOMIC_RELEASE);
+    }
+}
+
+static inline void pitwire_shard_close(struct pitwire_shard *shard) {
+    if (shard->memory) {
+        munmap(shard->memory, shard->memory_bytes);
+        shard->memory = NULL;
+    }
+    free(shard->buffer);
+    shard->buffer = NULL;
+    if (shard->fd >= 0)
+        close(shard->fd);
+    shard->fd = -1;
+}
+
+/* The splitter keeps an exclusive lock on its rings for as long as it lives. */
+static inline int pitwire_is_abandoned(const struct pitwire_shard *shard) {
+    if (flock(shard->fd, LOCK_SH | LOCK_NB) != 0)
+        return 0;
+    flock(shard->fd, LOCK_UN);
+    return 1;
+}
+
+/* Sleeps until the bell rings, at most so long. */
+static inline void pitwire_sleep(struct pitwire_shard *shard, int patience_ms) {
+    uint32_t *bell = (uint32_t *)(void *)(shard->memory + 136);
+    uint32_t *sleeping = (uint32_t *)(void *)(shard->memory + 264);
+    uint32_t rung = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
+    __atomic_store_n(sleeping, 1u, __ATOMIC_RELAXED);
+    /* Either the splitter sees that we sleep, or we see what it has published. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (pitwire_shared64(shard, 128) == shard->position && pitwire_shared32(shard, 140) == 0) {
+        struct timespec limit;
+        limit.tv_sec = patience_ms / 1000;
+        limit.tv_nsec = (long)(patience_ms % 1000) * 1000000L;
+        syscall(SYS_futex, bell, 0 /* FUTEX_WAIT, shared */, rung, &limit, NULL, 0);
+    }
+    __atomic_store_n(sleeping, 0u, __ATOMIC_RELAXED);
+}
+
+/* The record at the position, before the head. */
+static inline int pitwire_ring_record(struct pitwire_shard *shard, const unsigned char **record, size_t *length) {
+    while (shard->position < shard->head) {
+        uint64_t left = shard->head - shard->position;
+        uint64_t at = shard->position & (shard->capacity - 1);
+        uint64_t to_end = shard->capacity - at;
+        const unsigned char *place = shard->memory + PITWIRE_SHARD_HEADER + at;
+        uint32_t found = *(const volatile uint32_t *)(const void *)place;
+        if (found == PITWIRE_SHARD_WRAP) {
+            if (to_end > left)
+                return pitwire_fault(shard, "a wrap beyond the head; start splitter and workers again");
+            shard->position += to_end;
+            continue;
+        }
+        uint64_t bytes = ((uint64_t)found + 4 + 7) & ~(uint64_t)7;
+        if (found > shard->capacity / 4 - 4 || bytes > to_end || bytes > left)
+            return pitwire_fault(shard, "a record that leaves its place; start splitter and workers again");
+        shard->position += bytes;
+        *record = place + 4;
+        *length = found;
+        return PITWIRE_RECORD;
+    }
+    return PITWIRE_IDLE;
+}
+
+static inline int pitwire_ring_next(struct pitwire_shard *shard, int patience_ms, const unsigned char **record, size_t *length) {
+    /* The record handed out before this call is no longer needed: an eighth of the ring is worth giving back. */
+    if (shard->position - shard->given_back >= shard->capacity / 8)
+        pitwire_give_back(shard);
+    for (int round = 0;; round++) {
+        int status = pitwire_ring_record(shard, record, length);
+        if (status != PITWIRE_IDLE)
+            return status;
+        pitwire_give_back(shard);
+        /* Asked before the head: what was published before the end is read with it. */
+        int is_ended = pitwire_shared32(shard, 140) != 0;
+        if ((status = pitwire_look(shard)) != 0)
+            return status;
+        if (shard->head != shard->position)
+            continue;
+        if (is_ended)
+            return PITWIRE_ENDED;
+        if (round == 0) {
+            /* A busy feed: dozing costs the splitter no wake-up. */
+            struct timespec doze = {0, 100000};
+            nanosleep(&doze, NULL);
+            continue;
+        }
+        if (round > 1 && patience_ms <= 0)
+            return PITWIRE_IDLE;
+        int step = patience_ms < PITWIRE_SHARD_SILENCE_MS ? patience_ms : PITWIRE_SHARD_SILENCE_MS;
+        if (step > 0)
+            pitwire_sleep(shard, step);
+        patience_ms -= step;
+        if (pitwire_is_abandoned(shard)) {
+            if ((status = pitwire_look(shard)) != 0)
+                return status;
+            if (shard->head == shard->position)
+                return pitwire_shared32(shard, 140) != 0 ? PITWIRE_ENDED : PITWIRE_DIED;
+        }
+    }
+}
+
+static inline int pitwire_pipe_grow(struct pitwire_shard *shard, size_t wanted) {
+    unsigned char *larger = (unsigned char *)realloc(shard->buffer, wanted);
+    if (!larger)
+        return pitwire_system(shard);
+    shard->buffer = larger;
+    shard->buffer_bytes = wanted;
+    return 0;
+}
+
+static inline int pitwire_pipe_next(struct pitwire_shard *shard, int patience_ms, const unsigned char **record, size_t *length) {
+    for (;;) {
+        size_t held = shard->to - shard->from;
+        size_t wanted = 4;
+        if (held >= 4) {
+            uint32_t found = pitwire_load32(shard->buffer + shard->from);
+            if (found > PITWIRE_SHARD_LONGEST)
+                return pitwire_fault(shard, "a record longer than any; start splitter and workers again");
+            wanted = (size_t)found + 4;
+            if (held >= wanted) {
+                *record = shard->buffer + shard->from + 4;
+                *length = found;
+                shard->from += wanted;
+                return PITWIRE_RECORD;
+            }
+        }
+        memmove(shard->buffer, shard->buffer + shard->from, held);
+        shard->from = 0;
+        shard->to = held;
+        if (wanted > shard->buffer_bytes && pitwire_pipe_grow(shard, wanted) != 0)
+            return PITWIRE_SYSTEM;
+        struct pollfd ready = {shard->fd, POLLIN, 0};
+        int count = poll(&ready, 1, patience_ms);
+        if (count == 0 || (count < 0 && errno == EINTR))
+            return PITWIRE_IDLE;
+        ssize_t bytes = count < 0 ? -1 : read(shard->fd, shard->buffer + held, shard->buffer_bytes - held);
+        if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
+            return PITWIRE_IDLE;
+        if (bytes < 0)
+            return pitwire_system(shard);
+        if (bytes == 0)
+            return held ? PITWIRE_DIED : PITWIRE_ENDED; /* killed within a record */
+        shard->to += (size_t)bytes;
+    }
+}
+
+/* The next record, waiting at most `patience_ms` for it. */
+static inline int pitwire_shard_next(struct pitwire_shard *shard, int patience_ms, const unsigned char **record, size_t *length) {
+    if (shard->memory)
+        return pitwire_ring_next(shard, patience_ms, record, length);
+    return pitwire_pipe_next(shard, patience_ms, record, length);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

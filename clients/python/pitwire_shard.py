@@ -1,0 +1,211 @@
+"""Reader of what `pitwire split` hands a worker: records from a pipe, or from a ring in shared memory.
+
+One file, standard library alone. docs/splitter.md has the layout.
+
+    for record in records(sys.argv[1]):  # a descriptor's number or a ring's name, as the splitter appended it
+        trade = json.loads(record)
+
+Ends when the splitter ends. `SplitterDied`: it was killed, and everything it had sent has been handed out.
+`ShardFault`: bytes that no splitter writes. With `idle_s`, `None` is handed out whenever so long nothing came.
+
+A ring is polled (every half millisecond), since Python has no futex; positions are read as whole words, which x86-64
+keeps in order. On other processors, and for more than some hundred thousand records a second, take the header for C.
+"""
+
+import fcntl
+import json
+import mmap
+import os
+import select
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+LONGEST = 8 << 20
+"""Of a pipe's records."""
+READ = 256 << 10
+HEADER = 4096
+WRAP = 0xFFFF_FFFF
+SHORTEST_NAP_S = 50e-6
+LONGEST_NAP_S = 500e-6
+SILENCE_S = 0.2
+"""After which a ring's splitter is asked whether it lives."""
+_LENGTH = struct.Struct("<I")
+_FIXED = struct.Struct("<8sIIQIIQ")
+_HEAD, _STATE, _TAIL = 128 // 8, 140 // 4, 256 // 8
+
+
+class ShardFault(ValueError):
+    """Not a shard, or bytes that no splitter writes."""
+
+
+class SplitterDied(EOFError):
+    """The splitter was killed: it never said that it ends. What it had sent has been handed out."""
+
+
+def records(name: str, idle_s: float | None = None) -> Iterator[bytes | None]:
+    """Each record, in order, exactly once."""
+    if name.isascii() and name.isdigit():
+        return _from_pipe(int(name), idle_s)
+    return _from_ring(name, idle_s)
+
+
+def _from_pipe(descriptor: int, idle_s: float | None) -> Iterator[bytes | None]:
+    held = b""
+    while True:
+        if idle_s is not None and not select.select([descriptor], [], [], idle_s)[0]:
+            yield None
+            continue
+        piece = os.read(descriptor, READ)
+        if not piece:
+            break
+        held += piece
+        at = 0
+        while at + 4 <= len(held):
+            (length,) = _LENGTH.unpack_from(held, at)
+            if length > LONGEST:
+                raise ShardFault(f"a record of {length} bytes; start splitter and workers again")
+            end = at + 4 + length
+            if end > len(held):
+                break
+            yield held[at + 4 : end]
+            at = end
+        held = held[at:]
+    if held:
+        raise SplitterDied(f"the pipe {descriptor} ended within a record; start the splitter again")
+
+
+def _from_ring(name: str, idle_s: float | None) -> Iterator[bytes | None]:
+    with Path(name).open("r+b") as file:
+        if os.fstat(file.fileno()).st_size < HEADER:
+            raise ShardFault(f"{name}: shorter than a ring's header; give the names that pitwire split appended")
+        with mmap.mmap(file.fileno(), 0) as memory:
+            capacity = _check_header(name, memory)
+            view = memoryview(memory)
+            wide, narrow = view[:HEADER].cast("Q"), view[:HEADER].cast("I")
+            try:
+                yield from _ring_records(_Ring(name, file.fileno(), memory, wide, narrow, capacity), idle_s)
+            finally:
+                # A mapping cannot be closed while views of it are about.
+                wide.release()
+                narrow.release()
+                view.release()
+
+
+def _check_header(name: str, memory: mmap.mmap) -> int:
+    magic, version, records_at, capacity, *_ = _FIXED.unpack_from(memory)
+    if magic != b"PWRING01":
+        raise ShardFault(f"{name}: not a ring; give the names that pitwire split appended")
+    if version != 1:
+        raise ShardFault(f"{name}: a ring of version {version}; use the reader that came with this splitter")
+    is_power = capacity & (capacity - 1) == 0
+    if records_at != HEADER or not is_power or not 4096 <= capacity <= min(1 << 32, len(memory) - HEADER):
+        raise ShardFault(f"{name}: the header gives a capacity that the file does not have")
+    return capacity
+
+
+class _Ring:
+    def __init__(
+        self, name: str, descriptor: int, memory: mmap.mmap, wide: memoryview, narrow: memoryview, capacity: int
+    ) -> None:
+        self.name, self.descriptor, self.memory, self.capacity = name, descriptor, memory, capacity
+        self.wide, self.narrow = wide, narrow
+        self.position: int = wide[_TAIL]
+
+    def head(self) -> int:
+        """Looked at once, and checked before it is used."""
+        head: int = self.wide[_HEAD]
+        if not 0 <= head - self.position <= self.capacity or (head | self.position) % 8:
+            raise ShardFault(f"{self.name}: head {head} and tail {self.position} do not fit together")
+        return head
+
+    def is_ended(self) -> bool:
+        return self.narrow[_STATE] != 0
+
+    def give_back(self) -> None:
+        self.wide[_TAIL] = self.position
+
+    def is_abandoned(self) -> bool:
+        """The splitter keeps an exclusive lock on its rings for as long as it lives."""
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        return True
+
+    def upto(self, head: int) -> Iterator[bytes]:
+        given_back = self.position
+        while self.position < head:
+            left, at = head - self.position, self.position & (self.capacity - 1)
+            (length,) = _LENGTH.unpack_from(self.memory, HEADER + at)
+            to_end = self.capacity - at
+            if length == WRAP:
+                if to_end > left:
+                    raise ShardFault(f"{self.name}: a wrap beyond the head at position {self.position}")
+                self.position += to_end
+                continue
+            footprint = (length + 4 + 7) & ~7
+            if length > self.capacity // 4 - 4 or footprint > min(to_end, left):
+                raise ShardFault(f"{self.name}: a record of {length} bytes at {self.position} leaves its place")
+            start = HEADER + at + 4
+            self.position += footprint
+            yield self.memory[start : start + length]
+            if self.position - given_back >= self.capacity // 8:
+                self.give_back()
+                given_back = self.position
+        self.give_back()
+
+
+def _ring_records(ring: _Ring, idle_s: float | None) -> Iterator[bytes | None]:
+    nap_s = SHORTEST_NAP_S
+    quiet_since = asked = time.monotonic()
+    while True:
+        # Asked before the head: what was published before the end is read with it.
+        is_ended = ring.is_ended()
+        head = ring.head()
+        if head != ring.position:
+            yield from ring.upto(head)
+            nap_s, quiet_since = SHORTEST_NAP_S, time.monotonic()
+            continue
+        if is_ended:
+            return
+        time.sleep(nap_s)
+        nap_s = min(2 * nap_s, LONGEST_NAP_S)
+        now = time.monotonic()
+        if now - max(quiet_since, asked) >= SILENCE_S:
+            asked = now
+            if ring.is_abandoned() and ring.head() == ring.position:
+                if ring.is_ended():
+                    return
+                raise SplitterDied(f"{ring.name}: the splitter died without saying that it ends; start it again")
+        if idle_s is not None and now - quiet_since >= idle_s:
+            quiet_since = now
+            yield None
+
+
+def main() -> int:
+    """An example: counts what one shard after another brings."""
+    if len(sys.argv) < 2:
+        print("pitwire_shard.py: no shard; start it as a worker of pitwire split", file=sys.stderr)
+        return 2
+    failed = 0
+    for name in sys.argv[1:]:
+        told: dict[str, int | str] = {"shard": name, "records": 0, "bytes": 0, "gaps": 0, "end": "ended"}
+        try:
+            for record in records(name):
+                told["records"] += 1
+                told["bytes"] += len(record)
+                told["gaps"] += record.startswith(b'{"ev":"gap",')
+        except (ShardFault, SplitterDied, OSError) as error:
+            print(f"pitwire_shard.py: {error}", file=sys.stderr)
+            told["end"] = type(error).__name__
+            failed = 1
+        print(json.dumps(told), flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""The readers in C and Python behind the real `pitwire split`, both transports, and what they see when it is killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from venue import BINARY, TOP
+
+PATIENCE_S = 60.0
+WORKERS = 3
+TRADES = 200_000
+
+
+@pytest.fixture(scope="module")
+def count(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("c") / "count"
+    strict = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-pthread"]
+    subprocess.run(["cc", *strict, "-o", program, TOP / "clients/c/count.c"], check=True)
+    return program
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Iterator[str]:
+    """A feed that goes on until somebody has had enough."""
+    ready = tmp_path / "tape.ready"
+    options = ["--listen", "127.0.0.1:0", "--ready-file", ready, "--synthetic", "--rate", "200000"]
+    process = subprocess.Popen(
+        [BINARY, "tape", "serve", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while not ready.exists():
+        assert process.poll() is None and time.monotonic() < deadline, "no tape"
+        time.sleep(0.01)
+    yield f"ws://{json.loads(ready.read_text())['http']}/"
+    process.kill()
+    process.wait()
+
+
+def worker(language: str, count: Path, out: Path) -> list[str | Path]:
+    """A worker whose lines end up in a file: a child's own output is the splitter's."""
+    program = f'"{count}"' if language == "C" else f'"{sys.executable}" "{TOP / "clients/python/pitwire_shard.py"}"'
+    if language == "Python":
+        # The example reads one shard after another: one process each, so that none waits for the others.
+        program = f'for shard in "$@"; do {program} "$shard" & done; wait; true'
+        return ["bash", "-c", f'{{ {program}; }} > "{out}" 2>&1', "worker"]
+    return ["bash", "-c", f'exec {program} "$@" > "{out}" 2>&1', "worker"]
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.read_text().splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize("transport", ["pipe", "shm"])
+@pytest.mark.parametrize("language", ["C", "Python"])
+def test_every_trade_arrives(language: str, transport: str, count: Path, tape: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [BINARY, "split", tape, "--workers", str(WORKERS), "--transport", transport, "--on-slow", "block"]
+    command += ["--limit-trades", str(TRADES), "--json", "--", *worker(language, count, out)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    told = lines(out)
+    assert [one["end"] for one in told] == ["ended"] * WORKERS, told
+    assert sum(one["records"] - one["gaps"] for one in told) == TRADES
+    if language == "C":
+        assert sum(one["broken"] for one in told) == 0
+
+
+@pytest.mark.parametrize("language", ["C", "Python"])
+def test_a_splitter_that_is_killed_is_noticed(language: str, count: Path, tape: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    # Out of reach of whatever ends a splitter's children with it: the reader must see for itself.
+    names = tmp_path / "names"
+    child = ["bash", "-c", f'echo "$@" > "{names}.tmp"; mv "{names}.tmp" "{names}"; exec sleep 1000', "worker"]
+    command = [
+        BINARY,
+        "split",
+        tape,
+        "--workers",
+        "1",
+        "--transport",
+        "shm",
+        "--on-slow",
+        "drop",
+        "--json",
+        "--",
+        *child,
+    ]
+    splitter = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + PATIENCE_S
+    while not names.exists():
+        assert splitter.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    (ring,) = names.read_text().split()
+    program = [count] if language == "C" else [sys.executable, TOP / "clients/python/pitwire_shard.py"]
+    with out.open("wb") as to:
+        reader = subprocess.Popen([*program, ring], stdout=to, stderr=subprocess.DEVNULL)
+    time.sleep(0.5)
+    assert reader.poll() is None
+    os.kill(splitter.pid, signal.SIGKILL)
+    splitter.wait()
+    assert reader.wait(PATIENCE_S) == 1
+    (told,) = lines(out)
+    assert told["end"] in ("died", "SplitterDied") and told["records"] > 0
+    Path(ring).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("transport", ["pipe", "shm"])
+def test_bars_behind_the_splitter_hold_every_trade(transport: str, tape: str, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    out = tmp_path / "bars"
+    command = [BINARY, "split", tape, "--workers", str(WORKERS), "--transport", transport, "--on-slow", "block"]
+    command += ["--limit-trades", str(TRADES), "--json", "--", shutil.which("env"), BINARY, "bars", "--out", out]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    (rows,) = duckdb.execute(
+        f"SELECT list(total) FROM (SELECT bucket_s, sum(trades) AS total FROM '{out}/*.parquet' GROUP BY 1)"
+    ).fetchone()
+    assert rows == [TRADES] * 3
