@@ -3,7 +3,7 @@
 Shape (operations, types, sessions, keys, ids, reasons), conservation (no order trades more than it has, or vanishes
 without a rule that lets it), limits, the order of the expected book, one price per uncross, refusals against the two
 tables; and where a scenario needs limit and market orders alone, its trades are computed a second time from the rules:
-a call by trying every price, and price-time by walking a sorted list. What this cannot compute it leaves to the engines.
+a call by trying every price, price-time by walking a sorted list. What this cannot compute it leaves to the engines.
 """
 
 import json
