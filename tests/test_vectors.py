@@ -11,6 +11,7 @@ from venue import TOP
 sys.path.insert(0, str(TOP / "scripts"))
 
 import check_vectors as cv
+import rulebook
 
 Plant = Callable[[dict[str, Any]], object]
 
@@ -26,6 +27,11 @@ def faults_of(scenario: dict[str, Any]) -> list[str]:
 
 def test_every_vector_is_sound() -> None:
     assert cv.check(sorted(cv.VECTORS.glob("*.json"))) == []
+
+
+def test_the_rulebook_gives_every_vector(scenarios: dict[str, Any]) -> None:
+    wrong = {name: rulebook.differences(scenario) for name, scenario in scenarios.items()}
+    assert {name: what for name, what in wrong.items() if what} == {}
 
 
 def test_every_vector_of_the_specification_is_there(scenarios: dict[str, Any]) -> None:
