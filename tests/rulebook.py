@@ -1,68 +1,19 @@
 """A market by docs/rulebook.md, as plain as it goes: one instrument, lists that are sorted again each time.
 
 Does       run a scenario and give its result, to judge the vectors before any engine exists.
+Start at   `run`; what happens at one price is in `uncross.py`.
 Leaves out speed, funds, limits of accounts, post-only, several instruments: scenarios cannot say them.
 """
 
-import tomllib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 
-RULES = Path(__file__).resolve().parent.parent / "contracts" / "rules"
-TYPES = tomllib.loads((RULES / "order-types.toml").read_text())
-SESSIONS_FILE = tomllib.loads((RULES / "sessions.toml").read_text())
-BY_TYPE = {(cell["tif"], cell["type"]): cell["answer"] for cell in TYPES["cell"]}
-BY_SESSION = {(cell["session"], cell["column"]): cell["answer"] for cell in SESSIONS_FILE["cell"]}
-SESSIONS = {session["name"]: session for session in SESSIONS_FILE["session"]}
-CALLS = {name for name, session in SESSIONS.items() if session["match"] == "uncross"}
-TRIGGERED = {"volatility_auction", "reopening_auction"}
-INTERRUPTIONS = {"halt", "halt_and_close", "pause"}
-WAITS_FOR = {
-    "opg": "opening_auction",
-    "atc": "closing_auction",
-    "gfx": "intraday_auction",
-    "cpx": "closing_price_cross",
-}
+from rule_tables import BY_SESSION, BY_TYPE, CALLS, INTERRUPTIONS, SESSIONS, TRIGGERED, WAITS_FOR
+from uncross import Order, by_time, pro_rata, shared_out, volume, with_filter
+
 TEN_MINUTES = 600
-MONTHS_OF_GTC = 90
-
-
-@dataclass
-class Order:
-    id: str
-    sign: int  # 1 buys, -1 sells
-    kind: str
-    total: int
-    open: int
-    price: int | None
-    stop: int | None
-    mes: int
-    display: int | None
-    tif: str
-    expires: str | None
-    group: str
-    number: int
-    time: int
-    entered: date
-    batch: int
-    where: str = "new"
-    shown: int = 0
-
-    @property
-    def hidden(self) -> bool:
-        return self.kind == "hidden"
-
-    def accepts(self, price: int) -> bool:
-        return self.price is None or self.sign * self.price >= self.sign * price
-
-    def rank(self) -> tuple[bool, int, bool, int]:
-        return (self.price is not None, -self.sign * (self.price or 0), self.hidden, self.time)
-
-    def visible(self) -> int:
-        return 0 if self.hidden else self.shown if self.display else self.open
+MOST_DAYS = 90
 
 
 class Rejected(Exception):
@@ -228,12 +179,12 @@ class Book:
             days = (date.fromisoformat(str(order.expires)) - self.today).days
             if days < 0:
                 raise Rejected("expiry_passed")
-            if days > MONTHS_OF_GTC:
+            if days > MOST_DAYS:
                 raise Rejected("expiry_too_far")
         band = self.setup.get("price_band_pct")
-        if band and self.static is not None and order.price is not None:
-            if abs(order.price - self.static) * 100 > band * self.static:
-                raise Rejected("price_outside_band")
+        judged = band and self.static is not None and order.price is not None
+        if judged and abs(order.price - self.static) * 100 > band * self.static:
+            raise Rejected("price_outside_band")
 
     def batches(self) -> bool:
         return self.setup.get("allocation") == "frequent_batch" and self.session == "continuous"
@@ -249,7 +200,7 @@ class Book:
         if BY_SESSION[self.session, order.tif] == "park" and not own_cross:
             order.where = "parked"
             self.say("parked", id=order.id, qty=order.open)
-        elif self.session == "continuous" and not self.batches():
+        elif self.session == "continuous":
             self.act(order)
         elif self.session == "closing_price_cross":
             self.arrive(order)
@@ -260,6 +211,9 @@ class Book:
 
     def act(self, order: Order) -> None:
         """Aggresses; what is left rests or expires. Raises `Breach` after having dealt with the remainder."""
+        if self.batches():
+            order.where, order.batch = "active", self.batch
+            return
         try:
             self.aggress(order)
         except Breach as breach:
@@ -287,7 +241,9 @@ class Book:
             head = next((h for h in self.side(-order.sign) if h.id not in passed and order.accepts(h.price or 0)), None)
             if head is None:
                 return
-            quantity = min(order.open, head.visible() or head.open)
+            shared = self.setup.get("allocation") == "pro_rata" and not head.hidden
+            level = self.level(order, head) if shared else [head]
+            quantity = min(order.open, sum(h.visible() or h.open for h in level))
             if head.hidden and head.mes > order.open:
                 passed.add(head.id)
                 continue
@@ -301,8 +257,8 @@ class Book:
                 raise Breach(price)
             if self.self_match(order, head):
                 continue
-            if self.setup.get("allocation") == "pro_rata" and not head.hidden:
-                self.fill_pro_rata(order, head, price)
+            if shared:
+                self.fill_pro_rata(order, level, price)
                 continue
             self.trade(order, head, quantity, price)
             self.refresh(head, quantity)
@@ -349,15 +305,18 @@ class Book:
             count += min(left, head.open)
         return count
 
-    def fill_pro_rata(self, order: Order, head: Order, price: int) -> None:
-        level = [h for h in self.side(head.sign) if h.price == head.price and not h.hidden]
+    def level(self, order: Order, head: Order) -> list[Order]:
+        """The visible orders at a price that a pro-rata round is about: without the incoming order's own group."""
         own = self.setup.get("smp", "none") != "none"
-        level = [h for h in level if not (own and h.group == order.group)]
-        shares = pro_rata([h.visible() for h in level], order.open)
-        for maker, share in zip(level, shares, strict=True):
+        level = [h for h in self.side(head.sign) if h.price == head.price and not h.hidden]
+        return [h for h in level if h is head or not (own and h.group == order.group)]
+
+    def fill_pro_rata(self, order: Order, level: list[Order], price: int) -> None:
+        for maker, share in zip(level, pro_rata([h.visible() for h in level], order.open), strict=True):
             if share:
                 self.trade(order, maker, share, price)
                 self.refresh(maker, share)
+        self.expire_below_mes([order])
 
     # --- 8: filter and uncross
 
@@ -593,11 +552,14 @@ class Book:
     def leave(self, come_from: str, to: str) -> None:
         if come_from in CALLS:
             self.uncross(come_from)
+        if self.batches():
+            self.end_immediate("immediate_remainder")
         self.elect([o for o in self.live("unelected") if self.holds(o)])
-        if not (come_from in INTERRUPTIONS and to in INTERRUPTIONS):
-            self.finish(come_from, to)
+        self.finish(come_from, to)
         bb, bo = self.best_visible(1), self.best_visible(-1)
-        if to == "continuous" and come_from not in CALLS and bb is not None and bo is not None and bb >= bo:
+        crossed = bb is not None and bo is not None and bb >= bo
+        batches = self.setup.get("allocation") == "frequent_batch"
+        if to == "continuous" and come_from not in CALLS and crossed and not batches:
             self.uncross("reopening_auction")
             self.elect([o for o in self.live("unelected") if self.holds(o)])
 
@@ -608,13 +570,13 @@ class Book:
             listed |= self.unfinished
             self.unfinished = set()
         for order in [o for o in sorted(self.orders.values(), key=lambda o: o.number) if o.where != "gone"]:
-            if order.tif == "gtt":
-                if seconds(order.expires) <= self.clock:
-                    self.end(order, "time_reached")
-            elif order.where == "active" and order.tif in listed - {"market", "gfa"}:
+            waits, ended = order.where == "active", "pause_ended" if come_from == "pause" else "auction_ended"
+            if order.tif == "gtt" and seconds(order.expires) <= self.clock:
+                self.end(order, "time_reached")
+            elif waits and order.tif in listed - {"market", "gfa", "gtt"}:
                 self.end(order, "cross_ended" if order.tif == "cpx" else "auction_ended")
-            elif order.where == "active" and order.kind == "market" and "market" in listed and order.tif != "gfa":
-                self.end(order, "pause_ended" if come_from == "pause" else "auction_ended")
+            elif waits and order.kind == "market" and "market" in listed and order.tif != "gfa":
+                self.end(order, ended)
         if come_from in CALLS or "gfa" in listed:
             for order in self.live("active"):
                 if order.tif == "gfa":
@@ -687,7 +649,7 @@ class Book:
                     self.end(order, "date_reached")
             elif order.tif != "gtc" or order.kind == "market":
                 self.end(order, "day_ended")
-            elif (self.today - order.entered).days >= MONTHS_OF_GTC:
+            elif (self.today - order.entered).days >= MOST_DAYS:
                 self.end(order, "ninety_days")
         if self.closing:
             self.previous_close = self.closing[0]
@@ -755,11 +717,21 @@ class Book:
             self.guarded(lambda: self.filter() and None)
 
     def run_batch(self) -> None:
-        self.uncross("continuous")
+        try:
+            self.uncross("continuous")
+        except Breach:
+            self.end_immediate("breaker")
+            self.volatility()
+            return
+        self.batch += 1
+        self.end_immediate("immediate_remainder")
+        self.elect([o for o in self.live("unelected") if self.holds(o)])
+        self.act_elected()
+
+    def end_immediate(self, reason: str) -> None:
         for order in self.live("active"):
             if order.kind == "market" or order.tif == "ioc":
-                self.end(order, "immediate_remainder")
-        self.batch += 1
+                self.end(order, reason)
 
     def guarded(self, work: Callable[[], None]) -> None:
         """Continuous work, then settling; a breach anywhere starts the volatility call."""
@@ -812,114 +784,7 @@ def seconds(text: str | None) -> int:
     return hours * 3600 + minutes * 60 + rest
 
 
-def volume(side: list[Order], e: dict[str, int], price: int) -> int:
-    return sum(e[o.id] for o in side if o.accepts(price))
-
-
-def pro_rata(sizes: list[int], quantity: int) -> list[int]:
-    total = sum(sizes)
-    if quantity >= total:
-        return list(sizes)
-    shares = [quantity * size // total for size in sizes]
-    left = quantity - sum(shares)
-    while left:
-        for index, size in enumerate(sizes):
-            if left and shares[index] < size:
-                shares[index] += 1
-                left -= 1
-    return shares
-
-
-def by_time(side: list[Order], e: dict[str, int], price: int, total: int) -> dict[str, int]:
-    given = {}
-    for order in side:
-        given[order.id] = min(total, e[order.id]) if order.accepts(price) else 0
-        total -= given[order.id]
-    return given
-
-
-def shared_out(
-    side: list[Order], e: dict[str, int], price: int, total: int, same: Callable[[Order], Any]
-) -> dict[str, int]:
-    """Group by group in priority order; pro-rata inside a visible group, by time in a hidden one."""
-    given = {order.id: 0 for order in side}
-    able = [order for order in side if order.accepts(price) and e[order.id]]
-    groups: dict[Any, list[Order]] = {}
-    for order in able:
-        groups.setdefault(same(order), []).append(order)
-    for group in [groups[key] for key in sorted(groups)]:
-        if group[0].hidden:
-            given |= by_time(group, e, price, total)
-        else:
-            given |= dict(zip([o.id for o in group], pro_rata([e[o.id] for o in group], total), strict=True))
-        total -= sum(given[o.id] for o in group)
-    return given
-
-
-def side_pass(side: list[Order], other: list[Order], e: dict[str, int]) -> bool:
-    ahead, changed = 0, False
-    for order in side:
-        if order.hidden:
-            reach = sum(e[o.id] for o in other if meets(order, o)) - ahead
-            now = min(reach, order.open) if reach >= order.mes else 0
-            changed = changed or now != e[order.id]
-            e[order.id] = now
-        ahead += e[order.id]
-    return changed
-
-
-def meets(one: Order, other: Order) -> bool:
-    return one.price is None or other.price is None or other.accepts(one.price)
-
-
-def filtered(region: list[list[Order]]) -> dict[str, int] | None:
-    """Section 8.2 steps 3 to 5: what each order can trade; None when the passes do not settle."""
-    e = {o.id: o.open for side in region for o in side}
-    hidden = sum(o.hidden for side in region for o in side)
-    turn = 0 if sum(e[o.id] for o in region[0]) >= sum(e[o.id] for o in region[1]) else 1
-    still = 0
-    for _ in range(4 + 2 * hidden):
-        still = 0 if side_pass(region[turn], region[1 - turn], e) else still + 1
-        turn = 1 - turn
-        if still == 2:
-            return e
-    return None
-
-
-def with_filter(
-    region: list[list[Order]],
-    pick: Callable[[list[list[Order]], dict[str, int]], int | None],
-    share: Callable[[list[Order], dict[str, int], int, int], dict[str, int]] = by_time,
-) -> tuple[int, list[dict[str, int]]] | None:
-    """Price and what each order gets, or None. That no hidden order gets less than its MES is 8.2's promise."""
-    e = filtered(region)
-    price = None if e is None else pick(region, e)
-    if e is None or price is None:
-        return None
-    total = min(volume(region[0], e, price), volume(region[1], e, price))
-    given = [share(side, e, price, total) for side in region]
-    for side, got in zip(region, given, strict=True):
-        assert all(got[o.id] == 0 or got[o.id] >= o.mes for o in side if o.hidden)
-    return price, given
-
-
 def run(scenario: dict[str, Any]) -> dict[str, Any]:
     book = Book(scenario.get("setup", {}))
     steps = [{"events": book.step(step)} for step in scenario["steps"]]
     return book.result() | {"steps": steps}
-
-
-def differences(scenario: dict[str, Any]) -> list[str]:
-    """What the scenario expects and the rules do not give. Keys an expectation lacks are not judged."""
-    return list(compare("", scenario["expect"], run(scenario)))
-
-
-def compare(where: str, wanted: Any, got: Any) -> Iterable[str]:
-    if isinstance(wanted, dict) and isinstance(got, dict):
-        for key, value in wanted.items():
-            yield from compare(f"{where}.{key}", value, got.get(key))
-    elif isinstance(wanted, list) and isinstance(got, list) and len(wanted) == len(got):
-        for index, (one, other) in enumerate(zip(wanted, got, strict=True)):
-            yield from compare(f"{where}[{index}]", one, other)
-    elif wanted != got:
-        yield f"{where.lstrip('.')}: expected {wanted}, got {got}"
