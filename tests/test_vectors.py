@@ -11,6 +11,7 @@ from venue import TOP
 sys.path.insert(0, str(TOP / "scripts"))
 
 import check_vectors as cv
+import print_rules
 import rulebook
 
 Plant = Callable[[dict[str, Any]], object]
@@ -140,3 +141,7 @@ def test_a_cell_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(cv, "TOP", tmp_path)
     with pytest.raises(ValueError, match="missing, doubled or unknown"):
         cv.tables()
+
+
+def test_the_printed_tables_are_the_data() -> None:
+    assert print_rules.PAGE.read_text() == print_rules.page()
