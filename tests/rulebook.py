@@ -332,17 +332,13 @@ class Book:
 
     def settle(self) -> None:
         while True:
-            acted = False
-            while self.look() != self.touch:
-                self.touch = self.look()
-                if not self.filter():
-                    break
-                acted = True
-            batch = self.elect([o for o in self.live("unelected") if self.holds(o)])
-            if not batch and not acted:
-                break
+            if self.look() != self.touch:
+                while self.filter():
+                    pass
+            self.touch = self.look()
+            if not self.elect([o for o in self.live("unelected") if self.holds(o)]):
+                return
             self.act_elected()
-        self.touch = self.look()
 
     def filter(self) -> bool:
         sides = [[o for o in self.side(sign) if o.price is not None] for sign in (1, -1)]
@@ -511,6 +507,8 @@ class Book:
             if not self.self_match(order, other):
                 assert price is not None
                 self.trade(order, other, min(order.open, other.open), price)
+                for one in (order, other):
+                    one.shown = min(one.display or one.open, one.open)
         if order.where == "active" and order.tif != "cpx" and (order.kind == "market" or order.tif == "ioc"):
             self.end(order, "immediate_remainder")
 
@@ -714,7 +712,8 @@ class Book:
         if self.batches():
             self.run_batch()
         elif self.session == "continuous":
-            self.guarded(lambda: self.filter() and None)
+            self.touch = None
+            self.guarded(lambda: None)
 
     def run_batch(self) -> None:
         try:
