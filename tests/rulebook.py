@@ -49,6 +49,7 @@ class Book:
         self.day_trades: list[tuple[date, int, str, int, int]] = []
         self.continuous_ended: int | None = None
         self.touch: Any = None
+        self.arrived: Order | None = None
         self.elected: list[Order] = []
         self.unfinished: set[str] = set()
         self.continues: str | None = None
@@ -230,6 +231,7 @@ class Book:
         else:
             order.where = "active"
             order.shown = min(order.display, order.open) if order.display else order.open
+            self.arrived = order if order.hidden else None
 
     def aggress(self, order: Order) -> None:
         bb, bo, dynamic = self.best_visible(1), self.best_visible(-1), self.dynamic
@@ -323,14 +325,15 @@ class Book:
     def look(self) -> Any:
         out = []
         for sign in (1, -1):
-            priced = [o for o in self.side(sign) if o.price is not None]
-            seen = [o for o in priced if not o.hidden]
-            for group, size in ((seen, Order.visible), (priced, lambda o: o.open if o.hidden else o.visible())):
-                best = group[0].price if group else None
-                out.append((best, sum(size(o) for o in group if o.price == best)))
+            seen = [o for o in self.side(sign) if o.price is not None and not o.hidden]
+            best = seen[0].price if seen else None
+            out.append((best, sum(o.visible() for o in seen if o.price == best)))
         return out
 
     def settle(self) -> None:
+        while self.arrived and self.arrived.where == "active" and self.filter(self.arrived):
+            pass
+        self.arrived = None
         while True:
             if self.look() != self.touch:
                 while self.filter():
@@ -340,7 +343,8 @@ class Book:
                 return
             self.act_elected()
 
-    def filter(self) -> bool:
+    def filter(self, wanted: Order | None = None) -> bool:
+        """Whether it traded. With an order `wanted`, nothing trades unless that order does."""
         sides = [[o for o in self.side(sign) if o.price is not None] for sign in (1, -1)]
         if not sides[0] or not sides[1] or (sides[0][0].price or 0) < (sides[1][0].price or 0):
             return False
@@ -352,6 +356,8 @@ class Book:
         if found is None:
             return False
         price, given = found
+        if wanted and not any(share.get(wanted.id) for share in given):
+            return False
         if self.breaches(price, self.dynamic):
             self.say("breaker", price=price)
             raise Breach(price)
@@ -692,9 +698,11 @@ class Book:
                 self.act_elected()
         elif where == "active" and moved:
             self.replace(order)
+        elif where == "active" and order.hidden:
+            self.arrived = order
 
     def replace(self, order: Order) -> None:
-        if self.session == "continuous" and not self.batches():
+        if self.session == "continuous":
             order.where = "new"
             self.act(order)
         elif self.session == "closing_price_cross":
