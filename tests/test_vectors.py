@@ -1,6 +1,7 @@
 """The rule vectors and their checker: the vectors are sound, and the checker objects when one is not."""
 
 import copy
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -145,3 +146,11 @@ def test_a_cell_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_the_printed_tables_are_the_data() -> None:
     assert print_rules.PAGE.read_text() == print_rules.page()
+
+
+def test_the_rulebook_names_vectors_that_are_there(scenarios: dict[str, Any]) -> None:
+    text = (TOP / "docs" / "rulebook.md").read_text()
+    words = [word for group in re.findall(r"\[([^\]\n]+)\](?!\()", text) for word in re.split(r"[ ;:,]+", group)]
+    named = {word for word in words if re.fullmatch(r"[A-Z]+[A-Za-z0-9-]*[0-9-][A-Za-z0-9-]*", word)}
+    assert len(named) > 200
+    assert named <= scenarios.keys()

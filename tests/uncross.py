@@ -122,8 +122,10 @@ def with_filter(
 ) -> tuple[int, list[dict[str, int]]] | None:
     """Price and what each order gets, or None. That no hidden order gets less than its MES is 8.2's promise."""
     e = filtered(region)
-    price = None if e is None else pick(region, e)
-    if e is None or price is None:
+    if e is None:
+        e = {o.id: 0 if o.hidden else o.open for side in region for o in side}
+    price = pick(region, e)
+    if price is None:
         return None
     total = min(volume(region[0], e, price), volume(region[1], e, price))
     given = [share(side, e, price, total) for side in region]
