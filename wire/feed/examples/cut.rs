@@ -1,9 +1,11 @@
 //! What cutting costs, in memory: nanoseconds a trade, by lanes and frame size, beside searching braces with memchr.
 //!
-//!     cargo run --release -p pitwire-feed --example cut
+//!     cargo run --release -p pitwire-feed --example cut [TRADES A FRAME...]
 //!
 //! ~99-byte trades of 6,000 symbols by a Zipf law, in pieces of 256 KiB that stay in the second-level cache; every figure
 //! is the least of its rounds, because whatever else the machine does only adds.
+
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers of its own")]
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -76,7 +78,7 @@ fn feed(trades_a_frame: usize) -> (Vec<u8>, usize) {
         let mut text = String::from("[");
         for index in 0..trades_a_frame {
             let unit = (splitmix(&mut seed) >> 11) as f64 / (1_u64 << 53) as f64;
-            let symbol = name(std::env::var("SYMS").map_or(6000.0, |t| t.parse::<f64>().unwrap()).powf(unit) as usize);
+            let symbol = name(6000_f64.powf(unit) as usize);
             let price = 1000 + splitmix(&mut seed) % 90_000;
             let size = 1 + splitmix(&mut seed) % 500;
             let comma = if index == 0 { "" } else { "," };
@@ -117,7 +119,7 @@ fn main() {
     for trades_a_frame in sizes {
         let (bytes, trades) = feed(trades_a_frame);
         let mut row = format!("{trades_a_frame:>8} {:>8}", bytes.len() / trades);
-        for lanes in [Lanes::Avx2, Lanes::Avx2] {
+        for lanes in [Lanes::Words, Lanes::Avx2] {
             let mut cutter = Cutter::on(lanes, 8, NoSym::Drop);
             let mut count = Count::default();
             let ns = least_ns(trades, || cutter.feed(black_box(&bytes), &mut count).expect("a correct feed"));

@@ -9,7 +9,6 @@ pub fn worker_of(symbol: &[u8], workers: u32) -> u32 {
     const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01B3;
     let hash = symbol.iter().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
-    #[expect(clippy::cast_possible_truncation, reason = "the top 32 bits of 64")]
     let top = (hash >> 32) as u32;
     top % workers.max(1)
 }

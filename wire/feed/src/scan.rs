@@ -83,7 +83,7 @@ trait Ops {
     unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], shape: &Shape) -> Option<u32>;
 
     /// [`note_marks`] for these lanes, as a function of its own: its loop needs every register.
-    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted;
+    unsafe fn note_marks(text: &[u8], span: Span, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted;
 }
 
 /// Where to scan: `text[at..end]`, of which bytes before `checked` are known to be UTF-8.
@@ -198,7 +198,7 @@ impl Run<'_> {
     /// The processor has what `O` asks for.
     #[inline(always)]
     unsafe fn objects<O: Ops>(&mut self) -> Ran {
-        let (text, end) = (self.text, self.span.end);
+        let text = self.text;
         let mut object = self.span.at;
         let mut objects = 0;
         // SAFETY: passed on.
@@ -210,7 +210,7 @@ impl Run<'_> {
         let mut next = 1;
         loop {
             // SAFETY: passed on.
-            noted = unsafe { O::note_marks(&text[..end], self.span.checked, noted, self.marks, self.blocks) };
+            noted = unsafe { O::note_marks(text, self.span, noted, self.marks, self.blocks) };
             if noted.end == NotedEnd::Unchecked {
                 return Ran { at: object, objects, stop: Stop::Unchecked };
             }
@@ -257,87 +257,109 @@ impl Run<'_> {
     }
 }
 
-/// Notes marks of so many blocks from `noted.at` on, unless the text ends or something odd stands in a string. At most one
+/// Notes marks of so many blocks from `noted.at` on, unless the span ends or something odd stands in a string. At most one
 /// mark has been noted before.
 ///
 /// # Safety
 /// The processor has what `O` asks for.
 #[inline(always)]
-unsafe fn note_marks<O: Ops>(text: &[u8], checked: usize, mut noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
-    assert!(noted.count <= 1);
+unsafe fn note_marks<O: Ops>(text: &[u8], span: Span, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
+    // One by one, and nothing of them by reference: they have to stay in registers.
+    let Noted { mut at, mut count, mut in_string, .. } = noted;
+    let mut end = NotedEnd::Enough;
+    assert!(count <= 1);
     // SAFETY: passed on.
     let mut union = unsafe { O::nothing() };
-    let rest = text.get(noted.at..).unwrap_or_default();
-    let (whole, last) = rest.as_chunks();
+    let (whole, last) = text[..span.end].get(at..).unwrap_or_default().as_chunks();
     let blocks = blocks.min(BLOCKS_MAX);
     for bytes in whole.iter().take(blocks) {
-        // SAFETY: passed on; `count` was at most 1 and grew by at most 64 for each of fewer than BLOCKS_MAX blocks.
-        if !unsafe { note_block::<O>(bytes, &mut noted, marks, &mut union) } {
+        // SAFETY: passed on.
+        let block = unsafe { O::block(bytes, &mut union) };
+        // SAFETY: passed on.
+        let in_strings = unsafe { O::inside(block.quotes) } ^ in_string;
+        in_string = 0_u64.wrapping_sub(in_strings >> 63);
+        let odd = block.others & in_strings;
+        // SAFETY: `count` was at most 1 and grew by at most 64 for each of fewer than BLOCKS_MAX blocks.
+        count += unsafe { note_block(marks, count, at, block.others, odd) };
+        at += BLOCK_BYTES;
+        if odd != 0 {
+            end = NotedEnd::Last;
             break;
         }
     }
-    if whole.len() < blocks && noted.end == NotedEnd::Enough {
-        // Zeros are no marks.
-        let mut padded = [0; BLOCK_BYTES];
-        padded[..last.len()].copy_from_slice(last);
-        // SAFETY: as above.
-        unsafe { note_block::<O>(&padded, &mut noted, marks, &mut union) };
-        noted.end = NotedEnd::Last;
+    if whole.len() < blocks && end == NotedEnd::Enough {
+        // SAFETY: passed on.
+        let block = unsafe { last_block::<O>(text, at, last, &mut union) };
+        // SAFETY: passed on.
+        let odd = block.others & (unsafe { O::inside(block.quotes) } ^ in_string);
+        // SAFETY: as above, since this is one of `blocks` too.
+        count += unsafe { note_block(marks, count, at, block.others, odd) };
+        at += BLOCK_BYTES;
+        end = NotedEnd::Last;
     }
     // SAFETY: passed on.
-    if !unsafe { O::is_ascii(union) } && noted.at.min(text.len()) > checked {
-        noted.end = NotedEnd::Unchecked;
+    if !unsafe { O::is_ascii(union) } && at.min(span.end) > span.checked {
+        end = NotedEnd::Unchecked;
     }
-    noted
+    Noted { at, count, in_string, end }
 }
 
-/// Whether nothing odd stands in a string.
+/// The marks of a block, up to one that is odd: how many.
 ///
 /// # Safety
-/// The processor has what `O` asks for, and behind `noted.count` there is room for 64 marks.
+/// From `count` on there is room for 64 marks.
 #[inline(always)]
-unsafe fn note_block<O: Ops>(
-    bytes: &[u8; BLOCK_BYTES],
-    noted: &mut Noted,
-    marks: &mut Marks,
-    union: &mut O::Union,
-) -> bool {
-    // SAFETY: passed on.
-    let (block, sums) = unsafe {
-        let block = O::block(bytes, union);
-        let sums = O::inside(block.quotes);
-        (block, sums)
-    };
-    let in_strings = sums ^ noted.in_string;
-    let odd = block.others & in_strings;
-    let mut found = block.others;
-    if odd != 0 {
-        found &= (odd & odd.wrapping_neg()) - 1;
-        noted.end = NotedEnd::Last;
-    }
-    let count = found.count_ones() as usize;
+unsafe fn note_block(marks: &mut Marks, count: usize, at: usize, others: u64, odd: u64) -> usize {
+    let later = others & others.wrapping_sub(1);
     // Two are written whatever comes, so that the usual block needs no branch.
     // SAFETY: the caller has room for them.
     unsafe {
-        *marks.get_unchecked_mut(noted.count) = offset(noted.at, found);
-        *marks.get_unchecked_mut(noted.count + 1) = offset(noted.at, found & found.wrapping_sub(1));
+        *marks.get_unchecked_mut(count) = offset(at, others);
+        *marks.get_unchecked_mut(count + 1) = offset(at, later);
     }
-    if count > 2 {
-        note(found, noted.at, &mut marks[noted.count..]);
+    if odd | (later & later.wrapping_sub(1)) == 0 {
+        others.count_ones() as usize
+    } else {
+        note_crowd(&mut marks[count..], at, others, odd)
     }
-    noted.count += count;
-    noted.at += BLOCK_BYTES;
-    noted.in_string = 0_u64.wrapping_sub(in_strings >> 63);
-    odd == 0
 }
 
-#[cold]
-#[inline(never)]
-fn note(mut found: u64, at: usize, slots: &mut [u32]) {
-    for slot in slots.iter_mut().take(found.count_ones() as usize) {
-        *slot = offset(at, found);
-        found &= found.wrapping_sub(1);
+/// The block of which only `last` counts.
+///
+/// # Safety
+/// The processor has what `O` asks for.
+#[inline(always)]
+unsafe fn last_block<O: Ops>(text: &[u8], at: usize, last: &[u8], union: &mut O::Union) -> Block {
+    if let Some(bytes) = text[at..].first_chunk() {
+        // What follows in the text is not ours, but may be looked at.
+        let mut with_others = *union;
+        // SAFETY: passed on.
+        let (block, is_ascii) = unsafe {
+            let block = O::block(bytes, &mut with_others);
+            (block, O::is_ascii(with_others))
+        };
+        if is_ascii {
+            let ours = (1_u64 << last.len()) - 1;
+            return Block { quotes: block.quotes & ours, others: block.others & ours };
+        }
     }
+    // Zeros are no marks.
+    let mut padded = [0; BLOCK_BYTES];
+    padded[..last.len()].copy_from_slice(last);
+    // SAFETY: passed on.
+    unsafe { O::block(&padded, union) }
+}
+
+/// The same for a block with anything in it.
+#[inline(never)]
+fn note_crowd(slots: &mut [u32], at: usize, others: u64, odd: u64) -> usize {
+    let mut found = if odd == 0 { others } else { others & ((odd & odd.wrapping_neg()) - 1) };
+    let count = found.count_ones() as usize;
+    for slot in &mut slots[..count] {
+        *slot = offset(at, found);
+        found &= found - 1;
+    }
+    count
 }
 
 /// What tells the worker of the object that begins at `object`, if it begins as it should.

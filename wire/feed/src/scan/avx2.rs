@@ -1,13 +1,13 @@
 //! The scan with AVX2: 32 bytes at a time.
 
 use std::arch::x86_64::{
-    __m256i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi8, _mm256_cmpeq_epi8,
-    _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_setr_epi8,
+    __m256i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi8, _mm256_andnot_si256,
+    _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_setr_epi8,
     _mm256_setzero_si256, _mm256_shuffle_epi8,
 };
 
 use super::shape::{PREFIX_BYTES, Shape};
-use super::{BLOCK_BYTES, Block, Marks, Noted, Ops, Ran, Run};
+use super::{BLOCK_BYTES, Block, Marks, Noted, Ops, Ran, Run, Span};
 
 pub struct Avx2;
 
@@ -31,9 +31,9 @@ pub unsafe fn objects(run: &mut Run<'_>) -> Ran {
 /// [`is_there`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,pclmulqdq")]
 #[inline(never)]
-unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
+unsafe fn note_marks(text: &[u8], span: Span, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
     // SAFETY: passed on.
-    unsafe { super::note_marks::<Avx2>(text, checked, noted, marks, blocks) }
+    unsafe { super::note_marks::<Avx2>(text, span, noted, marks, blocks) }
 }
 
 /// # Safety
@@ -85,12 +85,11 @@ impl Ops for Avx2 {
             );
             let quote = _mm256_set1_epi8(0x22);
             let (low, high) = (load(&halves[0]), load(&halves[1]));
-            let chosen = |lanes| bits(_mm256_cmpeq_epi8(_mm256_shuffle_epi8(of_low_bits, lanes), lanes));
-            let quotes = |lanes| bits(_mm256_cmpeq_epi8(quote, lanes));
-            let all = both(chosen(low), chosen(high));
-            let quotes = both(quotes(low), quotes(high));
+            let quotes = |lanes| _mm256_cmpeq_epi8(quote, lanes);
+            let chosen = |lanes| _mm256_cmpeq_epi8(_mm256_shuffle_epi8(of_low_bits, lanes), lanes);
+            let others = |lanes| bits(_mm256_andnot_si256(quotes(lanes), chosen(lanes)));
             *union = _mm256_or_si256(*union, _mm256_or_si256(low, high));
-            Block { quotes, others: all ^ quotes }
+            Block { quotes: both(bits(quotes(low)), bits(quotes(high))), others: both(others(low), others(high)) }
         }
     }
 
@@ -113,14 +112,13 @@ impl Ops for Avx2 {
                 return None;
             }
             let quotes = bits(_mm256_cmpeq_epi8(lanes, _mm256_set1_epi8(0x22)));
-            let start = shape.symbol_start() as u32;
-            Some((quotes >> start).trailing_zeros())
+            Some((quotes >> shape.symbol_bit()).trailing_zeros())
         }
     }
 
     #[inline]
-    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
+    unsafe fn note_marks(text: &[u8], span: Span, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
         // SAFETY: passed on.
-        unsafe { note_marks(text, checked, noted, marks, blocks) }
+        unsafe { note_marks(text, span, noted, marks, blocks) }
     }
 }

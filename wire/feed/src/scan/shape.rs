@@ -32,10 +32,16 @@ impl Shape {
         Some(Shape { bytes, mask: (1 << beginning.len()) - 1, symbol_start: beginning.len() as u32 })
     }
 
+    /// The bit of the symbol's first byte.
+    #[inline(always)]
+    pub fn symbol_bit(&self) -> u32 {
+        // The mask changes nothing but what the compiler knows.
+        self.symbol_start & 31
+    }
+
     #[inline(always)]
     pub fn symbol_start(&self) -> usize {
-        // The mask changes nothing but what the compiler knows.
-        self.symbol_start as usize & (PREFIX_BYTES - 1)
+        self.symbol_bit() as usize
     }
 
     fn beginning(&self) -> &[u8] {

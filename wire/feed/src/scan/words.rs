@@ -1,7 +1,7 @@
 //! The scan in 64-bit words: the scalar twin.
 
 use super::shape::{PREFIX_BYTES, Shape};
-use super::{BLOCK_BYTES, Block, Marks, Noted, Ops};
+use super::{BLOCK_BYTES, Block, Marks, Noted, Ops, Span};
 
 pub struct Words;
 
@@ -58,12 +58,11 @@ impl Ops for Words {
         if bytes[..start] != shape.bytes[..start] {
             return None;
         }
-        let missing = (PREFIX_BYTES - start) as u32;
-        Some(bytes[start..].iter().position(|byte| *byte == b'"').map_or(missing, |bytes| bytes as u32))
+        Some((0..).zip(&bytes[start..]).find(|(_, byte)| **byte == b'"').map_or(u32::BITS, |(bytes, _)| bytes))
     }
 
-    unsafe fn note_marks(text: &[u8], checked: usize, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
+    unsafe fn note_marks(text: &[u8], span: Span, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
         // SAFETY: words ask for nothing.
-        unsafe { super::note_marks::<Words>(text, checked, noted, marks, blocks) }
+        unsafe { super::note_marks::<Words>(text, span, noted, marks, blocks) }
     }
 }
