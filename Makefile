@@ -47,9 +47,10 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, arrows, tidy; chang
 	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q tests scripts
 	$(WITH) node -- npm --prefix web run check
 
-bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle
+bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle, splitter
 	$(RELEASE)
 	$(WITH) rust node python -- .venv/bin/python scripts/bench.py
+	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
 
 lab: ## a short latency study (not there yet)
 	@echo "make lab: there is no latency laboratory yet"; exit 1
