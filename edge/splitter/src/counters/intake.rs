@@ -20,8 +20,10 @@ use rustix::time::Timespec;
 use super::tally::{Counted, Tally};
 use crate::lanes::Mapping;
 
-/// Of a pipe at once.
-const READ_BYTES: usize = 256 << 10;
+/// Of a pipe at once: all pipes' buffers stay in a core's cache.
+const READ_BYTES: usize = 64 << 10;
+/// What makes another turn worth it at once. Who reads crumbs meets the splitter on the pipe's lock, and both wait.
+const WORTH_BYTES: usize = 256 << 10;
 /// Before the bell is armed: a busy feed then never has to ring it.
 const DOZE: Duration = Duration::from_micros(100);
 /// Longest sleep on a bell.
@@ -45,25 +47,26 @@ impl Pipes {
 
     pub fn count(&mut self) -> Vec<Counted> {
         while self.pipes.iter().any(Option::is_some) {
-            if !self.turn() {
+            let found = self.turn();
+            if found < WORTH_BYTES {
                 std::thread::sleep(DOZE);
-                if !self.turn() {
-                    self.sleep();
-                }
+            }
+            if found == 0 && self.turn() == 0 {
+                self.sleep();
             }
         }
         self.tallies.iter().map(Tally::counted).collect()
     }
 
-    /// One read of each; whether there was anything.
-    fn turn(&mut self) -> bool {
-        let mut found = false;
+    /// One read of each; how many bytes there were.
+    fn turn(&mut self) -> usize {
+        let mut found = 0;
         for (place, tally) in self.pipes.iter_mut().zip(&mut self.tallies) {
             let Some((pipe, intake)) = place else { continue };
             match read(&*pipe, intake.space()) {
                 Ok(bytes) if bytes > 0 => {
                     intake.filled(bytes);
-                    found = true;
+                    found += bytes;
                     if intake.take(|record| tally.record(record)).is_err() {
                         tally.fault();
                         *place = None;
