@@ -6,7 +6,7 @@ use std::ops::Range;
 pub fn objects(text: &[u8]) -> Vec<Range<usize>> {
     let Some(open) = text.iter().position(|byte| !byte.is_ascii_whitespace()) else { return Vec::new() };
     if text[open] != b'[' {
-        return vec![open..text.trim_ascii_end().len()];
+        return std::iter::once(open..text.trim_ascii_end().len()).collect();
     }
     let (mut found, mut depth, mut start) = (Vec::new(), 0_u32, None);
     let (mut in_string, mut escaped) = (false, false);

@@ -179,6 +179,9 @@ pub struct Reader<R: Read + Seek> {
     peeked: Option<Peeked>,
 }
 
+/// When a message arrived since the first one, whether it is binary, its payload.
+pub type Arrived<'a> = (u64, bool, &'a [u8]);
+
 struct Peeked {
     ns: u64,
     is_binary: bool,
@@ -243,7 +246,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// The next message: when it arrived since the first one, whether it is binary, its payload.
-    pub fn next_message(&mut self) -> Result<Option<(u64, bool, &[u8])>, Error> {
+    pub fn next_message(&mut self) -> Result<Option<Arrived<'_>>, Error> {
         self.fetch()?;
         let first_ns = self.first_ns.unwrap_or(0);
         let text = &self.text;
@@ -326,7 +329,7 @@ fn read_block<R: Read + Seek>(file: &mut R, at: u64, end: u64) -> Result<Block, 
         return Err(wrong("no block begins here"));
     }
     let (packed, text) = (u32_of(&header[8..]) as usize, u32_of(&header[12..]) as usize);
-    if packed as u64 > end - at || text > MESSAGE_MOST + BLOCK_BYTES + 32 {
+    if (BLOCK_HEADER + packed) as u64 > end - at || text > MESSAGE_MOST + BLOCK_BYTES + 32 {
         return Err(wrong("a block says it is longer than it can be"));
     }
     let mut body = vec![0; packed];

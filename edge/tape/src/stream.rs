@@ -110,8 +110,8 @@ impl Stream {
     pub fn new(source: Source, terms: Terms) -> Self {
         let mut chance = Chance::new(terms.seed ^ 0x0046_5241_4D45);
         let size = terms.sizes.draw(&mut chance);
-        // Two digits are enough for what is read off it; it grows by itself.
-        let late_ns = Histogram::new(2).expect("two significant digits are allowed");
+        // Two digits are enough for what is read off it; beyond an hour late is an hour late.
+        let late_ns = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("these bounds are in order");
         Stream {
             source,
             terms,
