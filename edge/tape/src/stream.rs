@@ -21,7 +21,8 @@ use crate::pace::Pace;
 use crate::trades::{Messages, Trades};
 
 /// Bytes after which a buffer is sent before it is filled further.
-pub const CHUNK: usize = 256 * 1024;
+/// Not more, so that they are still in the second cache when the kernel copies them.
+pub const CHUNK: usize = 128 * 1024;
 
 pub enum Source {
     Trades(Box<dyn Trades>),

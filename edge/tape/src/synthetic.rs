@@ -22,9 +22,12 @@ pub struct Synthetic {
     /// Where each begins; one more than there are.
     starts: Vec<u32>,
     slots: Vec<Slot>,
-    symbols: Vec<Symbol>,
+    /// By symbol: the last number given, and the hash of the name.
+    sequences: Vec<Digits>,
+    hashes: Vec<u64>,
     at: usize,
     taken: u64,
+    time: TimeText,
 }
 
 /// What is written anew in one trade of the cycle.
@@ -36,9 +39,22 @@ struct Slot {
     time_at: u16,
 }
 
-struct Symbol {
-    sequence: Digits,
-    hash: u64,
+/// A time and its digits: most messages have that of the one before.
+struct TimeText {
+    ms: u64,
+    digits: [u8; TIME_DIGITS],
+}
+
+impl TimeText {
+    fn of(&mut self, ms: u64) -> [u8; TIME_DIGITS] {
+        if self.ms != ms {
+            let text = ms.to_string();
+            // Thirteen digits from 2001 to 2286; other times are not ours.
+            self.digits = text.as_bytes().try_into().unwrap_or([b'0'; TIME_DIGITS]);
+            self.ms = ms;
+        }
+        self.digits
+    }
 }
 
 impl Synthetic {
@@ -61,9 +77,11 @@ impl Synthetic {
             text: Vec::with_capacity(length * 104),
             starts: vec![0],
             slots: Vec::with_capacity(length),
-            symbols: names.iter().map(|name| Symbol { sequence: Digits::ZERO, hash: fnv1a(name.as_bytes()) }).collect(),
+            sequences: vec![Digits::ZERO; symbols],
+            hashes: names.iter().map(|name| fnv1a(name.as_bytes())).collect(),
             at: 0,
             taken: 0,
+            time: TimeText { ms: 0, digits: [b'0'; TIME_DIGITS] },
         };
         for symbol in order {
             let index = symbol as usize;
@@ -98,15 +116,6 @@ impl Synthetic {
         self.slots.push(Slot { symbol, sequence_at, time_at });
     }
 
-    /// Mean bytes of an object, the comma not counted.
-    pub fn mean_bytes(&self) -> usize {
-        self.text.len() / self.slots.len() - 1
-    }
-
-    pub fn counts(&self) -> impl Iterator<Item = u64> {
-        self.symbols.iter().map(|symbol| symbol.sequence.value())
-    }
-
     /// `run` trades from where the cycle stands; `run` does not go past its end.
     fn copy(&mut self, run: usize, time: [u8; TIME_DIGITS], out: &mut Vec<u8>, ends: Option<&mut Vec<usize>>) {
         let starts = &self.starts[self.at..=self.at + run];
@@ -116,11 +125,11 @@ impl Synthetic {
         let written = &mut out[base..];
         for (slot, start) in self.slots[self.at..self.at + run].iter().zip(starts) {
             let trade = *start as usize - first;
-            let symbol = &mut self.symbols[slot.symbol as usize];
-            symbol.sequence.count();
+            let sequence = &mut self.sequences[slot.symbol as usize];
+            sequence.count();
             let sequence_at = trade + slot.sequence_at as usize;
             if let Some(digits) = written[sequence_at..].first_chunk_mut() {
-                symbol.sequence.write(digits);
+                sequence.write(digits);
             }
             let time_at = trade + slot.time_at as usize;
             written[time_at..time_at + TIME_DIGITS].copy_from_slice(&time);
@@ -138,12 +147,7 @@ impl Synthetic {
 
 impl Trades for Synthetic {
     fn take(&mut self, trades: usize, wall_ms: u64, out: &mut Vec<u8>, mut ends: Option<&mut Vec<usize>>) -> usize {
-        let mut time = [b'0'; TIME_DIGITS];
-        let text = wall_ms.to_string();
-        // Thirteen digits from 2001 to 2286.
-        if text.len() == TIME_DIGITS {
-            time.copy_from_slice(text.as_bytes());
-        }
+        let time = self.time.of(wall_ms);
         let mut left = trades;
         while left > 0 {
             let run = left.min(self.slots.len() - self.at);
@@ -154,7 +158,8 @@ impl Trades for Synthetic {
     }
 
     fn checksum(&self) -> Option<u64> {
-        let sums = self.symbols.iter().map(|symbol| sequence_sum(symbol.hash, symbol.sequence.value()));
+        let sums =
+            self.hashes.iter().zip(&self.sequences).map(|(hash, sequence)| sequence_sum(*hash, sequence.value()));
         Some(sums.fold(0, u64::wrapping_add))
     }
 
