@@ -5,6 +5,7 @@ use pitwire_model::{
 };
 
 use crate::account::Account;
+use crate::ahead::{Ahead, Coming};
 use crate::index::OrderIndex;
 use crate::kill::Blocks;
 use crate::market::Market;
@@ -34,7 +35,12 @@ pub struct Engine {
     /// The highest number an accepted order has come from.
     pub(crate) last_session: SessionId,
     pub(crate) blocks: Blocks,
+    /// Guesses: no part of any image.
+    pub(crate) ahead: Ahead,
 }
+
+/// So many books and what they look at lie at hand anyway.
+const FEW_MARKETS: usize = 64;
 
 impl Engine {
     pub fn new() -> Self {
@@ -47,6 +53,15 @@ impl Engine {
         if let Some(market) = self.markets.get_mut(instrument.0 as usize) {
             market.book.reserve(orders);
         }
+    }
+
+    /// HOT. Before a command is applied, by whoever holds those behind it too: see [`ahead`](crate::ahead). `coming(n)`
+    /// is the command `n` places behind. Changes nothing.
+    #[inline]
+    pub fn look_ahead(&mut self, coming: impl Fn(usize) -> Option<Coming>) {
+        let Engine { ahead, orders, markets, .. } = self;
+        let many = markets.len() > FEW_MARKETS;
+        ahead.look(orders, |at| markets.get(at.0 as usize).map(|market| &market.book), many, coming);
     }
 
     /// Applies one command. All branching on the kind of command happens here.

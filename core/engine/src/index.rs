@@ -10,13 +10,18 @@
 //!             3. id 0 marks a vacant place; an order whose id is 0 is kept apart.
 //! Costs       get, insert, remove: constant in the mean; growth doubles and moves everything.
 
+use std::hint::select_unpredictable;
+
 use pitwire_model::{InstrumentId, OrderId};
 
+use crate::ahead::ask;
 use crate::book::Slot;
 
 const LANES: usize = 4;
 const SMALLEST: usize = 16;
 const VACANT: u64 = 0;
+/// A slot at which no order ever rests.
+const NOWHERE: (InstrumentId, Slot) = (InstrumentId(0), Slot(0));
 /// 2^64 divided by the golden ratio: spreads consecutive ids over the whole table (Knuth, volume 3, 6.4).
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -138,6 +143,22 @@ impl OrderIndex {
         self.find(id.0).map(|(at, lane)| self.buckets[at].at(lane))
     }
 
+    /// HOT. Where an order probably rests: [`NOWHERE`] unless it lies where it belongs. For guesses: no branch.
+    #[inline]
+    pub fn guess(&self, id: OrderId) -> (InstrumentId, Slot) {
+        let Some(bucket) = self.buckets.get(self.home(id.0)) else { return NOWHERE };
+        let is = |lane: usize| usize::from(bucket.ids[lane] == id.0);
+        let lane = is(1) + 2 * is(2) + 3 * is(3);
+        let (instrument, slot) = bucket.at(lane % LANES);
+        select_unpredictable(bucket.ids[lane % LANES] == id.0, (instrument, slot), NOWHERE)
+    }
+
+    /// HOT. An order that is going to be looked for, or put here.
+    #[inline]
+    pub fn expect(&self, id: OrderId) {
+        ask(self.buckets.as_ptr().wrapping_add(self.home(id.0)));
+    }
+
     /// HOT.
     #[inline]
     pub fn contains(&self, id: OrderId) -> bool {
@@ -240,6 +261,27 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    #[test]
+    fn a_guess_is_the_place_of_an_order_or_nowhere() {
+        let mut index = OrderIndex::default();
+        let mut guessed = 0;
+        for id in 0..3_000_u64 {
+            // Every third shares its home with many.
+            let id = OrderId(if id % 3 == 0 { id << 52 } else { id.wrapping_mul(GOLDEN) });
+            if !index.contains(id) {
+                index.insert(id, InstrumentId(3), Slot(u32::try_from(index.len()).unwrap() + 1));
+            }
+            for other in [id, OrderId(id.0 ^ 1), OrderId(0), OrderId(!id.0)] {
+                let guess = index.guess(other);
+                let known = index.get(other).is_some_and(|place| place == guess);
+                assert!(known || guess == NOWHERE, "{other:?}: {guess:?}");
+                guessed += usize::from(known && other == id);
+                index.expect(other);
+            }
+        }
+        assert!(guessed > 1_500, "only {guessed} of 3,000 orders are found where they belong");
+    }
 
     #[test]
     fn agrees_with_a_sorted_map() {

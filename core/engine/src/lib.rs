@@ -10,6 +10,7 @@
 //! Start at    [`Engine::apply`], then `enter` and `matching`, then `book`.
 
 mod account;
+pub mod ahead;
 mod amend;
 mod ask;
 mod book;

@@ -27,7 +27,10 @@ const EXAMPLES: &str = "Examples:
 
 An operation is 24 bytes, little-endian: u8 kind, u8 side, u16 zero, u32 price in ticks, u64 id, u32 quantity, u32 zero.
 Side: 0 buy, 1 sell. Kind: 0 limit, 1 cancel, 2 market, 3 limit immediate-or-cancel, 4 replace (always loses priority).
-Latency is measured in a second pass over a fresh book: every 16th operation between two clock readings.";
+Latency is measured in a second pass over a fresh book: every 16th operation between two clock readings.
+Operations are taken one at a time, in order, but the next 12 are known: memory is asked for what they will touch, inside
+the clock, as recovery does within a group of the journal. With --no-look-ahead nothing is known beforehand, as when a
+connection sends one order at a time.";
 
 /// Run the matching core over a file of operations and time it.
 #[derive(Args)]
@@ -55,6 +58,9 @@ pub struct EngineBench {
     /// What to run.
     #[arg(long, value_enum, default_value = "book")]
     mode: Mode,
+    /// Know nothing of an operation before its turn.
+    #[arg(long, conflicts_with = "growth")]
+    no_look_ahead: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -70,6 +76,8 @@ enum Mode {
 
 /// What is timed: one operation at a time, reports into a buffer.
 trait Matcher {
+    /// `coming(n)` is the operation `n` places behind the one whose turn it is.
+    fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<&'a Operation>);
     fn apply(&mut self, seq: u32, operation: &Operation, reports: &mut Reports);
     /// Orders that rest now.
     fn live(&self) -> usize;
@@ -87,9 +95,10 @@ impl EngineBench {
             generate::write(ops, count, self.seed)?;
         }
         let operations = operations::load(ops)?;
+        let ahead = !self.no_look_ahead;
         let (seconds, reports, live) = match self.mode {
-            Mode::Book => timed(&mut book::BareBook::new(operations.len()), &operations),
-            Mode::Venue => timed(&mut venue::Venue::new(operations.len()), &operations),
+            Mode::Book => timed(&mut book::BareBook::new(operations.len()), &operations, ahead),
+            Mode::Venue => timed(&mut venue::Venue::new(operations.len()), &operations, ahead),
         };
         if let Some(seq) = reports.duplicate {
             return Err(Failure::usage(format!(
@@ -98,8 +107,8 @@ impl EngineBench {
             )));
         }
         let latency = match self.mode {
-            Mode::Book => sampled(&mut book::BareBook::new(operations.len()), &operations),
-            Mode::Venue => sampled(&mut venue::Venue::new(operations.len()), &operations),
+            Mode::Book => sampled(&mut book::BareBook::new(operations.len()), &operations, ahead),
+            Mode::Venue => sampled(&mut venue::Venue::new(operations.len()), &operations, ahead),
         };
         if let Some(path) = &self.reports {
             reports.write_text(path)?;
@@ -177,27 +186,37 @@ impl Flow {
     }
 }
 
-fn timed(matcher: &mut impl Matcher, operations: &[Operation]) -> (f64, Reports, usize) {
+fn timed(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool) -> (f64, Reports, usize) {
     let mut reports = Reports::with_room_for(operations.len());
     let started = Instant::now();
-    for (seq, operation) in (0_u32..).zip(operations) {
-        matcher.apply(seq, operation, &mut reports);
-    }
+    run_through(matcher, operations, ahead, &mut reports);
     let seconds = started.elapsed().as_secs_f64();
     (seconds, reports, matcher.live())
 }
 
-fn sampled(matcher: &mut impl Matcher, operations: &[Operation]) -> Histogram<u64> {
+/// On its own and never inlined, so that an instruction counter can be told to count here and nowhere else.
+#[inline(never)]
+fn run_through(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool, reports: &mut Reports) {
+    for (seq, operation) in (0_u32..).zip(operations) {
+        if ahead {
+            matcher.look_ahead(|n| operations.get(seq as usize + n));
+        }
+        matcher.apply(seq, operation, reports);
+    }
+}
+
+fn sampled(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool) -> Histogram<u64> {
     // Bounds and digits are constants that the histogram accepts.
     let mut latency = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("a histogram from 1 ns to a minute");
     let mut reports = Reports::with_room_for(operations.len());
     for (seq, operation) in (0_u32..).zip(operations) {
-        if (seq as usize).is_multiple_of(SAMPLE_EVERY) {
-            let started = Instant::now();
-            matcher.apply(seq, operation, &mut reports);
+        let started = (seq as usize).is_multiple_of(SAMPLE_EVERY).then(Instant::now);
+        if ahead {
+            matcher.look_ahead(|n| operations.get(seq as usize + n));
+        }
+        matcher.apply(seq, operation, &mut reports);
+        if let Some(started) = started {
             latency.saturating_record(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1));
-        } else {
-            matcher.apply(seq, operation, &mut reports);
         }
     }
     latency

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use pitwire_engine::Engine;
+use pitwire_engine::ahead::Coming;
 use pitwire_host::{DirectoryLock, DirectoryStorage};
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, Tail, TailGroup};
 use pitwire_log::OutputChain;
@@ -111,9 +112,10 @@ impl Replay {
             let (mut events, mut changes, mut replayed) = (Vec::new(), Vec::new(), 0);
             for group in groups {
                 let group = group?;
-                for stamped in &group.commands {
+                for (at, stamped) in group.commands.iter().enumerate() {
                     events.clear();
                     changes.clear();
+                    self.look_ahead(&group.commands, at);
                     self.apply(stamped, recovery, &mut events)?;
                     observe(&mut self.chain, &mut self.views, stamped, &events, &mut changes);
                     visit(self, stamped, &events)?;
@@ -131,6 +133,12 @@ impl Replay {
     /// Whether a command was refused instead of applied.
     pub fn is_quarantined(&self, seq: Seq) -> bool {
         !self.quarantined.is_empty() && self.quarantined.contains(&seq)
+    }
+
+    /// HOT. While command `at` of a group is applied, memory fetches what those behind it will touch.
+    #[inline]
+    fn look_ahead(&mut self, group: &[Stamped], at: usize) {
+        self.engine.look_ahead(|n| group.get(at + n).and_then(|behind| Coming::of(&behind.command)));
     }
 
     /// The engine's part: appends what the command caused.

@@ -1,24 +1,28 @@
 //! One side of a book: price levels by key, best key lowest.
 //!
 //! A key is a price for asks and its complement for bids, so that both sides are the same code. Keys near the best
-//! one lie in a window of slots with a two-step bitmap over them; worse keys lie in a sorted map.
+//! one lie in a window of slots with a two-step bitmap over them; worse keys lie in a sorted map. The window is narrow
+//! until enough orders have come to lie outside it, so that thousands of quiet books take little memory, close together.
 //!
 //! Holds       1. a level exists exactly when an order rests on it;
-//!             2. no key is below `base`; keys in `base..base + WINDOW` are in the window, all others in `far`;
+//!             2. no key is below `base`; keys in `base..base + width()` are in the window, all others in `far`;
 //!             3. `best` is the lowest key at which an order rests, and the window holds it;
-//!             4. `base` is a multiple of 64, so that a bitmap word never wraps.
-//! Costs       best, find, insert, remove within the window: constant. Moving the window: the occupied levels
-//!             that change sides, at most `WINDOW`.
+//!             4. `base` is a multiple of 64, so that a bitmap word never wraps;
+//!             5. the window's width is a power of two from `NARROWEST` to `WIDEST`; before the first order there is none.
+//! Costs       best, find, insert, remove within the window: constant. Moving or widening the window: the occupied
+//!             levels that change places, at most `WIDEST`.
 //! Start at    `Ladder::level_mut`, then `Ladder::make_room_for`.
 
 use std::collections::BTreeMap;
 
 use super::slab::NIL;
+use crate::ahead::ask;
 
-const WINDOW: u32 = 4096;
-const WORDS: usize = (WINDOW / 64) as usize;
-/// Free keys kept on the better side of the best one when the window moves.
-const HEADROOM: u32 = WINDOW / 4;
+const NARROWEST: u32 = 128;
+const WIDEST: u32 = 4096;
+/// The bitmap has a place for every key modulo `WIDEST`, however wide the window is.
+const WORDS: usize = (WIDEST / 64) as usize;
+const WIDEN_BY: u32 = 4;
 
 /// A queue of orders at one price, oldest first: 16 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -40,29 +44,54 @@ impl Level {
 /// No key: nobody rests on this side.
 const NOBODY: u64 = u64::MAX;
 
+/// In this order, so that what every order asks lies on one cache line and the bitmap of a narrow window on the next.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Ladder {
     /// The best key, or [`NOBODY`].
     best: u64,
-    base: u32,
-    /// Keys from `base` on that lie in the window: `WINDOW`, or none before the first order.
-    width: u32,
     /// One bit for each non-zero word of `words`.
     summary: u64,
-    words: [u64; WORDS],
-    /// Allocated with the first order: an idle instrument costs nothing.
-    slots: Option<Box<[Level; WINDOW as usize]>>,
+    base: u32,
+    /// Orders that came outside the window since it was last widened.
+    strays: u32,
+    /// The window. Allocated with the first order: an idle instrument costs nothing.
+    slots: Box<[Level]>,
     far: BTreeMap<u32, Level>,
+    words: [u64; WORDS],
 }
 
+/// A key's place in the bitmap.
 #[inline]
-const fn slot_of(key: u32) -> usize {
-    (key % WINDOW) as usize
+const fn place_of(key: u32) -> usize {
+    (key % WIDEST) as usize
 }
 
 impl Ladder {
     pub fn new() -> Self {
-        Ladder { best: NOBODY, base: 0, width: 0, summary: 0, words: [0; WORDS], slots: None, far: BTreeMap::new() }
+        Ladder {
+            best: NOBODY,
+            summary: 0,
+            base: 0,
+            strays: 0,
+            slots: Box::default(),
+            far: BTreeMap::new(),
+            words: [0; WORDS],
+        }
+    }
+
+    /// A window as wide as can be from the start, for a book that is going to be busy.
+    pub fn widen_whole(&mut self) {
+        if self.width() < WIDEST {
+            self.widen(WIDEST);
+        }
+    }
+
+    /// Keys from `base` on that lie in the window.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)]
+    fn width(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     /// HOT. The best key, if any order rests. The window always holds it.
@@ -87,16 +116,29 @@ impl Ladder {
 
     #[inline]
     fn in_window(&self, key: u32) -> bool {
-        key.wrapping_sub(self.base) < self.width
+        (key.wrapping_sub(self.base) as usize) < self.slots.len()
+    }
+
+    /// Where the level of a key in the window lies.
+    #[inline]
+    fn slot_of(&self, key: u32) -> usize {
+        key as usize & (self.slots.len() - 1)
+    }
+
+    #[inline]
+    fn mark(&mut self, key: u32) {
+        let place = place_of(key);
+        self.words[place / 64] |= 1 << (place % 64);
+        self.summary |= 1 << (place / 64);
     }
 
     /// HOT. The level at a key that is known to exist.
     #[inline]
     pub fn level(&self, key: u32) -> Option<&Level> {
-        match &self.slots {
-            Some(slots) if self.in_window(key) => Some(&slots[slot_of(key)]).filter(|level| !level.is_empty()),
-            _ => self.far.get(&key),
+        if self.in_window(key) {
+            return Some(&self.slots[self.slot_of(key)]).filter(|level| !level.is_empty());
         }
+        self.far.get(&key)
     }
 
     /// HOT. The level at `key`, made if it is not there.
@@ -106,24 +148,22 @@ impl Ladder {
             self.make_room_for(key);
         }
         self.best = self.best.min(u64::from(key));
-        match &mut self.slots {
-            Some(slots) if key.wrapping_sub(self.base) < self.width => {
-                let slot = slot_of(key);
-                self.words[slot / 64] |= 1 << (slot % 64);
-                self.summary |= 1 << (slot / 64);
-                &mut slots[slot]
-            }
-            _ => self.far.entry(key).or_insert(Level::EMPTY),
+        if self.in_window(key) {
+            self.mark(key);
+            let slot = self.slot_of(key);
+            return &mut self.slots[slot];
         }
+        self.far.entry(key).or_insert(Level::EMPTY)
     }
 
     /// HOT. The level at a key that holds orders, for change in place.
     #[inline]
     pub fn existing_mut(&mut self, key: u32) -> &mut Level {
-        match &mut self.slots {
-            Some(slots) if key.wrapping_sub(self.base) < self.width => &mut slots[slot_of(key)],
-            _ => self.far.entry(key).or_insert(Level::EMPTY),
+        if self.in_window(key) {
+            let slot = self.slot_of(key);
+            return &mut self.slots[slot];
         }
+        self.far.entry(key).or_insert(Level::EMPTY)
     }
 
     /// HOT. Takes an emptied level away, before anybody can see it as best.
@@ -133,7 +173,7 @@ impl Ladder {
             self.far.remove(&key);
             return;
         }
-        self.vacate(slot_of(key));
+        self.vacate(key);
         if self.summary == 0 && !self.far.is_empty() {
             self.follow_far();
         }
@@ -143,51 +183,83 @@ impl Ladder {
     }
 
     #[inline]
-    fn vacate(&mut self, slot: usize) {
-        if let Some(slots) = &mut self.slots {
-            slots[slot] = Level::EMPTY;
+    fn vacate(&mut self, key: u32) {
+        let slot = self.slot_of(key);
+        self.slots[slot] = Level::EMPTY;
+        let place = place_of(key);
+        self.words[place / 64] &= !(1 << (place % 64));
+        self.summary &= !(u64::from(self.words[place / 64] == 0) << (place / 64));
+    }
+
+    /// A side that is going to be asked: its first line.
+    #[inline]
+    pub fn expect(&self) {
+        ask(self);
+    }
+
+    /// A level that is going to be touched: where it lies if it lies near.
+    #[inline]
+    pub fn expect_level(&self, key: u32) {
+        if self.in_window(key) {
+            ask(&self.slots[self.slot_of(key)]);
+            ask(&self.words[place_of(key) / 64]);
         }
-        self.words[slot / 64] &= !(1 << (slot % 64));
-        self.summary &= !(u64::from(self.words[slot / 64] == 0) << (slot / 64));
     }
 
     /// Levels from best to worst.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Level)> {
-        let near = self.slots.iter().flat_map(move |slots| {
-            (0..WINDOW / 64).flat_map(move |step| {
-                let word = ((self.base / 64 + step) % (WINDOW / 64)) as usize;
-                Bits(self.words[word]).map(move |bit| {
-                    let key = self.base + step * 64 + bit;
-                    (key, &slots[slot_of(key)])
-                })
+        let near = (0..self.width() / 64).flat_map(move |step| {
+            let word = ((self.base / 64 + step) as usize) % WORDS;
+            Bits(self.words[word]).map(move |bit| {
+                let key = self.base + step * 64 + bit;
+                (key, &self.slots[self.slot_of(key)])
             })
         });
         near.chain(self.far.iter().map(|(key, level)| (*key, level)))
     }
 
-    /// Called for a key outside the window: moves the window when that key, or the best one, has left its middle.
+    /// Called for a key outside the window: widens a window that has been missed often; moves it when that key, or the
+    /// best one, has left its middle.
     #[cold]
     #[inline(never)]
     fn make_room_for(&mut self, key: u32) {
-        if self.slots.is_none() {
-            let slots: Box<[Level]> = vec![Level::EMPTY; WINDOW as usize].into_boxed_slice();
-            self.slots = slots.try_into().ok();
-            self.width = WINDOW;
+        if self.slots.is_empty() {
+            self.widen(NARROWEST);
+        } else if self.width() < WIDEST {
+            self.strays += 1;
+            // A wider window costs about what so many entries into the map do.
+            if self.strays >= self.width() / 2 {
+                self.widen(self.width() * WIDEN_BY);
+            }
         }
         match self.best() {
-            None => self.base = base_below(key),
-            Some(_) if key < self.base => self.move_base(base_below(key)),
+            None => self.base = base_below(key, self.width()),
+            Some(_) if key < self.base => self.move_base(base_below(key, self.width())),
             // The touch has drifted toward the far end: follow it, or the near levels would end up in the map.
-            Some(best) if best - self.base > WINDOW / 2 => self.move_base(base_below(best)),
+            Some(best) if best - self.base > self.width() / 2 => self.move_base(base_below(best, self.width())),
             Some(_) => {}
         }
+    }
+
+    /// A wider window around the same keys.
+    #[cold]
+    fn widen(&mut self, width: u32) {
+        let width = width.min(WIDEST);
+        let mut wider = vec![Level::EMPTY; width as usize].into_boxed_slice();
+        for (key, level) in self.iter().take_while(|(key, _)| self.in_window(*key)) {
+            wider[(key % width) as usize] = *level;
+        }
+        // Whatever the wider window begins with, no order rests below the old one's base.
+        self.base = self.base.min(last_base(width));
+        (self.slots, self.strays) = (wider, 0);
+        self.take_in_far();
     }
 
     /// The window ran empty while far levels remain: their best becomes the touch.
     #[cold]
     fn follow_far(&mut self) {
         if let Some((&best, _)) = self.far.first_key_value() {
-            self.move_base(base_below(best));
+            self.move_base(base_below(best, self.width()));
         }
     }
 
@@ -195,32 +267,39 @@ impl Ladder {
         let leaving: Vec<(u32, Level)> = self
             .iter()
             .take_while(|(key, _)| self.in_window(*key))
-            .filter(|(key, _)| key.wrapping_sub(base) >= WINDOW)
+            .filter(|(key, _)| key.wrapping_sub(base) >= self.width())
             .map(|(key, level)| (key, *level))
             .collect();
-        self.base = base;
         for (key, level) in leaving {
             self.far.insert(key, level);
-            self.vacate(slot_of(key));
+            self.vacate(key);
         }
-        let Some(slots) = &mut self.slots else { return };
-        while let Some(entry) = self.far.first_entry() {
-            let key = *entry.key();
-            if key.wrapping_sub(base) >= WINDOW {
+        self.base = base;
+        self.take_in_far();
+    }
+
+    /// What lies in the sorted map but belongs into the window.
+    fn take_in_far(&mut self) {
+        while let Some((&key, &level)) = self.far.first_key_value() {
+            if !self.in_window(key) {
                 break;
             }
-            let slot = slot_of(key);
-            slots[slot] = entry.remove();
-            self.words[slot / 64] |= 1 << (slot % 64);
-            self.summary |= 1 << (slot / 64);
+            self.far.remove(&key);
+            self.mark(key);
+            let slot = self.slot_of(key);
+            self.slots[slot] = level;
         }
     }
 }
 
-/// Where the window starts so that `key` has room on its better side.
-fn base_below(key: u32) -> u32 {
-    // The last window ends exactly at the last key.
-    key.saturating_sub(HEADROOM).min(u32::MAX - (WINDOW - 1)) & !63
+/// The last window ends exactly at the last key.
+fn last_base(width: u32) -> u32 {
+    u32::MAX - (width - 1)
+}
+
+/// Where a window starts so that `key` has room on its better side: a quarter of it.
+fn base_below(key: u32, width: u32) -> u32 {
+    key.saturating_sub(width / 4).min(last_base(width)) & !63
 }
 
 /// The positions of the set bits of a word, lowest first.
@@ -282,6 +361,41 @@ mod tests {
                 agree(&ladder, &model);
             }
         }
+    }
+
+    #[test]
+    fn a_window_widens_as_orders_stray_and_loses_nobody() {
+        let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
+        assert_eq!(ladder.width(), 0);
+        let mut widths = Vec::new();
+        for step in 0..40_000_u32 {
+            // From the touch out to beyond the widest window, at the upper end of all keys.
+            let key = u32::MAX - 6_000 + step.wrapping_mul(2_654_435_761) % 6_000;
+            if step % 3 < 2 {
+                put(&mut ladder, &mut model, key, u64::from(step) + 1);
+            } else if let Some((&victim, _)) = model.range(key..).next() {
+                ladder.retire(victim);
+                model.remove(&victim);
+            }
+            if widths.last() != Some(&ladder.width()) {
+                widths.push(ladder.width());
+                agree(&ladder, &model);
+            }
+        }
+        agree(&ladder, &model);
+        assert_eq!(widths, [128, 512, 2_048, 4_096]);
+    }
+
+    #[test]
+    fn a_busy_book_is_wide_from_the_start() {
+        let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
+        put(&mut ladder, &mut model, 1_000, 1);
+        put(&mut ladder, &mut model, 3_000, 2);
+        ladder.widen_whole();
+        assert_eq!((ladder.width(), ladder.far.len()), (WIDEST, 0));
+        agree(&ladder, &model);
+        ladder.widen_whole();
+        agree(&ladder, &model);
     }
 
     #[test]

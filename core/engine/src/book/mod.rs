@@ -12,6 +12,7 @@
 
 mod ask;
 mod cold;
+mod expect;
 mod ladder;
 mod slab;
 mod sweep;
@@ -53,6 +54,7 @@ impl Resting {
 
 /// `E` is what is kept of each order's origin: nothing for a bare book, [`Origin`] for a venue.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Book<E = ()> {
     /// Bids, then asks: found by index, since which side comes next is anybody's guess and a branch would be wrong as
     /// often as not.
@@ -60,6 +62,9 @@ pub struct Book<E = ()> {
     slab: Slab,
     cold: Cold<E>,
 }
+
+/// Whoever makes room for so many orders is going to need wide windows too.
+const BUSY: usize = 1_024;
 
 /// All ones for bids, whose keys are the complements of their prices; all zeros for asks.
 #[inline]
@@ -94,6 +99,9 @@ impl<E: Copy + Default> Book<E> {
     pub fn reserve(&mut self, orders: usize) {
         self.slab.reserve(orders);
         self.cold.reserve(orders.saturating_add(1));
+        if orders >= BUSY {
+            self.ladders.iter_mut().for_each(Ladder::widen_whole);
+        }
     }
 
     #[inline]

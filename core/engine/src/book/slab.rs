@@ -9,13 +9,14 @@ use std::hint::select_unpredictable as select;
 use pitwire_model::{AccountId, OrderId, Side};
 
 use super::ladder::Level;
+use crate::ahead::ask;
 
 /// The end of a queue, or of the free list. A node that belongs to nobody lies there, so that links to and from an end
 /// are written without asking whether it is one.
 pub(crate) const NIL: u32 = 0;
 
 /// Where a resting order lies. Meaningless once the order is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot(pub(crate) u32);
 
 /// Who owns an order, on which side, whether the day's end takes it, and whether it shows only part of itself: five
@@ -167,6 +168,18 @@ impl Slab {
     #[inline]
     pub fn get(&self, at: u32) -> &Node {
         &self.nodes[at as usize]
+    }
+
+    /// An order that is going to be touched.
+    #[inline]
+    pub fn expect(&self, at: u32) {
+        ask(self.nodes.as_ptr().wrapping_add(at as usize));
+    }
+
+    /// The node at `at`, if there has ever been one: for guesses.
+    #[inline]
+    pub fn peek(&self, at: u32) -> Option<&Node> {
+        self.nodes.get(at as usize)
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! The bare book: price-time matching and nothing else. One of them, or many behind one index of orders.
 
+use pitwire_engine::ahead::{Ahead, Coming};
 use pitwire_engine::{Book, OrderIndex, Owner, Resting, SweepSink};
 use pitwire_model::{AccountId, InstrumentId, OrderId, Side, Ticks};
 
@@ -11,16 +12,26 @@ const HERE: InstrumentId = InstrumentId(0);
 
 /// Where the book of an instrument is.
 pub trait Books {
+    /// More than fit into a cache.
+    const MANY: bool;
     fn of(&mut self, instrument: InstrumentId) -> &mut Book;
+    fn peek(&self, instrument: InstrumentId) -> Option<&Book>;
 }
 
 /// One book, whatever the instrument: nothing is looked up.
 pub struct One(Book);
 
 impl Books for One {
+    const MANY: bool = false;
+
     #[inline]
     fn of(&mut self, _: InstrumentId) -> &mut Book {
         &mut self.0
+    }
+
+    #[inline]
+    fn peek(&self, _: InstrumentId) -> Option<&Book> {
+        Some(&self.0)
     }
 }
 
@@ -28,15 +39,23 @@ impl Books for One {
 pub struct Many(Vec<Book>);
 
 impl Books for Many {
+    const MANY: bool = true;
+
     #[inline]
     fn of(&mut self, instrument: InstrumentId) -> &mut Book {
         &mut self.0[instrument.0 as usize]
+    }
+
+    #[inline]
+    fn peek(&self, instrument: InstrumentId) -> Option<&Book> {
+        self.0.get(instrument.0 as usize)
     }
 }
 
 pub struct Bare<B> {
     books: B,
     index: OrderIndex,
+    ahead: Ahead,
 }
 
 pub type BareBook = Bare<One>;
@@ -48,19 +67,27 @@ pub fn narrow(price: Ticks) -> u32 {
     price.0 as u32
 }
 
+/// What of an operation tells where it is going to touch memory.
+#[inline]
+pub fn expected(instrument: InstrumentId, op: &Operation) -> Coming {
+    // Which book a cancel concerns, the index has to say.
+    let instrument = if matches!(op.kind, Kind::Cancel | Kind::Replace) { HERE } else { instrument };
+    Coming { order: OrderId(op.id), instrument, side: op.side, price: Ticks(i64::from(op.price)) }
+}
+
 impl BareBook {
     pub fn new(operations: usize) -> Self {
         let mut book = Book::new();
         let room = operations.min(1 << 15);
         book.reserve(room);
-        Bare { books: One(book), index: OrderIndex::with_capacity(room) }
+        Bare { books: One(book), index: OrderIndex::with_capacity(room), ahead: Ahead::default() }
     }
 }
 
 impl Bare<Many> {
     pub fn with_instruments(instruments: usize) -> Self {
         let books = (0..instruments).map(|_| Book::new()).collect();
-        Bare { books: Many(books), index: OrderIndex::with_capacity(1 << 15) }
+        Bare { books: Many(books), index: OrderIndex::with_capacity(1 << 15), ahead: Ahead::default() }
     }
 }
 
@@ -71,6 +98,13 @@ impl<B: Books> Bare<B> {
 
     pub fn live_orders(&self) -> usize {
         self.index.len()
+    }
+
+    /// HOT. `coming(n)` is the operation `n` places behind the one whose turn it is.
+    #[inline]
+    pub fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<(InstrumentId, &'a Operation)>) {
+        let Bare { ahead, index, books } = self;
+        ahead.look(index, |at| books.peek(at), B::MANY, |n| coming(n).map(|(at, op)| expected(at, op)));
     }
 
     /// HOT. Inlined into the one operation that is nearly every other one.
@@ -140,6 +174,11 @@ impl<B: Books> Bare<B> {
 }
 
 impl Matcher for BareBook {
+    #[inline]
+    fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<&'a Operation>) {
+        self.look_ahead(|n| coming(n).map(|operation| (HERE, operation)));
+    }
+
     #[inline]
     fn apply(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {
         self.apply_at(seq, HERE, op, reports);

@@ -11,7 +11,7 @@ use pitwire_model::{InstrumentId, Side};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Matcher;
-use super::book::{Bare, BareBook};
+use super::book::{Bare, BareBook, Many};
 use super::generate::{Generator, LIVE, MID, Random};
 use super::operations::{Kind, Operation};
 use super::reports::Reports;
@@ -155,7 +155,8 @@ fn untouched(resting: u32, seed: u64) -> Result<f64, Failure> {
 #[inline(never)]
 fn timed_stream(book: &mut BareBook, stream: &[Operation], reports: &mut Reports) -> Duration {
     let started = busy();
-    for operation in stream {
+    for (at, operation) in stream.iter().enumerate() {
+        book.look_ahead(|n| stream.get(at + n).map(|operation| (InstrumentId(0), operation)));
         book.apply(0, operation, reports);
     }
     busy() - started
@@ -199,11 +200,18 @@ fn instruments(count: u32, seed: u64) -> f64 {
         books.apply_at(0, *at, operation, &mut reports);
     }
     reports.clear();
+    per_operation(timed_among_many(&mut books, &stream, &mut reports), stream.len())
+}
+
+/// The same among many books.
+#[inline(never)]
+fn timed_among_many(books: &mut Bare<Many>, stream: &[Placed], reports: &mut Reports) -> Duration {
     let started = busy();
-    for (at, operation) in &stream {
-        books.apply_at(0, *at, operation, &mut reports);
+    for (seq, (at, operation)) in stream.iter().enumerate() {
+        books.look_ahead(|n| stream.get(seq + n).map(|(at, operation)| (*at, operation)));
+        books.apply_at(0, *at, operation, reports);
     }
-    per_operation(busy() - started, stream.len())
+    busy() - started
 }
 
 type Placed = (InstrumentId, Operation);

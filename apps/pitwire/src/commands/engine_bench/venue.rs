@@ -10,7 +10,7 @@ use pitwire_model::{
 };
 
 use super::Matcher;
-use super::book::narrow;
+use super::book::{expected, narrow};
 use super::operations::{Kind, Operation};
 use super::reports::{Reports, Type};
 
@@ -63,6 +63,11 @@ fn definitions() -> Vec<Command> {
 }
 
 impl Matcher for Venue {
+    #[inline]
+    fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<&'a Operation>) {
+        self.engine.look_ahead(|n| coming(n).map(|operation| expected(HERE, operation)));
+    }
+
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     fn apply(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {

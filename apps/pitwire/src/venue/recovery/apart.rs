@@ -58,7 +58,8 @@ impl Replay {
         for group in groups {
             let group = group?;
             let (mut events, mut ends) = used.try_recv().unwrap_or_default();
-            for stamped in &group.commands {
+            for (at, stamped) in group.commands.iter().enumerate() {
+                self.look_ahead(&group.commands, at);
                 self.apply(stamped, recovery, &mut events)?;
                 ends.push(events.len());
             }
