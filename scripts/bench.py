@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -39,6 +40,34 @@ def matching_core(directory: Path, count: int) -> dict[str, Any]:
             assert ended.returncode == 0, ended.stderr
             runs.append(json.loads(ended.stdout))
         figures[f"engine_{mode}"] = sorted(runs, key=lambda figure: figure["ops_per_s"])[len(runs) // 2]
+    return figures
+
+
+PEERS = Path(__file__).resolve().parent.parent / "bench" / "peers" / "Cargo.toml"
+PEER_LINE = re.compile(r"^(\S+).*?([\d.]+) M ops/s\s+ours is\s+([\d.]+) x", re.MULTILINE)
+
+
+def beside_other_books(directory: Path) -> dict[str, Any]:
+    """The same operations through our book and others, in turn in one run; each with the flow it can do."""
+    cargo = ["cargo", "run", "--quiet", "--release", "--locked", "--manifest-path", str(PEERS), "--"]
+    figures = {}
+    for flow, count, options in (
+        ("mixed_flow_1000000", 1_000_000, ["--without", "orderbook-rs"]),
+        ("mixed_flow_100000", 100_000, []),
+        ("enter_and_cancel_1000000", 1_000_000, ["--apart", "--without", "orderbook-rs"]),
+    ):
+        path = directory / f"peers-{count}.bin"
+        if not path.exists():
+            ended = run_pitwire("engine-bench", "--generate", str(count), "--ops", path, "--json", timeout_s=600)
+            assert ended.returncode == 0, ended.stderr
+        command = [*cargo, "--ops", str(path), "--rounds", str(ROUNDS), *options]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+        assert run.returncode == 0, run.stderr
+        figures[flow] = {
+            name: {"million_per_s": float(rate), "ours_is_times": float(times)}
+            for name, rate, times in PEER_LINE.findall(run.stdout)
+        }
+        assert "ours" in figures[flow], run.stdout
     return figures
 
 
@@ -186,6 +215,7 @@ def main() -> None:
         directory = Path(name)
         figures: dict[str, Any] = {"at_ms": now_ms(), "cores": os.cpu_count()}
         figures |= matching_core(directory, options.ops)
+        figures["beside_other_books"] = beside_other_books(directory)
         figures |= orders(directory)
         figures["journaled"], figures["recovery_after_kill_9"] = journaled_per_second(directory, options.seconds)
         figures["idle_without_flow"] = idle(directory, flow=False, seconds=options.seconds)
