@@ -285,7 +285,9 @@ class Trader:
         for instrument in {request.params["instrument_name"] for request in entries.values()}:
             params = {"instrument_name": instrument, "count": 1000, "include_unfilled": True, "include_old": True}
             found += ws.result("private/get_order_history_by_instrument", params)
-        matching = [order for order in found if order["label"] in entries]
+        # The flow trades on between the two questions: what fills meanwhile is in both answers, its end in the last.
+        latest = {order["order_id"]: order for order in found if order["label"] in entries}
+        matching = list(latest.values())
         labels = [order["label"] for order in matching]
         assert len(labels) == len(set(labels)), f"one request became two orders: {matching}"
         for order in matching:
