@@ -45,7 +45,7 @@ pub fn write_error(out: &mut Vec<u8>, id: &RequestId, error: &RpcError, us_in: u
 }
 
 fn opening(j: &mut Json<'_>, id: &RequestId) {
-    j.key("jsonrpc").string("2.0");
+    j.raw(br#""jsonrpc":"2.0""#);
     if let Some(id) = &id.0 {
         j.key("id").raw(id.as_bytes());
     }

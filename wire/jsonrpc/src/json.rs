@@ -39,10 +39,14 @@ impl<'a> Json<'a> {
         self
     }
 
-    /// A key; exactly one value must follow.
+    /// A key, which is a name of ours and has nothing to escape; exactly one value must follow.
     pub fn key(&mut self, key: &str) -> &mut Self {
-        self.string(key);
-        self.out.push(b':');
+        debug_assert!(!key.bytes().any(must_be_escaped), "{key:?} is no key of ours");
+        self.out.reserve(key.len() + 4);
+        self.before_value();
+        self.out.push(b'"');
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
         self.comma = false;
         self
     }
@@ -76,6 +80,15 @@ impl<'a> Json<'a> {
     pub fn uint(&mut self, value: u64) -> &mut Self {
         self.before_value();
         push_digits(self.out, u128::from(value), 0);
+        self
+    }
+
+    /// A number that is told as a string, as ids are.
+    pub fn quoted_uint(&mut self, value: u64) -> &mut Self {
+        self.before_value();
+        self.out.push(b'"');
+        push_digits(self.out, u128::from(value), 0);
+        self.out.push(b'"');
         self
     }
 
@@ -121,33 +134,52 @@ fn must_be_escaped(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
+/// `00` to `99`: two digits for one division.
+const PAIRS: [u8; 200] = {
+    let mut pairs = [0; 200];
+    let mut at = 0;
+    while at < 100 {
+        #[allow(clippy::cast_possible_truncation)]
+        let (tens, ones) = ((at / 10) as u8, (at % 10) as u8);
+        pairs[2 * at] = b'0' + tens;
+        pairs[2 * at + 1] = b'0' + ones;
+        at += 1;
+    }
+    pairs
+};
+
 /// Decimal digits of `value` with a point before the last `scale` of them.
 #[allow(clippy::cast_possible_truncation)]
 fn push_digits(out: &mut Vec<u8>, value: u128, scale: usize) {
-    let mut digits = [0_u8; 64];
+    // Room for all of a u128 and for the zeros before a small one.
+    let mut digits = [b'0'; 64];
     let mut at = digits.len();
-    let mut written = 0;
-    let mut put = |digit: u8| {
-        if written == scale && scale > 0 {
-            at -= 1;
-            digits[at] = b'.';
-        }
-        at -= 1;
-        digits[at] = b'0' + digit;
-        written += 1;
-        written
-    };
     // Half the width where it fits, as it nearly always does: dividing it costs a tenth.
     let mut wide = value;
     while wide > u128::from(u64::MAX) {
-        put((wide % 10) as u8);
+        at -= 1;
+        digits[at] = b'0' + (wide % 10) as u8;
         wide /= 10;
     }
     let mut rest = wide as u64;
-    while put((rest % 10) as u8) <= scale || rest >= 10 {
-        rest /= 10;
+    while rest >= 10 {
+        let pair = 2 * (rest % 100) as usize;
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+        rest /= 100;
     }
-    out.extend_from_slice(&digits[at..]);
+    if rest > 0 {
+        at -= 1;
+        digits[at] = b'0' + rest as u8;
+    }
+    let point = digits.len() - scale;
+    // At least one digit before the point.
+    let first = at.min(point - 1);
+    out.extend_from_slice(&digits[first..point]);
+    if scale > 0 {
+        out.push(b'.');
+        out.extend_from_slice(&digits[point..]);
+    }
 }
 
 #[cfg(test)]
@@ -175,11 +207,29 @@ mod tests {
             (i128::from(u64::MAX) * 10 + 10, 20, "1.84467440737095516160"),
             (10, 1, "1.0"),
             (9, 0, "9.0"),
+            (10, 0, "10.0"),
+            (105, 0, "105.0"),
+            (1_000_000, 0, "1000000.0"),
+            (100, 4, "0.0100"),
+            (99_900, 2, "999.00"),
         ] {
             let write = |j: &mut Json<'_>| {
                 j.decimal(Decimal::new(mantissa, scale));
             };
             assert_eq!(written(write), text);
+        }
+    }
+
+    #[test]
+    fn digits_are_those_of_the_standard_library() {
+        let mut value = 1_u128;
+        for step in 0..2_000_u128 {
+            value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step) >> (step % 97);
+            for near in [value, value.saturating_sub(1), 10_u128.pow((step % 39) as u32)] {
+                let mut out = Vec::new();
+                push_digits(&mut out, near, 0);
+                assert_eq!(String::from_utf8(out).unwrap(), near.to_string());
+            }
         }
     }
 
@@ -190,10 +240,10 @@ mod tests {
                 j.key("a").uint(0).key("b").array(|j| {
                     j.int(-1).string("q\"\\\n\u{1}é").null();
                 });
-                j.key("c").bool(true).key("d").object(|_| {});
+                j.key("c").bool(true).key("d").object(|_| {}).key("e").quoted_uint(7);
             });
         });
-        assert_eq!(text, r#"{"a":0,"b":[-1,"q\"\\\n\u0001é",null],"c":true,"d":{}}"#);
+        assert_eq!(text, r#"{"a":0,"b":[-1,"q\"\\\n\u0001é",null],"c":true,"d":{},"e":"7"}"#);
         assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
     }
 }

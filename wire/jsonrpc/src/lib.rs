@@ -13,6 +13,7 @@ mod error;
 mod json;
 pub mod objects;
 mod params;
+mod plain;
 mod request;
 
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};

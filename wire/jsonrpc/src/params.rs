@@ -33,6 +33,12 @@ impl<'a> Params<'a> {
         Ok(Params { fields: fields.map(|(name, value)| (name, Value::Json(value.get()))).collect() })
     }
 
+    /// Names and JSON texts that differ from one another and are not null.
+    pub(crate) fn from_plain(fields: Vec<(&'a str, &'a str)>) -> Self {
+        let fields = fields.into_iter().map(|(name, json)| (Cow::Borrowed(name), Value::Json(json)));
+        Params { fields: fields.collect() }
+    }
+
     pub(crate) fn from_query(query: &'a str) -> Result<Self, RpcError> {
         let mut fields = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -57,6 +63,10 @@ impl<'a> Params<'a> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(Cow::Borrowed(text))),
+            // Nothing escaped, as nearly always: what stands between the quotes is the text.
+            Some(Value::Json(json)) if json.starts_with('"') && !json.contains('\\') => {
+                Ok(Some(Cow::Borrowed(&json[1..json.len() - 1])))
+            }
             Some(Value::Json(json)) if json.starts_with('"') => serde_json::from_str::<Cow<'_, str>>(json)
                 .map(Some)
                 .map_err(|error| RpcError::invalid(name, error.to_string())),

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::error::RpcError;
 use crate::params::Params;
+use crate::plain::{self, Plain};
 
 /// The id exactly as the client wrote it, to be echoed byte for byte. Ids repeat legally.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,17 @@ const MAX_DEPTH: u32 = 16;
 impl<'a> Request<'a> {
     /// Reads a JSON-RPC object. `path_method` is what the URL named, used when the body names none.
     pub fn parse(text: &'a str, path_method: Option<&'a str>) -> Result<Request<'a>, (RequestId, RpcError)> {
+        match plain::read(text) {
+            Some(Plain { id, method: Some(method), params }) => {
+                let id = RequestId(id.map(Into::into));
+                Ok(Request { id, method: Cow::Borrowed(method), params: Params::from_plain(params) })
+            }
+            _ => Self::parse_any(text, path_method),
+        }
+    }
+
+    /// The same for whatever form it has.
+    fn parse_any(text: &'a str, path_method: Option<&'a str>) -> Result<Request<'a>, (RequestId, RpcError)> {
         let nameless = |error| (RequestId::default(), error);
         check_depth(text).map_err(nameless)?;
         if !text.trim_start().starts_with('{') {
@@ -92,6 +104,112 @@ mod tests {
             Ok(request) => format!("{} {:?}", request.method, request.id.0.as_deref().unwrap_or("-")),
             Err((id, error)) => format!("!{} {:?}", error.name, id.0.as_deref().unwrap_or("-")),
         }
+    }
+
+    /// What a request comes to, in words: both readers must say the same.
+    fn told(outcome: &Result<Request<'_>, (RequestId, RpcError)>) -> String {
+        match outcome {
+            Ok(request) => {
+                let mut names = ["a", "b", "amount", "label", "price", "", "x y", "params", "id"].to_vec();
+                names.sort_unstable();
+                let read = |name: &&'static str| {
+                    format!("{name}={:?}/{:?}", request.params.text(name), request.params.list(name))
+                };
+                let params: Vec<String> = names.iter().map(read).collect();
+                format!("{} {:?} {}", request.method, request.id, params.join(" "))
+            }
+            Err((id, error)) => format!("!{} {id:?} {}", error.name, error.reason),
+        }
+    }
+
+    #[test]
+    fn the_quick_reader_and_the_general_one_never_differ() {
+        const PIECES: &[&str] = &[
+            "{",
+            "}",
+            "[",
+            "]",
+            ":",
+            ",",
+            "\"",
+            "\"id\"",
+            "\"method\"",
+            "\"params\"",
+            "\"jsonrpc\"",
+            "\"2.0\"",
+            "\"a\"",
+            "\"b\"",
+            "\"amount\"",
+            "\"label\"",
+            "\"\"",
+            "\"x y\"",
+            "\"é\"",
+            "\"\\n\"",
+            "\"\u{1}\"",
+            "1",
+            "0",
+            "-1",
+            "-0",
+            "00",
+            "01",
+            "1.5",
+            "1.",
+            ".5",
+            "-",
+            "1e3",
+            "1E400",
+            "0.001",
+            "12345678901234567890123",
+            "null",
+            "true",
+            "false",
+            "nul",
+            "truex",
+            " ",
+            "\n",
+            "\t",
+            "\u{c}",
+            "\u{a0}",
+            "\\",
+            "{}",
+            "[1]",
+            "\"public/test\"",
+        ];
+        const SEEDS: &[&str] = &[
+            r#"{"jsonrpc":"2.0","id":7,"method":"private/buy","params":{"amount":0.001,"label":"a","price":-5}}"#,
+            r#" { "method" : "m" , "params" : { } , "id" : "x" } "#,
+            r#"{"method":"m","params":null,"id":null}"#,
+            r#"{"method":"m","params":{"a":null,"b":true,"a":1},"id":1}"#,
+            r#"{"method":"m","params":{"a":1,"b":2,"a":3},"id":1}"#,
+            r#"{"id":1,"method":"m","id":2}"#,
+            r#"{"method":"m","x":{"y":[1,2]},"params":{"a":[1],"b":{"c":1}}}"#,
+            r#"{"params":{"a":"1","label":"q\"q"},"method":"a\/b"}"#,
+        ];
+        let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1_u64);
+        let mut state = seed | 1;
+        let mut below = |most: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 33).unwrap_or(0) % most.max(1)
+        };
+        let (mut quick, mut good) = (0, 0);
+        for round in 0..60_000 {
+            let mut text = SEEDS[below(SEEDS.len())].to_owned();
+            for _ in 0..below(4) {
+                let at: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+                let (from, piece) = (below(at.len()), PIECES[below(PIECES.len())]);
+                let to = (from + below(4)).min(at.len() - 1);
+                text.replace_range(at[from]..at[to], piece);
+            }
+            let named = [None, Some("path/method")][below(2)];
+            let (any, one) = (Request::parse_any(&text, named), Request::parse(&text, named));
+            assert_eq!(told(&one), told(&any), "TEST_SEED={seed} round {round}: {text}");
+            quick += usize::from(plain::read(&text).is_some());
+            good += usize::from(any.is_ok());
+        }
+        // Both ways are taken often, or this shows nothing.
+        assert!(quick > 4_000 && good > quick + 4_000, "{quick} quick of {good} good");
     }
 
     #[test]

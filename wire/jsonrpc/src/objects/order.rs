@@ -22,7 +22,7 @@ pub fn order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, momen
         OrderState::Cancelled => "cancelled",
     };
     j.object(|j| {
-        j.key("order_id").string(&order.id.to_string());
+        j.key("order_id").quoted_uint(order.id.0);
         j.key("order_state").string(state);
         j.key("order_type").string(if order.is_market { "market" } else { "limit" });
         j.key("instrument_name").string(&spec.name);
@@ -47,10 +47,7 @@ pub fn order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, momen
         }
         j.key("reduce_only").bool(moment.reduce_only);
         j.key("replaced").bool(order.replaced);
-        j.key("api").bool(true);
-        for flag in ["web", "mmp", "is_liquidation", "risk_reducing"] {
-            j.key(flag).bool(false);
-        }
+        j.raw(br#""api":true,"web":false,"mmp":false,"is_liquidation":false,"risk_reducing":false"#);
         j.key("user_id").uint(u64::from(order.account.0) + 1);
         if let Some(lots) = moment.queue_ahead {
             amount(j, "queue_ahead", spec, lots);
