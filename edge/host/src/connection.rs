@@ -32,6 +32,8 @@ const UNREAD_BYTES: usize = 1024 * 1024;
 const FRAMES_PER_TURN: usize = 128;
 /// Most of them before the others have had as many: one that asks a lot must not be a wall before the rest.
 const FRAMES_AT_A_TIME: usize = 8;
+/// The same of one that has waited with more: so often is looked up from it.
+const FRAMES_OF_A_FLOOD: usize = 4;
 /// How much is taken from the rings at a time.
 const PUMP_BYTES: usize = 64 * 1024;
 /// A hundred orders; more at a time would make the others wait for the copying.
@@ -251,10 +253,11 @@ impl Connection {
 
     /// Acts on what is complete in the input, as far as there is room for the answers and it is this connection's turn.
     fn act<A: Application>(&mut self, turn: &mut Turn<'_, A>) {
+        let most = if self.has_left_over { FRAMES_OF_A_FLOOD } else { FRAMES_AT_A_TIME };
         self.has_left_over = false;
         if self.used < self.input.len() {
             let input = std::mem::take(&mut self.input);
-            self.used += self.act_on(&input[self.used..], turn);
+            self.used += self.act_on(&input[self.used..], most, turn);
             self.input = input;
             if !self.has_left_over {
                 self.forget_used();
@@ -265,10 +268,10 @@ impl Connection {
         }
     }
 
-    fn act_on<A: Application>(&mut self, input: &[u8], turn: &mut Turn<'_, A>) -> usize {
+    fn act_on<A: Application>(&mut self, input: &[u8], most: usize, turn: &mut Turn<'_, A>) -> usize {
         let (mut used, mut frames, mut completed) = (0, 0, false);
         while used < input.len() && !turn.notices.is_ending(self.id) {
-            if frames == FRAMES_AT_A_TIME || !self.has_room() {
+            if frames == most || !self.has_room() {
                 self.has_left_over = true;
                 break;
             }

@@ -15,11 +15,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use pitwire_ports::Clock;
 use pitwire_websocket::CloseCode;
 use slab::Slab;
+use socket2::SockRef;
 use tracing::{debug, warn};
 
 use crate::application::{Application, ConnectionId, Refusal};
@@ -54,6 +56,9 @@ pub struct Server<A> {
     served: Vec<usize>,
     /// Those with much to ask were passed over in the last turn.
     put_off: bool,
+    /// What a look between two messages of a flood found, and what of it must wait for the next turn.
+    glanced: Events,
+    deferred: Deferred,
     next_id: u64,
     clock: SystemClock,
     notices: Notices,
@@ -61,8 +66,8 @@ pub struct Server<A> {
     doors: Doors,
     addresses: Addresses,
     vigil: Vigil,
-    /// Something arrived in the last turn.
-    has_heard: bool,
+    /// From whom something arrived in the last turn.
+    heard_from: Option<usize>,
     last_commit_ns: u64,
     buffer: Box<[u8]>,
     /// The application was told of something after its last commit.
@@ -74,6 +79,13 @@ pub struct Server<A> {
     stopping_since: Option<u64>,
 }
 
+/// What is told once and is not a connection's.
+#[derive(Default)]
+struct Deferred {
+    at_the_door: bool,
+    signal: bool,
+}
+
 const LISTENER: Token = Token(usize::MAX);
 const SIGNALS: Token = Token(usize::MAX - 1);
 
@@ -82,7 +94,7 @@ impl<A: Application> Server<A> {
     pub fn new(app: A, listener: std::net::TcpListener, signals: UnixStream, clock: SystemClock) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         // Connections inherit it. What waits in the kernel is late when it is read, and nobody's to count.
-        socket2::SockRef::from(&listener).set_recv_buffer_size(RECEIVE_BYTES)?;
+        SockRef::from(&listener).set_recv_buffer_size(RECEIVE_BYTES)?;
         signals.set_nonblocking(true)?;
         let (poll, limits) = (Poll::new()?, Limits::default());
         let doors = Doors::new(listener.local_addr()?, &limits.hosts);
@@ -100,6 +112,8 @@ impl<A: Application> Server<A> {
             listed: Vec::new(),
             served: Vec::new(),
             put_off: false,
+            glanced: Events::with_capacity(64),
+            deferred: Deferred::default(),
             next_id: 1,
             clock,
             notices: Notices::default(),
@@ -107,7 +121,7 @@ impl<A: Application> Server<A> {
             doors,
             addresses: Addresses::default(),
             vigil: Vigil::default(),
-            has_heard: false,
+            heard_from: None,
             last_commit_ns: 0,
             buffer: vec![0; READ_BYTES].into(),
             is_uncommitted: false,
@@ -159,8 +173,11 @@ impl<A: Application> Server<A> {
     /// Until something happens or is due. After requests, awake for a little while first.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = self.timeout();
-        let awake_ns = if self.has_heard && timeout != Some(Duration::ZERO) { self.vigil.begin() } else { 0 };
-        self.has_heard = false;
+        let heard_from = self.heard_from.take().filter(|_| timeout != Some(Duration::ZERO));
+        let awake_ns = match heard_from {
+            Some(at) if !self.is_on_this_core(at) => self.vigil.begin(),
+            _ => 0,
+        };
         if awake_ns == 0 {
             return self.look(events, timeout);
         }
@@ -178,6 +195,12 @@ impl<A: Application> Server<A> {
         self.look(events, timeout)
     }
 
+    /// Whether a peer last sent from the core that the loop runs on: it will not send again before the loop lets it.
+    fn is_on_this_core(&self, at: usize) -> bool {
+        let theirs = self.connections.get(at).map(|connection| SockRef::from(&connection.stream).cpu_affinity());
+        matches!(theirs, Some(Ok(core)) if core == rustix::thread::sched_getcpu())
+    }
+
     fn look(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
@@ -186,7 +209,7 @@ impl<A: Application> Server<A> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.listed.is_empty() || self.is_uncommitted {
+        if !self.listed.is_empty() || self.is_uncommitted || self.deferred.at_the_door || self.deferred.signal {
             return Some(Duration::ZERO);
         }
         let sweep = (!self.connections.is_empty()).then_some(self.next_sweep_ns);
@@ -202,15 +225,17 @@ impl<A: Application> Server<A> {
     fn take_events(&mut self, events: &Events, now: u64) {
         for event in events {
             match event.token() {
-                LISTENER => self.accept(now),
-                SIGNALS => self.stop(now),
-                Token(at) => {
-                    if let Some(connection) = self.connections.get_mut(at) {
-                        connection.note(event);
-                        list(&mut self.listed, connection, at);
-                    }
-                }
+                LISTENER => self.deferred.at_the_door = true,
+                SIGNALS => self.deferred.signal = true,
+                Token(at) => note(event, at, &mut self.connections, &mut self.listed),
             }
+        }
+        let Deferred { at_the_door, signal } = std::mem::take(&mut self.deferred);
+        if signal {
+            self.stop(now);
+        }
+        if at_the_door {
+            self.accept(now);
         }
         if self.accept_again_ns.is_some_and(|again| now >= again) {
             self.accept(now);
@@ -294,11 +319,15 @@ impl<A: Application> Server<A> {
     fn act(&mut self, now: u64) {
         let until = now + self.last_commit_ns.clamp(SHORTEST_TURN_NS, LONGEST_TURN_NS);
         let Server { app, notices, limits, doors, clock, buffer, connections, listed, put_off, .. } = self;
-        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, until, heard: false };
+        let (poll, glanced, deferred) = (&mut self.poll, &mut self.glanced, &mut self.deferred);
+        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, until, heard_from: None, heard: false };
         if turn.serve_each(connections, listed, put_off) {
-            turn.serve_more(connections, listed);
+            let mut glance = |connections: &mut Slab<Connection>, listed: &mut Vec<usize>| {
+                glance(poll, glanced, deferred, connections, listed)
+            };
+            turn.serve_more(connections, listed, &mut glance);
         }
-        self.has_heard = turn.heard;
+        self.heard_from = turn.heard_from;
     }
 
     fn sweep(&mut self, now: u64) {
@@ -386,6 +415,36 @@ impl<A: Application> Server<A> {
         for at in places {
             self.remove(at);
         }
+    }
+}
+
+/// Looks at the sockets between two messages of a flood. Not if all there are wait for their turn anyway.
+fn glance(
+    poll: &mut Poll,
+    events: &mut Events,
+    deferred: &mut Deferred,
+    connections: &mut Slab<Connection>,
+    listed: &mut Vec<usize>,
+) -> bool {
+    let before = listed.len();
+    // An error here the loop's own look meets as well.
+    if connections.len() == before || poll.poll(events, Some(Duration::ZERO)).is_err() {
+        return false;
+    }
+    for event in events.iter() {
+        match event.token() {
+            LISTENER => deferred.at_the_door = true,
+            SIGNALS => deferred.signal = true,
+            Token(at) => note(event, at, connections, listed),
+        }
+    }
+    listed.len() > before
+}
+
+fn note(event: &Event, at: usize, connections: &mut Slab<Connection>, listed: &mut Vec<usize>) {
+    if let Some(connection) = connections.get_mut(at) {
+        connection.note(event);
+        list(listed, connection, at);
     }
 }
 

@@ -3,8 +3,10 @@
 //! Holds       1. whoever asks little waits a turn or two, however much others ask: it is served first, and its answers
 //!                leave before the others are looked at again;
 //!             2. whoever asks a lot is put off by that for one turn, not for two in a row;
-//!             3. of those who have as much to ask, each is served before any is served twice.
-//! Costs       a reading of the clock for each connection served.
+//!             3. and is looked up from every few messages: somebody else who has asked meanwhile comes next, and then the
+//!                turn ends;
+//!             4. of those who have as much to ask, each is served before any is served twice.
+//! Costs       a reading of the clock for each connection served; beside a flood a look at the sockets every few messages.
 //! Start at    [`Turn::serve_each`].
 
 use pitwire_ports::Clock as _;
@@ -16,6 +18,9 @@ use crate::connection::Connection;
 use crate::doors::Doors;
 use crate::limits::Limits;
 use crate::notices::Notices;
+
+/// Notes what has arrived meanwhile, and lists those it arrived for. Says whether there are any that were not listed.
+pub(crate) type Glance<'a> = dyn FnMut(&mut Slab<Connection>, &mut Vec<usize>) -> bool + 'a;
 
 /// What a connection acts with and against in one turn.
 pub(crate) struct Turn<'a, A> {
@@ -29,7 +34,9 @@ pub(crate) struct Turn<'a, A> {
     pub now: u64,
     /// When it is time to commit, whoever still waits.
     pub until: u64,
-    /// Something arrived.
+    /// The place of the last one served from which something arrived.
+    pub heard_from: Option<usize>,
+    /// Something has arrived from the one being served.
     pub heard: bool,
 }
 
@@ -57,6 +64,9 @@ impl<A: Application> Turn<'_, A> {
             }
             connection.is_served = true;
             connection.read_and_act(self);
+            if std::mem::take(&mut self.heard) {
+                self.heard_from = Some(*at);
+            }
             was_light |= connection.is_done_with_little();
             if self.is_time() {
                 return (true, was_light);
@@ -66,13 +76,19 @@ impl<A: Application> Turn<'_, A> {
     }
 
     /// Round by round what can be done without reading, until it is time or nothing is left.
-    pub fn serve_more(&mut self, connections: &mut Slab<Connection>, listed: &[usize]) {
-        let mut has_more = true;
+    pub fn serve_more(&mut self, connections: &mut Slab<Connection>, listed: &mut Vec<usize>, glance: &mut Glance<'_>) {
+        let (mut has_more, busy) = (true, listed.len());
         while std::mem::take(&mut has_more) {
-            for at in listed {
-                let more = connections.get_mut(*at).filter(|c| c.can_go_on() && !self.notices.is_ending(c.id));
-                let Some(connection) = more else { continue };
-                connection.read_and_act(self);
+            for at in 0..busy {
+                let more = connections.get(listed[at]).filter(|c| c.can_go_on() && !self.notices.is_ending(c.id));
+                if more.is_none() {
+                    continue;
+                }
+                if glance(connections, listed) {
+                    self.serve_those(connections, listed, false);
+                    return;
+                }
+                connections[listed[at]].read_and_act(self);
                 if self.is_time() {
                     return;
                 }

@@ -2,19 +2,29 @@
 //!
 //! A wake-up costs more than an order: tens of microseconds where the machine's other core has gone to sleep as well.
 //! After requests came, more often do; so the loop looks again for a little while. It is kept up only as long as it
-//! pays, and a venue to which nobody speaks does not do it at all.
+//! pays, and a venue to which nobody speaks does not do it at all. Nor is it done for a peer on the loop's own core, which
+//! cannot speak meanwhile: the server sees to that.
 
 /// Longer than a peer on this machine takes from an answer to its next request.
 const AWAKE_NS: u64 = 50_000;
 /// How sure of it one can become.
 const MOST_CREDIT: i8 = 8;
-/// When it has not paid, it is tried again after so many turns with requests.
-const TRY_AGAIN: u8 = 32;
+/// When it has not paid, it is tried again after so many turns with requests, and twice as many each time it has not paid
+/// again: whoever shares the core with the loop is late by that.
+const TRY_AGAIN: u32 = 64;
+const TRY_AGAIN_AT_MOST: u32 = 4_096;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Vigil {
     credit: i8,
-    passed_over: u8,
+    passed_over: u32,
+    try_again: u32,
+}
+
+impl Default for Vigil {
+    fn default() -> Self {
+        Vigil { credit: 0, passed_over: 0, try_again: TRY_AGAIN }
+    }
 }
 
 impl Vigil {
@@ -24,7 +34,7 @@ impl Vigil {
             return AWAKE_NS;
         }
         self.passed_over += 1;
-        if self.passed_over < TRY_AGAIN {
+        if self.passed_over < self.try_again {
             return 0;
         }
         self.passed_over = 0;
@@ -33,6 +43,11 @@ impl Vigil {
 
     /// Whether something came while it was awake.
     pub fn end(&mut self, has_paid: bool) {
+        if has_paid {
+            self.try_again = TRY_AGAIN;
+        } else if self.credit < 0 {
+            self.try_again = (self.try_again * 2).min(TRY_AGAIN_AT_MOST);
+        }
         let credit = if has_paid { self.credit + 2 } else { self.credit - 1 };
         self.credit = credit.clamp(-MOST_CREDIT, MOST_CREDIT);
     }
@@ -56,8 +71,14 @@ mod tests {
             times
         };
         assert_eq!(awake(true, 100), 100);
-        // Requests a millisecond apart: awake for 50 us in 32 of them is nothing.
-        assert!(awake(false, 3_200) < 120);
+        // A few tries, then next to none: less than one answer in a hundred may be late by them, also at first.
+        assert!(awake(false, 100) < 20);
+        assert!(awake(false, 10_000) < 12);
+        // A peer that has moved to another core is found again before long.
+        assert!(awake(true, 10_000) > 4_000);
+        assert_eq!(awake(true, 1_000), 1_000);
+        // One that does so often is found sooner: what has paid is tried again soon.
+        awake(false, 20);
         assert!(awake(true, 1_000) > 800);
     }
 }

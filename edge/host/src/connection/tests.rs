@@ -66,6 +66,7 @@ fn input_is_bounded_however_much_is_sent() {
         buffer: &mut buffer,
         now: 0,
         until: 0,
+        heard_from: None,
         heard: false,
     };
     for _ in 0..200 {
@@ -111,6 +112,9 @@ struct Floor {
     connections: Slab<Connection>,
     peers: [std::net::TcpStream; 2],
     put_off: bool,
+    listed: Vec<usize>,
+    /// At which look into the sockets the second says something; it is not listed before.
+    speaks_at: Option<usize>,
 }
 
 impl Floor {
@@ -121,7 +125,7 @@ impl Floor {
             connections.insert(connection);
             peer
         });
-        Floor { connections, peers, put_off: false }
+        Floor { connections, peers, put_off: false, listed: vec![0, 1], speaks_at: None }
     }
 
     fn say(&mut self, who: usize, times: usize) {
@@ -143,10 +147,21 @@ impl Floor {
             buffer: &mut buffer,
             now: 0,
             until,
+            heard_from: None,
             heard: false,
         };
-        if turn.serve_each(&mut self.connections, &[0, 1], &mut self.put_off) {
-            turn.serve_more(&mut self.connections, &[0, 1]);
+        if turn.serve_each(&mut self.connections, &self.listed, &mut self.put_off) {
+            let (peer, speaks_at, mut looks) = (&mut self.peers[1], self.speaks_at, 0);
+            turn.serve_more(&mut self.connections, &mut self.listed, &mut |connections, listed| {
+                looks += 1;
+                let speaks = speaks_at == Some(looks);
+                if speaks {
+                    peer.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x']).unwrap();
+                    connections[1].readable = true;
+                    listed.push(1);
+                }
+                speaks
+            });
         }
         for (_, connection) in &mut self.connections {
             connection.is_served = false;
@@ -165,12 +180,22 @@ fn whoever_asks_little_is_served_first_and_whoever_asks_a_lot_every_other_turn()
     assert_eq!(floor.turn(u64::MAX), [vec![0; FRAMES_AT_A_TIME], vec![1]].concat());
     floor.say(1, 1);
     let after = floor.turn(0);
-    assert_eq!(after, [vec![1], vec![0; FRAMES_AT_A_TIME]].concat(), "put off once, not twice");
+    assert_eq!(after, [vec![1], vec![0; FRAMES_OF_A_FLOOD]].concat(), "put off once, not twice");
     floor.say(1, 1);
     assert_eq!(floor.turn(u64::MAX), [1]);
     // Alone, it goes on until it is time, and at least once when it is time already.
-    assert_eq!(floor.turn(0), [0; FRAMES_AT_A_TIME]);
-    assert_eq!(floor.turn(u64::MAX).len(), 100 - 3 * FRAMES_AT_A_TIME);
+    assert_eq!(floor.turn(0), [0; FRAMES_OF_A_FLOOD]);
+    assert_eq!(floor.turn(u64::MAX).len(), 100 - FRAMES_AT_A_TIME - 2 * FRAMES_OF_A_FLOOD);
+}
+
+#[test]
+fn whoever_speaks_in_the_middle_of_a_flood_comes_next_and_ends_the_turn() {
+    let mut floor = Floor::new();
+    floor.listed = vec![0];
+    floor.say(0, 100);
+    floor.speaks_at = Some(3);
+    let before = FRAMES_AT_A_TIME + 2 * FRAMES_OF_A_FLOOD;
+    assert_eq!(floor.turn(u64::MAX), [vec![0; before], vec![1]].concat());
 }
 
 #[test]
@@ -178,8 +203,9 @@ fn two_who_ask_a_lot_take_turns() {
     let mut floor = Floor::new();
     floor.say(0, 40);
     floor.say(1, 40);
-    let round = [[0; FRAMES_AT_A_TIME], [1; FRAMES_AT_A_TIME]].concat();
-    assert_eq!(floor.turn(u64::MAX), round.repeat(40 / FRAMES_AT_A_TIME));
+    let round = |frames| [vec![0; frames], vec![1; frames]].concat();
+    let rest = round(FRAMES_OF_A_FLOOD).repeat((40 - FRAMES_AT_A_TIME) / FRAMES_OF_A_FLOOD);
+    assert_eq!(floor.turn(u64::MAX), [round(FRAMES_AT_A_TIME), rest].concat());
 }
 
 #[test]
