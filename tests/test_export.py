@@ -290,6 +290,7 @@ def test_a_running_venue_is_exported_as_far_as_it_is_durable(tmp_path: Path) -> 
         client = Http(venue.address, DEMO_A)
         order = client.result("private/buy", {"instrument_name": "BTC_USDC", "amount": 1, "price": 7})["order"]
         for n in range(5):
+            assert run_pitwire("verify", venue.data).returncode == 0, "a group that is half written is no damage"
             export(venue.data, tmp_path / f"t{n}")
             assert order["order_id"] in {row["OrderId"] for row in rows(tmp_path / f"t{n}", "orders")}
         assert venue.stop() == 0

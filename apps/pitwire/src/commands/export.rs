@@ -11,11 +11,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pitwire_host::DirectoryStorage;
-use pitwire_journal::{OpenError, Recovery, StartAt, inspect};
+use pitwire_journal::Recovery;
 
 use crate::failure::Failure;
 use crate::output::say;
-use crate::venue::recovery::{Replay, journal_config};
+use crate::venue::recovery::{Replay, inspect_settled};
 use directory::Unfinished;
 use range::{Instant, Range};
 use sink::Table;
@@ -28,8 +28,6 @@ const EXAMPLES: &str = "Examples:
 
 Files: orders, trades, book (what rests at the end), levels (every change of the visible book), events (everything),
 instruments. Columns, units and types: docs/export.md.";
-
-const MOST_LOOKS: u32 = 10;
 
 /// Write orders, trades, book and the full event log of a run as CSV or Parquet.
 ///
@@ -70,19 +68,6 @@ impl Format {
             Format::Parquet => "parquet",
         }
     }
-}
-
-/// A venue that writes meanwhile can be caught between two pages of a group with later groups already behind it, which
-/// looks like damage. Damage looks the same twice.
-fn inspect_settled(storage: &DirectoryStorage) -> Result<Recovery, OpenError> {
-    let mut before = None;
-    for _ in 0..MOST_LOOKS {
-        match inspect(storage, &journal_config(), StartAt::Oldest) {
-            Err(error) if before != Some(error.to_string()) => before = Some(error.to_string()),
-            judged => return judged,
-        }
-    }
-    inspect(storage, &journal_config(), StartAt::Oldest)
 }
 
 impl Export {

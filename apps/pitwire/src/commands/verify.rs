@@ -6,14 +6,14 @@ use clap::Args;
 use pitwire_audit::{Auditor, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition, OpeningStanding};
 use pitwire_engine::EngineImage;
 use pitwire_host::DirectoryStorage;
-use pitwire_journal::{RecoveredSnapshot, Recovery, StartAt, inspect};
+use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_log::ChainState;
 use pitwire_log::image::{encode_state, state_hash};
 use pitwire_model::{Lots, Seq, VenueNanos};
 
 use crate::failure::Failure;
 use crate::output::{hex, say};
-use crate::venue::recovery::{Replay, journal_config};
+use crate::venue::recovery::{Replay, inspect_settled};
 
 const EXAMPLES: &str = "Examples:
   pitwire verify pitwire-data          exit 0 and a few figures, or exit 1 and the first offence
@@ -47,7 +47,7 @@ impl Verify {
             Failure::new(format!("cannot read {}: {error}", self.dir.display()))
                 .remedy("name the data directory of a venue")
         })?;
-        let recovery = inspect(&storage, &journal_config(), StartAt::Oldest)?;
+        let recovery = inspect_settled(&storage)?;
         if recovery.is_fresh {
             return Err(Failure::new(format!("{} holds no journal", self.dir.display()))
                 .remedy("name the data directory of a venue"));

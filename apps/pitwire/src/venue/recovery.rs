@@ -11,7 +11,7 @@ use std::thread;
 use pitwire_engine::Engine;
 use pitwire_engine::ahead::Coming;
 use pitwire_host::{DirectoryLock, DirectoryStorage};
-use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, Tail, TailGroup};
+use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, Tail, TailGroup, inspect};
 use pitwire_log::OutputChain;
 use pitwire_log::image::decode_state;
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
@@ -23,6 +23,9 @@ use tracing::{error, info, warn};
 
 use super::ledger::Ledger;
 use crate::failure::Failure;
+
+/// How often a venue that writes meanwhile may look damaged before it is believed.
+const MOST_LOOKS: u32 = 10;
 
 pub struct Recovered {
     pub sequencer: Sequencer<Ledger>,
@@ -51,6 +54,19 @@ pub struct Replay {
 pub struct Found {
     pub seq: Seq,
     pub instrument: Option<InstrumentId>,
+}
+
+/// What a directory holds from its oldest snapshot on, looked at from outside. A venue that writes meanwhile can be caught
+/// between two pages of a group with later groups already behind it, which looks like damage. Damage looks the same twice.
+pub fn inspect_settled(storage: &DirectoryStorage) -> Result<Recovery, OpenError> {
+    let mut before = None;
+    for _ in 0..MOST_LOOKS {
+        match inspect(storage, &journal_config(), StartAt::Oldest) {
+            Err(error) if before != Some(error.to_string()) => before = Some(error.to_string()),
+            judged => return judged,
+        }
+    }
+    inspect(storage, &journal_config(), StartAt::Oldest)
 }
 
 impl Replay {
