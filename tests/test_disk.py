@@ -96,6 +96,7 @@ def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path) ->
             more = {"order_id": kept, "amount": 5, "price": 1999}
             assert ws.call("private/edit", more)["error"]["data"]["name"] == "no_space"
             assert ws.result("public/status")["locked"] == "true"
+            assert Http(venue.address).get("/healthz").json()["status"] == "cancels_only"
             assert ws.result("private/cancel", {"order_id": kept})["order_state"] == "cancelled"
             for order in ws.result("private/get_open_orders")[:200]:
                 ws.result("private/cancel", {"order_id": order["order_id"]})
@@ -105,6 +106,7 @@ def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path) ->
                 assert time.monotonic() < deadline, answer
                 time.sleep(0.1)
             assert venue.process and venue.process.pid == pid and venue.alive(), "without a restart"
+            assert Http(venue.address).get("/healthz").json()["status"] == "ok"
         assert venue.stop() == 0
         assert verified(disk / "data")["orders"] > 1000
 

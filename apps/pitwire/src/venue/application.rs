@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use pitwire_host::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock,
 };
+use pitwire_journal::Room;
 use pitwire_jsonrpc::{Request, RequestId, RpcError, write_logout};
 use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::{AccountId, VenueNanos};
@@ -23,6 +24,7 @@ use super::heartbeats::Heartbeats;
 use super::metrics::{self, Counters, Gauges};
 use super::page;
 use super::residence::ResidenceTimes;
+use super::room;
 use super::windows::PrivateWindows;
 
 /// Flow is looked at this often: its commands carry their own times, and those of one look share a commit.
@@ -289,7 +291,12 @@ impl VenueApplication {
 
     fn health(&self) -> HttpResponse {
         let durability = if self.chores.is_some() { "disk" } else { "memory" };
-        let status = if self.core.is_stopping { "stopping" } else { "ok" };
+        let status = match room::of(&self.core) {
+            _ if self.core.is_stopping => "stopping",
+            Room::Orders => "ok",
+            Room::CancelsOnly => "cancels_only",
+            Room::Nothing => "no_space",
+        };
         let body = format!(
             "{{\"status\":\"{status}\",\"durability\":\"{durability}\",\"epoch\":{},\"command\":{}}}\n",
             self.core.sequencer.engine().epoch(),
