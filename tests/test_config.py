@@ -97,7 +97,12 @@ def test_what_operators_change_is_no_changed_configuration(data: Path) -> None:
     write(data, XYZ)
     with Venue(data, extra=options(data)) as venue:
         operator = Http(venue.address, OPERATOR)
-        operator.result("private/pitwire_change_instrument", {"instrument_name": "XYZ_ZAR", "max_amount": "7"})
+        limits = {"max_amount": "7", "max_notional": "1234.5", "collar_percent": "2.5"}
+        operator.result("private/pitwire_change_instrument", {"instrument_name": "XYZ_ZAR"} | limits)
+        shown = Http(venue.address).result("public/get_instrument", {"instrument_name": "XYZ_ZAR"})
+        assert {name: shown[name] for name in limits} == {name: float(text) for name, text in limits.items()}
+        plain = Http(venue.address).result("public/get_instrument", {"instrument_name": "NPN_ZAR"})
+        assert not limits.keys() & plain.keys(), "no limit is shown where none is set"
         made = operator.result("private/pitwire_create_account", {"name": "erin"})
         operator.close()
         venue.kill()

@@ -80,6 +80,7 @@ pub fn instrument(j: &mut Json<'_>, spec: &InstrumentSpec, phase: Phase, currenc
         j.key("tick_size").decimal(spec.tick);
         j.key("tick_size_steps").array(|_| {});
         j.key("min_trade_amount").decimal(spec.amount(Lots(1)));
+        limits(j, spec, currencies);
         j.key("maker_commission").decimal(Decimal::ZERO);
         j.key("taker_commission").decimal(Decimal::ZERO);
         j.key("max_leverage").uint(u64::from(leverage));
@@ -88,6 +89,21 @@ pub fn instrument(j: &mut Json<'_>, spec: &InstrumentSpec, phase: Phase, currenc
         j.key("block_trade_tick_size").decimal(spec.tick);
         j.key("rfq").bool(false);
     });
+}
+
+/// What an operator allows one order to be; nothing where nothing is set. Ours, no part of the dialect.
+fn limits(j: &mut Json<'_>, spec: &InstrumentSpec, currencies: &[Currency]) {
+    if let Some(lots) = spec.limits.max_lots {
+        j.key("max_amount").decimal(spec.amount(lots));
+    }
+    if let Some(units) = spec.limits.max_notional_units {
+        let valued_in = if spec.is_spot() { spec.quote() } else { spec.base() };
+        let scale = currencies.get(valued_in.0 as usize).map_or(0, |currency| currency.decimals);
+        j.key("max_notional").decimal(Decimal::new(units, scale));
+    }
+    if let Some(bps) = spec.limits.collar_bps {
+        j.key("collar_percent").decimal(Decimal::new(i128::from(bps), 2));
+    }
 }
 
 pub fn currency(j: &mut Json<'_>, currency: &Currency) {
