@@ -128,8 +128,8 @@ def orders(directory: Path) -> dict[str, Any]:
             figures[f"open_loop_{rate}_per_s"] = medians(runs)
     with quiet_venue(directory, "overload", "memory") as venue:
         figures["overload"] = order_bench(venue, "overload", "--rate", "50000")
-    with quiet_venue(directory, "flood", "memory") as venue:
-        figures["flood"] = order_bench(venue, "flood")
+    with quiet_venue(directory, "flood", "memory") as venue, quiet_venue(directory, "other", "memory") as other:
+        figures["flood"] = order_bench(venue, "flood", "--elsewhere", other.address)
     return figures
 
 
@@ -193,6 +193,24 @@ def idle(directory: Path, flow: bool, seconds: float) -> dict[str, Any]:
     return {"cpu_percent": round(percent, 2), "resident_mb": round(resident / 1024, 1)}
 
 
+def cold_start(directory: Path) -> dict[str, Any]:
+    """From exec to the ready file: into an empty directory, and into one in which the demo has traded for a while."""
+
+    def started_s(name: str) -> float:
+        venue = Venue(directory / name, [])
+        started = time.perf_counter()
+        venue.start()
+        took = time.perf_counter() - started
+        assert venue.stop() == 0
+        return took
+
+    empty = [started_s(f"cold-{run}") for run in range(3)]
+    with Venue(directory / "warm", ["--speed", "100"]):
+        time.sleep(5)
+    again = [started_s("warm") for _run in range(3)]
+    return {"empty_s": round(statistics.median(empty), 3), "with_data_s": round(statistics.median(again), 3)}
+
+
 def show(name: str, value: Any, indent: str = "") -> None:
     """One line for what has no parts of its own, and a line for each part otherwise."""
     if not isinstance(value, dict):
@@ -218,6 +236,7 @@ def main() -> None:
         figures["beside_other_books"] = beside_other_books(directory)
         figures |= orders(directory)
         figures["journaled"], figures["recovery_after_kill_9"] = journaled_per_second(directory, options.seconds)
+        figures["cold_start"] = cold_start(directory)
         figures["idle_without_flow"] = idle(directory, flow=False, seconds=options.seconds)
         figures["demo_with_flow"] = idle(directory, flow=True, seconds=options.seconds)
     if options.json:

@@ -7,6 +7,7 @@
 mod client;
 mod echo;
 mod figures;
+mod flood;
 mod open_loop;
 mod overload;
 mod pairs;
@@ -59,6 +60,9 @@ pub struct OrderBench {
     /// Length of each load.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
+    /// A second venue, to be flooded by turns: what the flood costs a session by sharing the machine alone.
+    #[arg(long, value_name = "ADDR:PORT")]
+    elsewhere: Option<SocketAddr>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -92,7 +96,7 @@ impl OrderBench {
             Mode::Open => open_loop::measure(self.venue, &load),
             Mode::Ramp => open_loop::ramp(self.venue, &load),
             Mode::Overload => overload::measure(self.venue, &load),
-            Mode::Flood => overload::flood(self.venue, self.pairs, self.requests),
+            Mode::Flood => flood::measure(self.venue, self.elsewhere, self.pairs, self.requests),
             Mode::Echo => return echo::serve(),
         }?;
         if self.json {

@@ -1,6 +1,6 @@
-//! More than the venue can do: how much still gets through, and who suffers.
+//! More than the venue can do: how much still gets through, and how long a cancel takes.
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::client::{Orders, Session, cancel_all, request};
-use super::figures::{Latencies, median, ratio, us};
+use super::figures::{Latencies, ratio};
 use super::open_loop::{Load, nanoseconds, ramp, run};
-use super::pairs::one_at_a_time;
 use crate::failure::Failure;
 
 /// A cancel every so often from a session of its own, while others send too much.
@@ -36,7 +35,7 @@ pub fn measure(venue: SocketAddr, load: &Load) -> Result<Value, Failure> {
 }
 
 /// The load gives way to whoever measures: it is the venue that must be fair, not the one machine they share.
-fn give_way() {
+pub fn give_way() {
     // Without it the figures are only worse.
     let _ = rustix::process::nice(15);
 }
@@ -74,49 +73,4 @@ fn cancel_until(venue: SocketAddr, is_over: &AtomicBool) -> Result<Latencies, Fa
         std::thread::sleep(CANCEL_EVERY);
     }
     Ok(latencies)
-}
-
-/// One quiet session, alone and beside one that floods, in turns.
-pub fn flood(venue: SocketAddr, pairs: u16, requests: u32) -> Result<Value, Failure> {
-    let (mut quiet, mut orders) = (Session::open(venue, 0)?, Orders::new());
-    let (mut alone, mut beside, mut flooded) = (Vec::new(), Vec::new(), 0);
-    for _ in 0..pairs {
-        alone.push(one_at_a_time(&mut quiet, &mut orders, requests)?);
-        let is_over = AtomicBool::new(false);
-        let (latencies, sent) = std::thread::scope(|scope| {
-            let flooding = scope.spawn(|| flood_until(venue, &is_over));
-            let latencies = one_at_a_time(&mut quiet, &mut orders, requests);
-            is_over.store(true, Ordering::Release);
-            let sent = flooding.join().map_err(|_| Failure::new("the flood ended by a mistake of its own"))?;
-            Ok::<_, Failure>((latencies?, sent?))
-        })?;
-        beside.push(latencies);
-        flooded += sent;
-        cancel_all(venue)?;
-    }
-    let of = |runs: &[Latencies], quantile| median(runs.iter().map(|run| run.at(quantile)).collect());
-    Ok(json!({
-        "pairs": pairs, "requests": requests, "flooding_requests": flooded,
-        "alone_p50_us": us(of(&alone, 0.5)), "alone_p99_us": us(of(&alone, 0.99)),
-        "beside_p50_us": us(of(&beside, 0.5)), "beside_p99_us": us(of(&beside, 0.99)),
-        "p50_ratio": ratio(of(&beside, 0.5), of(&alone, 0.5)), "p99_ratio": ratio(of(&beside, 0.99), of(&alone, 0.99)),
-    }))
-}
-
-/// As many orders as the venue takes off the wire, from one session.
-fn flood_until(venue: SocketAddr, is_over: &AtomicBool) -> Result<u64, Failure> {
-    give_way();
-    let (mut session, mut orders) = (Session::open(venue, 1)?, Orders::new());
-    session.stream.set_nonblocking(true)?;
-    let chunk: Vec<u8> = (0..256).flat_map(|_| orders.next().to_vec()).collect();
-    let (mut written, mut heard) = (0, 0);
-    while !is_over.load(Ordering::Acquire) {
-        match session.stream.write(&chunk[written..]) {
-            Ok(bytes) => written = (written + bytes) % chunk.len(),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
-        }
-        session.drain(|_| heard += 1)?;
-    }
-    Ok(heard)
 }
