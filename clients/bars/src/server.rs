@@ -29,6 +29,8 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long a reader may take nothing while something waits for it.
 const STUCK: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// How long readers have for the last bars and a goodbye.
+const FAREWELL: Duration = Duration::from_secs(2);
 const MOST_READERS: usize = 256;
 const MOST_SYMBOLS: usize = 20_000;
 /// A symbol or two thousand in one message.
@@ -36,7 +38,7 @@ const LONGEST_MESSAGE: usize = 64 << 10;
 /// Bars in one message.
 const PIECE: usize = 256;
 
-/// Accepts readers until told to stop.
+/// Accepts readers until told to stop; then they get what is new, and a goodbye.
 pub fn serve(listener: &TcpListener, board: &Arc<Board>, stop: &Arc<AtomicBool>) {
     let readers = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
@@ -55,6 +57,10 @@ pub fn serve(listener: &TcpListener, board: &Arc<Board>, stop: &Arc<AtomicBool>)
             let _ = Reader::accept(socket, bound, is_full).and_then(|mut reader| reader.run(&board, &stop));
             drop(seat);
         });
+    }
+    let until = Instant::now() + FAREWELL;
+    while readers.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+        thread::sleep(ACCEPT_PAUSE);
     }
 }
 
@@ -126,6 +132,7 @@ impl Reader {
                 look_at = Instant::now() + EVERY;
             }
         }
+        self.show(board, &mut mark)?;
         let frame = CloseFrame { code: CloseCode::Away, reason: "pitwire bars has ended".into() };
         self.socket.close(Some(frame)).map_err(Box::new)?;
         self.socket.flush().map_err(Box::new)

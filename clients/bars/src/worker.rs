@@ -102,7 +102,7 @@ pub struct Summary {
 /// A worker at work.
 pub struct Running {
     address: Option<SocketAddr>,
-    shards: Vec<JoinHandle<Result<Totals, WorkerError>>>,
+    shards: Vec<JoinHandle<(Totals, Result<(), WorkerError>)>>,
     server: Option<JoinHandle<()>>,
     bars: Receiver<Vec<Row>>,
     archive: Option<Archive>,
@@ -183,8 +183,10 @@ impl Running {
         let mut wrong = written.err();
         for shard in self.shards {
             match shard.join() {
-                Ok(Ok(totals)) => summary.totals.add(&totals),
-                Ok(Err(error)) => wrong = wrong.or(Some(error)),
+                Ok((totals, ended)) => {
+                    summary.totals.add(&totals);
+                    wrong = wrong.or(ended.err());
+                }
                 Err(_) => wrong = wrong.or(Some(WorkerError::Panicked)),
             }
         }
@@ -234,12 +236,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn run(mut self) -> Result<Totals, WorkerError> {
+    fn run(mut self) -> (Totals, Result<(), WorkerError>) {
         let ended = self.read_until_the_end();
         self.shard.finish();
         self.hand_over();
-        ended?;
-        Ok(self.shard.totals())
+        (self.shard.totals(), ended)
     }
 
     fn read_until_the_end(&mut self) -> Result<(), WorkerError> {
