@@ -43,8 +43,8 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, arrows, tidy; chang
 	$(WITH) rust -- cargo run -q -p xtask -- arrows
 	$(WITH) rust -- cargo run -q -p xtask -- tidy
 	$(WITH) rust -- cargo run -q -p xtask -- table --check
-	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q tests scripts
-	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q tests scripts
+	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q tests scripts clients/python
+	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q tests scripts clients/python
 	$(WITH) node -- npm --prefix web run check
 
 bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle, splitter

