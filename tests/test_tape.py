@@ -42,6 +42,8 @@ class Feed:
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.ready_file = directory / "ready"
+        # A server that was killed leaves its own behind; a test that looked too early would talk to a dead port.
+        self.ready_file.unlink(missing_ok=True)
         command = [
             BINARY,
             "tape",
