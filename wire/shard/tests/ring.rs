@@ -115,9 +115,10 @@ fn nothing_unread_is_overwritten_and_room_comes_back() {
     let mut full = 0;
     for round in 0..5_000_u64 {
         let length = usize::try_from(8 + round * 37 % 700).unwrap();
-        let mut record = vec![b'.'; length];
-        record[..8].copy_from_slice(&sent.to_le_bytes());
-        match put(&mut producer, &record) {
+        // More text behind the record, so that it is copied in whole steps, which write too much.
+        let mut text = vec![b'.'; length + 64];
+        text[..8].copy_from_slice(&sent.to_le_bytes());
+        match producer.put(&text, 0, length) {
             Ok(()) => sent += 1,
             Err(Refused::Full) => {
                 full += 1;
@@ -125,6 +126,7 @@ fn nothing_unread_is_overwritten_and_room_comes_back() {
                 consumer
                     .take(|record| {
                         assert_eq!(record[..8], received.to_le_bytes());
+                        assert!(record[8..].iter().all(|byte| *byte == b'.'));
                         received += 1;
                     })
                     .unwrap();

@@ -62,6 +62,8 @@ impl Doctor {
             Failure::new(format!("cannot measure the disk under {}: {error}", self.data.display()))
                 .remedy("name a writable directory with --data")
         })?;
+        let pipe_max = read("/proc/sys/fs/pipe-max-size");
+        let shared = shared_memory_bytes();
         let ktls = available.split_whitespace().any(|name| name == "tls");
         let say = |name, value: String, remedy: Option<&'static str>| Finding { name, value, remedy };
         Ok(vec![
@@ -69,13 +71,15 @@ impl Doctor {
             say("open_files", soft.to_string(), (soft < 8192).then_some("raise it: ulimit -n 20000")),
             say("open_files_hard", hard.to_string(), None),
             say("io_uring", has_io_uring().to_string(), None),
+            // Nothing here uses it yet: `pitwire split` decrypts wss:// itself, whatever the kernel offers.
             say("kernel_tls", ktls.to_string(), None),
             say(
                 "congestion_control",
                 quoted(&congestion),
                 (congestion != "cubic").then_some("for benchmarks on loopback set cubic on the sockets"),
             ),
-            say("pipe_max_bytes", number(&read("/proc/sys/fs/pipe-max-size")), None),
+            say("pipe_max_bytes", number(&pipe_max), (bytes(&pipe_max) < PIPE_BYTES).then_some(PIPE_REMEDY)),
+            say("shared_memory_bytes", shared.to_string(), (shared < SHARED_BYTES).then_some(SHARED_REMEDY)),
             say("huge_pages", quoted(&huge), None),
             say(
                 "clock_source",
@@ -86,6 +90,22 @@ impl Doctor {
             say("sync_p99_us", format!("{:.1}", sync.p99_us), None),
         ])
     }
+}
+
+/// What `pitwire split` asks of the kernel for each worker.
+const PIPE_BYTES: u64 = 1 << 20;
+const PIPE_REMEDY: &str = "pipes of `pitwire split` stay smaller: sysctl fs.pipe-max-size=1048576";
+/// Rings of 64 workers.
+const SHARED_BYTES: u64 = 64 << 20;
+const SHARED_REMEDY: &str = "`pitwire split --transport shm` wants a mebibyte a worker: mount -o remount,size=256M /dev/shm";
+
+fn bytes(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
+}
+
+/// What is free in /dev/shm.
+fn shared_memory_bytes() -> u64 {
+    rustix::fs::statvfs("/dev/shm").map_or(0, |place| place.f_bavail.saturating_mul(place.f_frsize))
 }
 
 fn slow_disk(p50_us: f64) -> Option<&'static str> {
