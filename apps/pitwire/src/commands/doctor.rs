@@ -97,7 +97,8 @@ const PIPE_BYTES: u64 = 1 << 20;
 const PIPE_REMEDY: &str = "pipes of `pitwire split` stay smaller: sysctl fs.pipe-max-size=1048576";
 /// Rings of 64 workers.
 const SHARED_BYTES: u64 = 64 << 20;
-const SHARED_REMEDY: &str = "`pitwire split --transport shm` wants a mebibyte a worker: mount -o remount,size=256M /dev/shm";
+const SHARED_REMEDY: &str =
+    "`pitwire split --transport shm` wants a mebibyte a worker: mount -o remount,size=256M /dev/shm";
 
 fn bytes(text: &str) -> u64 {
     text.parse().unwrap_or(0)
