@@ -90,13 +90,8 @@ impl Publisher {
         let (batches, waiting) = mpsc::channel(BATCHES);
         let (ready, is_ready) = sync_channel(1);
         let (end, ended) = sync_channel(1);
-        let worker = Worker {
-            publication,
-            waiting,
-            next: Arc::clone(&next),
-            sent: Arc::clone(&sent),
-            lost: Arc::clone(&lost),
-        };
+        let worker =
+            Worker { publication, waiting, next: Arc::clone(&next), sent: Arc::clone(&sent), lost: Arc::clone(&lost) };
         let thread = thread::Builder::new().name("publish".into()).spawn(move || {
             worker.run(|told| {
                 // Whoever opened us waits for this.
@@ -104,10 +99,11 @@ impl Publisher {
             });
             let _ = end.send(());
         });
-        let thread = thread.map_err(|error| Failure::new(format!("no thread for --publish: {error}"), "allow more threads"))?;
-        let told = is_ready.recv_timeout(2 * CONNECT).unwrap_or_else(|_| {
-            Err(Failure::new("NATS did not answer in time".to_string(), REMEDY_REACH))
-        });
+        let thread =
+            thread.map_err(|error| Failure::new(format!("no thread for --publish: {error}"), "allow more threads"))?;
+        let told = is_ready
+            .recv_timeout(2 * CONNECT)
+            .unwrap_or_else(|_| Err(Failure::new("NATS did not answer in time".to_string(), REMEDY_REACH)));
         told?;
         let staged = |_| Staged { first: 1, ..Staged::default() };
         Ok(Publisher {
@@ -213,7 +209,12 @@ impl Transport for Publisher {
     }
 
     fn totals(&self) -> Totals {
-        Totals { handed: self.sent.load(Ordering::Relaxed), gaps: self.gaps, dropped: self.dropped, ..Totals::default() }
+        Totals {
+            handed: self.sent.load(Ordering::Relaxed),
+            gaps: self.gaps,
+            dropped: self.dropped,
+            ..Totals::default()
+        }
     }
 
     fn report(&mut self) -> Option<Failure> {
@@ -269,7 +270,9 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         match runtime {
             Ok(runtime) => runtime.block_on(self.publish(ready)),
-            Err(error) => ready(Err(Failure::new(format!("no runtime for --publish: {error}"), "allow more open files"))),
+            Err(error) => {
+                ready(Err(Failure::new(format!("no runtime for --publish: {error}"), "allow more open files")))
+            }
         }
     }
 

@@ -86,10 +86,13 @@ fn consume(url: &str, epoch: u64, feed: impl FnOnce(Publisher) -> [u64; WORKERS 
         let publication = Publication { url: url.into(), prefix: "test".into(), epoch, workers: WORKERS };
         let publisher = Publisher::open(publication).unwrap();
         let dealt = feed(publisher);
-        let mut seen: BTreeMap<u32, Seen> = (0..WORKERS).map(|shard| (shard, Seen { expected: 1, ..Seen::default() })).collect();
-        let is_done = |seen: &BTreeMap<u32, Seen>| seen.values().zip(dealt).all(|(seen, dealt)| seen.expected == dealt + 1);
+        let mut seen: BTreeMap<u32, Seen> =
+            (0..WORKERS).map(|shard| (shard, Seen { expected: 1, ..Seen::default() })).collect();
+        let is_done =
+            |seen: &BTreeMap<u32, Seen>| seen.values().zip(dealt).all(|(seen, dealt)| seen.expected == dealt + 1);
         while !is_done(&seen) {
-            let message = tokio::time::timeout(PATIENCE, subscription.next()).await.expect("numbers that end where they should");
+            let message =
+                tokio::time::timeout(PATIENCE, subscription.next()).await.expect("numbers that end where they should");
             let message = message.expect("a subscription that goes on");
             let headers = message.headers.unwrap();
             let number = |name: &str| headers.get(name).unwrap().as_str().parse::<u64>().unwrap();
@@ -156,7 +159,8 @@ fn every_record_arrives_once_and_in_order() {
     assert_eq!(told as u64 + seen.values().map(|seen| seen.missed).sum::<u64>(), 15_001);
     assert_eq!(seen[&1].records.last().unwrap(), br#"{"ev":"gap"}"#);
     for (shard, seen) in &seen {
-        let numbers: Vec<u32> = seen.records.iter().filter(|record| record.len() > 20).map(|record| number(record)).collect();
+        let numbers: Vec<u32> =
+            seen.records.iter().filter(|record| record.len() > 20).map(|record| number(record)).collect();
         assert!(numbers.is_sorted_by(|before, after| before < after), "shard {shard}");
         assert!(numbers.iter().all(|number| number % WORKERS == *shard));
     }

@@ -1,3 +1,5 @@
+//! What goes into batches, how they are numbered, and what happens when nobody takes them. Without a server.
+
 use super::*;
 
 /// A publisher whose thread is us: what it hands over is looked at, nothing is connected.
