@@ -28,7 +28,7 @@ fn main() {
         let symbol = part * part / SYMBOLS;
         let (cents, size) = (10_000 + chance % 500, 1 + chance % 300);
         let time = START_MS + number / TRADES_PER_MS;
-        let conditions = if chance % 3 == 0 { "14,37" } else { "14" };
+        let conditions = if chance.is_multiple_of(3) { "14,37" } else { "14" };
         let written = write!(
             text,
             r#"{{"ev":"T","sym":"S{symbol}","i":"{number:012}","x":{},"p":{}.{:02},"s":{size},"c":[{conditions}],"t":{time},"z":3}}"#,

@@ -172,7 +172,7 @@ impl Running {
     }
 
     /// Writes bars until every shard has ended. The first thing that went wrong is the answer, after everything is written.
-    pub fn wait(mut self) -> Result<Summary, (WorkerError, Summary)> {
+    pub fn wait(mut self) -> (Summary, Result<(), WorkerError>) {
         let written = self.write_all();
         if written.is_err() {
             // Nobody takes bars any more: the shards notice when they hand over.
@@ -197,10 +197,7 @@ impl Running {
         }
         (summary.files, summary.rows) = self.archive.as_ref().map_or((0, 0), Archive::totals);
         summary.seconds = self.since.elapsed().as_secs_f64();
-        match wrong {
-            None => Ok(summary),
-            Some(error) => Err((error, summary)),
-        }
+        (summary, wrong.map_or(Ok(()), Err))
     }
 
     fn write_all(&mut self) -> Result<(), WorkerError> {

@@ -79,16 +79,12 @@ impl Bars {
         if let Some(address) = running.address() {
             tracing::info!("bars: the latest ones at ws://{address}/");
         }
-        let ended = running.wait();
+        let (summary, ended) = running.wait();
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
         }
-        let (summary, ended) = match ended {
-            Ok(summary) => (summary, Ok(())),
-            Err((error, summary)) => (summary, Err(failure(error))),
-        };
         say(&if self.json { as_json(&summary) } else { in_words(&summary) });
-        ended
+        ended.map_err(failure)
     }
 }
 
