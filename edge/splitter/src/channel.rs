@@ -1,0 +1,179 @@
+//! The bytes of the feed: a socket that is read in large pieces, plain or through TLS.
+//!
+//! Holds       1. one fixed buffer; what is received is lent, never copied but by TLS itself;
+//!             2. nothing here waits, except [`wait`], which says so.
+//! Start at    [`Channel::receive`].
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::clock::timespec;
+use crate::tls::{Session, Trouble};
+
+/// One read takes at most this much: large enough that the call is cheap, small enough that its bytes are still in the
+/// processor's cache when they are cut.
+const READ_BYTES: usize = 256 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// So many bytes were read, and their content was taken.
+    Bytes(usize),
+    Nothing,
+    /// The peer has ended the connection.
+    End,
+}
+
+#[derive(Debug)]
+pub(crate) enum Fault<V> {
+    Socket(io::Error),
+    Tls(rustls::Error),
+    /// Whoever took the bytes would not have them.
+    Taker(V),
+}
+
+pub(crate) struct Channel {
+    socket: TcpStream,
+    tls: Option<Box<Session>>,
+    input: Box<[u8]>,
+    /// TLS: bytes at the front of `input` that are not a whole record yet.
+    filled: usize,
+    outbox: Vec<u8>,
+}
+
+impl Channel {
+    /// `socket` must not block.
+    pub fn new(socket: TcpStream, tls: Option<Session>) -> Self {
+        let input = vec![0; READ_BYTES].into_boxed_slice();
+        Channel { socket, tls: tls.map(Box::new), input, filled: 0, outbox: Vec::new() }
+    }
+
+    /// Takes part in the TLS handshake as far as it goes now; whether it is done. A plain channel always is.
+    pub fn shake_hands(&mut self) -> Result<bool, Fault<()>> {
+        let Some(session) = &mut self.tls else { return Ok(true) };
+        if session.is_open() {
+            return Ok(true);
+        }
+        // Nothing of the peer's can be content before the handshake is done.
+        if self.filled == 0 && self.outbox.is_empty() {
+            session.process(&mut [], &mut self.outbox, |_| Err(())).map_err(unwrap)?;
+            self.flush().map_err(Fault::Socket)?;
+        }
+        match self.receive(|_| Err(()))? {
+            Heard::End => Err(Fault::Socket(io::ErrorKind::UnexpectedEof.into())),
+            _ => Ok(self.tls.as_ref().is_none_or(|session| session.is_open())),
+        }
+    }
+
+    /// HOT. One read, if there is something: what came goes to `take` in pieces.
+    pub fn receive<V>(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), V>) -> Result<Heard, Fault<V>> {
+        let bytes = match self.socket.read(&mut self.input[self.filled..]) {
+            Ok(0) => return Ok(Heard::End),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Heard::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Heard::Nothing),
+            Err(error) => return Err(Fault::Socket(error)),
+        };
+        let Some(session) = &mut self.tls else {
+            take(&self.input[..bytes]).map_err(Fault::Taker)?;
+            return Ok(Heard::Bytes(bytes));
+        };
+        let filled = self.filled + bytes;
+        let done = session.process(&mut self.input[..filled], &mut self.outbox, take).map_err(unwrap)?;
+        self.input.copy_within(done..filled, 0);
+        self.filled = filled - done;
+        let is_ended = session.is_ended();
+        if !self.outbox.is_empty() {
+            self.flush().map_err(Fault::Socket)?;
+        }
+        Ok(if is_ended { Heard::End } else { Heard::Bytes(bytes) })
+    }
+
+    /// Sends as much as the socket takes now; the rest waits for [`Channel::flush`].
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), Fault<()>> {
+        match &mut self.tls {
+            None => self.outbox.extend_from_slice(bytes),
+            Some(session) => {
+                session.send(bytes, &mut self.input[..self.filled], &mut self.outbox).map_err(Fault::Tls)?;
+            }
+        }
+        self.flush().map_err(Fault::Socket)
+    }
+
+    /// Whether something waits to be sent.
+    pub fn has_unsent(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        let mut sent = 0;
+        let result = loop {
+            if sent == self.outbox.len() {
+                break Ok(());
+            }
+            match self.socket.write(&self.outbox[sent..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(bytes) => sent += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.outbox.drain(..sent);
+        result
+    }
+
+    /// Nothing more will be sent: tells the peer.
+    pub fn end_sending(&self) {
+        // A connection that is gone already need not be told.
+        let _ = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+}
+
+fn unwrap<V>(trouble: Trouble<V>) -> Fault<V> {
+    match trouble {
+        Trouble::Tls(error) => Fault::Tls(error),
+        Trouble::Taker(refusal) => Fault::Taker(refusal),
+    }
+}
+
+/// Why a wait was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    Socket,
+    Stop,
+    Time,
+}
+
+/// Waits until the socket can be read (or written, when `to_write`), or `stop` can be read, at most `ns`.
+pub(crate) fn wait(socket: Option<&TcpStream>, to_write: bool, stop: &impl AsFd, ns: u64) -> io::Result<Woken> {
+    let stop = PollFd::new(stop, PollFlags::IN);
+    let wanted = if to_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let result = |stop: &PollFd<'_>, ready| match (stop.revents().is_empty(), ready) {
+        (false, _) => Woken::Stop,
+        (true, true) => Woken::Socket,
+        (true, false) => Woken::Time,
+    };
+    let limit = timespec(ns);
+    let woken = match socket {
+        Some(socket) => {
+            let mut both = [stop, PollFd::new(socket, wanted)];
+            poll(&mut both, Some(&limit)).map(|_| result(&both[0], !both[1].revents().is_empty()))
+        }
+        None => {
+            let mut one = [stop];
+            poll(&mut one, Some(&limit)).map(|_| result(&one[0], false))
+        }
+    };
+    match woken {
+        Err(Errno::INTR) => Ok(Woken::Time),
+        woken => Ok(woken?),
+    }
+}

@@ -1,0 +1,30 @@
+//! The two clocks: one for how long, one for when.
+//!
+//! Leaves out  waiting; see `source`.
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Nanoseconds of a clock that never goes back.
+pub(crate) fn mono_ns() -> u64 {
+    nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn epoch_ns() -> u64 {
+    nanos(clock_gettime(ClockId::Realtime))
+}
+
+/// What this thread has used of a processor, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+fn nanos(time: Timespec) -> u64 {
+    let (seconds, rest) = (u64::try_from(time.tv_sec).unwrap_or(0), u64::try_from(time.tv_nsec).unwrap_or(0));
+    seconds * 1_000_000_000 + rest
+}
+
+pub(crate) fn timespec(ns: u64) -> Timespec {
+    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: i64::try_from(rest).unwrap_or(0) }
+}

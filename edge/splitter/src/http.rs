@@ -1,0 +1,158 @@
+//! As much HTTP as two doors need: one request's head in, one answer out.
+//!
+//! Holds       a page elsewhere must not reach a splitter on loopback through its visitor's browser: an unknown `Host`
+//!             and a foreign `Origin` are refused, as by the venue.
+//! Start at    [`parse`].
+
+use std::net::{IpAddr, SocketAddr};
+
+use pitwire_websocket::accept_key;
+
+const MAX_HEAD_BYTES: usize = 8 * 1024;
+const MAX_HEADERS: usize = 64;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    NeedMore,
+    /// A plain GET of a path.
+    Get {
+        path: String,
+    },
+    /// A WebSocket handshake for a path, and the `Sec-WebSocket-Accept` that answers it.
+    Upgrade {
+        path: String,
+        accept: String,
+    },
+    Refuse(u16, &'static str),
+}
+
+pub(crate) fn parse(received: &[u8], bound: SocketAddr) -> Parsed {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(received) {
+        Ok(httparse::Status::Complete(bytes)) if bytes <= MAX_HEAD_BYTES => {}
+        Ok(httparse::Status::Partial) if received.len() <= MAX_HEAD_BYTES => return Parsed::NeedMore,
+        Ok(_) => return Parsed::Refuse(431, "a request's head is at most 8 KiB"),
+        Err(httparse::Error::TooManyHeaders) => return Parsed::Refuse(431, "at most 64 headers"),
+        Err(_) => return Parsed::Refuse(400, "malformed request"),
+    }
+    let first = |name: &str| {
+        let found = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.and_then(|header| std::str::from_utf8(header.value).ok()).map(str::trim)
+    };
+    let lists = |name: &str, token: &str| {
+        first(name).is_some_and(|text| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
+    };
+    let host = first("host").unwrap_or_default();
+    if !host.is_empty() && !is_ours(host, bound.ip()) {
+        return Parsed::Refuse(421, "this is not that host; use the address that it listens on");
+    }
+    let origin = first("origin").map(|origin| origin.split_once("://").map_or("", |(_, authority)| authority));
+    let is_cross_site = first("sec-fetch-site").is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
+    if is_cross_site || origin.is_some_and(|authority| !authority.eq_ignore_ascii_case(host)) {
+        return Parsed::Refuse(403, "pages of other origins are not served");
+    }
+    if request.method != Some("GET") {
+        return Parsed::Refuse(405, "GET is all there is");
+    }
+    let target = request.path.unwrap_or("/");
+    let path = target.split_once('?').map_or(target, |(path, _)| path).to_owned();
+    if !(lists("upgrade", "websocket") && lists("connection", "upgrade")) {
+        return Parsed::Get { path };
+    }
+    if first("sec-websocket-version") != Some("13") {
+        return Parsed::Refuse(426, "WebSocket version 13 is spoken here");
+    }
+    match first("sec-websocket-key").and_then(accept_key) {
+        Some(accept) => Parsed::Upgrade { path, accept },
+        None => Parsed::Refuse(400, "Sec-WebSocket-Key must be 16 bytes in base64"),
+    }
+}
+
+fn is_ours(host: &str, bound: IpAddr) -> bool {
+    let port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let name = port.map_or(host, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
+    match name.parse::<IpAddr>() {
+        // Bound to every address of the machine, we do not know them all; an address cannot be rebound.
+        Ok(address) => address.is_loopback() || address == bound || bound.is_unspecified(),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// A whole answer, after which the connection is closed.
+pub(crate) fn answer(status: u16, content_type: &str, body: &str) -> Vec<u8> {
+    let reason = match status {
+        200 => "OK",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        421 => "Misdirected Request",
+        426 => "Upgrade Required",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        _ => "Error",
+    };
+    let more = if status == 426 { "Sec-WebSocket-Version: 13\r\n" } else { "" };
+    format!(
+        "HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+         X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n{more}\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+pub(crate) fn refusal(status: u16, why: &str) -> Vec<u8> {
+    answer(status, "text/plain; charset=utf-8", &format!("{why}\n"))
+}
+
+pub(crate) fn switching(accept: &str) -> Vec<u8> {
+    let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n";
+    format!("{head}Sec-WebSocket-Accept: {accept}\r\n\r\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPGRADE: &str = "Upgrade: websocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                           Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+    fn verdict(text: &str) -> String {
+        match parse(text.as_bytes(), "10.1.2.3:80".parse().unwrap()) {
+            Parsed::NeedMore => "more".into(),
+            Parsed::Get { path } => format!("get {path}"),
+            Parsed::Upgrade { path, accept } => format!("upgrade {path} {accept}"),
+            Parsed::Refuse(status, _) => format!("!{status}"),
+        }
+    }
+
+    #[test]
+    fn one_request_is_enough() {
+        // The accept value is RFC 6455's own example.
+        let accepted = "upgrade /shard/0 s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+        for (text, expected) in [
+            ("GET /metrics HTTP/1.1\r\nHost: localhost:9\r\n\r\n".to_owned(), "get /metrics"),
+            ("GET /metrics?a=b HTTP/1.0\r\n\r\n".into(), "get /metrics"),
+            (format!("GET /shard/0 HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n"), accepted),
+            (format!("GET /shard/0 HTTP/1.1\r\nHost: [::1]:5\r\nOrigin: http://[::1]:5\r\n{UPGRADE}\r\n"), accepted),
+            ("GET / HTTP/1.1\r\nHost".into(), "more"),
+            ("POST / HTTP/1.1\r\n\r\n".into(), "!405"),
+            ("rubbish\r\n\r\n".into(), "!400"),
+            ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n".into(), "!421"),
+            ("GET / HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n".into(), "!421"),
+            ("GET / HTTP/1.1\r\nHost: 10.9.9.9\r\n\r\n".into(), "!421"),
+            ("GET / HTTP/1.1\r\nHost: 10.1.2.3\r\n\r\n".into(), "get /"),
+            ("GET / HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n".into(), "!403"),
+            (format!("GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n{UPGRADE}\r\n"), "!403"),
+            (format!("GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n{UPGRADE}\r\n"), "!403"),
+            (format!("GET / HTTP/1.1\r\n{}\r\n", UPGRADE.replace("13", "8")), "!426"),
+            (format!("GET / HTTP/1.1\r\n{}\r\n", UPGRADE.replace("==", "")), "!400"),
+            (format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "b".repeat(9_000)), "!431"),
+            (format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(65)), "!431"),
+            (format!("GET /{}", "a".repeat(9_000)), "!431"),
+        ] {
+            assert_eq!(verdict(&text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! The thread that serves: metrics to Prometheus, shards to their readers.
+//!
+//! Does        accept, answer, and bring each reader what is on its shard's shelf, at its own speed.
+//! Holds       1. a reader costs at most [`OUT_BYTES`] beyond the shelf, and what it sends at most a small message;
+//!             2. whoever does not finish a request in time, or is one too many, is let go;
+//!             3. nobody here can slow the feed.
+//! Start at    [`serve`], then `Turn::run`.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use pitwire_shard::Gap;
+use pitwire_websocket::{CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
+use rustix::event::{PollFd, PollFlags, poll};
+use tracing::warn;
+
+use crate::board::Board;
+use crate::clock::{epoch_ns, mono_ns, timespec};
+use crate::http::{Parsed, answer, parse, refusal, switching};
+use crate::metrics;
+use crate::policy::Policy;
+use crate::shards::{Shards, Stand};
+use crate::shelf::{Cursor, Next};
+use crate::transport::{Failure, Options, Transport};
+
+const CONNECTIONS: usize = 256;
+const REQUEST_NS: u64 = 5_000_000_000;
+/// A reader that is told goodbye has so long to hear it.
+const PARTING_NS: u64 = 1_000_000_000;
+/// Frames are gathered for one write up to this.
+const OUT_BYTES: usize = 256 * 1024;
+const TURN_NS: u64 = 500_000_000;
+const MESSAGE_BYTES: usize = 4096;
+
+/// Serves until it is dropped.
+pub struct Server {
+    pub metrics: Option<SocketAddr>,
+    pub shards: Option<SocketAddr>,
+    stand: Arc<Stand>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts serving what was asked for: shards (the transport comes with it), metrics, or both.
+pub fn serve(
+    options: &Options,
+    board: Arc<Board>,
+    shards_at: Option<SocketAddr>,
+    metrics_at: Option<SocketAddr>,
+) -> Result<(Option<Box<dyn Transport>>, Server), Failure> {
+    let shards = if shards_at.is_some() { options.workers } else { 0 };
+    let stand = Stand::new(shards, options.policy, options.gap_records)?;
+    let server = Server::start(Arc::clone(&stand), board, shards_at, metrics_at)?;
+    let transport = shards_at.map(|_| Box::new(Shards::new(stand, Arc::clone(&options.stop))) as Box<dyn Transport>);
+    Ok((transport, server))
+}
+
+struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    is_metrics: bool,
+}
+
+enum State {
+    /// A request that is not whole yet.
+    Asking(Vec<u8>),
+    /// Something last to say, then the end.
+    Leaving,
+    Reading(Box<Reader>),
+}
+
+struct Reader {
+    shard: usize,
+    cursor: Cursor,
+    received: Vec<u8>,
+    decoder: Decoder,
+}
+
+struct Connection {
+    socket: TcpStream,
+    state: State,
+    out: Vec<u8>,
+    sent: usize,
+    until_ns: u64,
+    address: SocketAddr,
+    is_metrics: bool,
+}
+
+impl Server {
+    fn start(
+        stand: Arc<Stand>,
+        board: Arc<Board>,
+        listen: Option<SocketAddr>,
+        metrics: Option<SocketAddr>,
+    ) -> Result<Self, Failure> {
+        let mut listeners = Vec::new();
+        for (wanted, is_metrics) in [(listen, false), (metrics, true)] {
+            let Some(wanted) = wanted else { continue };
+            let failed = |error: io::Error| {
+                Failure::new(
+                    format!("cannot listen on {wanted}: {error}"),
+                    "choose another address or port; port 0 takes any free one",
+                )
+            };
+            let socket = TcpListener::bind(wanted).map_err(failed)?;
+            socket.set_nonblocking(true).map_err(failed)?;
+            let address = socket.local_addr().map_err(failed)?;
+            listeners.push(Listener { socket, address, is_metrics });
+        }
+        let address_of = |wanted| listeners.iter().find(|listener| listener.is_metrics == wanted).map(|it| it.address);
+        let (metrics, shards) = (address_of(true), address_of(false));
+        let turn = Turn { stand: Arc::clone(&stand), board, listeners, connections: Vec::new() };
+        let thread = std::thread::Builder::new().name("serve".into()).spawn(move || turn.run());
+        let thread = thread
+            .map_err(|error| Failure::new(format!("cannot start a thread: {error}"), "raise the limit of processes"))?;
+        Ok(Server { metrics, shards, stand, thread: Some(thread) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stand.is_ending.store(true, Ordering::SeqCst);
+        self.stand.ring();
+        if let Some(thread) = self.thread.take() {
+            // A server that panicked has nobody left to say goodbye to.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Turn {
+    stand: Arc<Stand>,
+    board: Arc<Board>,
+    listeners: Vec<Listener>,
+    connections: Vec<Connection>,
+}
+
+impl Turn {
+    fn run(mut self) {
+        let mut ending_ns = None;
+        loop {
+            if self.stand.is_ending.load(Ordering::SeqCst) && ending_ns.is_none() {
+                ending_ns = Some(mono_ns() + PARTING_NS);
+                self.say_goodbye();
+            }
+            let is_over = ending_ns.is_some_and(|ending_ns| self.connections.is_empty() || mono_ns() >= ending_ns);
+            if is_over {
+                return;
+            }
+            self.wait();
+            if ending_ns.is_none() {
+                self.accept();
+            }
+            self.serve();
+        }
+    }
+
+    fn wait(&self) {
+        self.stand.fall_asleep();
+        let is_ready = self.connections.iter().any(|connection| self.has_something(connection));
+        let mut fds = vec![PollFd::new(&self.stand.bell, PollFlags::IN)];
+        fds.extend(self.listeners.iter().map(|listener| PollFd::new(&listener.socket, PollFlags::IN)));
+        fds.extend(self.connections.iter().map(|connection| {
+            let wanted = if connection.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+            PollFd::new(&connection.socket, wanted)
+        }));
+        // A poll that fails is a turn without news.
+        let _ = poll(&mut fds, Some(&timespec(if is_ready { 0 } else { TURN_NS })));
+        self.stand.wake_up();
+    }
+
+    /// Whether there is a frame that could be written at once.
+    fn has_something(&self, connection: &Connection) -> bool {
+        let State::Reading(reader) = &connection.state else { return false };
+        connection.out.is_empty() && self.stand.shards[reader.shard].lock().shelf.waiting_bytes(reader.cursor) > 0
+    }
+
+    fn accept(&mut self) {
+        for listener in &self.listeners {
+            loop {
+                let socket = match listener.socket.accept() {
+                    Ok((socket, _)) => socket,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => {
+                        warn!("cannot accept a connection: {error}");
+                        break;
+                    }
+                };
+                // One too many is closed at once; a socket that cannot be set up is none.
+                if self.connections.len() >= CONNECTIONS || socket.set_nonblocking(true).is_err() {
+                    continue;
+                }
+                // Frames are gathered here already.
+                let _ = socket.set_nodelay(true);
+                self.connections.push(Connection {
+                    socket,
+                    state: State::Asking(Vec::new()),
+                    out: Vec::new(),
+                    sent: 0,
+                    until_ns: mono_ns() + REQUEST_NS,
+                    address: listener.address,
+                    is_metrics: listener.is_metrics,
+                });
+            }
+        }
+    }
+
+    fn serve(&mut self) {
+        let now_ns = mono_ns();
+        let Turn { stand, board, connections, .. } = self;
+        connections.retain_mut(|connection| {
+            let stays = connection.turn(stand, board, now_ns);
+            if !stays && let State::Reading(reader) = &connection.state {
+                stand.shards[reader.shard].lock().readers -= 1;
+                stand.shards[reader.shard].has_moved();
+            }
+            stays
+        });
+        for (index, shard) in stand.shards.iter().enumerate() {
+            let of_shard = connections.iter().filter_map(|connection| match &connection.state {
+                State::Reading(reader) if reader.shard == index => Some(reader.cursor),
+                _ => None,
+            });
+            if let Some(slowest) = of_shard.min() {
+                let mut state = shard.lock();
+                state.slowest = slowest;
+                state.shelf.forget(slowest);
+                drop(state);
+                shard.has_moved();
+            }
+        }
+    }
+
+    fn say_goodbye(&mut self) {
+        for connection in &mut self.connections {
+            if let State::Reading(_) = &connection.state {
+                connection.part(&self.stand, CloseCode::GoingAway, "the splitter ends");
+            } else {
+                connection.until_ns = 0;
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Reads, answers, writes; whether the connection stays.
+    fn turn(&mut self, stand: &Stand, board: &Board, now_ns: u64) -> bool {
+        if !matches!(self.state, State::Reading(_)) && now_ns >= self.until_ns {
+            return false;
+        }
+        let (mut bytes, mut is_open) = ([0; MESSAGE_BYTES], true);
+        match self.socket.read(&mut bytes) {
+            Ok(0) => is_open = false,
+            Ok(count) => self.hear(&bytes[..count], stand, board),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return false,
+        }
+        if !is_open {
+            return false;
+        }
+        self.fetch(stand);
+        self.write() && !(matches!(self.state, State::Leaving) && self.out.is_empty())
+    }
+
+    fn hear(&mut self, bytes: &[u8], stand: &Stand, board: &Board) {
+        match &mut self.state {
+            State::Asking(received) => {
+                received.extend_from_slice(bytes);
+                let parsed = parse(received, self.address);
+                self.respond(parsed, stand, board);
+            }
+            State::Leaving => {}
+            State::Reading(reader) => {
+                reader.received.extend_from_slice(bytes);
+                self.listen(stand);
+            }
+        }
+    }
+
+    fn respond(&mut self, parsed: Parsed, stand: &Stand, board: &Board) {
+        let last_words = match parsed {
+            Parsed::NeedMore => return,
+            Parsed::Upgrade { path, accept } if !self.is_metrics => match shard_of(&path, stand.shards.len()) {
+                Some(shard) => {
+                    self.out = switching(&accept);
+                    let mut state = stand.shards[shard].lock();
+                    let cursor = state.shelf.end();
+                    if state.readers == 0 {
+                        state.slowest = cursor;
+                    }
+                    state.readers += 1;
+                    let limits = Limits { message_bytes: MESSAGE_BYTES, fragments: 16 };
+                    let (received, decoder) = (Vec::new(), Decoder::new(limits));
+                    self.state = State::Reading(Box::new(Reader { shard, cursor, received, decoder }));
+                    return;
+                }
+                None => refusal(404, "no such shard; /shard/0 is the first"),
+            },
+            Parsed::Get { path } if self.is_metrics && path == "/metrics" => {
+                answer(200, "text/plain; version=0.0.4; charset=utf-8", &metrics::text(&board.read()))
+            }
+            Parsed::Get { path } if path == "/healthz" => answer(200, "application/json", "{\"status\":\"ok\"}\n"),
+            Parsed::Get { .. } | Parsed::Upgrade { .. } if self.is_metrics => refusal(404, "/metrics is what there is"),
+            Parsed::Get { .. } | Parsed::Upgrade { .. } => {
+                refusal(404, "shards are read over WebSocket, from /shard/0 on")
+            }
+            Parsed::Refuse(status, why) => refusal(status, why),
+        };
+        self.out = last_words;
+        self.state = State::Leaving;
+    }
+
+    /// What a reader sends: pings are answered, a close too; anything else is nothing to us.
+    fn listen(&mut self, stand: &Stand) {
+        loop {
+            let State::Reading(reader) = &mut self.state else { return };
+            let Reader { received, decoder, .. } = reader.as_mut();
+            let used = match decoder.decode(received) {
+                Ok((0, _)) => return,
+                Ok((used, incoming)) => {
+                    match incoming {
+                        // A reader that only pings and never reads is not answered without end.
+                        Some(Incoming::Ping(body)) if self.out.len() < OUT_BYTES => {
+                            write_frame(&mut self.out, Opcode::Pong, body)
+                        }
+                        Some(Incoming::Close(_)) => return self.part(stand, CloseCode::Normal, ""),
+                        _ => {}
+                    }
+                    used
+                }
+                Err(error) => return self.part(stand, error.code, error.reason),
+            };
+            received.drain(..used);
+        }
+    }
+
+    fn part(&mut self, stand: &Stand, code: CloseCode, reason: &str) {
+        if let State::Reading(reader) = &self.state {
+            stand.shards[reader.shard].lock().readers -= 1;
+            stand.shards[reader.shard].has_moved();
+        }
+        write_close(&mut self.out, code, reason);
+        self.state = State::Leaving;
+        self.until_ns = mono_ns() + PARTING_NS;
+    }
+
+    /// Frames from the shelf, once what was fetched before is written.
+    fn fetch(&mut self, stand: &Stand) {
+        if !self.out.is_empty() {
+            return;
+        }
+        let State::Reading(reader) = &mut self.state else { return };
+        let state = stand.shards[reader.shard].lock();
+        while self.out.len() < OUT_BYTES {
+            match state.shelf.next(&mut reader.cursor) {
+                Next::Nothing => return,
+                Next::Frame(frame) => self.out.extend_from_slice(&frame),
+                Next::Missed(objects) => {
+                    stand.dropped.fetch_add(objects, Ordering::Relaxed);
+                    if stand.policy == Policy::Restart {
+                        drop(state);
+                        return self.part(stand, CloseCode::TryAgainLater, "too slow for this feed; connect again");
+                    }
+                    if stand.gap_records {
+                        stand.gaps.fetch_add(1, Ordering::Relaxed);
+                        let connection = stand.connection.load(Ordering::Relaxed);
+                        let gap = Gap { connection, at_ns: epoch_ns(), dropped: Some(objects), restarts: None };
+                        write_frame(&mut self.out, Opcode::Text, format!("[{}]", gap.text()).as_bytes());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what the socket takes; whether the connection still stands.
+    fn write(&mut self) -> bool {
+        while self.sent < self.out.len() {
+            match self.socket.write(&self.out[self.sent..]) {
+                Ok(0) => return false,
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        true
+    }
+}
+
+/// `/shard/3` of at least four.
+fn shard_of(path: &str, shards: usize) -> Option<usize> {
+    let digits = path.strip_prefix("/shard/")?;
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+    digits.parse().ok().filter(|shard| is_plain && *shard < shards)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shard_of;
+
+    #[test]
+    fn paths_name_shards() {
+        for (path, expected) in [
+            ("/shard/0", Some(0)),
+            ("/shard/3", Some(3)),
+            ("/shard/4", None),
+            ("/shard/00", None),
+            ("/shard/+1", None),
+            ("/shard/", None),
+            ("/shard/1/", None),
+            ("/", None),
+            ("/shard/99999999999999999999", None),
+        ] {
+            assert_eq!(shard_of(path, 4), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The transport `ws`: each shard served again, on a path of its own.
+//!
+//! Does        make frames of JSON arrays of what is dealt; put them on the shard's shelf, where the server's thread
+//!             finds them (`serve`).
+//! Holds       1. frames are made once, however many read them;
+//!             2. nothing waits for a reader but under `block`; a shard that nobody reads keeps nothing.
+//! Start at    [`Shards::put`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pitwire_feed::Object;
+use pitwire_websocket::{Opcode, write_header};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::clock::mono_ns;
+use crate::policy::Policy;
+use crate::shelf::{Cursor, Shelf};
+use crate::transport::{Failure, Summary, Totals, Transport};
+
+/// A frame ends when its array is this long.
+const FRAME_BYTES: usize = 64 * 1024;
+/// What a slow reader may be behind under policies that have no amount of their own.
+const SHELF_BYTES: u64 = 1 << 20;
+/// The longest header of a frame.
+const HEADER_BYTES: usize = 10;
+/// How long a wait for a reader lasts before it is looked whether the run is to end.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// One shard, between the thread that deals and the one that serves.
+pub(crate) struct Shard {
+    state: Mutex<State>,
+    /// Under `block`: the slowest reader has moved.
+    moved: Condvar,
+}
+
+pub(crate) struct State {
+    pub shelf: Shelf,
+    pub readers: u32,
+    /// Where the slowest of them stands.
+    pub slowest: Cursor,
+}
+
+/// What both threads share.
+pub(crate) struct Stand {
+    pub shards: Vec<Shard>,
+    pub policy: Policy,
+    pub gap_records: bool,
+    /// Of the feed's connection, for gap records.
+    pub connection: AtomicU64,
+    pub dropped: AtomicU64,
+    pub gaps: AtomicU64,
+    pub is_ending: AtomicBool,
+    /// The server's thread waits for the bell.
+    is_asleep: AtomicBool,
+    pub bell: std::os::fd::OwnedFd,
+}
+
+impl Shard {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        // What a thread that panicked has left is a whole frame more or less: nothing is half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn has_moved(&self) {
+        self.moved.notify_one();
+    }
+}
+
+impl Stand {
+    pub fn new(workers: u32, policy: Policy, gap_records: bool) -> Result<Arc<Self>, Failure> {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|error| {
+            Failure::new(format!("cannot make an event descriptor: {error}"), "raise the limit of open files")
+        })?;
+        let limit = match policy {
+            Policy::Spill { bytes } => bytes,
+            _ => SHELF_BYTES,
+        };
+        let shard = || Shard {
+            state: Mutex::new(State { shelf: Shelf::new(limit), readers: 0, slowest: Cursor::default() }),
+            moved: Condvar::new(),
+        };
+        Ok(Arc::new(Stand {
+            shards: (0..workers).map(|_| shard()).collect(),
+            policy,
+            gap_records,
+            connection: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            gaps: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+            is_asleep: AtomicBool::new(false),
+            bell,
+        }))
+    }
+
+    /// The server's thread is about to wait; what is put on a shelf from now on rings the bell.
+    pub fn fall_asleep(&self) {
+        self.is_asleep.store(true, Ordering::SeqCst);
+    }
+
+    pub fn wake_up(&self) {
+        self.is_asleep.store(false, Ordering::SeqCst);
+        let mut count = [0; 8];
+        // Nothing to read: the bell has not rung.
+        let _ = rustix::io::read(&self.bell, &mut count);
+    }
+
+    pub fn ring(&self) {
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
+            // Full: it has rung often enough.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+pub struct Shards {
+    stand: Arc<Stand>,
+    staged: Vec<Staged>,
+    handed: u64,
+    /// Objects of shards that nobody read.
+    unread: u64,
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct Staged {
+    /// Room for the header, then the array so far.
+    bytes: Vec<u8>,
+    objects: u64,
+}
+
+impl Shards {
+    /// `stop`: set when the run is to end; from then on nothing waits for a reader.
+    pub(crate) fn new(stand: Arc<Stand>, stop: Arc<AtomicBool>) -> Self {
+        let staged = stand.shards.iter().map(|_| Staged::default()).collect();
+        Shards { stand, staged, handed: 0, unread: 0, stop }
+    }
+
+    fn stage(&mut self, worker: usize, record: &[u8]) {
+        let staged = &mut self.staged[worker];
+        if staged.bytes.is_empty() {
+            staged.bytes.resize(HEADER_BYTES, 0);
+            staged.bytes.push(b'[');
+        } else {
+            staged.bytes.push(b',');
+        }
+        staged.bytes.extend_from_slice(record);
+        if staged.bytes.len() >= FRAME_BYTES {
+            self.put(worker);
+        }
+    }
+
+    /// What is staged becomes a frame on the shelf.
+    fn put(&mut self, worker: usize) {
+        let Staged { bytes, objects } = &mut self.staged[worker];
+        if bytes.is_empty() {
+            return;
+        }
+        bytes.push(b']');
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        write_header(&mut header, Opcode::Text, bytes.len() - HEADER_BYTES);
+        let start = HEADER_BYTES - header.len();
+        bytes[start..HEADER_BYTES].copy_from_slice(&header);
+        let shard = &self.stand.shards[worker];
+        let mut state = shard.lock();
+        if state.readers == 0 {
+            self.unread += *objects;
+        } else {
+            let frame_bytes = (bytes.len() - start) as u64;
+            while self.stand.policy == Policy::Block
+                && state.readers > 0
+                && state.shelf.would_overrun(frame_bytes, state.slowest)
+                && !self.stop.load(Ordering::Relaxed)
+            {
+                self.stand.ring();
+                state = shard.moved.wait_timeout(state, GLANCE).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            state.shelf.push(Arc::from(&bytes[start..]), *objects);
+            self.handed += *objects;
+        }
+        bytes.clear();
+        *objects = 0;
+    }
+}
+
+impl Transport for Shards {
+    fn deal(&mut self, text: &[u8], objects: &[Object]) {
+        for object in objects {
+            let worker = object.worker as usize;
+            self.stage(worker, &text[object.start as usize..object.end as usize]);
+            self.staged[worker].objects += 1;
+        }
+    }
+
+    fn note(&mut self, worker: u32, record: &[u8]) {
+        self.stage(worker as usize, record);
+        self.stand.gaps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn hand_over(&mut self) {
+        (0..self.staged.len()).for_each(|worker| self.put(worker));
+        self.stand.ring();
+    }
+
+    fn connected(&mut self, connection: u64) {
+        self.stand.connection.store(connection, Ordering::Relaxed);
+    }
+
+    fn totals(&self) -> Totals {
+        Totals {
+            handed: self.handed,
+            dropped: self.unread + self.stand.dropped.load(Ordering::Relaxed),
+            gaps: self.stand.gaps.load(Ordering::Relaxed),
+            ..Totals::default()
+        }
+    }
+
+    fn lag_bytes(&mut self, worker: u32) -> u64 {
+        let Some(shard) = self.stand.shards.get(worker as usize) else { return 0 };
+        let state = shard.lock();
+        if state.readers == 0 { 0 } else { state.shelf.waiting_bytes(state.slowest) }
+    }
+
+    fn finish(&mut self, patience: Duration) -> Result<Summary, Failure> {
+        self.hand_over();
+        let until_ns = mono_ns() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX / 2);
+        let is_waiting = |stand: &Stand| {
+            stand.shards.iter().any(|shard| {
+                let state = shard.lock();
+                state.readers > 0 && state.shelf.waiting_bytes(state.slowest) > 0
+            })
+        };
+        while is_waiting(&self.stand) && mono_ns() < until_ns {
+            self.stand.ring();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.stand.is_ending.store(true, Ordering::SeqCst);
+        self.stand.ring();
+        Ok(Summary { totals: self.totals(), ..Summary::default() })
+    }
+}

@@ -1,0 +1,268 @@
+//! What has been read and dealt, and the original's statistics line of it.
+//!
+//! Does        count; write a line at every so many trades of a connection, to the trade; keep totals that outlive it.
+//! Holds       counting costs no clock but at a line.
+//! Leaves out  printing: see `printer`.
+//! Start at    [`Meter::dealt`].
+
+use std::io::Write as _;
+
+use hdrhistogram::Histogram;
+
+/// A hand-over may have taken this long to be told apart; above it, it counts as this.
+const LONGEST_LAG_NS: u64 = 60_000_000_000;
+
+/// Since the start, over all connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    pub trades: u64,
+    pub bytes: u64,
+    pub reads: u64,
+    pub frames: u64,
+    /// Connections that were opened, the first included.
+    pub connections: u64,
+    /// Connections that were lost.
+    pub gaps: u64,
+}
+
+/// A moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub mono_ns: u64,
+    pub epoch_ns: u64,
+}
+
+pub struct Meter {
+    /// Trades from line to line; `u64::MAX` when no lines are wanted.
+    every: u64,
+    to_line: u64,
+    pub totals: Received,
+    /// Trades of this connection.
+    here: u64,
+    last: Mark,
+    lines: Vec<u8>,
+    lag: Histogram<u64>,
+}
+
+/// Where the last line stood.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    mono_ns: u64,
+    reads: u64,
+    frames: u64,
+    bytes: u64,
+}
+
+/// Time from a read to the hand-over of what it brought, one sample a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    pub reads: u64,
+}
+
+impl Meter {
+    /// `every` 0: no lines.
+    pub fn new(every: u64) -> Self {
+        let every = if every == 0 { u64::MAX } else { every };
+        // The bounds are constants and right; a histogram that could not be made would only lose the lag.
+        let lag = Histogram::new_with_bounds(1, LONGEST_LAG_NS, 2).or_else(|_| Histogram::new(2));
+        let lag = lag.unwrap_or_else(|_| unreachable!("two digits are allowed"));
+        Meter {
+            every,
+            to_line: every,
+            totals: Received::default(),
+            here: 0,
+            last: Mark::default(),
+            lines: Vec::new(),
+            lag,
+        }
+    }
+
+    pub fn connected(&mut self, now: Moment) {
+        self.totals.connections += 1;
+        (self.here, self.to_line) = (0, self.every);
+        self.mark(now);
+    }
+
+    pub fn lost(&mut self) {
+        self.totals.gaps += 1;
+    }
+
+    #[inline]
+    pub fn read(&mut self) {
+        self.totals.reads += 1;
+    }
+
+    #[inline]
+    pub fn received(&mut self, bytes: usize) {
+        self.totals.bytes += bytes as u64;
+    }
+
+    /// How many trades may be dealt before a line is due.
+    #[inline]
+    pub fn room(&self) -> u64 {
+        self.to_line
+    }
+
+    /// Trades of this connection.
+    pub fn here(&self) -> u64 {
+        self.here
+    }
+
+    /// HOT. `trades` more, at most [`Meter::room`].
+    #[inline]
+    pub fn dealt(&mut self, trades: u64, now: impl FnOnce() -> Moment) {
+        debug_assert!(trades <= self.to_line, "a line falls between two trades");
+        self.totals.trades += trades;
+        self.here += trades;
+        self.to_line -= trades;
+        if self.to_line == 0 {
+            self.line(now());
+        }
+    }
+
+    #[inline]
+    pub fn handed_over(&mut self, lag_ns: u64) {
+        self.lag.saturating_record(lag_ns.clamp(1, LONGEST_LAG_NS));
+    }
+
+    pub fn lag(&self) -> Lag {
+        let at = |quantile| self.lag.value_at_quantile(quantile);
+        Lag { p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.lag.max(), reads: self.lag.len() }
+    }
+
+    /// Reads by the power of two that their lag in microseconds lies below: 1, 2, 4 … and above everything.
+    pub fn lag_by_octave(&self, octaves: &mut [u64]) {
+        octaves.fill(0);
+        let Some(last) = octaves.len().checked_sub(1) else { return };
+        for value in self.lag.iter_recorded() {
+            let us = value.value_iterated_to() / 1_000;
+            let octave = (u64::BITS - us.leading_zeros()) as usize;
+            octaves[octave.min(last)] += value.count_at_value();
+        }
+    }
+
+    /// The lines that have come due since they were last taken.
+    pub fn lines(&mut self) -> &mut Vec<u8> {
+        &mut self.lines
+    }
+
+    fn mark(&mut self, now: Moment) {
+        let Received { reads, frames, bytes, .. } = self.totals;
+        self.last = Mark { mono_ns: now.mono_ns, reads, frames, bytes };
+    }
+
+    /// The line as the original prints it, so that what reads its lines reads these.
+    #[cold]
+    #[allow(clippy::cast_precision_loss)]
+    fn line(&mut self, now: Moment) {
+        self.to_line = self.every;
+        let (totals, last) = (self.totals, self.last);
+        let (reads, frames) = (totals.reads - last.reads, totals.frames - last.frames);
+        let ratio = |above: u64, below: u64| if below == 0 { 0.0 } else { above as f64 / below as f64 };
+        let rate = self.every as f64 * 1e9 / now.mono_ns.saturating_sub(last.mono_ns).max(1) as f64;
+        let (seconds, tens_of_us) = (now.epoch_ns / 1_000_000_000, now.epoch_ns % 1_000_000_000 / 10_000);
+        // Writing to memory does not fail.
+        let _ = writeln!(
+            self.lines,
+            "[{seconds}.{tens_of_us:05}] Rate {{r {reads:4}}} {{f {frames:4}}} {{f/r {:6.2}}} {{t/f {:6.2}}} {{tt {}}} {{ttt {}}} \
+             {{br {:7}}} {{bt {:13}}}: {rate:10.2} t/s",
+            ratio(frames, reads),
+            ratio(self.every, frames),
+            self.here,
+            totals.trades,
+            totals.bytes - last.bytes,
+            totals.bytes,
+        );
+        self.mark(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(mono_ns: u64) -> Moment {
+        Moment { mono_ns, epoch_ns: 1_606_487_400_123_456_789 + mono_ns }
+    }
+
+    fn deal(meter: &mut Meter, mut trades: u64, mono_ns: u64) {
+        while trades > 0 {
+            let now = trades.min(meter.room());
+            meter.dealt(now, || moment(mono_ns));
+            trades -= now;
+        }
+    }
+
+    fn taken(meter: &mut Meter) -> String {
+        String::from_utf8(std::mem::take(meter.lines())).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_the_originals_to_the_column() {
+        // Worked out by hand from the format that the original's source gives its line: %.5f, %4lu, %6.2f, %lu, %7lu, %13lu, %10.2f.
+        let mut meter = Meter::new(8192);
+        meter.connected(moment(0));
+        for _ in 0..4 {
+            meter.read();
+            meter.received(250_000);
+        }
+        meter.totals.frames = 64;
+        deal(&mut meter, 8191, 1);
+        assert_eq!(taken(&mut meter), "", "not before the last of them");
+        deal(&mut meter, 1, 4_096_000);
+        assert_eq!(
+            taken(&mut meter),
+            "[1606487400.12755] Rate {r    4} {f   64} {f/r  16.00} {t/f 128.00} {tt 8192} {ttt 8192} {br 1000000} \
+             {bt       1000000}: 2000000.00 t/s\n"
+        );
+        // What is left in the buffer is dealt without a read: r, br and f/r are 0.
+        meter.totals.frames += 1;
+        deal(&mut meter, 8192, 12_288_000);
+        assert_eq!(
+            taken(&mut meter),
+            "[1606487400.13574] Rate {r    0} {f    1} {f/r   0.00} {t/f 8192.00} {tt 16384} {ttt 16384} {br       0} \
+             {bt       1000000}: 1000000.00 t/s\n"
+        );
+    }
+
+    #[test]
+    fn a_new_connection_counts_anew_but_for_the_totals() {
+        let mut meter = Meter::new(10);
+        meter.connected(moment(0));
+        deal(&mut meter, 25, 1_000);
+        assert_eq!(taken(&mut meter).lines().count(), 2);
+        meter.lost();
+        meter.connected(moment(5_000_000_000));
+        deal(&mut meter, 9, 5_000_001_000);
+        assert_eq!(taken(&mut meter), "");
+        deal(&mut meter, 1, 5_000_001_000);
+        let line = taken(&mut meter);
+        assert!(line.contains("{tt 10} {ttt 35}") && line.contains(": 10000000.00 t/s"), "{line}");
+        assert_eq!(meter.totals, Received { trades: 35, connections: 2, gaps: 1, ..Received::default() });
+    }
+
+    #[test]
+    fn no_lines_when_none_are_wanted() {
+        let mut meter = Meter::new(0);
+        meter.connected(moment(0));
+        deal(&mut meter, 1_000_000, 9);
+        assert_eq!((taken(&mut meter), meter.totals.trades), (String::new(), 1_000_000));
+    }
+
+    #[test]
+    fn lag_is_kept_by_read() {
+        let mut meter = Meter::new(0);
+        for lag_us in [1, 1, 1, 100, 70_000_000] {
+            meter.handed_over(lag_us * 1_000);
+        }
+        let lag = meter.lag();
+        assert!((900..=1_100).contains(&lag.p50_ns) && lag.reads == 5, "{lag:?}");
+        assert!((LONGEST_LAG_NS..LONGEST_LAG_NS + LONGEST_LAG_NS / 50).contains(&lag.max_ns), "{lag:?}");
+        let mut octaves = [9; 9];
+        meter.lag_by_octave(&mut octaves);
+        assert_eq!(octaves, [0, 3, 0, 0, 0, 0, 0, 1, 1]);
+    }
+}
