@@ -9,7 +9,7 @@ import ops
 import pytest
 from venue import run_pitwire
 
-COMMANDS = ["up", "sim", "verify", "export", "trade", "operator", "engine-bench", "order-bench", "doctor"]
+COMMANDS = ["up", "sim", "verify", "export", "trade", "operator", "engine-bench", "order-bench", "split", "doctor"]
 
 
 def json_of(*args: str | Path) -> dict[str, Any]:

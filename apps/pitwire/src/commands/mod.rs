@@ -9,6 +9,7 @@ pub mod operator;
 pub mod order_bench;
 mod reach;
 pub mod sim;
+pub mod split;
 pub mod tape;
 pub mod trade;
 pub mod up;
