@@ -70,7 +70,8 @@ fn cut(lanes: Lanes, stream: &[u8], lengths: &[usize], no_sym: NoSym) -> Outcome
         }
         let (piece, later) = rest.split_at(rest.len().min(*length));
         // A copy of its own, so that a read beyond the piece is a read beyond an allocation.
-        violation = cutter.feed(&piece.to_vec(), &mut seen).err();
+        let piece = piece.to_vec();
+        violation = cutter.feed(&piece, &mut seen).err();
         rest = later;
     }
     (seen.0, violation, comparable(cutter.counters(), violation))
