@@ -58,9 +58,10 @@ lab: ## a short latency study (not there yet)
 fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader and the cutter (fewer: make fuzz RUNS=20000)
 	$(WITH) rust -- fuzz/run $(or $(RUNS),1000000)
 
-soak: web/dist/index.html .venv/.stamp ## a thousand kill -9 under load (other counts: make soak KILL_CYCLES=200)
+soak: web/dist/index.html .venv/.stamp ## a thousand kill -9 under load, a billion trades split with faults (other counts: make soak KILL_CYCLES=200)
 	$(RELEASE)
 	KILL_CYCLES=$${KILL_CYCLES:-1000} $(WITH) rust node python -- $(PYTEST) -s tests/test_kill9.py -k kill
+	SPLIT_TRADES=$${SPLIT_TRADES:-1000000000} $(WITH) rust node python -- $(PYTEST) --timeout=7200 tests/test_split.py -k million
 
 web: web/dist/index.html ## build the page into web/dist, which the release binary embeds
 

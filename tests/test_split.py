@@ -520,7 +520,7 @@ def test_a_killed_program_that_is_not_to_be_started_again_ends_the_run(tmp_path:
 
 @pytest.mark.parametrize("transport", ["pipe", "shm"])
 def test_ten_million_trades_with_faults_arrive_once_and_in_order(transport: str, tmp_path: Path) -> None:
-    count = int(os.environ.get("SPLIT_TRADES", "5000000"))
+    count = int(os.environ.get("SPLIT_TRADES", "10000000"))
     ready = tmp_path / "ready"
     faults = ["--disconnect-every", str(count // 10), "--fragment", "5000", "--ping-every", "20"]
     served = [
