@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use pitwire_host::stop_signals;
 use pitwire_splitter::{
-    Address, BadPolicy, Board, Counted, NoSym, Nowhere, Options, Plan, Policy, Printer, Program, Report, RunError,
-    Server, Source, Transport, open_pipe, open_shm, serve, tls_config,
+    Address, BadPolicy, Board, Counted, NoSym, Nowhere, Options, Plan, Policy, Printer, Program, Publication,
+    Publisher, Report, RunError, Server, Source, Transport, open_pipe, open_shm, serve, tls_config,
 };
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -90,6 +91,12 @@ pub struct Split {
     /// Where the shards are served (--transport ws); port 0 takes any free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
+    /// Publish the shards on core NATS too: nats://HOST:PORT (docs/splitter.md has subjects and numbers).
+    #[arg(long, value_name = "NATS_URL")]
+    publish: Option<String>,
+    /// First part of every subject published on.
+    #[arg(long, value_name = "PREFIX", default_value = "pitwire", requires = "publish")]
+    publish_prefix: String,
     /// Serve metrics for Prometheus at http://ADDR:PORT/metrics; port 0 takes any free one.
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
@@ -146,6 +153,8 @@ impl Split {
         let plan = self.plan()?;
         let options = self.options(is_stopping)?;
         let board = Arc::new(Board::default());
+        // Before a program is started: an address that is wrong costs nobody anything.
+        let publisher = self.publisher()?;
         let shards_at = (self.transport == TransportName::Ws).then_some(self.listen);
         let mut server = None;
         let mut sinks: Vec<Box<dyn Transport>> = Vec::new();
@@ -160,6 +169,7 @@ impl Split {
             TransportName::Null => sinks.push(Box::new(Nowhere)),
             TransportName::Ws => {}
         }
+        sinks.extend(publisher);
         if let Some(path) = &self.ready_file {
             write_ready(path, server.as_ref())?;
         }
@@ -179,6 +189,14 @@ impl Split {
             Some(error) => Err(failed(error)),
             None => Ok(()),
         }
+    }
+
+    fn publisher(&self) -> Result<Option<Box<dyn Transport>>, Failure> {
+        let Some(url) = self.publish.clone() else { return Ok(None) };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let epoch = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        let publication = Publication { url, prefix: self.publish_prefix.clone(), epoch, workers: self.workers };
+        Ok(Some(Box::new(Publisher::open(publication)?)))
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
