@@ -112,7 +112,8 @@ def started() -> Iterator[list[Bars]]:
 def table(out: Path) -> list[Row]:
     reader = duckdb.connect()
     told = reader.execute(
-        f"SELECT * REPLACE (epoch_ms(start) AS start) FROM read_parquet('{out}/*.parquet') ORDER BY symbol, bucket_s, start"
+        "SELECT * REPLACE (epoch_ms(start) AS start) "
+        f"FROM read_parquet('{out}/*.parquet') ORDER BY symbol, bucket_s, start"
     )
     names = [column[0] for column in told.description]
     return [dict(zip(names, row, strict=True)) for row in told.fetchall()]

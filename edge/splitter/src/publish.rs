@@ -226,11 +226,11 @@ impl Transport for Publisher {
         self.hand_over();
         self.batches = None;
         let told = self.ended.recv_timeout(patience);
-        if !matches!(told, Err(RecvTimeoutError::Timeout)) {
-            if let Some(thread) = self.thread.take() {
-                // It has said that it ends, or it panicked: then what it had is lost, as counted below.
-                let _ = thread.join();
-            }
+        if !matches!(told, Err(RecvTimeoutError::Timeout))
+            && let Some(thread) = self.thread.take()
+        {
+            // It has said that it ends, or it panicked: then what it had is lost, as counted below.
+            let _ = thread.join();
         }
         let summary = Summary { totals: self.totals(), ..Summary::default() };
         let is_whole = told.is_ok() && !self.lost.load(Ordering::Relaxed);

@@ -160,17 +160,20 @@ fn workers(snapshot: &Snapshot) -> Vec<Line<'static>> {
     snapshot.waiting_bytes.iter().enumerate().map(line).collect()
 }
 
+/// Two octaves a row, so that all of them fit a terminal of 24 lines; what is beyond the last bound is a row of its own.
 fn histogram(snapshot: &Snapshot) -> Vec<Line<'static>> {
+    const BEYOND: usize = OCTAVES - 1;
     let octaves = &snapshot.lag_octaves;
-    let most = octaves.iter().copied().max().unwrap_or(0);
-    let last = octaves.iter().rposition(|reads| *reads > 0).unwrap_or(0);
-    let name = |octave: usize| match octave {
-        octave if octave + 1 == OCTAVES => format!("> {} µs", 1 << (OCTAVES - 2)),
-        octave => format!("< {} µs", 1 << octave),
-    };
-    let line =
-        |octave: usize| Line::from(format!("{:>10} {} {}", name(octave), bar(octaves[octave], most), octaves[octave]));
-    (0..=last).map(line).collect()
+    let within = octaves[..BEYOND].chunks(2).enumerate().map(|(row, reads)| {
+        let bound = (2 * row + 1).min(BEYOND - 1);
+        (format!("< {} µs", 1 << bound), reads.iter().sum::<u64>())
+    });
+    let beyond = (format!("> {} µs", 1 << (BEYOND - 1)), octaves[BEYOND]);
+    let rows: Vec<(String, u64)> = within.chain([beyond]).collect();
+    let most = rows.iter().map(|(_, reads)| *reads).max().unwrap_or(0);
+    let last = rows.iter().rposition(|(_, reads)| *reads > 0).unwrap_or(0);
+    let line = |(name, reads): &(String, u64)| Line::from(format!("{name:>10} {} {reads}", bar(*reads, most)));
+    rows[..=last].iter().map(line).collect()
 }
 
 /// As long as `part` is of `most`; what is not nothing shows.
