@@ -22,6 +22,7 @@ use tungstenite::protocol::{WebSocket, WebSocketConfig};
 use tungstenite::{Error, Message};
 
 use crate::board::{Board, Mark, Wish};
+use crate::shard::LONGEST_SYMBOL;
 
 /// How often a reader gets what has changed.
 const EVERY: Duration = Duration::from_millis(100);
@@ -179,6 +180,9 @@ impl Reader {
                 self.fresh.everything = true;
             }
             Asked::Subscribe(Which::These(symbols)) => {
+                if symbols.iter().any(|symbol| symbol.len() > LONGEST_SYMBOL) {
+                    return format!("{{\"error\":\"no symbol is longer than {LONGEST_SYMBOL} bytes\"}}");
+                }
                 if self.wish.symbols.len() + symbols.len() > MOST_SYMBOLS {
                     return format!(
                         "{{\"error\":\"more than {MOST_SYMBOLS} symbols; subscribe to \\\"*\\\" instead\"}}"

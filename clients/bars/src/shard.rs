@@ -21,7 +21,7 @@ use crate::rules::Rules;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 /// Symbols beyond this are refused: a feed that invents names must not take all memory.
 const MOST_SYMBOLS: usize = 100_000;
-const LONGEST_SYMBOL: usize = 64;
+pub(crate) const LONGEST_SYMBOL: usize = 64;
 /// Gaps that are remembered one by one; more are joined.
 const MOST_GAPS: usize = 64;
 

@@ -197,7 +197,10 @@ impl<A: Application> Server<A> {
 
     /// Whether a peer last sent from the core that the loop runs on: it will not send again before the loop lets it.
     fn is_on_this_core(&self, at: usize) -> bool {
-        let theirs = self.connections.get(at).map(|connection| SockRef::from(&connection.stream).cpu_affinity());
+        // Of another machine's peer it is the core that took the packet, which says nothing about the peer.
+        let is_here = |from: &IpAddr| from.to_canonical().is_loopback();
+        let near = self.connections.get(at).filter(|connection| connection.counted.as_ref().is_some_and(is_here));
+        let theirs = near.map(|connection| SockRef::from(&connection.stream).cpu_affinity());
         matches!(theirs, Some(Ok(core)) if core == rustix::thread::sched_getcpu())
     }
 

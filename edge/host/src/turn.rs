@@ -85,11 +85,14 @@ impl<A: Application> Turn<'_, A> {
                     continue;
                 }
                 if glance(connections, listed) {
+                    // Next time those come first whose slice this was.
+                    listed[..busy].rotate_left(at);
                     self.serve_those(connections, listed, false);
                     return;
                 }
                 connections[listed[at]].read_and_act(self);
                 if self.is_time() {
+                    listed[..busy].rotate_left(at + 1);
                     return;
                 }
                 has_more = true;

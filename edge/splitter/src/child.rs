@@ -48,6 +48,8 @@ impl Child {
     pub fn start(program: &Program, ends: Ends) -> Result<Self, Failure> {
         let mut command = Command::new(&program.command);
         command.args(&program.arguments);
+        // A Ctrl-C is for us: the program still takes what was read, and then sees the end.
+        command.process_group(0);
         match &ends {
             Ends::Pipes(pipes) => command.args(pipes.iter().map(|pipe| pipe.as_raw_fd().to_string())),
             Ends::Rings(paths) => command.args(paths),

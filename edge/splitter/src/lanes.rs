@@ -88,6 +88,12 @@ struct Lanes<L> {
 
 impl<L: Lane> Lanes<L> {
     fn open(options: Options) -> Result<Self, Failure> {
+        if let Policy::Spill { bytes } = options.policy {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let spilled =
+                || Failure::new(format!("cannot reserve {bytes} bytes for a worker"), "give --on-slow spill: less");
+            Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| spilled())?;
+        }
         let (lanes, ends) = L::open_all(&options, 0)?;
         let keeper = Keeper::start(&options, ends)?;
         Ok(Self::with(options, lanes, keeper))
@@ -112,6 +118,16 @@ impl<L: Lane> Lanes<L> {
     #[cold]
     #[inline(never)]
     fn late(&mut self, index: usize, text: &[u8], start: usize, end: usize, refused: Option<Refused>) {
+        // What no waiting makes fit is not queued either: nothing behind it would ever leave.
+        let worker = &mut self.workers[index];
+        let is_summed = worker.is_behind && self.options.policy == Policy::Conflate;
+        if !is_summed && !worker.lane.fits(end.saturating_sub(start)) {
+            worker.late.miss();
+            if !worker.is_behind {
+                self.declare(index);
+            }
+            return;
+        }
         let is_waited_for = self.options.policy == Policy::Block && !self.workers[index].late.is_closed();
         let refused = if is_waited_for { refused.or(Some(Refused::Full)) } else { refused };
         match refused {
@@ -144,10 +160,22 @@ impl<L: Lane> Lanes<L> {
                 self.catch_up(index);
             }
             let worker = &mut self.workers[index];
-            if !worker.is_behind && worker.lane.put(text, start, end).is_ok() {
-                worker.handed += 1;
-                return true;
+            if !worker.is_behind {
+                match worker.lane.put(text, start, end) {
+                    Ok(()) => {
+                        worker.handed += 1;
+                        return true;
+                    }
+                    Err(Refused::Full) => {}
+                    Err(Refused::TooLong) => {
+                        worker.late.miss();
+                        self.declare(index);
+                        return true;
+                    }
+                    Err(Refused::Broken) => worker.close(),
+                }
             }
+            let worker = &self.workers[index];
             if worker.late.is_closed() {
                 return false;
             }
@@ -250,6 +278,10 @@ impl<L: Lane> Lanes<L> {
     fn lose_program(&mut self) {
         let verdict = self.keeper.verdict();
         self.workers.iter_mut().for_each(Worker::close);
+        // Who asked us to end may have asked the program too; the summary says how it ended.
+        if self.options.stop.load(Ordering::Relaxed) {
+            return;
+        }
         if self.options.policy == Policy::Restart && self.keeper.may_restart() {
             let wait = self.keeper.plan_restart();
             self.reports.push_back(Failure::new(

@@ -172,7 +172,7 @@ impl Publisher {
         };
         self.next[worker].store(next, Ordering::Release);
         match refused {
-            None => self.is_dropping = false,
+            None => {}
             Some(TrySendError::Full(batch) | TrySendError::Closed(batch)) => {
                 self.dropped += batch.objects;
                 self.begin_dropping();

@@ -188,8 +188,8 @@ impl Transport for Shards {
     fn deal(&mut self, text: &[u8], objects: &[Object]) {
         for object in objects {
             let worker = object.worker as usize;
-            self.stage(worker, &text[object.start as usize..object.end as usize]);
             self.staged[worker].objects += 1;
+            self.stage(worker, &text[object.start as usize..object.end as usize]);
         }
     }
 

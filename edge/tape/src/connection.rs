@@ -31,6 +31,8 @@ pub struct Connection<'a> {
     incoming: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
+    /// Where the stream's own messages begin in `out`: before them are answers and pings.
+    stream_from: usize,
     /// Pongs and answers, to go before anything else.
     replies: Vec<u8>,
     login: Login,
@@ -90,6 +92,7 @@ impl<'a> Connection<'a> {
             incoming: Vec::new(),
             out: Vec::new(),
             sent: 0,
+            stream_from: 0,
             replies: Vec::new(),
             login: if shared.hello == Hello::Polygon { Login::WaitsForAuth } else { Login::Done },
             next_ping: None,
@@ -182,6 +185,7 @@ impl<'a> Connection<'a> {
                 self.sent = 0;
                 self.out.append(&mut self.replies);
                 self.ping(stream);
+                self.stream_from = self.out.len();
                 let next = stream.fill(self.clock.moment(), &mut self.out);
                 if self.out.is_empty() {
                     self.pause(&next)?;
@@ -343,11 +347,15 @@ impl<'a> Connection<'a> {
 
     /// Sends all of `bytes` within `patience`.
     fn push(&mut self, bytes: &[u8], patience: Duration) -> io::Result<()> {
+        self.push_some(bytes, patience, &mut 0)
+    }
+
+    /// The same; `sent` counts what was handed over, whatever comes of the rest.
+    fn push_some(&mut self, bytes: &[u8], patience: Duration, sent: &mut usize) -> io::Result<()> {
         let deadline = Instant::now() + patience;
-        let mut sent = 0;
-        while sent < bytes.len() || !self.wire.flush()? {
-            match if sent < bytes.len() { self.wire.write(&bytes[sent..])? } else { None } {
-                Some(more) => sent += more,
+        while *sent < bytes.len() || !self.wire.flush()? {
+            match if *sent < bytes.len() { self.wire.write(&bytes[*sent..])? } else { None } {
+                Some(more) => *sent += more,
                 None => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
@@ -368,7 +376,7 @@ impl<'a> Connection<'a> {
                 how @ (Disconnect::Cut | Disconnect::Reset) => return self.cut(how, stream),
             },
             Over::Gone => {
-                stream.broken(&self.out, self.sent);
+                self.take_back(stream, self.sent);
                 self.shared.broken.fetch_add(1, Relaxed);
                 return;
             }
@@ -384,8 +392,9 @@ impl<'a> Connection<'a> {
         // A close frame cannot stand inside another frame: the one that has begun is sent to its end.
         let end = frame_end(&self.out, self.sent);
         let rest = self.out[self.sent..end].to_vec();
-        let whole = self.push(&rest, LINGER).is_ok();
-        stream.broken(&self.out, if whole { end } else { self.sent });
+        let mut more = 0;
+        let whole = self.push_some(&rest, LINGER, &mut more).is_ok();
+        self.take_back(stream, self.sent + more);
         if whole {
             let mut farewell = Vec::new();
             write_close(&mut farewell, code, reason);
@@ -402,11 +411,17 @@ impl<'a> Connection<'a> {
         self.linger();
     }
 
+    /// The connection ended with so much of `out` handed over; the rest of the stream's own goes to the next one.
+    fn take_back(&self, stream: &mut Stream, sent: usize) {
+        stream.broken(&self.out[self.stream_from..], sent.saturating_sub(self.stream_from));
+    }
+
     /// In the middle of a frame, as networks do it: with an end, or with a reset that throws away what is under way.
     fn cut(mut self, how: Disconnect, stream: &mut Stream) {
         self.shared.disconnects.fetch_add(1, Relaxed);
         stream.connected("", 0);
         self.out.clear();
+        self.stream_from = 0;
         while !self.shared.stop.load(Relaxed) {
             let next = stream.fill(self.clock.moment(), &mut self.out);
             match next {
@@ -418,8 +433,10 @@ impl<'a> Connection<'a> {
         }
         let first = frame_end(&self.out, 1);
         let half = self.out[..first / 2].to_vec();
-        let sent = if self.push(&half, LINGER).is_ok() { half.len() } else { 0 };
-        stream.broken(&self.out, sent);
+        let mut sent = 0;
+        // Who does not take it gets the end there.
+        let _ = self.push_some(&half, LINGER, &mut sent);
+        self.take_back(stream, sent);
         if how == Disconnect::Reset {
             // Failing that, it ends in the usual way.
             let _ = self.wire.reset();

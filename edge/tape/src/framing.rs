@@ -56,6 +56,11 @@ pub fn end_frame(out: &mut Vec<u8>, start: usize, opcode: Opcode) {
 
 /// One message as frames of at most `most` bytes, with `between` behind the first of them.
 pub fn write_fragments(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], most: usize, between: &[u8]) {
+    if payload.is_empty() {
+        write_frame(out, opcode, payload);
+        out.extend_from_slice(between);
+        return;
+    }
     let mut pieces = payload.chunks(most.max(1)).peekable();
     let mut first = true;
     while let Some(piece) = pieces.next() {

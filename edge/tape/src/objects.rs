@@ -27,7 +27,7 @@ pub fn objects(text: &[u8]) -> Vec<Range<usize>> {
                 return found;
             }
             b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
             b'"' => in_string = true,
             _ => {}
         }
@@ -58,6 +58,9 @@ mod tests {
                 r#" [ {"a":"],[{"} , {"b":"\"}"},[1,{"c":2}],3 ] "#,
                 vec![r#"{"a":"],[{"}"#, r#"{"b":"\"}"}"#, r#"[1,{"c":2}]"#, "3"],
             ),
+            // More ends than beginnings: what stands there is nobody's to judge here.
+            ("[}", vec![]),
+            (r#"[}}{"a":1}]"#, vec![r#"}}{"a":1}"#]),
             (r#"["a","b"]"#, vec![r#""a""#, r#""b""#]),
             (r#"[{"unfinished":1},{"#, vec![r#"{"unfinished":1}"#]),
         ] {

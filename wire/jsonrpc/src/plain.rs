@@ -103,8 +103,8 @@ impl<'a> Cursor<'a> {
             if names > MOST_FIELDS || found.iter().any(|(other, _)| *other == name) {
                 return None;
             }
-            // A null might hide the same name with a value.
-            if value == "null" {
+            // A null might hide the same name with a value; a list spelt as `name[]` has an order of its own.
+            if value == "null" || name.ends_with("[]") {
                 return None;
             }
             found.push((name, value));

@@ -20,6 +20,9 @@ pub(crate) trait Lane: Sized {
     /// One lane a worker. `generation`: how often the program has been started.
     fn open_all(options: &Options, generation: u64) -> Result<(Vec<Self>, Ends), Failure>;
 
+    /// Whether a record of so many bytes can ever be taken.
+    fn fits(&self, bytes: usize) -> bool;
+
     /// HOT. `text[start..end]` as a record; seen by the worker after [`Lane::hand_over`] at the latest.
     fn put(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Refused>;
 

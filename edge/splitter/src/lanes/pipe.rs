@@ -5,6 +5,7 @@
 //! Start at    [`PipeLane::put`].
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
 use pitwire_shard::{OVERSHOOT, copy_record};
@@ -53,6 +54,10 @@ impl Lane for PipeLane {
             ends.push(reading);
         }
         Ok((lanes, Ends::Pipes(ends)))
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        bytes <= RECORD_MAX
     }
 
     #[inline]
@@ -162,8 +167,9 @@ impl PipeLane {
         if let Some(pipe) = &self.pipe {
             let path = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
             let unread = self.unread();
-            if let Ok(reading) = std::fs::OpenOptions::new().read(true).open(path) {
-                // No more than is there: the writing end is open, so reading on would wait for ever.
+            // Somebody whom the program started may still read on, and the writing end is open: never waits.
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            if let Ok(reading) = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
                 let _ = std::io::Read::read_to_end(&mut std::io::Read::take(reading, unread), &mut left);
             }
         }

@@ -6,11 +6,11 @@
 
 use std::fs::{File, OpenOptions, remove_file};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pitwire_shard::layout::RECORDS_AT;
+use pitwire_shard::layout::{RECORDS_AT, ring_record_max};
 use pitwire_shard::{Producer, Shape};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::futex;
@@ -44,6 +44,10 @@ impl Lane for ShmLane {
         }
         let ends = lanes.iter().map(|lane| lane.path.clone()).collect();
         Ok((lanes, Ends::Rings(ends)))
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        bytes as u64 <= ring_record_max(self.ring.capacity())
     }
 
     #[inline]
@@ -104,9 +108,17 @@ impl Drop for ShmLane {
 
 impl ShmLane {
     fn open(path: PathBuf, shape: &Shape) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        // Locked before it has a name that a starting splitter takes for a left-over.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let unnamed = path.with_file_name(format!(".new-{name}"));
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unnamed)?;
+        let named = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from);
+        if let Err(error) = named.and_then(|()| std::fs::rename(&unnamed, &path)) {
+            let _ = remove_file(&unnamed);
+            return Err(error);
+        }
         // From here on the file goes again when something fails.
-        let made = Self::prepare(&file, &path, shape);
+        let made = Self::prepare(&file, shape);
         match made {
             Ok(ring) => Ok(Self { ring, path, _file: file }),
             Err(error) => {
@@ -116,12 +128,7 @@ impl ShmLane {
         }
     }
 
-    fn prepare(file: &File, path: &Path, shape: &Shape) -> io::Result<Producer<Mapping>> {
-        flock(file, FlockOperation::NonBlockingLockExclusive)?;
-        // Another splitter may have taken it for a left-over before it was locked.
-        if file.metadata()?.nlink() == 0 {
-            return Err(io::Error::other(format!("{} was removed while it was made", path.display())));
-        }
+    fn prepare(file: &File, shape: &Shape) -> io::Result<Producer<Mapping>> {
         let bytes = shape.capacity.saturating_add(u64::from(RECORDS_AT));
         // Takes the memory now: a full /dev/shm is an error here and not a signal later.
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;

@@ -433,6 +433,30 @@ fn an_object_too_long_for_its_ring_is_declared() {
     assert_eq!(lanes.totals().dropped, 1);
 }
 
+/// Under whatever policy: an object that never fits, dealt while its worker is behind, holds up nothing behind it.
+#[test]
+fn an_object_too_long_for_the_ring_of_a_late_worker_holds_up_nothing() {
+    for policy in [Policy::default(), Policy::Drop, Policy::Conflate] {
+        let (mut lanes, mut sides) = by_hand::<ShmLane>(options(policy));
+        let (mut feed, mut tallies) = (Feed::default(), Vec::new());
+        tallies.resize_with(WORKERS as usize, Tally::default);
+        while !lanes.workers[0].is_behind {
+            let (text, objects) = feed.frame(64);
+            lanes.deal(&text, &objects);
+        }
+        let long = format!("{{\"sym\":\"W0\",\"x\":\"{}\"}}", "y".repeat(1 << 20));
+        lanes.deal(long.as_bytes(), &[Object { start: 0, end: u32::try_from(long.len()).unwrap(), worker: 0 }]);
+        feed.sent[0] += 1;
+        let (text, objects) = feed.frame(64);
+        lanes.deal(&text, &objects);
+        drain(&mut lanes, &mut sides, &mut tallies);
+        let all = Counted::sum(&tallies.iter().map(Tally::counted).collect::<Vec<_>>());
+        let totals = lanes.totals();
+        assert!(totals.dropped >= 1 && totals.dropped == all.dropped_declared, "{policy}: {totals:?}");
+        assert_eq!(totals.handed + totals.dropped + totals.conflated, feed.sent.iter().sum::<u64>(), "{policy}");
+    }
+}
+
 #[test]
 fn a_mebibyte_goes_through_a_pipe() {
     let (mut lanes, mut sides) = by_hand::<PipeLane>(options(Policy::default()));
