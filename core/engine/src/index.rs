@@ -143,7 +143,8 @@ impl OrderIndex {
         self.find(id.0).map(|(at, lane)| self.buckets[at].at(lane))
     }
 
-    /// HOT. Where an order probably rests: [`NOWHERE`] unless it lies where it belongs. For guesses: no branch.
+    /// HOT. Where an order probably rests: [`NOWHERE`] unless it lies where it belongs (of id 0, nothing is known). For
+    /// guesses: no branch.
     #[inline]
     pub fn guess(&self, id: OrderId) -> (InstrumentId, Slot) {
         let Some(bucket) = self.buckets.get(self.home(id.0)) else { return NOWHERE };
