@@ -153,9 +153,9 @@ test('the kill of an account cancels its orders, and keeps it out until it is li
 
 test('a live order is listed for the operator, and killed alone', async () => {
   const card = panel('Live orders');
-  const mine = card.locator('[data-live]');
-  await mine.first().waitFor();
-  const id = await mine.first().getAttribute('data-live');
+  // The member's page knows which order lives; the operator's list is asked for again and again, and may still show others.
+  const id = await member.locator('[data-order]').first().getAttribute('data-order');
+  await card.locator(`[data-live="${id}"]`).waitFor();
   await card.getByRole('button', { name: `Kill order ${id}` }).click();
   await confirm('Kill');
   await member.waitForSelector(`[data-order="${id}"]`, { state: 'detached' });
