@@ -7,9 +7,10 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,24 @@ from venue import BINARY
 PATIENCE_S = 20.0
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CONTINUATION, TEXT, BINARY_FRAME, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
+
+
+@contextmanager
+def endless_tape(ready: Path, per_s: int) -> Iterator[str]:
+    """The URL of a `pitwire tape` that goes on until somebody has had enough."""
+    options = ["--listen", "127.0.0.1:0", "--ready-file", ready, "--synthetic", "--rate", str(per_s)]
+    process = subprocess.Popen(
+        [BINARY, "tape", "serve", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not ready.exists():
+            assert process.poll() is None and time.monotonic() < deadline, "no tape"
+            time.sleep(0.01)
+        yield f"ws://{json.loads(ready.read_text())['http']}/"
+    finally:
+        process.kill()
+        process.wait()
 
 
 def frame(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from feed import endless_tape
 from venue import BINARY, TOP, run_pitwire
 
 sys.path.insert(0, str(TOP / "clients/python"))
@@ -84,18 +85,8 @@ class Reader:
 
 @pytest.fixture
 def tape(tmp_path: Path) -> Iterator[str]:
-    ready = tmp_path / "tape.ready"
-    options = ["--listen", "127.0.0.1:0", "--ready-file", ready, "--synthetic", "--rate", "50000"]
-    process = subprocess.Popen(
-        [BINARY, "tape", "serve", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + PATIENCE_S
-    while not ready.exists():
-        assert process.poll() is None and time.monotonic() < deadline, "no tape"
-        time.sleep(0.01)
-    yield f"ws://{json.loads(ready.read_text())['http']}/"
-    process.kill()
-    process.wait()
+    with endless_tape(tmp_path / "tape.ready", per_s=50000) as url:
+        yield url
 
 
 def split(tape: str, server: Server, trades: int) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from feed import endless_tape
 from venue import BINARY, TOP
 
 PATIENCE_S = 60.0
@@ -29,19 +30,8 @@ def count(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tape(tmp_path: Path) -> Iterator[str]:
-    """A feed that goes on until somebody has had enough."""
-    ready = tmp_path / "tape.ready"
-    options = ["--listen", "127.0.0.1:0", "--ready-file", ready, "--synthetic", "--rate", "200000"]
-    process = subprocess.Popen(
-        [BINARY, "tape", "serve", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + PATIENCE_S
-    while not ready.exists():
-        assert process.poll() is None and time.monotonic() < deadline, "no tape"
-        time.sleep(0.01)
-    yield f"ws://{json.loads(ready.read_text())['http']}/"
-    process.kill()
-    process.wait()
+    with endless_tape(tmp_path / "tape.ready", per_s=200000) as url:
+        yield url
 
 
 def worker(language: str, count: Path, out: Path) -> list[str | Path]:
