@@ -95,8 +95,20 @@ impl Engine {
             && peak == old.display;
         let display = (peak > 0).then_some(Lots(u64::from(peak)));
         let (lots, still) = (Lots(u64::from(ordered)), Lots(u64::from(open)));
-        let amended =
-            Event::Amended { order, account, instrument, side, price, lots, open: still, kept_priority, display };
+        let amended = Event::Amended {
+            order,
+            account,
+            instrument,
+            side,
+            price,
+            lots,
+            open: still,
+            kept_priority,
+            display,
+            stop: None,
+            minimum_execution: None,
+            expiry: None,
+        };
         if kept_priority {
             let less = i128::from(old.total_open() - open);
             let lots = Lots(market.book.reduce(slot, open, ordered));

@@ -117,6 +117,15 @@ impl Engine {
                 Ok(())
             }
             Command::Enter(_) | Command::Cancel { .. } | Command::Amend(_) | Command::CloseWindow => Ok(()),
+            Command::ChangeSession { .. }
+            | Command::ExtendSession { .. }
+            | Command::SetRemaining { .. }
+            | Command::BeginDay { .. }
+            | Command::PassTime
+            | Command::FilterHidden { .. }
+            | Command::RunBatch { .. }
+            | Command::SetTradingRules { .. }
+            | Command::SetClosingPrice { .. } => Err(pitwire_model::Reject::SessionNotAllowed),
         };
         if let Err(reason) = done {
             out.emit(Event::CommandRefused { reason });

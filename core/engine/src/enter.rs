@@ -20,7 +20,7 @@ impl Engine {
                 self.last_session = self.last_session.max(order.session);
                 let order_type = match order.order_type {
                     OrderType::Limit { .. } => OrderType::Limit { price: incoming.price },
-                    OrderType::Market => OrderType::Market,
+                    other => other,
                 };
                 out.emit(Event::Accepted {
                     order: order.id,
@@ -46,6 +46,9 @@ impl Engine {
         let account = self.account(order.account).ok_or(Reject::UnknownAccount)?;
         if market.phase != Phase::Continuous || account.blocked || self.blocks.any() {
             self.check_standing(market, account, order.session)?;
+        }
+        if !matches!(order.order_type, OrderType::Limit { .. } | OrderType::Market) || order.tif.code() > 3 {
+            return Err(Reject::TypeNotAllowedInSession);
         }
         let lots = whole_lots(order.lots)?;
         let price = order.order_type.limit_price();

@@ -5,8 +5,8 @@
 //! Start at    `Engine::match_and_rest`.
 
 use pitwire_model::{
-    AccountId, CancelReason, Event, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, Side, Ticks, TradeSeq,
-    VenueNanos,
+    AccountId, CancelReason, Event, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, Side, Ticks, TradeKind,
+    TradeSeq, VenueNanos,
 };
 
 use crate::account::Account;
@@ -220,6 +220,7 @@ impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
             taker: self.order.id,
             taker_account: self.order.account,
             taker_open: Lots(u64::from(self.open)),
+            kind: TradeKind::Continuous,
         });
         if refreshed > 0 {
             let (account, side, shown) = (owner.account(), owner.side(), Lots(u64::from(refreshed)));

@@ -4,7 +4,8 @@
 
 use crate::{
     AccountId, AccountSettings, AccountSpec, CancelReason, Currency, CurrencyId, Epoch, InstrumentId, InstrumentLimits,
-    InstrumentSpec, Lots, OrderId, Phase, SelfMatch, Seq, SessionId, Side, Ticks, TradeSeq, VenueNanos,
+    InstrumentSpec, Lots, OrderId, Phase, RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, Ticks,
+    TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 /// A command as it stands in the log: numbered, timed, and never changed afterwards.
@@ -30,6 +31,7 @@ pub enum Command {
         currency: CurrencyId,
         units: i128,
     },
+    /// What journals of the first release hold in place of [`Command::ChangeSession`]; changes the phase and nothing else.
     SetPhase {
         instrument: InstrumentId,
         phase: Phase,
@@ -91,6 +93,50 @@ pub enum Command {
         seq: Seq,
         instrument: Option<InstrumentId>,
     },
+    /// Ends the session that runs and begins another, in the order of operations of rulebook 5.2.
+    ChangeSession {
+        instrument: InstrumentId,
+        to: Phase,
+        reason: SessionReason,
+        /// When the schedule wanted it; the time of the command where no schedule did.
+        due: VenueNanos,
+        /// When it is expected to end.
+        ends: Option<VenueNanos>,
+    },
+    /// A later end for the session that runs.
+    ExtendSession {
+        instrument: InstrumentId,
+        ends: VenueNanos,
+    },
+    /// Which sessions the day's schedule still holds. From the timetable, after [`Command::BeginDay`].
+    SetRemaining {
+        instrument: InstrumentId,
+        remaining: RemainingSessions,
+    },
+    /// The venue day that now is, and when it closes: the latest time an order may be good till.
+    BeginDay {
+        day: VenueDay,
+        closes: VenueNanos,
+    },
+    /// Orders that are good till a time at or before now expire.
+    PassTime,
+    /// Forgets the remembered touch, so that hidden orders are looked at again.
+    FilterHidden {
+        instrument: InstrumentId,
+    },
+    /// A batch boundary of an instrument that trades in frequent batches.
+    RunBatch {
+        instrument: InstrumentId,
+    },
+    SetTradingRules {
+        instrument: InstrumentId,
+        rules: Box<TradingRules>,
+    },
+    /// An operator's closing price, until the closing price cross has begun.
+    SetClosingPrice {
+        instrument: InstrumentId,
+        price: Ticks,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +172,7 @@ impl NewOrder {
         side: Side::Buy,
         order_type: OrderType::Market,
         lots: Lots::ZERO,
-        tif: TimeInForce::GoodTillCancel,
+        tif: TimeInForce::Day,
         display: None,
         post_only: PostOnly::No,
         self_match: None,
@@ -216,37 +262,115 @@ pub enum OrderType {
     Limit {
         price: Ticks,
     },
-    /// Trades at any price; what does not trade at once expires, whatever the time in force.
+    /// Trades at any price; what does not trade at once expires, but for what waits for a call.
     Market,
+    /// A limit order that no public channel shows, and that trades at least `minimum_execution` lots at a time.
+    Hidden {
+        price: Ticks,
+        minimum_execution: Lots,
+    },
+    /// Becomes a market order when the last price reaches `stop`.
+    Stop {
+        stop: Ticks,
+    },
+    /// Becomes a limit order when the last price reaches `stop`.
+    StopLimit {
+        stop: Ticks,
+        price: Ticks,
+    },
 }
 
 impl OrderType {
     pub const fn limit_price(self) -> Option<Ticks> {
         match self {
-            OrderType::Limit { price } => Some(price),
-            OrderType::Market => None,
+            OrderType::Limit { price } | OrderType::Hidden { price, .. } | OrderType::StopLimit { price, .. } => {
+                Some(price)
+            }
+            OrderType::Market | OrderType::Stop { .. } => None,
+        }
+    }
+
+    pub const fn stop_price(self) -> Option<Ticks> {
+        match self {
+            OrderType::Stop { stop } | OrderType::StopLimit { stop, .. } => Some(stop),
+            _ => None,
         }
     }
 }
 
+/// How long an order lives, or which session it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
 pub enum TimeInForce {
     /// Until the venue day turns.
-    Day = 0,
-    /// Until cancelled.
-    GoodTillCancel = 1,
+    Day,
+    /// Until cancelled, at most ninety days.
+    GoodTillCancel,
     /// Trades at once; the remainder expires.
-    ImmediateOrCancel = 2,
+    ImmediateOrCancel,
     /// Trades at once and whole, or not at all.
-    FillOrKill = 3,
+    FillOrKill,
+    /// Through a venue day.
+    GoodTillDate { day: VenueDay },
+    /// Until a time of the same venue day.
+    GoodTillTime { at: VenueNanos },
+    /// OPG: the opening call alone.
+    OpeningCall,
+    /// GFA: every call, set aside in between.
+    AnyCall,
+    /// GFX: the next intraday call.
+    IntradayCall,
+    /// ATC: the closing call.
+    ClosingCall,
+    /// CPX: the closing price cross.
+    ClosingCross,
 }
 
 impl TimeInForce {
-    /// Whether a remainder may rest.
+    /// Whether a remainder may rest in continuous trading.
     pub const fn rests(self) -> bool {
-        matches!(self, TimeInForce::Day | TimeInForce::GoodTillCancel)
+        !matches!(self, TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill)
     }
+
+    /// The number under which journals know it.
+    pub const fn code(self) -> u8 {
+        match self {
+            TimeInForce::Day => 0,
+            TimeInForce::GoodTillCancel => 1,
+            TimeInForce::ImmediateOrCancel => 2,
+            TimeInForce::FillOrKill => 3,
+            TimeInForce::GoodTillDate { .. } => 4,
+            TimeInForce::GoodTillTime { .. } => 5,
+            TimeInForce::OpeningCall => 6,
+            TimeInForce::AnyCall => 7,
+            TimeInForce::IntradayCall => 8,
+            TimeInForce::ClosingCall => 9,
+            TimeInForce::ClosingCross => 10,
+        }
+    }
+
+    /// As the rulebook and `contracts/rules` write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TimeInForce::Day => "day",
+            TimeInForce::GoodTillCancel => "gtc",
+            TimeInForce::ImmediateOrCancel => "ioc",
+            TimeInForce::FillOrKill => "fok",
+            TimeInForce::GoodTillDate { .. } => "gtd",
+            TimeInForce::GoodTillTime { .. } => "gtt",
+            TimeInForce::OpeningCall => "opg",
+            TimeInForce::AnyCall => "gfa",
+            TimeInForce::IntradayCall => "gfx",
+            TimeInForce::ClosingCall => "atc",
+            TimeInForce::ClosingCross => "cpx",
+        }
+    }
+}
+
+/// A new end for an order that is good till a date or a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Expiry {
+    Day(VenueDay),
+    Time(VenueNanos),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,6 +383,11 @@ pub struct Amend {
     /// A new peak for an iceberg, or for an order that was none; `None` leaves what is shown as it was.
     pub display: Option<Lots>,
     pub post_only: PostOnly,
+    /// A new stop price of an order that is not elected yet.
+    pub stop: Option<Ticks>,
+    /// A new minimum execution size of a hidden order.
+    pub minimum_execution: Option<Lots>,
+    pub expiry: Option<Expiry>,
 }
 
 impl Amend {
@@ -271,6 +400,9 @@ impl Amend {
         priority: Priority::KeepWhenReduced,
         display: None,
         post_only: PostOnly::No,
+        stop: None,
+        minimum_execution: None,
+        expiry: None,
     };
 }
 

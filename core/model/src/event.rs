@@ -1,9 +1,9 @@
 //! Everything the venue can say. State can be rebuilt from these alone.
 
 use crate::{
-    AccountId, AccountSettings, AccountSpec, Bust, Currency, CurrencyId, Epoch, FlowSetting, InstrumentId,
-    InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OrderId, OrderType, Phase, Reject, Seq, Side, Ticks,
-    TimeInForce, TradeSeq,
+    AccountId, AccountSettings, AccountSpec, Bust, Currency, CurrencyId, Derivation, Epoch, Expiry, FlowSetting,
+    InstrumentId, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OrderId, OrderType, Phase, Reference,
+    Reject, Seq, SessionReason, Side, Ticks, TimeInForce, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Event {
         currency: CurrencyId,
         units: i128,
     },
-    /// PUBLIC.
+    /// PUBLIC. By [`Command::SetPhase`](crate::Command::SetPhase), a deletion or a quarantine.
     PhaseChanged {
         instrument: InstrumentId,
         phase: Phase,
@@ -41,7 +41,8 @@ pub enum Event {
         account: AccountId,
         reason: Reject,
     },
-    /// PUBLIC but for the orders and accounts. Always at the maker's price.
+    /// PUBLIC but for the orders and accounts. The maker is the order of the earlier priority number. In continuous
+    /// trading at the maker's price, but for what a hidden maker improves.
     Trade {
         instrument: InstrumentId,
         trade_seq: TradeSeq,
@@ -54,6 +55,7 @@ pub enum Event {
         taker: OrderId,
         taker_account: AccountId,
         taker_open: Lots,
+        kind: TradeKind,
     },
     /// An order is gone without having filled: cancelled, or expired by its time in force.
     Cancelled {
@@ -79,6 +81,10 @@ pub enum Event {
         open: Lots,
         kept_priority: bool,
         display: Option<Lots>,
+        /// What the order now has of these; `None` where its type or time in force knows none.
+        stop: Option<Ticks>,
+        minimum_execution: Option<Lots>,
+        expiry: Option<Expiry>,
     },
     /// An iceberg shows its next part, last in the queue of its price.
     Refreshed {
@@ -159,6 +165,88 @@ pub enum Event {
     Quarantined {
         seq: Seq,
     },
+    /// PUBLIC. A session began, or (`from` is `to`) its end moved.
+    SessionChanged {
+        instrument: InstrumentId,
+        from: Phase,
+        to: Phase,
+        reason: SessionReason,
+        ends: Option<VenueNanos>,
+    },
+    /// Set aside until a session that it is for.
+    Parked {
+        order: OrderId,
+        account: AccountId,
+        instrument: InstrumentId,
+        open: Lots,
+    },
+    /// From aside into the book.
+    Injected {
+        order: OrderId,
+        account: AccountId,
+        instrument: InstrumentId,
+    },
+    /// A stop was elected by `last`.
+    Triggered {
+        order: OrderId,
+        account: AccountId,
+        instrument: InstrumentId,
+        last: Ticks,
+    },
+    /// PUBLIC. What the call would do if it ended now, by the visible orders.
+    Indicative {
+        instrument: InstrumentId,
+        price: Option<Ticks>,
+        volume: Lots,
+        /// Buys less sells at the price, in lots.
+        imbalance: i64,
+    },
+    /// PUBLIC. After the trades of a call or a batch.
+    Uncrossed {
+        instrument: InstrumentId,
+        call: Phase,
+        price: Ticks,
+        volume: Lots,
+    },
+    /// PUBLIC. An execution at `price` would have been `bps` or more away from `reference`.
+    Breached {
+        instrument: InstrumentId,
+        price: Ticks,
+        reference: Ticks,
+        against: Reference,
+        /// The tolerance, in hundredths of a percent.
+        bps: u32,
+    },
+    /// PUBLIC.
+    ClosingPriceSet {
+        instrument: InstrumentId,
+        price: Ticks,
+        derivation: Derivation,
+    },
+    DayBegun {
+        day: VenueDay,
+    },
+    RemainingSet {
+        instrument: InstrumentId,
+    },
+    TradingRulesSet {
+        instrument: InstrumentId,
+        rules: Box<TradingRules>,
+    },
+}
+
+/// What made a trade.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TradeKind {
+    /// An order met another.
+    #[default]
+    Continuous,
+    /// Hidden orders were filtered and uncrossed.
+    Filter,
+    /// The uncross of a call; of a batch: [`Phase::Continuous`].
+    Call(Phase),
+    /// The closing price cross.
+    Cross,
 }
 
 impl Event {
@@ -173,6 +261,11 @@ impl Event {
                 | Event::WindowClosed
                 | Event::IndexSampled { .. }
                 | Event::TradeBusted(_)
+                | Event::SessionChanged { .. }
+                | Event::Indicative { .. }
+                | Event::Uncrossed { .. }
+                | Event::Breached { .. }
+                | Event::ClosingPriceSet { .. }
         )
     }
 }
@@ -196,10 +289,27 @@ pub enum CancelReason {
     Killed = 6,
     InstrumentDeleted = 7,
     AccountClosed = 8,
+    /// Good till a time that has come.
+    TimeReached = 9,
+    /// Good till a date that has passed.
+    DateReached = 10,
+    /// Good till cancelled, and ninety days old.
+    NinetyDays = 11,
+    CallEnded = 12,
+    PauseEnded = 13,
+    CrossEnded = 14,
+    /// What is left of a hidden order is less than it may trade.
+    BelowMinimumExecution = 15,
+    /// The price it would have traded at breached a tolerance.
+    Breaker = 16,
+    /// An elected order that acts at once, in a session that executes nothing at once.
+    NothingExecutes = 17,
+    /// The session it was for did not take place.
+    SessionMissed = 18,
 }
 
 impl CancelReason {
-    pub const ALL: [CancelReason; 9] = [
+    pub const ALL: [CancelReason; 19] = [
         CancelReason::Requested,
         CancelReason::ImmediateRemainder,
         CancelReason::DayEnded,
@@ -209,5 +319,15 @@ impl CancelReason {
         CancelReason::Killed,
         CancelReason::InstrumentDeleted,
         CancelReason::AccountClosed,
+        CancelReason::TimeReached,
+        CancelReason::DateReached,
+        CancelReason::NinetyDays,
+        CancelReason::CallEnded,
+        CancelReason::PauseEnded,
+        CancelReason::CrossEnded,
+        CancelReason::BelowMinimumExecution,
+        CancelReason::Breaker,
+        CancelReason::NothingExecutes,
+        CancelReason::SessionMissed,
     ];
 }

@@ -1,6 +1,6 @@
 //! What is traded and who may trade it.
 
-use crate::{AccountId, Credit, CurrencyId, Decimal, InstrumentId, Lots, Ticks};
+use crate::{AccountId, Credit, CurrencyId, Decimal, InstrumentId, Lots, Ticks, TradingRules};
 
 /// A currency, or a share seen as one. Money is counted in whole units of `10^-decimals`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct InstrumentSpec {
     /// Most orders that may rest at once; one more is refused by name.
     pub max_resting_orders: u32,
     pub limits: InstrumentLimits,
+    /// Absent: [`TradingRules::default`].
+    pub rules: Option<Box<TradingRules>>,
 }
 
 /// What an operator allows one order to be. `None` is no limit.
@@ -76,32 +78,6 @@ impl InstrumentSpec {
 
     pub fn amount(&self, lots: Lots) -> Decimal {
         self.lot.times(i128::from(lots.0))
-    }
-}
-
-/// What an instrument permits right now. Engine state, changed only by a sequenced command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Phase {
-    /// No entry, no amend, no matching; cancels are accepted.
-    Closed = 0,
-    Continuous = 1,
-    /// As closed, by an operator's word; resting orders stay.
-    Halted = 2,
-    /// Gone for good.
-    Deleted = 3,
-}
-
-impl Phase {
-    pub const ALL: [Phase; 4] = [Phase::Closed, Phase::Continuous, Phase::Halted, Phase::Deleted];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::Closed => "closed",
-            Phase::Continuous => "continuous",
-            Phase::Halted => "halt",
-            Phase::Deleted => "deleted",
-        }
     }
 }
 

@@ -11,19 +11,23 @@ mod decimal;
 mod event;
 mod instrument;
 mod reject;
+mod session;
 mod units;
 
 pub use command::{
-    Amend, Bust, CancelFilter, Command, Credit, FlowSetting, KillScope, Label, MatchGroup, NewOrder, OrderType,
+    Amend, Bust, CancelFilter, Command, Credit, Expiry, FlowSetting, KillScope, Label, MatchGroup, NewOrder, OrderType,
     PostOnly, Priority, Stamped, TimeInForce,
 };
 pub use decimal::{Decimal, DecimalError};
-pub use event::{CancelReason, Event};
+pub use event::{CancelReason, Event, TradeKind};
 pub use instrument::{
-    AccountSettings, AccountSpec, Currency, InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, SelfMatch,
-    Throttle,
+    AccountSettings, AccountSpec, Currency, InstrumentKind, InstrumentLimits, InstrumentSpec, SelfMatch, Throttle,
 };
 pub use reject::Reject;
+pub use session::{
+    Allocation, Derivation, Phase, Reference, RemainingSessions, SessionReason, Tolerance, TradingRules,
+};
 pub use units::{
-    AccountId, CurrencyId, Epoch, InstrumentId, Lots, OrderId, Seq, SessionId, Side, Ticks, TradeSeq, VenueNanos,
+    AccountId, CurrencyId, Epoch, InstrumentId, Lots, OrderId, Seq, SessionId, Side, Ticks, TradeSeq, VenueDay,
+    VenueNanos,
 };

@@ -69,4 +69,21 @@ rejects! {
     AlreadyBusted = 30, "already_busted";
     /// The command made the engine fail and was taken out of the log.
     Quarantined = 31, "quarantined";
+    /// Orders of this type never have this time in force.
+    TifNotAllowedForType = 32, "tif_not_allowed_for_type";
+    TifNotAllowedInSession = 33, "tif_not_allowed_in_session";
+    TypeNotAllowedInSession = 34, "type_not_allowed_in_session";
+    /// The session it waits for does not come any more today.
+    NoAuctionScheduled = 35, "no_auction_scheduled";
+    /// A hidden order below the instrument's minimum reserve size.
+    QuantityBelowReserve = 36, "quantity_below_reserve";
+    MinimumExecutionOutOfRange = 37, "minimum_execution_out_of_range";
+    ExpiryPassed = 38, "expiry_passed";
+    ExpiryTooFar = 39, "expiry_too_far";
+    /// Too far from the static reference.
+    PriceOutsideBand = 40, "price_outside_band";
+    /// Side, type and time in force never change.
+    NotAmendable = 41, "not_amendable";
+    /// From the session that runs there is no way into that one.
+    SessionNotAllowed = 42, "session_not_allowed";
 }

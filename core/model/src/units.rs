@@ -38,6 +38,10 @@ unit!(
     VenueNanos(u64)
 );
 unit!(
+    /// A venue day: days since 1970-01-01 in the venue's time zone.
+    VenueDay(u32)
+);
+unit!(
     /// The place of a command in the venue's one log, from 1.
     Seq(u64)
 );

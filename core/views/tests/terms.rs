@@ -43,6 +43,7 @@ impl Venue {
             start_price: Ticks(100),
             max_resting_orders: 100,
             limits: InstrumentLimits::default(),
+            rules: None,
         })));
         venue.apply(Command::SetPhase { instrument: MARKET, phase: Phase::Continuous });
         venue

@@ -44,8 +44,8 @@ pub(crate) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> 
             *instrument,
             match phase {
                 Phase::Continuous => "started",
-                Phase::Closed | Phase::Halted => "closed",
                 Phase::Deleted => "terminated",
+                _ => "closed",
             },
         )),
         _ => None,

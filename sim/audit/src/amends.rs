@@ -48,6 +48,9 @@ impl Auditor {
             open: Lots(after.open),
             kept_priority: keeps,
             display: after.peak,
+            stop: None,
+            minimum_execution: None,
+            expiry: None,
         };
         if *told != expected {
             offence!("an amend was told as {told:?} and is {expected:?}");

@@ -72,7 +72,7 @@ impl Auditor {
         }
         let order_type = match new.order_type {
             OrderType::Limit { price } => OrderType::Limit { price: market.posted(new.side, price, new.post_only)? },
-            OrderType::Market => OrderType::Market,
+            other => other,
         };
         market.within_limits(new.side, order_type.limit_price(), new.lots.0)?;
         if rests && market.book.resting >= market.spec.max_resting_orders as usize {

@@ -75,7 +75,7 @@ fn limit_order(side: Side, inside: bool, market: &Market, random: &mut Random) -
 fn touch(side: Side, market: &Market) -> Ticks {
     let start = match SEEDS[side as usize].order_type {
         OrderType::Limit { price } => price,
-        OrderType::Market => market.spec.start_price,
+        _ => market.spec.start_price,
     };
     market.best(side).or_else(|| market.best(side.opposite())).map_or(start, |(price, _)| price)
 }

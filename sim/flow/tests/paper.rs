@@ -68,6 +68,7 @@ fn orders_are_of_the_published_shapes() {
                     Side::Sell => price > 25_100,
                 });
             }
+            other => panic!("the published flow has no {other:?}"),
         }
         assert!(order.lots > Lots(0) && order.instrument == INSTRUMENT);
     }

@@ -16,7 +16,9 @@
 //!             5  Deposit           account u32, currency u32, units i128
 //!             6  SetPhase          instrument u32, phase u8
 //!             7  Enter             order u64, account u32, instrument u32, side u8, type (0 limit: price i64;
-//!                                  1 market), lots u64, time in force u8, session u32, label text, terms
+//!                                  1 market; 2 hidden: price i64, minimum execution u64; 3 stop: stop i64;
+//!                                  4 stop limit: stop i64, price i64), lots u64, time in force u8 (4 then: day u32;
+//!                                  5 then: time u64), session u32, label text, terms
 //!             8  Amend             account u32, order u64, price i64, lots u64, priority u8, post-only u8,
 //!                                  display option u64
 //!             9  Cancel            account u32, order u64
@@ -33,16 +35,30 @@
 //!             21 BustTrade         instrument u32, trade u64, price i64, lots u64, buyer u32, seller u32, reason text
 //!             22 SetFlow           running u8, percent u32
 //!             23 Quarantine        seq u64, instrument option u32
+//!             24 AddInstrument     as 3, then rules; 3 is for instruments without
+//!             25 Amend             as 8, then stop option i64, minimum execution option u64, expiry option (0 day u32;
+//!                                  1 time u64); 8 is for amends without
+//!             26 ChangeSession     instrument u32, to u8, reason u8, due u64, ends option u64
+//!             27 ExtendSession     instrument u32, ends u64
+//!             28 SetRemaining      instrument u32, sixteen counts u8
+//!             29 BeginDay          day u32, closes u64
+//!             30 PassTime          nothing
+//!             31 FilterHidden  32 RunBatch    instrument u32
+//!             33 SetTradingRules   instrument u32, rules
+//!             34 SetClosingPrice   instrument u32, price i64
 //!             Terms are a u8 of bits and what they announce, in this order: 1 reprice 2 reject (post-only),
 //!             4 display u64, 8 self-match u8, 16 group of its own, 32 group key u32, 64 goes with its session,
 //!             128 client order id text. Limits: lots option u64, units option i128, collar option u32. Settings:
 //!             self-match u8, open orders option u32, throttle option (executions u32, window u64).
+//!             Rules: segment text, reserve option u64, improvement i64, band option u32, seven tolerances (static option
+//!             u32, dynamic option u32), allocation u8, volatility call u64, batch interval u64.
 //!             A decimal is a mantissa i128 and a scale u8; an option is a flag and, when it is set, the value. Codes
 //!             of enums are those of `core/model`.
 //! Holds       a text of more than 255 bytes has no NUL, so that no sector of a group can be all zeros.
 
 mod operator;
 mod order;
+mod session;
 
 use pitwire_model::{
     AccountId, AccountSpec, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Epoch,
@@ -53,7 +69,8 @@ use pitwire_model::{
 use crate::bytes::{DecodeError, Reader, Writer};
 pub use operator::{put_limits, put_scope, put_settings, take_limits, take_settings};
 pub(crate) use operator::{put_option_with, take_option_with};
-pub use order::{put_order_type, take_order_type, take_post_only, take_tif};
+pub use order::{put_expiry, put_order_type, put_tif, take_expiry, take_order_type, take_post_only, take_tif};
+pub use session::{put_rules, take_rules};
 
 const KIND_VERSION: u8 = 1;
 /// Length, kind, version, seq and time.
@@ -137,11 +154,13 @@ fn kind_of(command: &Command) -> u8 {
     match command {
         Command::StartEpoch { .. } => 1,
         Command::AddCurrency(_) => 2,
+        Command::AddInstrument(spec) if spec.rules.is_some() => 24,
         Command::AddInstrument(_) => 3,
         Command::AddAccount(_) => 4,
         Command::Deposit { .. } => 5,
         Command::SetPhase { .. } => 6,
         Command::Enter(_) => 7,
+        Command::Amend(amend) if order::has_terms(amend) => 25,
         Command::Amend(_) => 8,
         Command::Cancel { .. } => 9,
         Command::CancelAll { .. } => 10,
@@ -158,6 +177,15 @@ fn kind_of(command: &Command) -> u8 {
         Command::BustTrade(_) => 21,
         Command::SetFlow(_) => 22,
         Command::Quarantine { .. } => QUARANTINE_KIND,
+        Command::ChangeSession { .. } => 26,
+        Command::ExtendSession { .. } => 27,
+        Command::SetRemaining { .. } => 28,
+        Command::BeginDay { .. } => 29,
+        Command::PassTime => 30,
+        Command::FilterHidden { .. } => 31,
+        Command::RunBatch { .. } => 32,
+        Command::SetTradingRules { .. } => 33,
+        Command::SetClosingPrice { .. } => 34,
     }
 }
 
@@ -165,7 +193,12 @@ fn put_body(w: &mut Writer<'_>, command: &Command) {
     match command {
         Command::StartEpoch { epoch } => w.put_u64(epoch.0),
         Command::AddCurrency(currency) => put_currency(w, currency),
-        Command::AddInstrument(spec) => put_instrument(w, spec),
+        Command::AddInstrument(spec) => {
+            put_instrument(w, spec);
+            if let Some(rules) = &spec.rules {
+                put_rules(w, rules);
+            }
+        }
         Command::AddAccount(spec) => put_account(w, spec),
         Command::Deposit { account, currency, units } => {
             w.put_u32(account.0);
@@ -187,7 +220,15 @@ fn put_body(w: &mut Writer<'_>, command: &Command) {
             w.put_u8(*reason as u8);
             put_filter(w, which);
         }
-        Command::CloseWindow | Command::SampleIndex | Command::EndDay => {}
+        Command::CloseWindow | Command::SampleIndex | Command::EndDay | Command::PassTime => {}
+        Command::ChangeSession { .. }
+        | Command::ExtendSession { .. }
+        | Command::SetRemaining { .. }
+        | Command::BeginDay { .. }
+        | Command::FilterHidden { .. }
+        | Command::RunBatch { .. }
+        | Command::SetTradingRules { .. }
+        | Command::SetClosingPrice { .. } => session::put_body(w, command),
         other => operator::put_body(w, other),
     }
 }
@@ -206,6 +247,13 @@ fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeError> {
         6 => Command::SetPhase { instrument: InstrumentId(r.take_u32()?), phase: take_phase(r)? },
         7 => Command::Enter(order::take_order(r)?),
         8 => Command::Amend(order::take_amend(r)?),
+        24 => {
+            let mut spec = take_instrument(r)?;
+            spec.rules = Some(Box::new(take_rules(r)?));
+            Command::AddInstrument(Box::new(spec))
+        }
+        25 => Command::Amend(order::take_amend_with_terms(r)?),
+        26..=34 => return session::take_body(r, kind),
         9 => Command::Cancel { account: AccountId(r.take_u32()?), order: OrderId(r.take_u64()?) },
         10 => {
             let account = AccountId(r.take_u32()?);
@@ -285,6 +333,7 @@ pub fn take_account(r: &mut Reader<'_>) -> Result<AccountSpec, DecodeError> {
     })
 }
 
+/// All but the trading rules, which each user puts where its own layout has them.
 pub fn put_instrument(w: &mut Writer<'_>, spec: &InstrumentSpec) {
     w.put_u32(spec.id.0);
     w.put_text(&spec.name);
@@ -319,6 +368,7 @@ pub fn take_instrument(r: &mut Reader<'_>) -> Result<InstrumentSpec, DecodeError
         start_price: Ticks(r.take_i64()?),
         max_resting_orders: r.take_u32()?,
         limits: take_limits(r)?,
+        rules: None,
     })
 }
 

@@ -12,14 +12,18 @@
 //!             14 CommandRefused  15 Level  16 BookChanged  17 WindowClosed  18 IndexSampled  19 DayEnded
 //!             20 Refreshed  21 InstrumentLimitsSet  22 AccountSet  23 CreditLineSet  24 AccountClosed  25 Killed
 //!             26 Lifted  27 ThrottleTripped  28 TradeBusted (public: instrument, trade, price, lots; then buyer,
-//!             seller, reason)  29 FlowSet  30 Quarantined
+//!             seller, reason)  29 FlowSet  30 Quarantined  31 Trade of another kind than continuous: the kind (1 filter;
+//!             2 call, phase u8; 3 cross) follows the taker's side  32 SessionChanged  33 Parked  34 Injected
+//!             35 Triggered  36 Indicative  37 Uncrossed  38 Breached  39 ClosingPriceSet  40 DayBegun  41 RemainingSet
+//!             42 TradingRulesSet  43 Amended with a stop, a minimum execution or an expiry  44 InstrumentAdded with rules
 
-use pitwire_model::{Event, VenueNanos};
+use pitwire_model::{Event, TradeKind, VenueNanos};
 
 use crate::{
     bytes::Writer,
     command::{
-        put_account, put_currency, put_instrument, put_limits, put_option_with, put_order_type, put_scope, put_settings,
+        put_account, put_currency, put_expiry, put_instrument, put_limits, put_option_with, put_order_type, put_rules,
+        put_scope, put_settings, put_tif,
     },
 };
 
@@ -49,15 +53,18 @@ fn tag_of(event: &Event) -> u8 {
     match event {
         Event::EpochStarted { .. } => 1,
         Event::CurrencyAdded(_) => 2,
+        Event::InstrumentAdded(spec) if spec.rules.is_some() => 44,
         Event::InstrumentAdded(_) => 3,
         Event::AccountAdded(_) => 4,
         Event::Deposited { .. } => 5,
         Event::PhaseChanged { .. } => 6,
         Event::Accepted { .. } => 7,
         Event::Rejected { .. } => 8,
-        Event::Trade { .. } => 9,
+        Event::Trade { kind: TradeKind::Continuous, .. } => 9,
+        Event::Trade { .. } => 31,
         Event::Cancelled { .. } => 10,
-        Event::Amended { .. } => 11,
+        Event::Amended { stop: None, minimum_execution: None, expiry: None, .. } => 11,
+        Event::Amended { .. } => 43,
         Event::AmendRefused { .. } => 12,
         Event::CancelRefused { .. } => 13,
         Event::CommandRefused { .. } => 14,
@@ -77,6 +84,17 @@ fn tag_of(event: &Event) -> u8 {
         Event::TradeBusted(_) => 28,
         Event::FlowSet(_) => 29,
         Event::Quarantined { .. } => 30,
+        Event::SessionChanged { .. } => 32,
+        Event::Parked { .. } => 33,
+        Event::Injected { .. } => 34,
+        Event::Triggered { .. } => 35,
+        Event::Indicative { .. } => 36,
+        Event::Uncrossed { .. } => 37,
+        Event::Breached { .. } => 38,
+        Event::ClosingPriceSet { .. } => 39,
+        Event::DayBegun { .. } => 40,
+        Event::RemainingSet { .. } => 41,
+        Event::TradingRulesSet { .. } => 42,
     }
 }
 
@@ -86,12 +104,13 @@ fn put_public_fields(w: &mut Writer<'_>, event: &Event) {
             w.put_u32(instrument.0);
             w.put_u8(*phase as u8);
         }
-        Event::Trade { instrument, trade_seq, price, lots, taker_side, .. } => {
+        Event::Trade { instrument, trade_seq, price, lots, taker_side, kind, .. } => {
             w.put_u32(instrument.0);
             w.put_u64(trade_seq.0);
             w.put_i64(price.0);
             w.put_u64(lots.0);
             w.put_u8(*taker_side as u8);
+            put_trade_kind(w, *kind);
         }
         Event::Level { instrument, side, price, lots } => {
             w.put_u32(instrument.0);
@@ -114,6 +133,57 @@ fn put_public_fields(w: &mut Writer<'_>, event: &Event) {
             w.put_i64(bust.price.0);
             w.put_u64(bust.lots.0);
         }
+        other => put_session_fields(w, other),
+    }
+}
+
+/// Continuous trading is told by the tag.
+fn put_trade_kind(w: &mut Writer<'_>, kind: TradeKind) {
+    match kind {
+        TradeKind::Continuous => {}
+        TradeKind::Filter => w.put_u8(1),
+        TradeKind::Call(call) => {
+            w.put_u8(2);
+            w.put_u8(call as u8);
+        }
+        TradeKind::Cross => w.put_u8(3),
+    }
+}
+
+/// What the public hears of sessions, calls and price controls.
+fn put_session_fields(w: &mut Writer<'_>, event: &Event) {
+    match event {
+        Event::SessionChanged { instrument, from, to, reason, ends } => {
+            w.put_u32(instrument.0);
+            w.put_u8(*from as u8);
+            w.put_u8(*to as u8);
+            w.put_u8(*reason as u8);
+            put_option_with(w, *ends, |w, ends| w.put_u64(ends.0));
+        }
+        Event::Indicative { instrument, price, volume, imbalance } => {
+            w.put_u32(instrument.0);
+            put_option_with(w, *price, |w, price| w.put_i64(price.0));
+            w.put_u64(volume.0);
+            w.put_i64(*imbalance);
+        }
+        Event::Uncrossed { instrument, call, price, volume } => {
+            w.put_u32(instrument.0);
+            w.put_u8(*call as u8);
+            w.put_i64(price.0);
+            w.put_u64(volume.0);
+        }
+        Event::Breached { instrument, price, reference, against, bps } => {
+            w.put_u32(instrument.0);
+            w.put_i64(price.0);
+            w.put_i64(reference.0);
+            w.put_u8(*against as u8);
+            w.put_u32(*bps);
+        }
+        Event::ClosingPriceSet { instrument, price, derivation } => {
+            w.put_u32(instrument.0);
+            w.put_i64(price.0);
+            w.put_u8(*derivation as u8);
+        }
         _ => {}
     }
 }
@@ -122,7 +192,12 @@ fn put_private_fields(w: &mut Writer<'_>, event: &Event) {
     match event {
         Event::EpochStarted { epoch } => w.put_u64(epoch.0),
         Event::CurrencyAdded(currency) => put_currency(w, currency),
-        Event::InstrumentAdded(spec) => put_instrument(w, spec),
+        Event::InstrumentAdded(spec) => {
+            put_instrument(w, spec);
+            if let Some(rules) = &spec.rules {
+                put_rules(w, rules);
+            }
+        }
         Event::AccountAdded(spec) => put_account(w, spec),
         Event::Deposited { account, currency, units } => {
             w.put_u32(account.0);
@@ -145,9 +220,13 @@ fn put_private_fields(w: &mut Writer<'_>, event: &Event) {
             w.put_u8(*reason as u8);
         }
         Event::CommandRefused { reason } => w.put_u8(*reason as u8),
-        Event::Accepted { .. } | Event::Cancelled { .. } | Event::Amended { .. } | Event::Refreshed { .. } => {
-            put_order_event(w, event);
-        }
+        Event::Accepted { .. }
+        | Event::Cancelled { .. }
+        | Event::Amended { .. }
+        | Event::Refreshed { .. }
+        | Event::Parked { .. }
+        | Event::Injected { .. }
+        | Event::Triggered { .. } => put_order_event(w, event),
         Event::PhaseChanged { .. }
         | Event::Level { .. }
         | Event::BookChanged { .. }
@@ -191,6 +270,12 @@ fn put_operator_fields(w: &mut Writer<'_>, event: &Event) {
             w.put_u32(flow.rate_percent);
         }
         Event::Quarantined { seq } => w.put_u64(seq.0),
+        Event::DayBegun { day } => w.put_u32(day.0),
+        Event::RemainingSet { instrument } => w.put_u32(instrument.0),
+        Event::TradingRulesSet { instrument, rules } => {
+            w.put_u32(instrument.0);
+            put_rules(w, rules);
+        }
         _ => {}
     }
 }
@@ -205,7 +290,7 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             w.put_u8(*side as u8);
             put_order_type(w, *order_type);
             w.put_u64(lots.0);
-            w.put_u8(*tif as u8);
+            put_tif(w, *tif);
             put_option_with(w, *display, |w, display| w.put_u64(display.0));
         }
         Event::Cancelled { order, account, instrument, side, price, open, reason } => {
@@ -217,7 +302,20 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             w.put_u64(open.0);
             w.put_u8(*reason as u8);
         }
-        Event::Amended { order, account, instrument, side, price, lots, open, kept_priority, display } => {
+        Event::Amended {
+            order,
+            account,
+            instrument,
+            side,
+            price,
+            lots,
+            open,
+            kept_priority,
+            display,
+            stop,
+            minimum_execution,
+            expiry,
+        } => {
             w.put_u64(order.0);
             w.put_u32(account.0);
             w.put_u32(instrument.0);
@@ -227,6 +325,11 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             w.put_u64(open.0);
             w.put_bool(*kept_priority);
             put_option_with(w, *display, |w, display| w.put_u64(display.0));
+            if stop.is_some() || minimum_execution.is_some() || expiry.is_some() {
+                put_option_with(w, *stop, |w, stop| w.put_i64(stop.0));
+                put_option_with(w, *minimum_execution, |w, lots| w.put_u64(lots.0));
+                put_option_with(w, *expiry, put_expiry);
+            }
         }
         Event::Refreshed { order, account, instrument, side, price, shown } => {
             w.put_u64(order.0);
@@ -235,6 +338,23 @@ fn put_order_event(w: &mut Writer<'_>, event: &Event) {
             w.put_u8(*side as u8);
             w.put_i64(price.0);
             w.put_u64(shown.0);
+        }
+        Event::Parked { order, account, instrument, open } => {
+            w.put_u64(order.0);
+            w.put_u32(account.0);
+            w.put_u32(instrument.0);
+            w.put_u64(open.0);
+        }
+        Event::Injected { order, account, instrument } => {
+            w.put_u64(order.0);
+            w.put_u32(account.0);
+            w.put_u32(instrument.0);
+        }
+        Event::Triggered { order, account, instrument, last } => {
+            w.put_u64(order.0);
+            w.put_u32(account.0);
+            w.put_u32(instrument.0);
+            w.put_i64(last.0);
         }
         _ => {}
     }

@@ -9,10 +9,11 @@ use pitwire_log::{
     snapshot::{decode_snapshot, encode_snapshot},
 };
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelFilter, CancelReason, Command, Credit, Currency,
-    CurrencyId, Decimal, Epoch, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope,
-    Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, SelfMatch, Seq, SessionId, Side,
-    Stamped, Throttle, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Allocation, Amend, Bust, CancelFilter, CancelReason, Command, Credit,
+    Currency, CurrencyId, Decimal, Epoch, Expiry, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits,
+    InstrumentSpec, KillScope, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority,
+    RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, Stamped, Throttle, Ticks, TimeInForce,
+    Tolerance, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 /// SplitMix64, as in `sim/world`, which this crate cannot see.
@@ -94,6 +95,12 @@ fn arbitrary(kind: usize, r: &mut Random) -> Command {
             priority: r.pick(&[Priority::KeepWhenReduced, Priority::AlwaysLose]),
             display: r.maybe(|r| Lots(r.number())),
             post_only: r.pick(&POST_ONLY),
+            stop: r.maybe(|r| Ticks(r.next().cast_signed())),
+            minimum_execution: r.maybe(|r| Lots(r.number())),
+            expiry: r.maybe(|r| {
+                let (day, time) = (Expiry::Day(VenueDay(r.short())), Expiry::Time(VenueNanos(r.number())));
+                r.pick(&[day, time])
+            }),
         }),
         8 => Command::Cancel { account, order },
         9 => Command::CancelAll { account, which: filter(r), reason: r.pick(&CancelReason::ALL) },
@@ -105,7 +112,7 @@ fn arbitrary(kind: usize, r: &mut Random) -> Command {
 }
 
 /// Kinds of commands that [`arbitrary`] makes.
-const KINDS: usize = 23;
+const KINDS: usize = 32;
 const POST_ONLY: [PostOnly; 3] = [PostOnly::No, PostOnly::Reprice, PostOnly::Reject];
 
 fn operator(kind: usize, r: &mut Random) -> Command {
@@ -128,7 +135,48 @@ fn operator(kind: usize, r: &mut Random) -> Command {
             reason: r.label(),
         })),
         21 => Command::SetFlow(FlowSetting { running: r.pick(&[true, false]), rate_percent: r.short() }),
-        _ => Command::Quarantine { seq: Seq(r.number()), instrument: r.maybe(|r| InstrumentId(r.short())) },
+        22 => Command::Quarantine { seq: Seq(r.number()), instrument: r.maybe(|r| InstrumentId(r.short())) },
+        _ => session(kind, r),
+    }
+}
+
+fn session(kind: usize, r: &mut Random) -> Command {
+    let (instrument, at) = (InstrumentId(r.short()), VenueNanos(r.number()));
+    match kind {
+        23 => Command::ChangeSession {
+            instrument,
+            to: r.pick(&Phase::ALL),
+            reason: r.pick(&SessionReason::ALL),
+            due: at,
+            ends: r.maybe(|r| VenueNanos(r.number())),
+        },
+        24 => Command::ExtendSession { instrument, ends: at },
+        25 => Command::SetRemaining {
+            instrument,
+            remaining: RemainingSessions { counts: std::array::from_fn(|_| r.byte()) },
+        },
+        26 => Command::BeginDay { day: VenueDay(r.short()), closes: at },
+        27 => Command::PassTime,
+        28 => Command::FilterHidden { instrument },
+        29 => Command::RunBatch { instrument },
+        30 => Command::SetTradingRules { instrument, rules: Box::new(rules(r)) },
+        _ => Command::SetClosingPrice { instrument, price: Ticks(r.next().cast_signed()) },
+    }
+}
+
+fn rules(r: &mut Random) -> TradingRules {
+    TradingRules {
+        segment: r.label(),
+        minimum_reserve: r.maybe(|r| Lots(r.number())),
+        improvement: Ticks(r.next().cast_signed()),
+        band_pct: r.maybe(Random::short),
+        tolerances: std::array::from_fn(|_| Tolerance {
+            static_bps: r.maybe(Random::short),
+            dynamic_bps: r.maybe(Random::short),
+        }),
+        allocation: r.pick(&Allocation::ALL),
+        volatility_call_ns: r.number(),
+        batch_interval_ns: r.number(),
     }
 }
 
@@ -158,17 +206,37 @@ fn settings(r: &mut Random) -> AccountSettings {
 }
 
 fn new_order(r: &mut Random) -> NewOrder {
-    use TimeInForce::{Day, FillOrKill, GoodTillCancel, ImmediateOrCancel};
-    let price = Ticks(r.next().cast_signed());
+    let (price, stop) = (Ticks(r.next().cast_signed()), Ticks(r.next().cast_signed()));
+    let minimum_execution = Lots(r.number());
+    let tifs = [
+        TimeInForce::Day,
+        TimeInForce::GoodTillCancel,
+        TimeInForce::ImmediateOrCancel,
+        TimeInForce::FillOrKill,
+        TimeInForce::GoodTillDate { day: VenueDay(r.short()) },
+        TimeInForce::GoodTillTime { at: VenueNanos(r.number()) },
+        TimeInForce::OpeningCall,
+        TimeInForce::AnyCall,
+        TimeInForce::IntradayCall,
+        TimeInForce::ClosingCall,
+        TimeInForce::ClosingCross,
+    ];
+    let types = [
+        OrderType::Limit { price },
+        OrderType::Market,
+        OrderType::Hidden { price, minimum_execution },
+        OrderType::Stop { stop },
+        OrderType::StopLimit { stop, price },
+    ];
     let key = r.short();
     NewOrder {
         id: OrderId(r.number()),
         account: AccountId(r.short()),
         instrument: InstrumentId(r.short()),
         side: r.pick(&[Side::Buy, Side::Sell]),
-        order_type: r.pick(&[OrderType::Limit { price }, OrderType::Market]),
+        order_type: r.pick(&types),
         lots: Lots(r.number()),
-        tif: r.pick(&[Day, GoodTillCancel, ImmediateOrCancel, FillOrKill]),
+        tif: r.pick(&tifs),
         display: r.maybe(|r| Lots(r.number())),
         post_only: r.pick(&POST_ONLY),
         self_match: r.maybe(|r| r.pick(&SelfMatch::ALL)),
@@ -204,6 +272,7 @@ fn instrument_spec(r: &mut Random) -> InstrumentSpec {
         start_price: Ticks(r.next().cast_signed()),
         max_resting_orders: r.short(),
         limits: limits(r),
+        rules: r.maybe(|r| Box::new(rules(r))),
     }
 }
 
@@ -354,6 +423,7 @@ fn no_sector_of_a_group_is_all_zeros() {
             start_price: Ticks(0),
             max_resting_orders: 0,
             limits: InstrumentLimits::default(),
+            rules: None,
         })),
     };
     let bytes = group(&(0..300).map(|_| zeros(0)).collect::<Vec<_>>());

@@ -291,6 +291,7 @@ impl Plan {
                 max_notional_units: limit(&def.max_notional, units, "max_notional")?,
                 collar_bps: collar.map(|bps| narrow(bps, &of("collar_percent"))).transpose()?,
             },
+            rules: None,
         })
     }
 

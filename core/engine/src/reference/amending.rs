@@ -83,6 +83,9 @@ impl ReferenceEngine {
             open: Lots(after.open),
             kept_priority: keeps,
             display: after.peak,
+            stop: None,
+            minimum_execution: None,
+            expiry: None,
         });
         let mode = self.self_match_of(after.account);
         let market = &mut self.markets[instrument.0 as usize];

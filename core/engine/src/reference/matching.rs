@@ -1,6 +1,8 @@
 //! Trading an incoming order against the book: price, then time, self-match prevention, icebergs, the throttle.
 
-use pitwire_model::{AccountId, CancelReason, Event, InstrumentId, Lots, OrderId, SelfMatch, Side, Ticks, TradeSeq};
+use pitwire_model::{
+    AccountId, CancelReason, Event, InstrumentId, Lots, OrderId, SelfMatch, Side, Ticks, TradeKind, TradeSeq,
+};
 
 use super::{Market, Order, ReferenceEngine};
 
@@ -118,6 +120,7 @@ impl ReferenceEngine {
             taker: taker.id,
             taker_account: taker.account,
             taker_open: Lots(taker.open),
+            kind: TradeKind::Continuous,
         });
         if after.open > 0 && after.shown == 0 {
             self.arrivals += 1;

@@ -145,8 +145,8 @@ impl ReferenceEngine {
         }
         let (currency, needed) = match (order.order_type, order.side) {
             (OrderType::Limit { price }, side) => self.spot_cost(spec, side, price, order.lots.0),
-            (OrderType::Market, Side::Sell) => self.spot_cost(spec, Side::Sell, Ticks(0), order.lots.0),
-            (OrderType::Market, Side::Buy) => {
+            (_, Side::Sell) => self.spot_cost(spec, Side::Sell, Ticks(0), order.lots.0),
+            (_, Side::Buy) => {
                 let asked = fills.iter().map(|(price, lots)| self.spot_cost(spec, Side::Buy, *price, *lots).1);
                 (spec.quote(), asked.sum())
             }

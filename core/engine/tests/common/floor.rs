@@ -225,7 +225,16 @@ fn command(text: &str) -> Command {
             let (lots, price) = size_at(size);
             let priority = if kind == "amend" { Priority::KeepWhenReduced } else { Priority::AlwaysLose };
             let (display, post_only) = (after(rest, "show").map(Lots), post_only(rest));
-            Command::Amend(Amend { account, order: order_id(order), price, lots, priority, display, post_only })
+            Command::Amend(Amend {
+                account,
+                order: order_id(order),
+                price,
+                lots,
+                priority,
+                display,
+                post_only,
+                ..Amend::PLAIN
+            })
         }
         [order, side @ ("buy" | "sell"), size, ref rest @ ..] => {
             Command::Enter(new_order(order_id(order), account, side, size, rest))
@@ -294,6 +303,7 @@ fn tell(event: &Event) -> Option<String> {
                 CancelReason::Disconnected => "disconnected",
                 CancelReason::Killed => "stopped",
                 CancelReason::InstrumentDeleted | CancelReason::AccountClosed => "closed",
+                _ => "expires by the rulebook",
             };
             Some(format!("{} {open} {how}", letter(*order)))
         }

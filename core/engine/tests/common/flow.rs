@@ -329,6 +329,7 @@ impl Flow {
             priority,
             display,
             post_only: self.post_only(true),
+            ..Amend::PLAIN
         })
     }
 

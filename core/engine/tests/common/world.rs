@@ -50,6 +50,7 @@ pub fn instrument(id: InstrumentId, most: u32) -> InstrumentSpec {
         start_price: START,
         max_resting_orders: most,
         limits: InstrumentLimits::default(),
+        rules: None,
     }
 }
 

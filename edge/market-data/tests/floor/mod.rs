@@ -35,6 +35,7 @@ impl Floor {
             start_price: Ticks(100),
             max_resting_orders: 1_000,
             limits: InstrumentLimits::default(),
+            rules: None,
         })));
         let account = AccountSpec {
             id: AccountId(0),

@@ -71,6 +71,7 @@ pub fn of_edit(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) 
         priority: Priority::KeepWhenReduced,
         display: display(call, spec)?,
         post_only: post_only(call)?.unwrap_or(before),
+        ..Amend::PLAIN
     })
 }
 

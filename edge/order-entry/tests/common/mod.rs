@@ -120,6 +120,7 @@ fn instruments() -> Vec<InstrumentSpec> {
             start_price: Ticks(start),
             max_resting_orders: 10_000,
             limits: InstrumentLimits::default(),
+            rules: None,
         })
         .collect()
 }

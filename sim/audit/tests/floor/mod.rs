@@ -5,7 +5,7 @@ use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
     Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots,
     NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Reject, SelfMatch, Seq, SessionId, Side, Stamped,
-    Throttle, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    Throttle, Ticks, TimeInForce, TradeKind, TradeSeq, VenueNanos,
 };
 
 pub type Run = Vec<(&'static str, Stamped, Vec<Event>)>;
@@ -50,6 +50,7 @@ fn opening() -> Vec<Step> {
         start_price: Ticks(100),
         max_resting_orders: 10,
         limits: InstrumentLimits::default(),
+        rules: None,
     };
     let phase = Phase::Continuous;
     let (account, currency, units) = (MEMBER, CASH, 2_000);
@@ -136,6 +137,9 @@ fn reduce() -> Step {
         open: Lots(4),
         kept_priority: true,
         display: Some(Lots(3)),
+        stop: None,
+        minimum_execution: None,
+        expiry: None,
     };
     ("reduce", Command::Amend(amend), vec![amended, level(Side::Sell, 100, 2), changed(4)])
 }
@@ -302,6 +306,7 @@ pub fn traded(seq: u64, price: i64, lots: u64, maker: Party, taker: Party) -> Ev
         taker: id(taker.0),
         taker_account: taker.1,
         taker_open: Lots(taker.2),
+        kind: TradeKind::Continuous,
     }
 }
 

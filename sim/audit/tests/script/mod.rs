@@ -4,8 +4,8 @@ use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, Openin
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
     Decimal, Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, MatchGroup, NewOrder,
-    OrderId, OrderType, Phase, Priority, Reject, Seq, SessionId, Side, Stamped, Ticks, TimeInForce, TradeSeq,
-    VenueNanos,
+    OrderId, OrderType, Phase, Priority, Reject, Seq, SessionId, Side, Stamped, Ticks, TimeInForce, TradeKind,
+    TradeSeq, VenueNanos,
 };
 
 pub type Run = Vec<(Stamped, Vec<Event>)>;
@@ -122,6 +122,9 @@ pub fn run() -> Run {
                 open: Lots(6),
                 kept_priority: false,
                 display: None,
+                stop: None,
+                minimum_execution: None,
+                expiry: None,
             },
             level(Buy, 90, 0),
             level(Buy, 90, 6),
@@ -163,6 +166,7 @@ pub fn tail() -> Run {
             taker: OrderId(23),
             taker_account: HOUSE,
             taker_open: Lots(0),
+            kind: TradeKind::Continuous,
         },
         level(Side::Buy, 90, 4),
         changed(12),
@@ -240,6 +244,7 @@ fn spec() -> InstrumentSpec {
         start_price: Ticks(100),
         max_resting_orders: 10,
         limits: InstrumentLimits::default(),
+        rules: None,
     }
 }
 
@@ -299,6 +304,7 @@ fn traded(seq: u64, price: i64, lots: u64, maker: (u64, u64), taker: (u64, Accou
         taker: OrderId(taker.0),
         taker_account: taker.1,
         taker_open: Lots(taker.2),
+        kind: TradeKind::Continuous,
     }
 }
 

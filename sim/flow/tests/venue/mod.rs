@@ -96,6 +96,7 @@ fn spec(at: usize, name: &str, kind: InstrumentKind, (tick, lot): (Decimal, Deci
         start_price,
         max_resting_orders: 200_000,
         limits: InstrumentLimits::default(),
+        rules: None,
     }
 }
 

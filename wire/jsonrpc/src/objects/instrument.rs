@@ -43,6 +43,7 @@ pub fn phase_state(phase: Phase) -> &'static str {
         Phase::Closed => "inactive",
         Phase::Halted => "halted",
         Phase::Deleted => "archivized",
+        _ => "open",
     }
 }
 

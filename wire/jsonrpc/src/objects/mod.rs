@@ -36,6 +36,7 @@ pub(crate) const fn tif_name(tif: TimeInForce) -> &'static str {
         TimeInForce::GoodTillCancel => "good_til_cancelled",
         TimeInForce::ImmediateOrCancel => "immediate_or_cancel",
         TimeInForce::FillOrKill => "fill_or_kill",
+        other => other.name(),
     }
 }
 

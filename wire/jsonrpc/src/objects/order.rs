@@ -82,5 +82,6 @@ pub(super) const fn cancel_reason_name(reason: CancelReason) -> &'static str {
         CancelReason::Disconnected => "cancel_on_disconnect",
         CancelReason::Killed => "risk_mitigation",
         CancelReason::AccountClosed => "pme_account_locked",
+        _ => "settlement",
     }
 }

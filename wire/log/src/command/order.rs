@@ -1,8 +1,8 @@
 //! Bodies of what members send: entering and amending. The layout stands at the head of the module above.
 
 use pitwire_model::{
-    AccountId, Amend, InstrumentId, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, PostOnly, Priority,
-    SelfMatch, SessionId, Ticks, TimeInForce,
+    AccountId, Amend, Expiry, InstrumentId, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, PostOnly, Priority,
+    SelfMatch, SessionId, Ticks, TimeInForce, VenueDay, VenueNanos,
 };
 
 use super::operator::{put_option_with, take_option_with};
@@ -25,7 +25,7 @@ pub(super) fn put_order(w: &mut Writer<'_>, order: &NewOrder) {
     w.put_u8(order.side as u8);
     put_order_type(w, order.order_type);
     w.put_u64(order.lots.0);
-    w.put_u8(order.tif as u8);
+    put_tif(w, order.tif);
     w.put_u32(order.session.0);
     w.put_text(order.label.as_str());
     put_terms(w, order);
@@ -119,6 +119,11 @@ pub(super) fn put_amend(w: &mut Writer<'_>, amend: &Amend) {
     w.put_u8(amend.priority as u8);
     w.put_u8(amend.post_only as u8);
     put_option_with(w, amend.display, |w, display| w.put_u64(display.0));
+    if has_terms(amend) {
+        put_option_with(w, amend.stop, |w, stop| w.put_i64(stop.0));
+        put_option_with(w, amend.minimum_execution, |w, lots| w.put_u64(lots.0));
+        put_option_with(w, amend.expiry, put_expiry);
+    }
 }
 
 pub(super) fn take_amend(r: &mut Reader<'_>) -> Result<Amend, DecodeError> {
@@ -134,7 +139,48 @@ pub(super) fn take_amend(r: &mut Reader<'_>) -> Result<Amend, DecodeError> {
         })?,
         post_only: take_post_only(r)?,
         display: take_option_with(r, |r| r.take_u64().map(Lots))?,
+        ..Amend::PLAIN
     })
+}
+
+/// Whether the amend needs the longer record.
+pub(super) fn has_terms(amend: &Amend) -> bool {
+    amend.stop.is_some() || amend.minimum_execution.is_some() || amend.expiry.is_some()
+}
+
+pub(super) fn take_amend_with_terms(r: &mut Reader<'_>) -> Result<Amend, DecodeError> {
+    let plain = take_amend(r)?;
+    let at = r.position();
+    let amend = Amend {
+        stop: take_option_with(r, |r| r.take_i64().map(Ticks))?,
+        minimum_execution: take_option_with(r, |r| r.take_u64().map(Lots))?,
+        expiry: take_option_with(r, take_expiry)?,
+        ..plain
+    };
+    // Each command has one encoding.
+    if has_terms(&amend) { Ok(amend) } else { Err(DecodeError::BadValue { what: "amend without terms", at }) }
+}
+
+pub fn put_expiry(w: &mut Writer<'_>, expiry: Expiry) {
+    match expiry {
+        Expiry::Day(day) => {
+            w.put_u8(0);
+            w.put_u32(day.0);
+        }
+        Expiry::Time(at) => {
+            w.put_u8(1);
+            w.put_u64(at.0);
+        }
+    }
+}
+
+pub fn take_expiry(r: &mut Reader<'_>) -> Result<Expiry, DecodeError> {
+    let at = r.position();
+    match r.take_u8()? {
+        0 => r.take_u32().map(|day| Expiry::Day(VenueDay(day))),
+        1 => r.take_u64().map(|time| Expiry::Time(VenueNanos(time))),
+        tag => Err(DecodeError::UnknownTag { what: "expiry", tag: u32::from(tag), at }),
+    }
 }
 
 pub fn put_order_type(w: &mut Writer<'_>, order_type: OrderType) {
@@ -144,6 +190,20 @@ pub fn put_order_type(w: &mut Writer<'_>, order_type: OrderType) {
             w.put_i64(price.0);
         }
         OrderType::Market => w.put_u8(1),
+        OrderType::Hidden { price, minimum_execution } => {
+            w.put_u8(2);
+            w.put_i64(price.0);
+            w.put_u64(minimum_execution.0);
+        }
+        OrderType::Stop { stop } => {
+            w.put_u8(3);
+            w.put_i64(stop.0);
+        }
+        OrderType::StopLimit { stop, price } => {
+            w.put_u8(4);
+            w.put_i64(stop.0);
+            w.put_i64(price.0);
+        }
     }
 }
 
@@ -152,17 +212,37 @@ pub fn take_order_type(r: &mut Reader<'_>) -> Result<OrderType, DecodeError> {
     match r.take_u8()? {
         0 => Ok(OrderType::Limit { price: Ticks(r.take_i64()?) }),
         1 => Ok(OrderType::Market),
+        2 => Ok(OrderType::Hidden { price: Ticks(r.take_i64()?), minimum_execution: Lots(r.take_u64()?) }),
+        3 => Ok(OrderType::Stop { stop: Ticks(r.take_i64()?) }),
+        4 => Ok(OrderType::StopLimit { stop: Ticks(r.take_i64()?), price: Ticks(r.take_i64()?) }),
         tag => Err(DecodeError::UnknownTag { what: "order type", tag: u32::from(tag), at }),
     }
 }
 
+pub fn put_tif(w: &mut Writer<'_>, tif: TimeInForce) {
+    w.put_u8(tif.code());
+    match tif {
+        TimeInForce::GoodTillDate { day } => w.put_u32(day.0),
+        TimeInForce::GoodTillTime { at } => w.put_u64(at.0),
+        _ => {}
+    }
+}
+
 pub fn take_tif(r: &mut Reader<'_>) -> Result<TimeInForce, DecodeError> {
-    take_code(r, "time in force", |code| match code {
-        0 => Some(TimeInForce::Day),
-        1 => Some(TimeInForce::GoodTillCancel),
-        2 => Some(TimeInForce::ImmediateOrCancel),
-        3 => Some(TimeInForce::FillOrKill),
-        _ => None,
+    let at = r.position();
+    Ok(match r.take_u8()? {
+        0 => TimeInForce::Day,
+        1 => TimeInForce::GoodTillCancel,
+        2 => TimeInForce::ImmediateOrCancel,
+        3 => TimeInForce::FillOrKill,
+        4 => TimeInForce::GoodTillDate { day: VenueDay(r.take_u32()?) },
+        5 => TimeInForce::GoodTillTime { at: VenueNanos(r.take_u64()?) },
+        6 => TimeInForce::OpeningCall,
+        7 => TimeInForce::AnyCall,
+        8 => TimeInForce::IntradayCall,
+        9 => TimeInForce::ClosingCall,
+        10 => TimeInForce::ClosingCross,
+        tag => return Err(DecodeError::UnknownTag { what: "time in force", tag: u32::from(tag), at }),
     })
 }
 

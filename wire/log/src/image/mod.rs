@@ -85,6 +85,7 @@ mod tests {
             start_price: Ticks(100),
             max_resting_orders: 10,
             limits: pitwire_model::InstrumentLimits::default(),
+            rules: None,
         }
     }
 

@@ -8,7 +8,9 @@ use pitwire_views::{
 
 use super::{put_all, put_option, take_all, take_option};
 use crate::bytes::{DecodeError, Reader, Writer};
-use crate::command::{put_option_with, take_code, take_label, take_option_with, take_post_only, take_side, take_tif};
+use crate::command::{
+    put_option_with, put_tif, take_code, take_label, take_option_with, take_post_only, take_side, take_tif,
+};
 
 pub(super) fn put(w: &mut Writer<'_>, image: &ViewsImage) {
     put_all(w, &image.tapes, put_tape);
@@ -116,7 +118,7 @@ fn put_order(w: &mut Writer<'_>, order: &OrderRecord) {
     w.put_u64(order.lots.0);
     w.put_u64(order.filled.0);
     w.put_u128(order.tick_lots);
-    w.put_u8(order.tif as u8);
+    put_tif(w, order.tif);
     w.put_u8(order.state as u8);
     w.put_u8(order.cancel_reason.map_or(0, |reason| reason as u8 + 1));
     w.put_bool(order.replaced);

@@ -5,7 +5,7 @@ use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelFilter, CancelReason, Command, Credit, Currency,
     CurrencyId, Decimal, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec,
     KillScope, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Reject, SelfMatch,
-    Seq, SessionId, Side, Stamped, Throttle, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    Seq, SessionId, Side, Stamped, Throttle, Ticks, TimeInForce, TradeKind, TradeSeq, VenueNanos,
 };
 
 const ACCOUNT: AccountId = AccountId(8);
@@ -26,6 +26,7 @@ fn spot() -> InstrumentSpec {
         start_price: Ticks(325_000),
         max_resting_orders: 1_000_000,
         limits: InstrumentLimits::default(),
+        rules: None,
     }
 }
 
@@ -44,6 +45,7 @@ fn perpetual() -> InstrumentSpec {
         start_price: Ticks(120_000),
         max_resting_orders: 9,
         limits: limits(),
+        rules: None,
     }
 }
 
@@ -289,6 +291,9 @@ pub fn events() -> Vec<(&'static str, Event)> {
                 open: Lots(5),
                 kept_priority: true,
                 display: None,
+                stop: None,
+                minimum_execution: None,
+                expiry: None,
             },
         ),
         ("amend_refused", Event::AmendRefused { order, account: account_id, reason: Reject::AmountAlreadyFilled }),
@@ -335,5 +340,6 @@ pub fn trade(lots: u64) -> Event {
         taker: OrderId(9),
         taker_account: AccountId(2),
         taker_open: Lots(4),
+        kind: TradeKind::Continuous,
     }
 }

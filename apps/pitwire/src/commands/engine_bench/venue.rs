@@ -47,6 +47,7 @@ fn definitions() -> Vec<Command> {
         start_price: Ticks(1),
         max_resting_orders: u32::MAX - 1,
         limits: InstrumentLimits::default(),
+        rules: None,
     };
     let mut commands = vec![currency(0, "BASE"), currency(1, "QUOTE"), Command::AddInstrument(Box::new(instrument))];
     commands.extend((0..64).map(|id| {

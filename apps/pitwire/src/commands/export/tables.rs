@@ -238,6 +238,9 @@ impl Tables {
         let (type_name, price) = match order_type {
             OrderType::Limit { price } => ("limit", subject.price(price)),
             OrderType::Market => ("market", Cell::Decimal(Decimal::ZERO)),
+            OrderType::Hidden { price, .. } => ("hidden", subject.price(price)),
+            OrderType::Stop { .. } => ("stop", Cell::Decimal(Decimal::ZERO)),
+            OrderType::StopLimit { price, .. } => ("stop_limit", subject.price(price)),
         };
         self.orders.write(&[
             Cell::U32(order.instrument.0),

@@ -55,8 +55,17 @@ pub fn create(call: &mut Call<'_>) -> Done {
     let id = InstrumentId(u32::try_from(engine.markets().len()).unwrap_or(u32::MAX));
     let kind = InstrumentKind::Spot { base: base_id, quote: quote_id };
     let limits = limits(call, InstrumentLimits::default(), lot, quote_decimals)?;
-    let spec =
-        InstrumentSpec { id, name, kind, tick, lot, start_price, max_resting_orders: MAX_RESTING_ORDERS, limits };
+    let spec = InstrumentSpec {
+        id,
+        name,
+        kind,
+        tick,
+        lot,
+        start_price,
+        max_resting_orders: MAX_RESTING_ORDERS,
+        limits,
+        rules: None,
+    };
     if known.is_none() {
         let currency = Currency { id: base_id, name: base.into_owned(), decimals: lot.scale.min(18) };
         call.command(Command::AddCurrency(currency))?;

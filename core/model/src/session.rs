@@ -1,0 +1,277 @@
+//! Sessions of an instrument, and the rules that hold in them.
+
+use crate::{Label, Lots, Ticks};
+
+/// What an instrument permits right now. Engine state, changed only by a sequenced command. What each session takes,
+/// injects and expires stands in `contracts/rules/sessions.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Phase {
+    /// No entry, no amend, no matching; cancels are accepted.
+    Closed = 0,
+    Continuous = 1,
+    /// As closed, by an operator's word; resting orders stay.
+    Halted = 2,
+    /// Gone for good.
+    Deleted = 3,
+    StartOfTrading = 4,
+    OpeningCall = 5,
+    FcoCall = 6,
+    /// After a breach of a tolerance.
+    VolatilityCall = 7,
+    IntradayCall = 8,
+    ClosingCall = 9,
+    ReopeningCall = 10,
+    ClosingPricePublication = 11,
+    ClosingPriceCross = 12,
+    PostClose = 13,
+    /// A halt whose day ends with a closing price.
+    HaltAndClose = 14,
+    /// Orders are taken and rest; nothing executes.
+    Pause = 15,
+}
+
+impl Phase {
+    pub const ALL: [Phase; 16] = [
+        Phase::Closed,
+        Phase::Continuous,
+        Phase::Halted,
+        Phase::Deleted,
+        Phase::StartOfTrading,
+        Phase::OpeningCall,
+        Phase::FcoCall,
+        Phase::VolatilityCall,
+        Phase::IntradayCall,
+        Phase::ClosingCall,
+        Phase::ReopeningCall,
+        Phase::ClosingPricePublication,
+        Phase::ClosingPriceCross,
+        Phase::PostClose,
+        Phase::HaltAndClose,
+        Phase::Pause,
+    ];
+
+    /// As the rulebook, scenarios and `contracts/rules` write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Closed => "closed",
+            Phase::Continuous => "continuous",
+            Phase::Halted => "halt",
+            Phase::Deleted => "deleted",
+            Phase::StartOfTrading => "start_of_trading",
+            Phase::OpeningCall => "opening_auction",
+            Phase::FcoCall => "fco_auction",
+            Phase::VolatilityCall => "volatility_auction",
+            Phase::IntradayCall => "intraday_auction",
+            Phase::ClosingCall => "closing_auction",
+            Phase::ReopeningCall => "reopening_auction",
+            Phase::ClosingPricePublication => "closing_price_publication",
+            Phase::ClosingPriceCross => "closing_price_cross",
+            Phase::PostClose => "post_close",
+            Phase::HaltAndClose => "halt_and_close",
+            Phase::Pause => "pause",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Phase> {
+        Phase::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+
+    /// Whether orders gather here for one price.
+    pub const fn is_call(self) -> bool {
+        self.is_scheduled_call() || self.is_triggered_call()
+    }
+
+    pub const fn is_scheduled_call(self) -> bool {
+        matches!(self, Phase::OpeningCall | Phase::FcoCall | Phase::IntradayCall | Phase::ClosingCall)
+    }
+
+    /// A call that no schedule holds: after a breach, a halt or a pause.
+    pub const fn is_triggered_call(self) -> bool {
+        matches!(self, Phase::VolatilityCall | Phase::ReopeningCall)
+    }
+
+    /// Whether nothing executes here, not even at the end.
+    pub const fn is_quiet(self) -> bool {
+        !self.is_call() && !matches!(self, Phase::Continuous | Phase::ClosingPriceCross)
+    }
+}
+
+/// Why a session began, or its end moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum SessionReason {
+    Scheduled = 0,
+    Operator = 1,
+    /// A price breached a tolerance.
+    Breaker = 2,
+    Extended = 3,
+    /// The venue was down when it was due.
+    Missed = 4,
+}
+
+impl SessionReason {
+    pub const ALL: [SessionReason; 5] = [
+        SessionReason::Scheduled,
+        SessionReason::Operator,
+        SessionReason::Breaker,
+        SessionReason::Extended,
+        SessionReason::Missed,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            SessionReason::Scheduled => "scheduled",
+            SessionReason::Operator => "operator",
+            SessionReason::Breaker => "breaker",
+            SessionReason::Extended => "extended",
+            SessionReason::Missed => "missed",
+        }
+    }
+}
+
+/// How often each session still comes today.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RemainingSessions {
+    /// By the number of the [`Phase`].
+    pub counts: [u8; 16],
+}
+
+impl RemainingSessions {
+    pub const fn holds(&self, phase: Phase) -> bool {
+        self.counts[phase as usize] > 0
+    }
+
+    pub fn take_one(&mut self, phase: Phase) {
+        let count = &mut self.counts[phase as usize];
+        *count = count.saturating_sub(1);
+    }
+}
+
+/// How an incoming quantity, or an auction's volume, is shared among orders of one price.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Allocation {
+    #[default]
+    PriceTime = 0,
+    ProRata = 1,
+    /// Continuous trading by one-price batches.
+    FrequentBatch = 2,
+}
+
+impl Allocation {
+    pub const ALL: [Allocation; 3] = [Allocation::PriceTime, Allocation::ProRata, Allocation::FrequentBatch];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Allocation::PriceTime => "price_time",
+            Allocation::ProRata => "pro_rata",
+            Allocation::FrequentBatch => "frequent_batch",
+        }
+    }
+}
+
+/// How far from a reference a price may execute, in hundredths of a percent; at the tolerance is too far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tolerance {
+    pub static_bps: Option<u32>,
+    pub dynamic_bps: Option<u32>,
+}
+
+/// Which reference a price was too far from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reference {
+    /// The price of the latest uncross of a call.
+    Static = 0,
+    /// The last traded price.
+    Dynamic = 1,
+}
+
+/// Where a closing price comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Derivation {
+    ClosingAuction = 0,
+    /// Of the last ten minutes of continuous trading.
+    Vwap = 1,
+    LastTrade = 2,
+    PreviousClose = 3,
+    /// An operator's.
+    Manual = 4,
+}
+
+impl Derivation {
+    pub const ALL: [Derivation; 5] = [
+        Derivation::ClosingAuction,
+        Derivation::Vwap,
+        Derivation::LastTrade,
+        Derivation::PreviousClose,
+        Derivation::Manual,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Derivation::ClosingAuction => "closing_auction",
+            Derivation::Vwap => "vwap",
+            Derivation::LastTrade => "last_trade",
+            Derivation::PreviousClose => "previous_close",
+            Derivation::Manual => "manual",
+        }
+    }
+}
+
+/// The part of the rulebook that each instrument chooses for itself (rulebook 3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TradingRules {
+    /// What schedules, operators and mass cancels call a group of instruments. The engine never reads it.
+    pub segment: Label,
+    /// MRS: the least a hidden order may be.
+    pub minimum_reserve: Option<Lots>,
+    /// How many ticks a hidden order improves on the touch at least; from 1.
+    pub improvement: Ticks,
+    /// How far a limit price may lie from the static reference, in percent.
+    pub band_pct: Option<u32>,
+    /// By [`TradingRules::session_index`]; the volatility call's is never read.
+    pub tolerances: [Tolerance; 7],
+    pub allocation: Allocation,
+    /// How long a call after a breach runs.
+    pub volatility_call_ns: u64,
+    /// Time between two batches of frequent batch auctions. The engine never reads it: [`crate::Command::RunBatch`] tells it.
+    pub batch_interval_ns: u64,
+}
+
+impl Default for TradingRules {
+    fn default() -> Self {
+        TradingRules {
+            segment: Label::NONE,
+            minimum_reserve: None,
+            improvement: Ticks(1),
+            band_pct: None,
+            tolerances: [Tolerance::default(); 7],
+            allocation: Allocation::PriceTime,
+            volatility_call_ns: 300_000_000_000,
+            batch_interval_ns: 100_000_000,
+        }
+    }
+}
+
+impl TradingRules {
+    /// Where a session's tolerances stand; `None` for sessions that have none.
+    pub const fn session_index(phase: Phase) -> Option<usize> {
+        match phase {
+            Phase::Continuous => Some(0),
+            Phase::OpeningCall => Some(1),
+            Phase::FcoCall => Some(2),
+            Phase::VolatilityCall => Some(3),
+            Phase::IntradayCall => Some(4),
+            Phase::ClosingCall => Some(5),
+            Phase::ReopeningCall => Some(6),
+            _ => None,
+        }
+    }
+
+    pub fn tolerance(&self, phase: Phase) -> Tolerance {
+        Self::session_index(phase).map_or(Tolerance::default(), |at| self.tolerances[at])
+    }
+}
