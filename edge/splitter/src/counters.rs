@@ -17,31 +17,56 @@ use std::thread::JoinHandle;
 use crate::lanes::Ends;
 use crate::transport::Failure;
 
-/// One thread for all of them: it reads in bulk, and another core is rarely to be had.
+/// A few threads, each with its share of the workers: they read in bulk, and the feed and the splitter want a core each.
 pub(crate) struct Counters {
-    thread: Option<JoinHandle<Vec<Counted>>>,
+    threads: Vec<JoinHandle<Vec<Counted>>>,
 }
+
+/// The feed's and the splitter's.
+const CORES_OF_OTHERS: usize = 2;
+/// Counting a trade costs about as much as dealing it: more would only take turns.
+const MOST_THREADS: usize = 4;
+
+type Share = Box<dyn FnOnce() -> Vec<Counted> + Send>;
 
 impl Counters {
     pub fn start(ends: Ends) -> Result<Self, Failure> {
-        let run: Box<dyn FnOnce() -> Vec<Counted> + Send> = match ends {
+        let mut shares: Vec<Share> = Vec::new();
+        match ends {
             Ends::Pipes(pipes) => {
-                let mut pipes = intake::Pipes::open(pipes).map_err(cannot)?;
-                Box::new(move || pipes.count())
+                for share in shared(pipes) {
+                    let mut pipes = intake::Pipes::open(share).map_err(cannot)?;
+                    shares.push(Box::new(move || pipes.count()));
+                }
             }
             Ends::Rings(paths) => {
-                let mut rings = intake::Rings::open(&paths).map_err(cannot)?;
-                Box::new(move || rings.count())
+                for share in shared(paths) {
+                    let mut rings = intake::Rings::open(&share).map_err(cannot)?;
+                    shares.push(Box::new(move || rings.count()));
+                }
             }
-        };
-        let thread = std::thread::Builder::new().name("counters".into()).spawn(run).map_err(cannot)?;
-        Ok(Self { thread: Some(thread) })
+        }
+        let start = |share| std::thread::Builder::new().name("counters".into()).spawn(share);
+        Ok(Self { threads: shares.into_iter().map(start).collect::<Result<_, _>>().map_err(cannot)? })
     }
 
-    /// Waits until they have read everything; their lanes have ended.
-    pub fn finish(mut self) -> Vec<Counted> {
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    /// Waits until they have read everything; their lanes have ended. By worker.
+    pub fn finish(self) -> Vec<Counted> {
+        self.threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
     }
+}
+
+/// What is to be read in runs of about equal length, one a thread.
+fn shared<T>(mut ends: Vec<T>) -> Vec<Vec<T>> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = cores.saturating_sub(CORES_OF_OTHERS).clamp(1, MOST_THREADS);
+    let each = ends.len().div_ceil(threads).max(1);
+    let mut shares = Vec::new();
+    while !ends.is_empty() {
+        let rest = ends.split_off(each.min(ends.len()));
+        shares.push(std::mem::replace(&mut ends, rest));
+    }
+    shares
 }
 
 fn cannot(error: impl std::fmt::Display) -> Failure {

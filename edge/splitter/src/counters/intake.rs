@@ -22,8 +22,9 @@ use crate::lanes::Mapping;
 
 /// Of a pipe at once: all pipes' buffers stay in a core's cache.
 const READ_BYTES: usize = 64 << 10;
-/// What makes another turn worth it at once. Who reads crumbs meets the splitter on the pipe's lock, and both wait.
-const WORTH_BYTES: usize = 256 << 10;
+/// What one pipe must have given to make another turn worth it at once. Who reads crumbs meets the splitter on the pipe's
+/// lock, and both wait; who dozes beside a full pipe makes the splitter wait.
+const WORTH_BYTES: usize = 32 << 10;
 /// Before the bell is armed: a busy feed then never has to ring it.
 const DOZE: Duration = Duration::from_micros(100);
 /// Longest sleep on a bell.
@@ -58,7 +59,7 @@ impl Pipes {
         self.tallies.iter().map(Tally::counted).collect()
     }
 
-    /// One read of each; how many bytes there were.
+    /// One read of each; how many bytes the fullest gave.
     fn turn(&mut self) -> usize {
         let mut found = 0;
         for (place, tally) in self.pipes.iter_mut().zip(&mut self.tallies) {
@@ -66,7 +67,7 @@ impl Pipes {
             match read(&*pipe, intake.space()) {
                 Ok(bytes) if bytes > 0 => {
                     intake.filled(bytes);
-                    found += bytes;
+                    found = found.max(bytes);
                     if intake.take(|record| tally.record(record)).is_err() {
                         tally.fault();
                         *place = None;
