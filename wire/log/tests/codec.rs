@@ -299,7 +299,7 @@ fn every_command_comes_back_as_it_went() {
 
 #[test]
 fn every_truncation_is_refused() {
-    for (name, stamped) in samples::commands() {
+    for (name, stamped) in samples::commands().into_iter().chain(samples::sessions::commands()) {
         let bytes = record(&stamped);
         for length in 0..bytes.len() {
             assert_eq!(decode_command(&bytes[..length]), Err(DecodeError::Truncated { at: length }), "{name}");
@@ -322,7 +322,7 @@ fn every_truncation_is_refused() {
 #[test]
 fn every_changed_byte_is_refused_or_reads_as_itself() {
     let mut refused = 0;
-    for (_, stamped) in samples::commands() {
+    for (_, stamped) in samples::commands().into_iter().chain(samples::sessions::commands()) {
         let bytes = record(&stamped);
         for at in 0..bytes.len() {
             for value in 0..=u8::MAX {

@@ -1,6 +1,8 @@
 """Makes contracts/vectors/log/v2.txt from the layouts described in wire/log, sharing no code with them.
 
 Run:  python3 wire/log/tests/golden.py > contracts/vectors/log/v2.txt
+      python3 wire/log/tests/golden.py sessions > contracts/vectors/log/v2-sessions.txt
+The second file has what came with sessions and calls: new kinds and tags beside those of the first, which stay.
 A line is a name, a space, and bytes in hex. A new layout is a new file, never an edit of an old one.
 BLAKE3 and CRC-32C are written out here, from their specifications, because Python brings neither.
 """
@@ -159,6 +161,70 @@ COMMANDS = [
 ]
 
 
+# --- what came with sessions --------------------------------------------------------------------------------------
+OPENING, CONTINUOUS, VOLATILITY, CLOSING, GTD, GTT, CPX = 5, 1, 7, 9, 4, 5, 10
+NO_TOLERANCE = option(None) * 2
+RULES = (text("ZA01") + option(u64(500)) + i64(2) + option(u32(40)) + option(u32(1000)) + option(u32(300))
+         + option(u32(800)) + option(u32(600)) + 4 * NO_TOLERANCE + option(None) + option(u32(7)) + u8(1)
+         + u64(300 * 10**9) + u64(10**8))
+
+
+def entered(number, order_type, tif):
+    return (u64(number) + u32(8) + u32(4) + u8(BUY) + order_type + u64(40) + tif + u32(0) + text("") + u8(0))
+
+
+AMENDED_TERMS = option(i64(99)) + option(u64(20)) + option(u8(1) + u64(10**18))
+
+SESSION_COMMANDS = [
+    ("add_with_rules", 24, SPOT + RULES),
+    ("enter_hidden", 7, entered(12, u8(2) + i64(101) + u64(20), u8(GTD) + u32(20454))),
+    ("enter_stop", 7, entered(13, u8(3) + i64(99), u8(GTT) + u64(10**18))),
+    ("enter_stop_limit", 7, entered(14, u8(4) + i64(99) + i64(98), u8(GTC))),
+    ("enter_cpx", 7, entered(15, MARKET, u8(CPX))),
+    ("amend_terms", 25, u32(8) + u64(8) + i64(101) + u64(12) + u8(0) + u8(0) + option(None) + AMENDED_TERMS),
+    ("amend_date", 25, u32(8) + u64(8) + i64(101) + u64(12) + u8(0) + u8(0) + option(None)
+     + option(None) + option(None) + option(u8(0) + u32(20454))),
+    ("change_session", 26, u32(4) + u8(OPENING) + u8(4) + u64(10**18) + option(u64(10**18 + 5))),
+    ("change_session_endless", 26, u32(4) + u8(CONTINUOUS) + u8(1) + u64(10**18) + option(None)),
+    ("extend_session", 27, u32(4) + u64(10**18)),
+    ("set_remaining", 28, u32(4) + bytes(range(16))),
+    ("begin_day", 29, u32(20454) + u64(10**18)),
+    ("pass_time", 30, b""),
+    ("filter_hidden", 31, u32(4)),
+    ("run_batch", 32, u32(4)),
+    ("set_rules", 33, u32(4) + RULES),
+    ("set_closing_price", 34, u32(4) + i64(102)),
+]
+
+SESSION_EVENTS = [
+    ("instrument_added_with_rules", 44, None, SPOT + RULES),
+    ("accepted_hidden", 7, None, u64(8) + u32(8) + u32(4) + u8(SELL) + u8(2) + i64(101) + u64(20) + u64(40)
+     + u8(GTD) + u32(20454) + option(None)),
+    ("trade_filter", 31, u32(4) + u64(77) + i64(101) + u64(5) + u8(BUY) + u8(1),
+     u64(8) + u32(8) + u64(3) + u64(9) + u32(2) + u64(4)),
+    ("trade_call", 31, u32(4) + u64(77) + i64(101) + u64(5) + u8(BUY) + u8(2) + u8(CLOSING),
+     u64(8) + u32(8) + u64(3) + u64(9) + u32(2) + u64(4)),
+    ("trade_cross", 31, u32(4) + u64(77) + i64(101) + u64(5) + u8(BUY) + u8(3),
+     u64(8) + u32(8) + u64(3) + u64(9) + u32(2) + u64(4)),
+    ("session_changed", 32, u32(4) + u8(CONTINUOUS) + u8(VOLATILITY) + u8(2) + option(u64(10**18)), b""),
+    ("parked", 33, None, u64(8) + u32(8) + u32(4) + u64(40)),
+    ("injected", 34, None, u64(8) + u32(8) + u32(4)),
+    ("triggered", 35, None, u64(8) + u32(8) + u32(4) + i64(99)),
+    ("indicative", 36, u32(4) + option(i64(101)) + u64(700) + i64(-30), b""),
+    ("indicative_none", 36, u32(4) + option(None) + u64(0) + i64(0), b""),
+    ("uncrossed", 37, u32(4) + u8(OPENING) + i64(101) + u64(700), b""),
+    ("breached", 38, u32(4) + i64(111) + i64(100) + u8(1) + u32(300), b""),
+    ("closing_price_set", 39, u32(4) + i64(102) + u8(1), b""),
+    ("day_begun", 40, None, u32(20454)),
+    ("remaining_set", 41, None, u32(4)),
+    ("rules_set", 42, None, u32(4) + RULES),
+    ("amended_terms", 43, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(102) + u64(6) + u64(5) + u8(1)
+     + option(None) + AMENDED_TERMS),
+    ("cancelled_missed", 10, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(101) + u64(3) + u8(18)),
+    ("rejected_not_amendable", 8, None, u64(8) + u32(8) + u8(41)),
+]
+
+
 def record(kind, seq, at, body):
     rest = u8(kind) + u8(1) + u64(seq) + u64(at) + body
     return u32(4 + len(rest)) + rest
@@ -241,6 +307,16 @@ def snapshot(payload):
     return body + blake3(body)
 
 
+def sessions():
+    for n, (name, kind, body) in enumerate(SESSION_COMMANDS, start=1):
+        sys.stdout.write("command." + name + " " + record(kind, n, 1000 + n, body).hex() + "\n")
+    for name, tag, public, private in SESSION_EVENTS:
+        sys.stdout.write("event." + name + " " + event(tag, public, private).hex() + "\n")
+        if public is not None:
+            told = public_event(1_700_000_000_000_000_000, tag, public)
+            sys.stdout.write("public." + name + " " + told.hex() + "\n")
+
+
 def main():
     out = []
     records = []
@@ -270,4 +346,4 @@ def main():
         sys.stdout.write(name + " " + data.hex() + "\n")
 
 
-main()
+sessions() if sys.argv[1:] == ["sessions"] else main()

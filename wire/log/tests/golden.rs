@@ -15,21 +15,30 @@ use pitwire_model::{Command, Event, Seq, Stamped, VenueNanos};
 
 const AT: VenueNanos = VenueNanos(1_700_000_000_000_000_000);
 
+fn unhex(text: &str) -> Vec<u8> {
+    let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
+    text.as_bytes().chunks(2).map(byte).collect()
+}
+
+fn golden_of(file: &'static str) -> BTreeMap<&'static str, Vec<u8>> {
+    file.lines().map(|line| line.split_once(' ').unwrap()).map(|(name, hex)| (name, unhex(hex))).collect()
+}
+
 fn golden() -> BTreeMap<&'static str, Vec<u8>> {
-    let unhex = |text: &str| -> Vec<u8> {
-        text.as_bytes()
-            .chunks(2)
-            .map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap())
-            .collect()
-    };
-    let lines = include_str!("../../../contracts/vectors/log/v2.txt").lines();
-    lines.map(|line| line.split_once(' ').unwrap()).map(|(name, hex)| (name, unhex(hex))).collect()
+    golden_of(include_str!("../../../contracts/vectors/log/v2.txt"))
+}
+
+fn golden_of_sessions() -> BTreeMap<&'static str, Vec<u8>> {
+    golden_of(include_str!("../../../contracts/vectors/log/v2-sessions.txt"))
 }
 
 #[test]
 fn command_records_never_change() {
-    let golden = golden();
-    let commands = samples::commands();
+    commands_are(&golden(), samples::commands());
+    commands_are(&golden_of_sessions(), samples::sessions::commands());
+}
+
+fn commands_are(golden: &BTreeMap<&str, Vec<u8>>, commands: Vec<(&str, Stamped)>) {
     assert_eq!(commands.len(), golden.keys().filter(|name| name.starts_with("command.")).count());
     for (name, stamped) in commands {
         let bytes = &golden[format!("command.{name}").as_str()];
@@ -42,8 +51,11 @@ fn command_records_never_change() {
 
 #[test]
 fn event_bytes_never_change() {
-    let golden = golden();
-    let events = samples::events();
+    events_are(&golden(), samples::events());
+    events_are(&golden_of_sessions(), samples::sessions::events());
+}
+
+fn events_are(golden: &BTreeMap<&str, Vec<u8>>, events: Vec<(&str, Event)>) {
     assert_eq!(events.len(), golden.keys().filter(|name| name.starts_with("event.")).count());
     for (name, event) in events {
         let mut encoded = Vec::new();

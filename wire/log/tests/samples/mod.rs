@@ -1,6 +1,8 @@
 //! One of everything, by the names that the golden vectors use.
 #![allow(dead_code)] // each test binary uses its part
 
+pub mod sessions;
+
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelFilter, CancelReason, Command, Credit, Currency,
     CurrencyId, Decimal, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec,
