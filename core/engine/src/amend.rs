@@ -4,7 +4,7 @@
 //!             2. less of the same at the same price, a partial cancel, is refused by no limit and no block.
 //! Start at    `Engine::amend`.
 
-use pitwire_model::{Amend, Event, Lots, Phase, PostOnly, Priority, Reject};
+use pitwire_model::{Amend, Event, Lots, Phase, PostOnly, Priority, Reject, Ticks};
 
 use crate::account::Account;
 use crate::book::{Resting, Slot};
@@ -56,6 +56,8 @@ impl Engine {
             peak,
             day: old.owner.is_day(),
             rests: true,
+            minimum: 0,
+            bound: Ticks::ZERO,
             whole: false,
             mode: account.spec.settings.self_match,
             origin,

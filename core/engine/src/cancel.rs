@@ -1,4 +1,4 @@
-//! Orders leave the book by their owner's word, by the day's end, or because something they hang on is gone.
+//! Orders leave by their owner's word, or because something they hang on is gone.
 //!
 //! Holds       mass cancels go instrument by instrument, within one in the order of entry, and end each instrument's
 //!             changes with one number.
@@ -7,26 +7,42 @@
 
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Event, InstrumentId, Lots, OrderId, Reject};
 
-use crate::book::{Origin, Resting, Slot};
+use crate::book::{Origin, Slot};
 use crate::engine::{Engine, EventSink};
+use crate::live::Noted;
 use crate::settle::set_aside;
 
 impl Engine {
     pub(crate) fn cancel(&mut self, account: AccountId, order: OrderId, out: &mut impl EventSink) {
         match self.owned(account, order) {
             Err(reason) => out.emit(Event::CancelRefused { order, account, reason }),
-            Ok((instrument, slot)) => {
+            Ok((instrument, slot)) if self.markets[instrument.0 as usize].plain && !slot.is_kept() => {
                 self.take_off(instrument, slot, CancelReason::Requested, out);
                 self.book_changed(instrument, out);
             }
+            Ok((instrument, slot)) => self.cancel_special(instrument, slot, CancelReason::Requested, out),
         }
+    }
+
+    /// Takes one order off where that may have consequences, or may be nobody's business.
+    #[cold]
+    pub(crate) fn cancel_special(
+        &mut self,
+        instrument: InstrumentId,
+        slot: Slot,
+        reason: CancelReason,
+        out: &mut impl EventSink,
+    ) {
+        let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+        self.take_off(instrument, slot, reason, &mut out);
+        self.conclude(instrument, touch, &mut out);
     }
 
     #[inline]
     pub(crate) fn owned(&self, account: AccountId, order: OrderId) -> Result<(InstrumentId, Slot), Reject> {
         let (instrument, slot) = self.orders.get(order).ok_or(Reject::UnknownOrder)?;
-        let owner = self.markets[instrument.0 as usize].book.account_of(slot);
-        if owner == account { Ok((instrument, slot)) } else { Err(Reject::NotOwner) }
+        let owner = self.account_at(instrument, slot);
+        if owner == Some(account) { Ok((instrument, slot)) } else { Err(Reject::NotOwner) }
     }
 
     #[inline]
@@ -37,8 +53,14 @@ impl Engine {
         reason: CancelReason,
         out: &mut impl EventSink,
     ) {
+        if slot.is_kept() {
+            return self.take_off_kept(instrument, slot, reason, out);
+        }
         let market = &mut self.markets[instrument.0 as usize];
         let (order, lots) = market.book.remove(slot);
+        if !market.plain {
+            market.whole_changed(order.owner.side(), Some(order.price), -i64::from(order.total_open()));
+        }
         self.orders.remove(order.id);
         let (account, side, open) = (order.owner.account(), order.owner.side(), order.total_open());
         self.accounts[account.0 as usize].open_orders -= 1;
@@ -55,21 +77,16 @@ impl Engine {
         reason: CancelReason,
         out: &mut impl EventSink,
     ) {
-        let owned = |order: &Resting, _: &Origin| order.owner.account() == account;
+        let owned = |owner: AccountId, _: &Origin| owner == account;
         match which {
             CancelFilter::All => _ = self.take_off_where(None, reason, owned, out),
             CancelFilter::Instrument(only) => _ = self.take_off_where(Some(*only), reason, owned, out),
             CancelFilter::Session(session) => {
-                let owned = |order: &Resting, origin: &Origin| owned(order, origin) && origin.session == *session;
+                let owned = |owner: AccountId, origin: &Origin| owner == account && origin.session == *session;
                 self.take_off_where(None, reason, owned, out);
             }
             CancelFilter::Listed(orders) => self.take_off_listed(account, orders, reason, out),
         }
-    }
-
-    pub(crate) fn end_day(&mut self, out: &mut impl EventSink) {
-        self.take_off_where(None, CancelReason::DayEnded, |order, _| order.owner.is_day(), out);
-        out.emit(Event::DayEnded);
     }
 
     /// Returns how many orders went.
@@ -77,7 +94,7 @@ impl Engine {
         &mut self,
         only: Option<InstrumentId>,
         reason: CancelReason,
-        wanted: impl Fn(&Resting, &Origin) -> bool,
+        wanted: impl Fn(AccountId, &Origin) -> bool,
         out: &mut impl EventSink,
     ) -> u32 {
         let mut taken = 0;
@@ -86,14 +103,16 @@ impl Engine {
             if only.is_some_and(|only| only != instrument) {
                 continue;
             }
-            let found = self.markets[at].book.slots_of(&wanted);
+            let found = self.live_slots(at, &wanted);
+            if found.is_empty() {
+                continue;
+            }
+            let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
             for (_, slot) in &found {
-                self.take_off(instrument, *slot, reason, out);
+                self.take_off(instrument, *slot, reason, &mut out);
                 taken += 1;
             }
-            if !found.is_empty() {
-                self.book_changed(instrument, out);
-            }
+            self.conclude(instrument, touch, &mut out);
         }
         taken
     }
@@ -110,10 +129,12 @@ impl Engine {
         found.sort_unstable_by_key(|(instrument, id, _)| (*instrument, *id));
         found.dedup_by_key(|(_, id, _)| *id);
         for of_one in found.chunk_by(|(a, ..), (b, ..)| a == b) {
-            for (instrument, _, slot) in of_one {
-                self.take_off(*instrument, *slot, reason, out);
+            let instrument = of_one[0].0;
+            let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+            for (_, _, slot) in of_one {
+                self.take_off(instrument, *slot, reason, &mut out);
             }
-            self.book_changed(of_one[0].0, out);
+            self.conclude(instrument, touch, &mut out);
         }
     }
 }

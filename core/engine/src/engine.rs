@@ -1,7 +1,8 @@
 //! The venue's one state machine: dispatches each command to what it concerns.
 
 use pitwire_model::{
-    Command, Currency, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, SessionId, Stamped, Ticks, VenueNanos,
+    Command, Currency, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, SessionId, Stamped, Ticks, VenueDay,
+    VenueNanos,
 };
 
 use crate::account::Account;
@@ -27,6 +28,12 @@ pub struct Engine {
     pub(crate) epoch: Epoch,
     /// Venue time of the command being applied.
     pub(crate) now: VenueNanos,
+    /// The last place in time that an order was given.
+    pub(crate) times: u64,
+    /// The venue day that is; zero before the first has begun.
+    pub(crate) day: VenueDay,
+    /// When it closes.
+    pub(crate) closes: VenueNanos,
     pub(crate) currencies: Vec<Currency>,
     pub(crate) accounts: Vec<Account>,
     pub(crate) markets: Vec<Market>,
@@ -117,11 +124,19 @@ impl Engine {
                 Ok(())
             }
             Command::Enter(_) | Command::Cancel { .. } | Command::Amend(_) | Command::CloseWindow => Ok(()),
-            Command::ChangeSession { .. }
-            | Command::ExtendSession { .. }
+            Command::ChangeSession { instrument, to, reason, due: _, ends } => {
+                self.change_session(*instrument, *to, *reason, *ends, out)
+            }
+            Command::BeginDay { day, closes } => {
+                self.begin_day(*day, *closes, out);
+                Ok(())
+            }
+            Command::PassTime => {
+                self.pass_time(out);
+                Ok(())
+            }
+            Command::ExtendSession { .. }
             | Command::SetRemaining { .. }
-            | Command::BeginDay { .. }
-            | Command::PassTime
             | Command::FilterHidden { .. }
             | Command::RunBatch { .. }
             | Command::SetTradingRules { .. }

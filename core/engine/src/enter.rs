@@ -11,6 +11,7 @@ use crate::engine::{Engine, EventSink};
 use crate::limits::peak_of;
 use crate::market::Market;
 use crate::matching::{Incoming, end_of_book};
+use crate::permits::Tif;
 
 impl Engine {
     pub(crate) fn enter(&mut self, order: &NewOrder, out: &mut impl EventSink) {
@@ -87,11 +88,16 @@ fn incoming(order: &NewOrder, account: &Account, lots: u32, price: Option<Ticks>
         peak: 0,
         day: order.tif == TimeInForce::Day,
         rests: price.is_some() && order.tif.rests(),
+        minimum: 0,
+        bound: Ticks::ZERO,
         whole: order.tif == TimeInForce::FillOrKill,
         mode: order.self_match.unwrap_or(account.spec.settings.self_match),
         origin: Origin {
             session: order.session,
             group: order.match_group,
+            time: 0,
+            day: 0,
+            tif: Tif::of(order.tif),
             cancel_on_disconnect: order.cancel_on_disconnect,
         },
     }

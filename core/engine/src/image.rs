@@ -165,6 +165,7 @@ impl Engine {
             let slot = self.restore_order(&mut market, order).ok_or(ImageError("an order that cannot rest"))?;
             self.orders.insert(order.id, instrument, slot);
         }
+        market.judge();
         self.markets.push(market);
         Ok(())
     }

@@ -11,6 +11,7 @@ use pitwire_model::{CancelReason, Epoch, Event, InstrumentId, KillScope, Label, 
 use crate::account::Account;
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
+use crate::permits::permit;
 
 /// Stops that belong to no account.
 #[derive(Debug, Default)]
@@ -68,7 +69,7 @@ impl Engine {
             return Err(Reject::InstrumentDeleted);
         }
         self.check_blocks(account, session)?;
-        if market.phase == Phase::Continuous { Ok(()) } else { Err(Reject::NotOpen) }
+        if permit(market.phase).enter { Ok(()) } else { Err(Reject::NotOpen) }
     }
 
     #[cold]
@@ -91,7 +92,7 @@ impl Engine {
                 let holder = self.accounts.get_mut(account.0 as usize).ok_or(Reject::UnknownAccount)?;
                 holder.standing.killed = true;
                 holder.judge();
-                self.take_off_where(None, CancelReason::Killed, |order, _| order.owner.account() == account, out)
+                self.take_off_where(None, CancelReason::Killed, |owner, _| owner == account, out)
             }
             KillScope::Venue => self.take_off_where(None, CancelReason::Killed, |_, _| true, out),
         };
@@ -102,8 +103,7 @@ impl Engine {
 
     fn kill_order(&mut self, order: OrderId, out: &mut impl EventSink) -> Result<u32, Reject> {
         let (instrument, slot): (InstrumentId, _) = self.orders.get(order).ok_or(Reject::UnknownOrder)?;
-        self.take_off(instrument, slot, CancelReason::Killed, out);
-        self.book_changed(instrument, out);
+        self.cancel_special(instrument, slot, CancelReason::Killed, out);
         Ok(1)
     }
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use pitwire_model::{
-    CurrencyId, Decimal, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase, Side, Ticks, TradeSeq,
+    Allocation, CurrencyId, Decimal, Derivation, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase,
+    RemainingSessions, Side, Ticks, Tolerance, TradeSeq, TradingRules, VenueNanos,
 };
 
 use crate::book::{Book, Origin};
+use crate::special::Special;
 
 /// How fills become money, in whole units; worked out once from the definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,9 @@ pub struct Market {
     pub spec: InstrumentSpec,
     pub(crate) money: Money,
     pub(crate) phase: Phase,
+    /// Continuous trading by price and time with nothing hidden, nothing waiting for a price and no tolerances: an order
+    /// without terms meets the book and nothing else. Kept up by [`Market::judge`].
+    pub(crate) plain: bool,
     /// Some limit is set: says that an order has to be measured.
     pub(crate) limited: bool,
     pub(crate) book: Book<Origin>,
@@ -31,16 +36,24 @@ pub struct Market {
     pub(crate) mark: Ticks,
     /// Trades taken back.
     pub(crate) busted: BTreeSet<TradeSeq>,
+    /// Live orders beside the book.
+    pub(crate) kept: u32,
+    pub(crate) rules: Box<TradingRules>,
+    pub(crate) special: Box<Special>,
 }
 
 impl Market {
     pub(crate) fn new(spec: InstrumentSpec, money: Money) -> Self {
         let start = spec.start_price;
+        let rules = spec.rules.clone().unwrap_or_default();
+        let mut special = Box::new(Special::default());
+        special.static_reference = Some(start);
         Market {
             limited: spec.limits != InstrumentLimits::default(),
             spec,
             money,
             phase: Phase::Closed,
+            plain: false,
             book: Book::new(),
             change_id: 0,
             trades: TradeSeq::ZERO,
@@ -48,7 +61,78 @@ impl Market {
             index: start,
             mark: start,
             busted: BTreeSet::new(),
+            kept: 0,
+            rules,
+            special,
         }
+    }
+
+    /// Works out whether orders without terms need to look at anything but the book; after every change of what that
+    /// hangs on.
+    pub(crate) fn judge(&mut self) {
+        let Market { rules, special, .. } = self;
+        self.plain = self.phase == Phase::Continuous
+            && rules.allocation == Allocation::PriceTime
+            && rules.tolerance(Phase::Continuous) == Tolerance::default()
+            && rules.band_pct.is_none()
+            && special.dynamic_reference.is_none()
+            && !special.has_hidden()
+            && !special.has_unelected();
+    }
+
+    /// Continuous trading by batches of one price.
+    pub(crate) fn batches(&self) -> bool {
+        self.phase == Phase::Continuous && self.rules.allocation == Allocation::FrequentBatch
+    }
+
+    /// For every trade that moves the last price; not in the closing price cross.
+    pub(crate) fn traded(&mut self, price: Ticks) {
+        self.last = Some(price);
+        self.special.dynamic_reference = None;
+    }
+
+    /// Told of every change of what an active visible order has open in all, `None` for one without a price.
+    pub(crate) fn whole_changed(&mut self, _side: Side, _price: Option<Ticks>, _lots: i64) {}
+
+    /// The price of the latest uncross of a call, at first the start price.
+    pub fn static_reference(&self) -> Option<Ticks> {
+        self.special.static_reference
+    }
+
+    /// The last price; before the first trade as it was set up.
+    pub fn dynamic_reference(&self) -> Option<Ticks> {
+        self.special.dynamic_reference.or(self.last)
+    }
+
+    /// What calls and filters look at where orders alone decide nothing.
+    pub fn reference(&self) -> Option<Ticks> {
+        self.last.or(self.special.static_reference)
+    }
+
+    pub fn rules(&self) -> &TradingRules {
+        &self.rules
+    }
+
+    /// When the session that runs is expected to end.
+    pub fn ends(&self) -> Option<VenueNanos> {
+        self.special.ends
+    }
+
+    pub fn remaining(&self) -> RemainingSessions {
+        self.special.remaining
+    }
+
+    pub fn closing(&self) -> Option<(Ticks, Derivation)> {
+        self.special.closing
+    }
+
+    pub fn previous_close(&self) -> Option<Ticks> {
+        self.special.previous_close
+    }
+
+    /// Price of the last uncross of a call or batch.
+    pub fn uncross_price(&self) -> Option<Ticks> {
+        self.special.uncross_price
     }
 
     pub fn phase(&self) -> Phase {

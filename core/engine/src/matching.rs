@@ -42,6 +42,10 @@ pub(crate) struct Incoming {
     pub peak: u32,
     pub day: bool,
     pub rests: bool,
+    /// The least it may trade at a time; zero but for hidden orders.
+    pub minimum: u32,
+    /// What bounds a market order; zero where nothing does.
+    pub bound: Ticks,
     /// Fill or kill.
     pub whole: bool,
     pub mode: SelfMatch,
@@ -82,7 +86,7 @@ impl Incoming {
         })
     }
 
-    fn cancelled(&self, open: u32, reason: CancelReason) -> Event {
+    pub(crate) fn cancelled(&self, open: u32, reason: CancelReason) -> Event {
         Event::Cancelled {
             order: self.id,
             account: self.account,
@@ -104,7 +108,7 @@ impl Engine {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
             return false;
         }
-        let Engine { accounts, markets, orders, now, .. } = self;
+        let Engine { accounts, markets, orders, now, times, .. } = self;
         let market = &mut markets[order.instrument.0 as usize];
         let Market { book, money, trades, last, .. } = market;
         let mut matching = Matching {
@@ -117,6 +121,7 @@ impl Engine {
             stopped: false,
             trades,
             last,
+            times,
             accounts,
             orders,
             out,
@@ -141,8 +146,9 @@ impl Engine {
         market.is_some_and(|market| order.reach(market).lots == u64::from(order.open))
     }
 
+    /// HOT. Into the book, last at its price.
     #[inline]
-    fn rest(&mut self, order: &Incoming, open: u32, out: &mut impl EventSink) {
+    pub(crate) fn rest(&mut self, order: &Incoming, open: u32, out: &mut impl EventSink) {
         let Engine { accounts, markets, orders, .. } = self;
         let market = &mut markets[order.instrument.0 as usize];
         let owner = Owner::new(order.account, order.side, order.day);
@@ -150,6 +156,9 @@ impl Engine {
         let shown = if peak == 0 { open } else { open.min(peak) };
         let resting = Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display: peak };
         let (slot, lots) = market.book.rest(resting, origin);
+        if !market.plain {
+            market.whole_changed(side, Some(price), i64::from(open));
+        }
         orders.insert(id, instrument, slot);
         accounts[account.0 as usize].open_orders += 1;
         set_aside(accounts, market, account, side, price, i128::from(open));
@@ -178,6 +187,7 @@ struct Matching<'a, S> {
     stopped: bool,
     trades: &'a mut TradeSeq,
     last: &'a mut Option<Ticks>,
+    times: &'a mut u64,
     accounts: &'a mut [Account],
     orders: &'a mut OrderIndex,
     out: &'a mut S,
@@ -231,6 +241,12 @@ impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
                 self.count_execution(account);
             }
         }
+    }
+
+    #[inline]
+    fn refreshed(&mut self, origin: &mut Origin) {
+        *self.times += 1;
+        origin.time = *self.times;
     }
 
     #[inline(never)]

@@ -27,24 +27,6 @@ pub(crate) fn check_settings(settings: AccountSettings) -> Result<(), Reject> {
 }
 
 impl Engine {
-    pub(crate) fn set_phase(
-        &mut self,
-        instrument: InstrumentId,
-        phase: Phase,
-        out: &mut impl EventSink,
-    ) -> Result<(), Reject> {
-        let market = self.markets.get_mut(instrument.0 as usize).ok_or(Reject::UnknownInstrument)?;
-        if phase == Phase::Deleted {
-            return Err(Reject::BadDefinition);
-        }
-        if market.phase == Phase::Deleted {
-            return Err(Reject::InstrumentDeleted);
-        }
-        market.phase = phase;
-        out.emit(Event::PhaseChanged { instrument, phase });
-        Ok(())
-    }
-
     pub(crate) fn set_limits(
         &mut self,
         instrument: InstrumentId,
@@ -79,7 +61,9 @@ impl Engine {
             return Err(Reject::BadDefinition);
         }
         self.take_off_where(Some(instrument), CancelReason::InstrumentDeleted, |_, _| true, out);
-        self.markets[instrument.0 as usize].phase = Phase::Deleted;
+        let market = &mut self.markets[instrument.0 as usize];
+        market.phase = Phase::Deleted;
+        market.judge();
         out.emit(Event::PhaseChanged { instrument, phase: Phase::Deleted });
         Ok(())
     }
@@ -130,7 +114,7 @@ impl Engine {
         }
         holder.standing.closed = true;
         holder.judge();
-        self.take_off_where(None, CancelReason::AccountClosed, |order, _| order.owner.account() == account, out);
+        self.take_off_where(None, CancelReason::AccountClosed, |owner, _| owner == account, out);
         out.emit(Event::AccountClosed { account });
         Ok(())
     }
@@ -150,6 +134,7 @@ impl Engine {
         let market = instrument.and_then(|instrument| self.markets.get_mut(instrument.0 as usize));
         if let Some(market) = market.filter(|market| market.phase != Phase::Deleted) {
             market.phase = Phase::Halted;
+            market.judge();
             out.emit(Event::PhaseChanged { instrument: market.spec.id, phase: Phase::Halted });
         }
     }

@@ -6,12 +6,19 @@
 
 use pitwire_model::{MatchGroup, SessionId};
 
-/// Where an order came from: what a venue asks of it besides its owner.
+use crate::permits::Tif;
+
+/// Where an order came from and how long it lives: what a venue asks of it besides its owner. 24 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
+    /// Its place in time among the orders of its instrument: less is earlier, and no two are equal.
+    pub time: u64,
     /// The session that entered it; zero for none.
     pub session: SessionId,
     pub group: MatchGroup,
+    /// Days since 1970: of a GTC order when it was entered (zero: before any day had begun), of a GTD order its last.
+    pub day: u16,
+    pub tif: Tif,
     pub cancel_on_disconnect: bool,
 }
 
@@ -55,6 +62,12 @@ impl<E: Copy + Default> Cold<E> {
             Some(kept) => *kept = origin,
             None => self.origins.resize(at as usize + 1, origin),
         }
+    }
+
+    /// HOT.
+    #[inline]
+    pub fn origin_mut(&mut self, at: u32) -> Option<&mut E> {
+        self.origins.get_mut(at as usize)
     }
 
     pub fn reserve_of(&self, at: u32) -> Reserve {

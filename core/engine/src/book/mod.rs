@@ -75,7 +75,7 @@ const fn flip(side: Side) -> u32 {
 /// Prices are checked at the door: `1..=Ticks::MAX_PRICE`.
 #[inline]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn key_of(side: Side, price: Ticks) -> u32 {
+pub(crate) fn key_of(side: Side, price: Ticks) -> u32 {
     price.0 as u32 ^ flip(side)
 }
 
@@ -138,6 +138,17 @@ impl<E: Copy + Default> Book<E> {
     /// HOT. Puts an order last in the queue of its price; returns its slot and the level's new quantity.
     #[inline]
     pub fn rest(&mut self, order: Resting, origin: E) -> (Slot, u64) {
+        let at = self.lay(order, origin);
+        let side = order.owner.side();
+        let level = self.ladders[side as usize & 1].level_mut(key_of(side, order.price));
+        level.lots += u64::from(order.open);
+        self.slab.append(level, at);
+        (Slot(at), level.lots)
+    }
+
+    /// HOT. A node for an order, on no queue yet.
+    #[inline]
+    fn lay(&mut self, order: Resting, origin: E) -> u32 {
         debug_assert!(order.open > 0, "a resting order shows at least one lot");
         debug_assert!(order.hidden == 0 || order.display > 0, "what hides must come out some lots at a time");
         let side = order.owner.side();
@@ -156,10 +167,7 @@ impl<E: Copy + Default> Book<E> {
         if iceberg {
             *self.cold.reserve_mut(at) = Reserve { hidden: order.hidden, display: order.display };
         }
-        let level = self.ladders[side as usize & 1].level_mut(key);
-        level.lots += u64::from(order.open);
-        self.slab.append(level, at);
-        (Slot(at), level.lots)
+        at
     }
 
     /// HOT. Takes an order off the book, what it hides included; returns it and what remains on its level.
@@ -210,5 +218,25 @@ impl<E: Copy + Default> Book<E> {
 
     pub fn set_origin(&mut self, slot: Slot, origin: E) {
         self.cold.set_origin(slot.0, origin);
+    }
+}
+
+impl Book<Origin> {
+    /// Puts an order into the queue of its price by its time: before all that are later. Costs those.
+    pub fn rest_by_time(&mut self, order: Resting, origin: Origin) -> (Slot, u64) {
+        let at = self.lay(order, origin);
+        let side = order.owner.side();
+        let level = self.ladders[side as usize & 1].level_mut(key_of(side, order.price));
+        level.lots += u64::from(order.open);
+        let (mut later, mut before) = (NIL, level.tail);
+        while before != NIL && self.cold.origin(before).time > origin.time {
+            (later, before) = (before, self.slab.get(before).previous);
+        }
+        if later == NIL {
+            self.slab.append(level, at);
+        } else {
+            self.slab.insert_before(level, at, later);
+        }
+        (Slot(at), level.lots)
     }
 }

@@ -19,6 +19,26 @@ pub(crate) const NIL: u32 = 0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot(pub(crate) u32);
 
+/// Marks the slots of orders that stand beside the book.
+const KEPT: u32 = 1 << 31;
+
+impl Slot {
+    pub(crate) fn kept(at: u32) -> Slot {
+        Slot(at | KEPT)
+    }
+
+    /// HOT. Whether the order is in no book, but kept beside it.
+    #[inline]
+    pub(crate) fn is_kept(self) -> bool {
+        self.0 & KEPT != 0
+    }
+
+    /// Where it is kept.
+    pub(crate) fn kept_at(self) -> Option<usize> {
+        self.is_kept().then_some((self.0 & !KEPT) as usize)
+    }
+}
+
 /// Who owns an order, on which side, whether the day's end takes it, and whether it shows only part of itself: five
 /// facts in one word, so that an order and its links stay within half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +173,17 @@ impl Slab {
         node.next = NIL;
         self.get_mut(tail).next = at;
         level.head = select(tail == NIL, at, level.head);
+    }
+
+    /// Puts a node that is on no queue in before another that is on `level`'s.
+    pub fn insert_before(&mut self, level: &mut Level, at: u32, next: u32) {
+        let previous = self.get(next).previous;
+        let node = self.get_mut(at);
+        node.previous = previous;
+        node.next = next;
+        self.get_mut(previous).next = at;
+        self.get_mut(next).previous = at;
+        level.head = select(previous == NIL, at, level.head);
     }
 
     /// HOT. Closes the queue over `node`, of which the caller has a copy.

@@ -33,6 +33,8 @@ pub struct Maker<'a, E> {
     pub id: OrderId,
     pub owner: Owner,
     pub price: Ticks,
+    /// What it shows.
+    pub open: u32,
     cold: &'a Cold<E>,
     at: u32,
 }
@@ -56,6 +58,10 @@ pub trait SweepSink<E = ()> {
     /// `lots` of a resting order traded at its own price; `maker_open` is what it still has, hidden lots included.
     /// `refreshed` is what an iceberg shows anew when the fill used its displayed part up, else zero.
     fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32);
+
+    /// An iceberg has come to the tail of its level with its next part; told before the fill that brought it there.
+    #[inline]
+    fn refreshed(&mut self, _: &mut E) {}
 
     /// A maker is off the book because [`SweepSink::meet`] said so; it is shown as it stood.
     #[inline]
@@ -123,7 +129,7 @@ impl<E: Copy + Default> Queue<'_, E> {
             let at = self.level.head;
             let node = self.slab.get(at);
             let (id, owner) = (node.id, node.owner);
-            let meeting = sink.meet(&Maker { id, owner, price: self.price, cold: self.cold, at });
+            let meeting = sink.meet(&Maker { id, owner, price: self.price, open: node.open, cold: self.cold, at });
             if meeting == Meeting::Stop {
                 return (open, true);
             }
@@ -140,6 +146,11 @@ impl<E: Copy + Default> Queue<'_, E> {
             open -= lots;
             let (maker_open, refreshed) =
                 if owner.is_iceberg() { self.take_iceberg(at, lots) } else { (self.take(at, lots), 0) };
+            if refreshed > 0
+                && let Some(origin) = self.cold.origin_mut(at)
+            {
+                sink.refreshed(origin);
+            }
             sink.fill(id, owner, self.price, lots, maker_open, refreshed);
         }
         (open, false)

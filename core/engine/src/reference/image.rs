@@ -68,7 +68,12 @@ fn market_image(market: &Market) -> MarketImage {
         ordered: lots(order.ordered),
         shown: lots(order.shown),
         display: order.peak.map_or(0, |peak| lots(peak.0)),
-        origin: Origin { session: order.session, group: order.group, cancel_on_disconnect: order.cancel_on_disconnect },
+        origin: Origin {
+            session: order.session,
+            group: order.group,
+            cancel_on_disconnect: order.cancel_on_disconnect,
+            ..Origin::default()
+        },
     };
     let orders = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.queue(side));
     MarketImage {

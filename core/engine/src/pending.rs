@@ -1,0 +1,50 @@
+//! What others write: each of these goes when its own file comes.
+
+use pitwire_model::{InstrumentId, Phase, Reject, Ticks, Tolerance};
+
+use crate::controls::Breach;
+use crate::engine::{Engine, EventSink};
+use crate::live::Touch;
+use crate::market::Market;
+use crate::matching::Incoming;
+use crate::special::Indicated;
+
+#[allow(clippy::unused_self, clippy::needless_pass_by_ref_mut, clippy::unnecessary_wraps)]
+impl Engine {
+    // E2
+    pub(crate) fn uncross(
+        &mut self,
+        _: InstrumentId,
+        _: Phase,
+        _: Tolerance,
+        _: &mut impl EventSink,
+    ) -> Result<Option<Ticks>, Breach> {
+        Ok(None)
+    }
+    pub(crate) fn indicative(&mut self, _: InstrumentId) -> Indicated {
+        Indicated::default()
+    }
+    pub(crate) fn open_cross(&mut self, _: InstrumentId, _: &mut impl EventSink) {}
+    pub(crate) fn cross(&mut self, order: &Incoming, out: &mut impl EventSink) {
+        self.join(order, out);
+    }
+    pub(crate) fn run_batch(&mut self, _: InstrumentId, _: &mut impl EventSink) -> Result<(), Reject> {
+        Err(Reject::SessionNotAllowed)
+    }
+    // E3
+    pub(crate) fn aggress(&mut self, order: &Incoming, out: &mut impl EventSink) {
+        self.match_and_rest(order, out);
+    }
+    pub(crate) fn settle(&mut self, _: InstrumentId, _: Option<Touch>, _: &mut impl EventSink) {}
+    pub(crate) fn elect(&mut self, _: InstrumentId, _: &mut impl EventSink) -> bool {
+        false
+    }
+    pub(crate) fn publish_close(&mut self, _: InstrumentId, _: &mut impl EventSink) {}
+}
+
+impl Market {
+    /// E2: a phase has begun: the curve of a call begins or ends.
+    pub(crate) fn phase_changed(&mut self) {}
+    /// E3: the day's numbers begin anew.
+    pub(crate) fn day_ended(&mut self) {}
+}

@@ -1,0 +1,438 @@
+//! Who may enter what, and what each session permits: `contracts/rules`, read when this crate is compiled.
+//!
+//! Does        answer for each cell of the three tables and each session, with the id of the rule that decides.
+//! Holds       a missing, doubled or unknown line there is an error of compilation.
+//! Start at    [`permit`], [`type_cell`], [`tif_cell`], [`kind_cell`].
+
+use pitwire_model::{NewOrder, OrderType, Phase, TimeInForce};
+
+const ORDER_TYPES: &str = include_str!("../../../contracts/rules/order-types.toml");
+const SESSIONS: &str = include_str!("../../../contracts/rules/sessions.toml");
+
+/// A time in force without its date or time, by its code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Tif {
+    #[default]
+    Day = 0,
+    GoodTillCancel,
+    ImmediateOrCancel,
+    FillOrKill,
+    GoodTillDate,
+    GoodTillTime,
+    OpeningCall,
+    AnyCall,
+    IntradayCall,
+    ClosingCall,
+    ClosingCross,
+}
+
+const TIFS: usize = 11;
+const KINDS: usize = 6;
+const PHASES: usize = Phase::ALL.len();
+
+impl Tif {
+    pub const ALL: [Tif; TIFS] = [
+        Tif::Day,
+        Tif::GoodTillCancel,
+        Tif::ImmediateOrCancel,
+        Tif::FillOrKill,
+        Tif::GoodTillDate,
+        Tif::GoodTillTime,
+        Tif::OpeningCall,
+        Tif::AnyCall,
+        Tif::IntradayCall,
+        Tif::ClosingCall,
+        Tif::ClosingCross,
+    ];
+
+    /// HOT.
+    #[inline]
+    pub const fn of(tif: TimeInForce) -> Tif {
+        match tif {
+            TimeInForce::Day => Tif::Day,
+            TimeInForce::GoodTillCancel => Tif::GoodTillCancel,
+            TimeInForce::ImmediateOrCancel => Tif::ImmediateOrCancel,
+            TimeInForce::FillOrKill => Tif::FillOrKill,
+            TimeInForce::GoodTillDate { .. } => Tif::GoodTillDate,
+            TimeInForce::GoodTillTime { .. } => Tif::GoodTillTime,
+            TimeInForce::OpeningCall => Tif::OpeningCall,
+            TimeInForce::AnyCall => Tif::AnyCall,
+            TimeInForce::IntradayCall => Tif::IntradayCall,
+            TimeInForce::ClosingCall => Tif::ClosingCall,
+            TimeInForce::ClosingCross => Tif::ClosingCross,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tif::Day => "day",
+            Tif::GoodTillCancel => "gtc",
+            Tif::ImmediateOrCancel => "ioc",
+            Tif::FillOrKill => "fok",
+            Tif::GoodTillDate => "gtd",
+            Tif::GoodTillTime => "gtt",
+            Tif::OpeningCall => "opg",
+            Tif::AnyCall => "gfa",
+            Tif::IntradayCall => "gfx",
+            Tif::ClosingCall => "atc",
+            Tif::ClosingCross => "cpx",
+        }
+    }
+
+    /// Whether what it leaves may rest.
+    #[inline]
+    pub const fn rests(self) -> bool {
+        !matches!(self, Tif::ImmediateOrCancel | Tif::FillOrKill)
+    }
+}
+
+/// What the tables call a type: an iceberg is a limit order with a display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    Market = 0,
+    Limit,
+    Hidden,
+    Stop,
+    StopLimit,
+    Iceberg,
+}
+
+impl Kind {
+    pub const ALL: [Kind; KINDS] =
+        [Kind::Market, Kind::Limit, Kind::Hidden, Kind::Stop, Kind::StopLimit, Kind::Iceberg];
+
+    pub const fn of(order: &NewOrder) -> Kind {
+        match order.order_type {
+            OrderType::Market => Kind::Market,
+            OrderType::Limit { .. } if order.display.is_some() => Kind::Iceberg,
+            OrderType::Limit { .. } => Kind::Limit,
+            OrderType::Hidden { .. } => Kind::Hidden,
+            OrderType::Stop { .. } => Kind::Stop,
+            OrderType::StopLimit { .. } => Kind::StopLimit,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Market => "market",
+            Kind::Limit => "limit",
+            Kind::Hidden => "hidden",
+            Kind::Stop => "stop",
+            Kind::StopLimit => "stop_limit",
+            Kind::Iceberg => "iceberg",
+        }
+    }
+}
+
+/// Of two answers the first in this order counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Answer {
+    /// Also of what is only carried over from an earlier day.
+    Reject = 0,
+    Park,
+    Immediate,
+    Active,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    pub answer: Answer,
+    /// The id of the rule that decides.
+    pub rule: &'static str,
+}
+
+/// What executes in a session, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Matching {
+    Nothing,
+    /// On entry.
+    Continuous,
+    /// Once, at its end.
+    Uncross,
+    /// On entry, at the closing price alone.
+    ClosingPrice,
+}
+
+/// Some of the times in force, and market orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Kinds(pub u16);
+
+impl Kinds {
+    pub const NONE: Kinds = Kinds(0);
+    const MARKET: u16 = 1 << 15;
+
+    pub const fn has(self, tif: Tif) -> bool {
+        self.0 & (1 << tif as u16) != 0
+    }
+
+    pub const fn has_market(self) -> bool {
+        self.0 & Self::MARKET != 0
+    }
+
+    #[must_use]
+    pub const fn and(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+
+    /// What no encoding of these can hold.
+    pub const fn is_sound(self) -> bool {
+        self.0 & !(Self::MARKET | ((1 << TIFS) - 1)) == 0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permit {
+    pub enter: bool,
+    pub amend: bool,
+    pub amend_hidden: bool,
+    pub park: bool,
+    pub breaker: bool,
+    pub self_match: bool,
+    pub matching: Matching,
+    /// Parked orders that become active when the session begins.
+    pub inject: Kinds,
+    /// What expires when it ends.
+    pub expire: Kinds,
+}
+
+/// What a session permits. Closed is as post close, deleted as it always was.
+pub fn permit(phase: Phase) -> &'static Permit {
+    &TABLES.permits[row(phase)]
+}
+
+/// Order type by time in force, whatever the session: park and immediate do not occur.
+pub fn type_cell(kind: Kind, tif: Tif) -> &'static Cell {
+    &TABLES.types[tif as usize][kind as usize]
+}
+
+/// Session by time in force.
+pub fn tif_cell(phase: Phase, tif: Tif) -> &'static Cell {
+    &TABLES.cells[row(phase)][tif as usize]
+}
+
+/// Session by order type.
+pub fn kind_cell(phase: Phase, kind: Kind) -> &'static Cell {
+    &TABLES.cells[row(phase)][TIFS + kind as usize]
+}
+
+const fn row(phase: Phase) -> usize {
+    match phase {
+        Phase::Closed | Phase::Deleted => Phase::PostClose as usize,
+        other => other as usize,
+    }
+}
+
+struct Tables {
+    types: [[Cell; KINDS]; TIFS],
+    cells: [[Cell; TIFS + KINDS]; PHASES],
+    permits: [Permit; PHASES],
+}
+
+#[allow(long_running_const_eval)]
+static TABLES: Tables = read();
+
+const NO_RULE: &str = "";
+const NO_CELL: Cell = Cell { answer: Answer::Reject, rule: NO_RULE };
+const NO_PERMIT: Permit = Permit {
+    enter: false,
+    amend: false,
+    amend_hidden: false,
+    park: false,
+    breaker: false,
+    self_match: false,
+    matching: Matching::Nothing,
+    inject: Kinds::NONE,
+    expire: Kinds::NONE,
+};
+
+/// Lines are `{ key = "value", … }`, or end in lists of values: no more of the format is understood than that.
+const fn read() -> Tables {
+    let mut tables = Tables {
+        types: [[NO_CELL; KINDS]; TIFS],
+        cells: [[NO_CELL; TIFS + KINDS]; PHASES],
+        permits: [NO_PERMIT; PHASES],
+    };
+    let (mut types, mut cells, mut permits) = (0, 0, 0);
+    let mut at = 0;
+    while at < ORDER_TYPES.len() {
+        let line = line_from(ORDER_TYPES, at);
+        if starts(line, "    { tif = ") {
+            let cell = &mut tables.types[tif_named(text(line, "tif = "))][kind_named(text(line, "type = "))];
+            assert!(cell.rule.is_empty(), "a cell stands in order-types.toml twice");
+            *cell = Cell { answer: answer_named(text(line, "answer = ")), rule: text(line, "rule = ") };
+            types += 1;
+        }
+        at += line.len() + 1;
+    }
+    at = 0;
+    while at < SESSIONS.len() {
+        let line = line_from(SESSIONS, at);
+        if starts(line, "    { session = ") {
+            let column = if same(text(line, "kind = "), "tif") {
+                tif_named(text(line, "column = "))
+            } else {
+                TIFS + kind_named(text(line, "column = "))
+            };
+            let cell = &mut tables.cells[phase_named(text(line, "session = "))][column];
+            assert!(cell.rule.is_empty(), "a cell stands in sessions.toml twice");
+            *cell = Cell { answer: answer_named(text(line, "answer = ")), rule: text(line, "rule = ") };
+            cells += 1;
+        } else if starts(line, "    { name = ") {
+            tables.permits[phase_named(text(line, "name = "))] = permit_of(line);
+            permits += 1;
+        }
+        at += line.len() + 1;
+    }
+    assert!(types == TIFS * KINDS, "a cell is missing in order-types.toml");
+    assert!(permits == PHASES - 2, "a session is missing in sessions.toml");
+    assert!(cells == (PHASES - 2) * (TIFS + KINDS), "a cell is missing in sessions.toml");
+    tables
+}
+
+const fn permit_of(line: &str) -> Permit {
+    let matching = text(line, "match = ");
+    Permit {
+        enter: flag(line, " enter = "),
+        amend: flag(line, " amend = "),
+        amend_hidden: flag(line, " amend_hidden = "),
+        park: flag(line, " park = "),
+        breaker: flag(line, " breaker = "),
+        self_match: flag(line, " self_match = "),
+        matching: if same(matching, "none") {
+            Matching::Nothing
+        } else if same(matching, "continuous") {
+            Matching::Continuous
+        } else if same(matching, "uncross") {
+            Matching::Uncross
+        } else {
+            assert!(same(matching, "closing_price"), "an unknown way of matching");
+            Matching::ClosingPrice
+        },
+        inject: kinds(line, "inject = ["),
+        expire: kinds(line, "expire = ["),
+    }
+}
+
+const fn line_from(all: &'static str, from: usize) -> &'static str {
+    let bytes = all.as_bytes();
+    let mut to = from;
+    while to < bytes.len() && bytes[to] != b'\n' {
+        to += 1;
+    }
+    all.split_at(to).0.split_at(from).1
+}
+
+const fn starts(line: &str, with: &str) -> bool {
+    here(line.as_bytes(), 0, with.as_bytes())
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    a.len() == b.len() && here(a.as_bytes(), 0, b.as_bytes())
+}
+
+const fn here(bytes: &[u8], at: usize, wanted: &[u8]) -> bool {
+    let mut n = 0;
+    while n < wanted.len() {
+        if at + n >= bytes.len() || bytes[at + n] != wanted[n] {
+            return false;
+        }
+        n += 1;
+    }
+    true
+}
+
+/// What follows the first `key`.
+const fn after<'a>(line: &'a str, key: &str) -> &'a str {
+    let (bytes, wanted) = (line.as_bytes(), key.as_bytes());
+    let mut at = 0;
+    while !here(bytes, at, wanted) {
+        at += 1;
+        assert!(at < bytes.len(), "a line lacks a key");
+    }
+    line.split_at(at + wanted.len()).1
+}
+
+/// The text between the next two quotation marks.
+const fn quoted(rest: &str) -> &str {
+    let rest = after(rest, "\"");
+    let bytes = rest.as_bytes();
+    let mut to = 0;
+    while bytes[to] != b'"' {
+        to += 1;
+    }
+    rest.split_at(to).0
+}
+
+const fn text<'a>(line: &'a str, key: &str) -> &'a str {
+    quoted(after(line, key))
+}
+
+const fn flag(line: &str, key: &str) -> bool {
+    let rest = after(line, key);
+    assert!(starts(rest, "true") || starts(rest, "false"), "a flag is true or false");
+    starts(rest, "true")
+}
+
+/// The values of a list up to its bracket.
+const fn kinds(line: &str, key: &str) -> Kinds {
+    let mut rest = after(line, key);
+    let mut found = 0;
+    while !starts(rest, "]") {
+        let name = quoted(rest);
+        found |= if same(name, "market") { Kinds::MARKET } else { 1 << tif_named(name) };
+        rest = after(after(rest, "\""), "\"");
+        if starts(rest, ", ") {
+            rest = rest.split_at(2).1;
+        }
+    }
+    Kinds(found)
+}
+
+const fn tif_named(name: &str) -> usize {
+    let mut at = 0;
+    while at < TIFS {
+        if same(name, Tif::ALL[at].name()) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("an unknown time in force");
+}
+
+const fn kind_named(name: &str) -> usize {
+    let mut at = 0;
+    while at < KINDS {
+        if same(name, Kind::ALL[at].name()) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("an unknown type of order");
+}
+
+const fn phase_named(name: &str) -> usize {
+    let mut at = 0;
+    while at < PHASES {
+        if same(name, Phase::ALL[at].name()) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("an unknown session");
+}
+
+const fn answer_named(name: &str) -> Answer {
+    if same(name, "reject") || same(name, "carried") {
+        Answer::Reject
+    } else if same(name, "park") {
+        Answer::Park
+    } else if same(name, "immediate") {
+        Answer::Immediate
+    } else {
+        assert!(same(name, "active") || same(name, "accept"), "an unknown answer");
+        Answer::Active
+    }
+}

@@ -1,0 +1,343 @@
+//! One session ends and another begins, in the order of operations of the rulebook (5.2).
+//!
+//! Holds       1. continuous trading never begins with a crossed visible book;
+//!             2. what a call that was broken off would have ended is ended once, when the rules say so.
+//! Leaves out  when: that is the timetable's. Prices of calls: `auction`.
+//! Costs       linear in the live orders of the instrument, plus what the uncross costs.
+//! Start at    `Engine::change_session`.
+
+use pitwire_model::{
+    Allocation, CancelReason, Event, InstrumentId, Phase, Reject, SessionReason, Side, Tolerance, VenueNanos,
+};
+
+use crate::book::Slot;
+use crate::controls::Breach;
+use crate::engine::{Engine, EventSink};
+use crate::live::Noted;
+use crate::market::Market;
+use crate::permits::{Kinds, Matching, Tif, permit};
+use crate::special::{Indicated, Kept, Place, Special, Unfinished};
+
+/// A change of session that has been allowed.
+#[derive(Clone, Copy)]
+struct Change {
+    instrument: InstrumentId,
+    from: Phase,
+    to: Phase,
+    reason: SessionReason,
+    ends: Option<VenueNanos>,
+    /// Asked for as journals of the first release do.
+    old_style: bool,
+}
+
+impl Engine {
+    pub(crate) fn change_session(
+        &mut self,
+        instrument: InstrumentId,
+        to: Phase,
+        reason: SessionReason,
+        ends: Option<VenueNanos>,
+        out: &mut impl EventSink,
+    ) -> Result<(), Reject> {
+        let from = self.market(instrument).ok_or(Reject::UnknownInstrument)?.phase;
+        let goes = from != to && from != Phase::Deleted && to != Phase::Deleted;
+        if !goes || (reason == SessionReason::Operator && !operator_may(from, to)) {
+            return Err(Reject::SessionNotAllowed);
+        }
+        self.pass_over(Change { instrument, from, to, reason, ends, old_style: false }, out);
+        Ok(())
+    }
+
+    pub(crate) fn set_phase(
+        &mut self,
+        instrument: InstrumentId,
+        to: Phase,
+        out: &mut impl EventSink,
+    ) -> Result<(), Reject> {
+        let from = self.market(instrument).ok_or(Reject::UnknownInstrument)?.phase;
+        if to == Phase::Deleted {
+            return Err(Reject::BadDefinition);
+        }
+        if from == Phase::Deleted {
+            return Err(Reject::InstrumentDeleted);
+        }
+        if from == to {
+            out.emit(Event::PhaseChanged { instrument, phase: to });
+            return Ok(());
+        }
+        let reason = SessionReason::Operator;
+        self.pass_over(Change { instrument, from, to, reason, ends: None, old_style: true }, out);
+        Ok(())
+    }
+
+    fn pass_over(&mut self, change: Change, out: &mut impl EventSink) {
+        let out = &mut Noted::new(out);
+        match self.end_session(change, out) {
+            Ok(()) => self.begin_session(change, out),
+            Err(breach) => self.go_on_in_volatility_call(change, breach, out),
+        }
+        self.conclude(change.instrument, None, out);
+    }
+
+    /// Steps 1 to 6. A breach in a call leaves everything as it was.
+    fn end_session(&mut self, change: Change, out: &mut impl EventSink) -> Result<(), Breach> {
+        let Change { instrument, from, to, .. } = change;
+        let market = &mut self.markets[instrument.0 as usize];
+        let was_held = !std::mem::take(&mut market.special.missed);
+        let call = from.is_call() && was_held;
+        if was_held {
+            if from.is_triggered_call() && to.is_scheduled_call() && !change.misses_call() {
+                return Ok(());
+            }
+            if from.is_call() && breaks_off(to) {
+                market.special.leave_unfinished(from);
+                return Ok(());
+            }
+            if call {
+                let tolerance = market.tolerance_of_call();
+                self.uncross(instrument, from, tolerance, out)?;
+            }
+            self.elect(instrument, out);
+            self.end_orders(change, out);
+        }
+        // Step 6: what a halt or a pause left crossed is uncrossed as a re-opening call's end would.
+        let market = &self.markets[instrument.0 as usize];
+        if to == Phase::Continuous && !call && !market.is_batched() && market.is_crossed() {
+            let tolerance = market.rules.tolerance(Phase::ReopeningCall);
+            self.uncross(instrument, Phase::ReopeningCall, tolerance, out)?;
+            self.elect(instrument, out);
+        }
+        Ok(())
+    }
+
+    /// Step 5.
+    fn end_orders(&mut self, change: Change, out: &mut impl EventSink) {
+        let Change { instrument, from, to, .. } = change;
+        let at = instrument.0 as usize;
+        let market = &mut self.markets[at];
+        let counts = from.is_call() || !(to.is_call() || breaks_off(to));
+        let before = if counts { std::mem::take(&mut market.special.unfinished) } else { Unfinished::default() };
+        let ending = Ending {
+            from,
+            expire: permit(from).expire.and(before.expire),
+            batch: market.batches(),
+            parks: from.is_call() || before.waits,
+            now: self.now,
+        };
+        let found = self.live_slots(at, |_, _| true);
+        let mut stay = Vec::new();
+        for (_, slot) in found {
+            match ending.reason(&self.markets[at], slot) {
+                Some(reason) => self.take_off(instrument, slot, reason, out),
+                None if ending.parks && self.markets[at].is_active_any_call(slot) => stay.push(slot),
+                None => {}
+            }
+        }
+        for slot in stay {
+            self.park(instrument, slot, out);
+        }
+    }
+
+    /// Steps 7 to 10; the end of the command does step 11.
+    fn begin_session(&mut self, change: Change, out: &mut impl EventSink) {
+        let Change { instrument, to, .. } = change;
+        self.enter_session(change, out);
+        if change.misses_call() {
+            self.markets[instrument.0 as usize].special.missed = true;
+            return;
+        }
+        if matches!(to, Phase::ClosingPricePublication | Phase::HaltAndClose) {
+            self.publish_close(instrument, out);
+        }
+        self.inject_for(instrument, out);
+        if to == Phase::ClosingPriceCross {
+            self.open_cross(instrument, out);
+        }
+        self.act_elected(instrument, out);
+    }
+
+    /// Step 7.
+    fn enter_session(&mut self, change: Change, out: &mut impl EventSink) {
+        let Change { instrument, from, to, reason, ends, old_style } = change;
+        let market = &mut self.markets[instrument.0 as usize];
+        market.phase = to;
+        market.special.ends = ends;
+        market.special.continues = None;
+        market.special.remaining.take_one(to);
+        market.special.indicated = Indicated::default();
+        market.phase_changed();
+        market.judge();
+        out.emit(if old_style {
+            Event::PhaseChanged { instrument, phase: to }
+        } else {
+            Event::SessionChanged { instrument, from, to, reason, ends }
+        });
+    }
+
+    /// Step 9.
+    fn inject_for(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
+        let market = &self.markets[instrument.0 as usize];
+        let wanted = permit(market.phase).inject;
+        let is_wanted = |slot: &Slot| market.special.get(*slot).is_some_and(|order| wanted.has(order.origin.tif));
+        let slots: Vec<Slot> = market.special.parked().filter(is_wanted).collect();
+        for slot in slots {
+            self.inject(instrument, slot, out);
+        }
+    }
+
+    /// Step 10: elected stops act, in the order of their election. A breach on the way makes the rest join the call.
+    pub(crate) fn act_elected(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
+        let at = instrument.0 as usize;
+        loop {
+            let next = self.markets[at].special.elected().next();
+            let Some(order) = next.and_then(|slot| self.drop_kept(instrument, slot)) else { return };
+            let order = self.incoming_of(instrument, &order);
+            let market = &self.markets[at];
+            let at_once = !order.origin.tif.rests();
+            match permit(market.phase).matching {
+                Matching::Continuous if !market.batches() => self.aggress(&order, out),
+                Matching::Continuous if !order.whole => self.join(&order, out),
+                Matching::ClosingPrice => self.cross(&order, out),
+                Matching::Uncross if !at_once => self.join(&order, out),
+                Matching::Nothing if !at_once && !order.is_market() => self.join(&order, out),
+                _ => out.emit(order.cancelled(order.open, CancelReason::NothingExecutes)),
+            }
+        }
+    }
+
+    /// A breach ends continuous trading (10.3): after what was said of the breach and of the order that made it.
+    pub(crate) fn breaker_call(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
+        let from = self.markets[instrument.0 as usize].phase;
+        self.enter_session(self.by_breach(instrument, from), out);
+        self.inject_for(instrument, out);
+        self.elect(instrument, out);
+        self.act_elected(instrument, out);
+    }
+
+    /// A call's price breaches (10.4): nothing executes, what stands stays.
+    fn go_on_in_volatility_call(&mut self, change: Change, breach: Breach, out: &mut impl EventSink) {
+        let Change { instrument, from, .. } = change;
+        out.emit(breach.event(instrument));
+        if from.is_call() {
+            self.markets[instrument.0 as usize].special.leave_unfinished(from);
+        }
+        self.enter_session(self.by_breach(instrument, from), out);
+        self.markets[instrument.0 as usize].special.continues = Some(from).filter(|from| from.is_call());
+        self.inject_for(instrument, out);
+        self.act_elected(instrument, out);
+    }
+
+    fn by_breach(&self, instrument: InstrumentId, from: Phase) -> Change {
+        let length = self.markets[instrument.0 as usize].rules.volatility_call_ns;
+        let ends = Some(VenueNanos(self.now.0.saturating_add(length)));
+        let (to, reason) = (Phase::VolatilityCall, SessionReason::Breaker);
+        Change { instrument, from, to, reason, ends, old_style: false }
+    }
+}
+
+impl Change {
+    /// A call that is only told of, because the venue was down for the whole of it.
+    fn misses_call(&self) -> bool {
+        self.reason == SessionReason::Missed && self.to.is_call()
+    }
+}
+
+/// What ends with a session.
+struct Ending {
+    from: Phase,
+    expire: Kinds,
+    batch: bool,
+    parks: bool,
+    now: VenueNanos,
+}
+
+impl Ending {
+    fn reason(&self, market: &Market, slot: Slot) -> Option<CancelReason> {
+        let kept = market.special.get(slot);
+        let (id, origin) = match kept {
+            Some(order) => (order.id, order.origin),
+            None => (market.book.get(slot).id, market.book.origin(slot)),
+        };
+        let tif = origin.tif;
+        let place = kept.map(|order| order.place);
+        let active = matches!(place, None | Some(Place::Hidden | Place::Unpriced));
+        let of_batch = match kept {
+            Some(order) => order.place == Place::Unpriced,
+            None => tif == Tif::ImmediateOrCancel,
+        };
+        if self.batch && of_batch {
+            return Some(CancelReason::ImmediateRemainder);
+        }
+        if self.expire.has_market() && kept.is_some_and(is_market_here) {
+            return Some(if self.from == Phase::Pause { CancelReason::PauseEnded } else { CancelReason::CallEnded });
+        }
+        match tif {
+            Tif::GoodTillTime => {
+                let passed = market.special.times.of(id).is_some_and(|at| at <= self.now);
+                passed.then_some(CancelReason::TimeReached)
+            }
+            Tif::ClosingCross if active && self.expire.has(tif) => Some(CancelReason::CrossEnded),
+            _ if active && self.expire.has(tif) => Some(CancelReason::CallEnded),
+            _ => None,
+        }
+    }
+}
+
+/// Market orders that end with the market orders of a call: an elected stop is one whatever its time in force; GFA is
+/// parked, and CPX ends with the cross.
+fn is_market_here(order: &Kept) -> bool {
+    order.is_market()
+        && match order.place {
+            Place::Elected => true,
+            Place::Unpriced => !matches!(order.origin.tif, Tif::AnyCall | Tif::ClosingCross),
+            _ => false,
+        }
+}
+
+/// Sessions that end a call without its uncross.
+fn breaks_off(to: Phase) -> bool {
+    matches!(to, Phase::Halted | Phase::HaltAndClose | Phase::Pause)
+}
+
+/// Section 16.
+fn operator_may(from: Phase, to: Phase) -> bool {
+    match to {
+        Phase::Halted | Phase::HaltAndClose | Phase::Pause => from != Phase::Closed,
+        Phase::ReopeningCall => matches!(from, Phase::Halted | Phase::Pause),
+        Phase::VolatilityCall => from == Phase::Continuous,
+        _ => breaks_off(from) || from.is_triggered_call(),
+    }
+}
+
+impl Special {
+    /// What the call's end would have ended waits for the next.
+    pub(crate) fn leave_unfinished(&mut self, call: Phase) {
+        let expire = self.unfinished.expire.and(permit(call).expire);
+        self.unfinished = Unfinished { expire, waits: true };
+    }
+}
+
+impl Market {
+    /// Best bid at or above best offer, by what is visible.
+    fn is_crossed(&self) -> bool {
+        let (bid, offer) = (self.book.best_price(Side::Buy), self.book.best_price(Side::Sell));
+        bid.zip(offer).is_some_and(|(bid, offer)| bid >= offer)
+    }
+
+    fn is_batched(&self) -> bool {
+        self.rules.allocation == Allocation::FrequentBatch
+    }
+
+    /// Nothing breaks off the volatility call.
+    fn tolerance_of_call(&self) -> Tolerance {
+        if self.phase == Phase::VolatilityCall { Tolerance::default() } else { self.rules.tolerance(self.phase) }
+    }
+
+    /// Whether it is an active GFA order.
+    pub(crate) fn is_active_any_call(&self, slot: Slot) -> bool {
+        match self.special.get(slot) {
+            Some(order) => order.place == Place::Unpriced && order.origin.tif == Tif::AnyCall,
+            None => !slot.is_kept() && self.book.origin(slot).tif == Tif::AnyCall,
+        }
+    }
+}
