@@ -7,7 +7,7 @@
 use pitwire_model::{Amend, Event, Lots, Phase, PostOnly, Priority, Reject, Ticks};
 
 use crate::account::Account;
-use crate::book::{Resting, Slot};
+use crate::book::{Origin, Resting, Slot};
 use crate::engine::{Engine, EventSink};
 use crate::enter::{check_price, whole_lots};
 use crate::limits::peak_of;
@@ -125,7 +125,8 @@ impl Engine {
         set_aside(&mut self.accounts, market, account, side, old.price, -i128::from(old.total_open()));
         out.emit(amended);
         out.emit(Event::Level { instrument, side, price: old.price, lots: Lots(lots) });
-        self.match_and_rest(change, out);
+        let origin = Origin { time: self.next_time(), ..change.origin };
+        self.match_and_rest(&Incoming { origin, ..*change }, out);
     }
 }
 

@@ -1,13 +1,14 @@
 //! What anyone may ask of the engine. Nothing here changes it.
 
 use pitwire_model::{
-    AccountId, Currency, CurrencyId, Epoch, FlowSetting, InstrumentId, KillScope, Lots, OrderId, SessionId, Side,
-    Ticks, TimeInForce,
+    AccountId, Currency, CurrencyId, Epoch, FlowSetting, InstrumentId, KillScope, Lots, OrderId, OrderType, SessionId,
+    Side, Ticks, TimeInForce, VenueDay, VenueNanos,
 };
 
 use crate::account::Account;
 use crate::engine::Engine;
 use crate::market::Market;
+use crate::special::{Kept, Place};
 
 /// A live order as anyone inside the venue may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,12 @@ pub struct OrderView {
     pub account: AccountId,
     pub instrument: InstrumentId,
     pub side: Side,
+    /// Zero for market orders and stops.
     pub price: Ticks,
+    /// What it is by now: an elected stop is a market or limit order.
+    pub order_type: OrderType,
+    /// Where it waits beside the visible book; `None` for what stands in it.
+    pub place: Option<Place>,
     /// Shown and hidden together.
     pub open: Lots,
     pub ordered: Lots,
@@ -28,7 +34,35 @@ pub struct OrderView {
     pub session: SessionId,
 }
 
+fn kept_view(market: &Market, order: &Kept) -> OrderView {
+    OrderView {
+        id: order.id,
+        account: order.account,
+        instrument: market.spec.id,
+        side: order.side,
+        price: order.price(),
+        order_type: order.kind,
+        place: Some(order.place),
+        open: Lots(u64::from(order.open)),
+        ordered: Lots(u64::from(order.ordered)),
+        tif: market.tif_with_date(order.id, order.origin),
+        display: (order.display > 0).then_some(Lots(u64::from(order.display))),
+        shown: Lots::ZERO,
+        session: order.origin.session,
+    }
+}
+
 impl Engine {
+    /// The venue day that is; zero before the first has begun.
+    pub fn day(&self) -> VenueDay {
+        self.day
+    }
+
+    /// When the venue day closes.
+    pub fn day_closes(&self) -> VenueNanos {
+        self.closes
+    }
+
     pub fn flow(&self) -> FlowSetting {
         self.flow
     }
@@ -52,10 +86,11 @@ impl Engine {
         self.blocks.sessions()
     }
 
-    /// Visible quantity that trades before an order of a member's own; `None` when no live order has this id.
+    /// Visible quantity that trades before an order of a member's own; `None` when no order in the visible book
+    /// has this id.
     /// Costs the orders before it.
     pub fn queue_ahead(&self, id: OrderId) -> Option<Lots> {
-        let (instrument, slot) = self.orders.get(id)?;
+        let (instrument, slot) = self.orders.get(id).filter(|(_, slot)| !slot.is_kept())?;
         Some(Lots(self.market(instrument)?.book.queue_ahead(slot)))
     }
 
@@ -105,31 +140,32 @@ impl Engine {
 
     pub fn order(&self, id: OrderId) -> Option<OrderView> {
         let (instrument, slot) = self.orders.get(id)?;
-        let book = &self.market(instrument)?.book;
-        let order = book.get(slot);
+        let market = self.market(instrument)?;
+        if slot.is_kept() {
+            return market.special.get(slot).map(|order| kept_view(market, order));
+        }
+        let (order, origin) = (market.book.get(slot), market.book.origin(slot));
         Some(OrderView {
             id: order.id,
             account: order.owner.account(),
             instrument,
             side: order.owner.side(),
             price: order.price,
+            order_type: OrderType::Limit { price: order.price },
+            place: None,
             open: Lots(u64::from(order.total_open())),
             ordered: Lots(u64::from(order.ordered)),
-            tif: if order.owner.is_day() { TimeInForce::Day } else { TimeInForce::GoodTillCancel },
+            tif: market.tif_with_date(id, origin),
             display: (order.display > 0).then_some(Lots(u64::from(order.display))),
             shown: Lots(u64::from(order.open)),
-            session: book.origin(slot).session,
+            session: origin.session,
         })
     }
 
     /// Live orders of an account in the order in which they were entered. Costs the whole book: not for hot paths.
     pub fn orders_of(&self, account: AccountId) -> Vec<OrderView> {
-        let mut ids: Vec<OrderId> = self
-            .markets
-            .iter()
-            .flat_map(|market| market.book.slots_of(|order, _| order.owner.account() == account))
-            .map(|(id, _)| id)
-            .collect();
+        let of_one = |at| self.live_slots(at, |owner, _| owner == account);
+        let mut ids: Vec<OrderId> = (0..self.markets.len()).flat_map(of_one).map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids.into_iter().filter_map(|id| self.order(id)).collect()
     }

@@ -32,6 +32,8 @@ pub struct Engine {
     pub(crate) times: u64,
     /// The venue day that is; zero before the first has begun.
     pub(crate) day: VenueDay,
+    /// The same as orders carry it.
+    pub(crate) entry_day: u16,
     /// When it closes.
     pub(crate) closes: VenueNanos,
     pub(crate) currencies: Vec<Currency>,

@@ -19,6 +19,7 @@ impl Engine {
             Err(reason) => out.emit(Event::Rejected { order: order.id, account: order.account, reason }),
             Ok(incoming) => {
                 self.last_session = self.last_session.max(order.session);
+                self.times = incoming.origin.time;
                 let order_type = match order.order_type {
                     OrderType::Limit { .. } => OrderType::Limit { price: incoming.price },
                     other => other,
@@ -58,6 +59,8 @@ impl Engine {
             return Err(Reject::DuplicateOrderId);
         }
         let mut incoming = incoming(order, account, lots, price);
+        incoming.origin.time = self.times + 1;
+        incoming.origin.day = self.entry_day;
         if order.display.is_some() || order.post_only != PostOnly::No {
             check_terms(market, order, &mut incoming)?;
         }

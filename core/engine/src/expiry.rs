@@ -3,9 +3,9 @@
 //! Costs       a time: the orders that expire, by a queue; a day's end: the live orders of all books.
 //! Start at    `Engine::pass_time`, `Engine::end_day`.
 
-use pitwire_model::{CancelReason, Event, OrderId, RemainingSessions, VenueDay, VenueNanos};
+use pitwire_model::{CancelReason, Event, OrderId, RemainingSessions, TimeInForce, VenueDay, VenueNanos};
 
-use crate::book::Slot;
+use crate::book::{Origin, Slot};
 use crate::engine::{Engine, EventSink};
 use crate::live::Noted;
 use crate::market::Market;
@@ -17,8 +17,13 @@ pub(crate) const LONGEST_DAYS: u32 = 90;
 
 impl Engine {
     pub(crate) fn begin_day(&mut self, day: VenueDay, closes: VenueNanos, out: &mut impl EventSink) {
-        (self.day, self.closes) = (day, closes);
+        self.set_day(day, closes);
         out.emit(Event::DayBegun { day });
+    }
+
+    pub(crate) fn set_day(&mut self, day: VenueDay, closes: VenueNanos) {
+        (self.day, self.closes) = (day, closes);
+        self.entry_day = u16::try_from(day.0).unwrap_or(u16::MAX);
     }
 
     /// Orders that are good till a time that has come expire, but for those of a call, which has its uncross first.
@@ -84,6 +89,23 @@ impl Market {
             Some(order) => order.origin.tif,
             None if slot.is_kept() => Tif::Day,
             None => self.book.origin(slot).tif,
+        }
+    }
+
+    /// An order's time in force with its date or time.
+    pub(crate) fn tif_with_date(&self, order: OrderId, origin: Origin) -> TimeInForce {
+        match origin.tif {
+            Tif::Day => TimeInForce::Day,
+            Tif::GoodTillCancel => TimeInForce::GoodTillCancel,
+            Tif::ImmediateOrCancel => TimeInForce::ImmediateOrCancel,
+            Tif::FillOrKill => TimeInForce::FillOrKill,
+            Tif::GoodTillDate => TimeInForce::GoodTillDate { day: VenueDay(u32::from(origin.day)) },
+            Tif::GoodTillTime => TimeInForce::GoodTillTime { at: self.special.times.of(order).unwrap_or_default() },
+            Tif::OpeningCall => TimeInForce::OpeningCall,
+            Tif::AnyCall => TimeInForce::AnyCall,
+            Tif::IntradayCall => TimeInForce::IntradayCall,
+            Tif::ClosingCall => TimeInForce::ClosingCall,
+            Tif::ClosingCross => TimeInForce::ClosingCross,
         }
     }
 

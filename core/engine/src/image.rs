@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use pitwire_model::{
-    AccountId, AccountSpec, Currency, Epoch, FlowSetting, InstrumentId, InstrumentSpec, OrderId, Phase, SessionId,
-    Side, Ticks, TradeSeq,
+    AccountId, AccountSpec, Currency, Derivation, Epoch, FlowSetting, InstrumentId, InstrumentSpec, MatchGroup,
+    OrderId, OrderType, Phase, RemainingSessions, SelfMatch, SessionId, Side, Ticks, TimeInForce, TradeSeq, VenueDay,
+    VenueNanos,
 };
 
 use crate::account::{Account, Balance, Position, Standing};
@@ -15,6 +16,8 @@ use crate::book::{Origin, Owner, Resting, Slot};
 use crate::engine::Engine;
 use crate::kill::Blocks;
 use crate::market::Market;
+use crate::permits::{Kinds, Tif};
+use crate::special::{Indicated, Kept, Place, Unfinished};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineImage {
@@ -25,6 +28,10 @@ pub struct EngineImage {
     pub venue_killed: bool,
     /// Ascending.
     pub killed_sessions: Vec<SessionId>,
+    /// The venue day that is; zero before the first has begun.
+    pub day: VenueDay,
+    /// When it closes.
+    pub closes: VenueNanos,
     pub currencies: Vec<Currency>,
     pub markets: Vec<MarketImage>,
     pub accounts: Vec<AccountImage>,
@@ -41,8 +48,33 @@ pub struct MarketImage {
     pub mark: Ticks,
     /// Trades taken back, ascending.
     pub busted: Vec<TradeSeq>,
-    /// Bids, then asks, each in priority order.
+    pub session: SessionImage,
+    /// Bids, then asks, each in priority order; then those beside the visible book, by place, then number.
     pub orders: Vec<OrderImage>,
+}
+
+/// Where an instrument is in its day.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionImage {
+    pub ends: Option<VenueNanos>,
+    pub remaining: RemainingSessions,
+    /// The call that runs is only told of, because the venue was down for the whole of it.
+    pub missed: bool,
+    /// The call that a volatility call goes on from.
+    pub continues: Option<Phase>,
+    /// What a call that was broken off would have ended; `None` when nothing was.
+    pub unfinished: Option<Kinds>,
+    pub static_reference: Option<Ticks>,
+    /// Only where it was set up apart from the last price and nothing has traded since.
+    pub dynamic_reference: Option<Ticks>,
+    pub closing: Option<(Ticks, Derivation)>,
+    pub previous_close: Option<Ticks>,
+    /// Price of the last uncross of a call or batch.
+    pub uncross_price: Option<Ticks>,
+    /// What the public was told last of a call.
+    pub indicated: Indicated,
+    /// How many live orders are older than the batch that gathers.
+    pub older_than_batch: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +82,36 @@ pub struct OrderImage {
     pub id: OrderId,
     pub account: AccountId,
     pub side: Side,
-    pub day: bool,
-    pub price: Ticks,
+    /// Where it waits beside the visible book; `None` for what stands in it.
+    pub place: Option<Place>,
+    /// What it is by now: an elected stop is a market or limit order, an iceberg a limit order.
+    pub order_type: OrderType,
+    pub tif: TimeInForce,
+    /// The day of a GTC order's entry; zero if none had begun, and for all others.
+    pub entered: VenueDay,
     /// Shown and hidden together.
     pub open: u32,
     pub ordered: u32,
-    /// What the public sees of it: `open` but for icebergs.
+    /// What the public sees of it: `open` but for icebergs; zero beside the visible book.
     pub shown: u32,
     /// The peak of an iceberg; zero for every other order.
     pub display: u32,
-    pub origin: Origin,
+    /// What bounds a market order or a stop; zero where nothing does.
+    pub bound: Ticks,
+    /// Its rank in time among the live orders of its instrument, from 1.
+    pub rank: u32,
+    /// Its own word on self-match prevention, as long as it is parked, unelected or elected.
+    pub mode: Option<SelfMatch>,
+    pub session: SessionId,
+    pub group: MatchGroup,
+    pub cancel_on_disconnect: bool,
+}
+
+impl OrderImage {
+    /// Its limit; zero for market orders and stops.
+    pub fn price(&self) -> Ticks {
+        self.order_type.limit_price().unwrap_or(Ticks::ZERO)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +139,8 @@ impl Engine {
             last_session: self.last_session,
             venue_killed: self.blocks.venue(),
             killed_sessions: self.blocks.sessions().collect(),
+            day: self.day,
+            closes: self.closes,
             currencies: self.currencies.clone(),
             markets: self.markets.iter().map(market_image).collect(),
             accounts: self.accounts.iter().map(account_image).collect(),
@@ -102,6 +156,7 @@ impl Engine {
             currencies: image.currencies,
             ..Engine::default()
         };
+        engine.set_day(image.day, image.closes);
         for account in image.accounts {
             engine.restore_account(account)?;
         }
@@ -161,33 +216,124 @@ impl Engine {
         if market.busted.iter().any(|trade| !(1..=market.trades.0).contains(&trade.0)) {
             return Err(ImageError("a bust of a trade that was not"));
         }
-        for order in image.orders {
+        let orders = image.orders.len();
+        self.times = self.times.max(orders as u64);
+        let mut ranks = vec![false; orders];
+        let mut before: Option<&OrderImage> = None;
+        for order in &image.orders {
+            let rank = (order.rank as usize).checked_sub(1).and_then(|rank| ranks.get_mut(rank));
+            let is_new = rank.is_some_and(|taken| !std::mem::replace(taken, true));
+            let is_later = before.is_none_or(|before| !before.queues_with(order) || before.rank < order.rank);
+            if !is_new || !is_later {
+                return Err(ImageError("orders that came at no time"));
+            }
             let slot = self.restore_order(&mut market, order).ok_or(ImageError("an order that cannot rest"))?;
             self.orders.insert(order.id, instrument, slot);
+            before = Some(order);
         }
+        market.restore_session(image.session)?;
         market.judge();
         self.markets.push(market);
         Ok(())
     }
 
-    fn restore_order(&mut self, market: &mut Market, image: OrderImage) -> Option<Slot> {
-        let OrderImage { id, price, open, ordered, shown, display, origin, .. } = image;
+    fn restore_order(&mut self, market: &mut Market, image: &OrderImage) -> Option<Slot> {
         let account = self.accounts.get_mut(image.account.0 as usize)?;
         let sane = image.account.0 <= Owner::MAX_ACCOUNT
-            && (1..=Ticks::MAX_PRICE.0).contains(&price.0)
-            && (1..=ordered).contains(&open)
-            && (1..=open).contains(&shown)
-            && (if display == 0 { shown == open } else { shown <= display })
-            && origin.session <= self.last_session
+            && (1..=image.ordered).contains(&image.open)
+            && image.is_priced_soundly()
+            && image.session <= self.last_session
             && market.phase != Phase::Deleted
             && !account.is_closed();
-        if !sane || self.orders.contains(id) {
+        if !sane || self.orders.contains(image.id) {
             return None;
         }
         account.open_orders += 1;
-        let owner = Owner::new(image.account, image.side, image.day);
-        let resting = Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display };
-        Some(market.book.rest(resting, origin).0)
+        let origin = image.origin()?;
+        if let TimeInForce::GoodTillTime { at } = image.tif {
+            market.special.times.set(image.id, at, |_| true);
+        }
+        match image.place {
+            None => image.resting().map(|resting| market.book.rest(resting, origin).0),
+            Some(place) => image.kept(place, origin).map(|kept| market.put_kept(kept)),
+        }
+    }
+}
+
+impl OrderImage {
+    fn is_priced_soundly(&self) -> bool {
+        let is_price = |ticks: Ticks| (1..=Ticks::MAX_PRICE.0).contains(&ticks.0);
+        let prices = [self.order_type.limit_price(), self.order_type.stop_price()];
+        prices.into_iter().flatten().all(is_price) && (self.bound == Ticks::ZERO || is_price(self.bound))
+    }
+
+    /// Whether both stand in the queue of one price.
+    fn queues_with(&self, other: &OrderImage) -> bool {
+        self.place.is_none() && other.place.is_none() && self.side == other.side && self.order_type == other.order_type
+    }
+
+    fn origin(&self) -> Option<Origin> {
+        let day = match self.tif {
+            TimeInForce::GoodTillDate { day } => u16::try_from(day.0).ok()?,
+            TimeInForce::GoodTillCancel => u16::try_from(self.entered.0).ok()?,
+            _ if self.entered != VenueDay::ZERO => return None,
+            _ => 0,
+        };
+        let (session, group, cancel_on_disconnect) = (self.session, self.group, self.cancel_on_disconnect);
+        Some(Origin { time: u64::from(self.rank), session, group, day, tif: Tif::of(self.tif), cancel_on_disconnect })
+    }
+
+    fn resting(&self) -> Option<Resting> {
+        let OrderImage { id, open, ordered, shown, display, .. } = *self;
+        let OrderType::Limit { price } = self.order_type else { return None };
+        let sane = (1..=open).contains(&shown)
+            && (if display == 0 { shown == open } else { shown <= display })
+            && self.bound == Ticks::ZERO
+            && self.mode.is_none();
+        let owner = Owner::new(self.account, self.side, self.tif == TimeInForce::Day);
+        sane.then_some(Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display })
+    }
+
+    fn kept(&self, place: Place, origin: Origin) -> Option<Kept> {
+        let OrderImage { id, account, side, order_type: kind, open, ordered, display, bound, mode, .. } = *self;
+        let order = Kept { id, account, side, place, kind, open, ordered, display, bound, mode, origin };
+        let fits = match kind {
+            OrderType::Market => matches!(place, Place::Parked | Place::Elected | Place::Unpriced),
+            OrderType::Limit { .. } => matches!(place, Place::Parked | Place::Elected),
+            OrderType::Hidden { .. } => place == Place::Hidden && (1..=open).contains(&order.minimum()),
+            OrderType::Stop { .. } | OrderType::StopLimit { .. } => place == Place::Unelected,
+        };
+        let forgot = mode.is_none() || matches!(place, Place::Parked | Place::Unelected | Place::Elected);
+        (fits && forgot && self.shown == 0 && display <= ordered).then_some(order)
+    }
+}
+
+impl Market {
+    fn restore_session(&mut self, image: SessionImage) -> Result<(), ImageError> {
+        let prices = [image.static_reference, image.dynamic_reference, image.previous_close, image.uncross_price];
+        let closing = image.closing.map(|(price, _)| price);
+        if !prices.into_iter().flatten().chain(closing).all(|price| price.0 >= 1) {
+            return Err(ImageError("a reference that is no price"));
+        }
+        if !image.unfinished.is_none_or(Kinds::is_sound) {
+            return Err(ImageError("an end of what there is not"));
+        }
+        let special = &mut self.special;
+        special.ends = image.ends;
+        special.remaining = image.remaining;
+        special.missed = image.missed;
+        special.continues = image.continues;
+        special.unfinished =
+            image.unfinished.map_or(Unfinished::default(), |expire| Unfinished { expire, waits: true });
+        special.static_reference = image.static_reference;
+        special.dynamic_reference = image.dynamic_reference.filter(|price| Some(*price) != self.last);
+        special.closing = image.closing;
+        special.previous_close = image.previous_close;
+        special.uncross_price = image.uncross_price;
+        special.indicated = image.indicated;
+        special.batch_ends = u64::from(image.older_than_batch);
+        self.phase_changed();
+        Ok(())
     }
 }
 
@@ -201,7 +347,17 @@ fn ascending<T: Ord>(list: Vec<T>) -> Result<BTreeSet<T>, ImageError> {
 }
 
 fn market_image(market: &Market) -> MarketImage {
-    let slots = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.book.slots(side));
+    let in_book = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.book.slots(side));
+    let mut orders: Vec<(u64, OrderImage)> = in_book.map(|slot| resting_image(market, slot)).collect();
+    let mut kept: Vec<&Kept> = market.special.unordered().map(|(_, order)| order).collect();
+    kept.sort_unstable_by_key(|order| (order.place, order.id));
+    orders.extend(kept.into_iter().map(|order| (order.origin.time, kept_image(market, order))));
+    let mut times: Vec<u64> = orders.iter().map(|(time, _)| *time).collect();
+    times.sort_unstable();
+    let up_to = |time: u64| u32::try_from(times.partition_point(|other| *other <= time)).unwrap_or(u32::MAX);
+    for (time, order) in &mut orders {
+        order.rank = up_to(*time);
+    }
     MarketImage {
         spec: market.spec.clone(),
         phase: market.phase,
@@ -211,23 +367,80 @@ fn market_image(market: &Market) -> MarketImage {
         index: market.index,
         mark: market.mark,
         busted: market.busted.iter().copied().collect(),
-        orders: slots.map(|slot| order_image(market, slot)).collect(),
+        session: session_image(market, up_to(market.special.batch_ends)),
+        orders: orders.into_iter().map(|(_, order)| order).collect(),
     }
 }
 
-fn order_image(market: &Market, slot: Slot) -> OrderImage {
-    let order = market.book.get(slot);
-    OrderImage {
-        id: order.id,
-        account: order.owner.account(),
-        side: order.owner.side(),
-        day: order.owner.is_day(),
-        price: order.price,
+fn session_image(market: &Market, older_than_batch: u32) -> SessionImage {
+    let special = &market.special;
+    SessionImage {
+        ends: special.ends,
+        remaining: special.remaining,
+        missed: special.missed,
+        continues: special.continues,
+        unfinished: special.unfinished.waits.then_some(special.unfinished.expire),
+        static_reference: special.static_reference,
+        dynamic_reference: special.dynamic_reference,
+        closing: special.closing,
+        previous_close: special.previous_close,
+        uncross_price: special.uncross_price,
+        indicated: special.indicated,
+        older_than_batch,
+    }
+}
+
+/// With its place in time, from which its rank follows.
+fn resting_image(market: &Market, slot: Slot) -> (u64, OrderImage) {
+    let (order, origin) = (market.book.get(slot), market.book.origin(slot));
+    let image = OrderImage {
+        place: None,
+        order_type: OrderType::Limit { price: order.price },
         open: order.total_open(),
         ordered: order.ordered,
         shown: order.open,
         display: order.display,
-        origin: market.book.origin(slot),
+        bound: Ticks::ZERO,
+        mode: None,
+        ..origin_image(market, order.id, order.owner.account(), order.owner.side(), origin)
+    };
+    (origin.time, image)
+}
+
+fn kept_image(market: &Market, order: &Kept) -> OrderImage {
+    OrderImage {
+        place: Some(order.place),
+        order_type: order.kind,
+        open: order.open,
+        ordered: order.ordered,
+        shown: 0,
+        display: order.display,
+        bound: order.bound,
+        mode: order.mode,
+        ..origin_image(market, order.id, order.account, order.side, order.origin)
+    }
+}
+
+/// What every order has, wherever it is.
+fn origin_image(market: &Market, id: OrderId, account: AccountId, side: Side, origin: Origin) -> OrderImage {
+    OrderImage {
+        id,
+        account,
+        side,
+        place: None,
+        order_type: OrderType::Market,
+        tif: market.tif_with_date(id, origin),
+        entered: if origin.tif == Tif::GoodTillCancel { VenueDay(u32::from(origin.day)) } else { VenueDay::ZERO },
+        open: 0,
+        ordered: 0,
+        shown: 0,
+        display: 0,
+        bound: Ticks::ZERO,
+        rank: 0,
+        mode: None,
+        session: origin.session,
+        group: origin.group,
+        cancel_on_disconnect: origin.cancel_on_disconnect,
     }
 }
 

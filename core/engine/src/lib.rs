@@ -41,7 +41,7 @@ pub use account::{Account, Balance, Position, Standing};
 pub use ask::OrderView;
 pub use book::{Book, Maker, Meeting, Origin, Owner, Reach, Resting, Slot, SweepSink};
 pub use engine::{Engine, EventSink};
-pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage};
+pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
 pub use index::OrderIndex;
 pub use market::Market;
 pub use special::{Indicated, Place};

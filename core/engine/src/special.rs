@@ -138,6 +138,8 @@ pub struct Special {
     /// Price of the last uncross of a call or batch.
     pub(crate) uncross_price: Option<Ticks>,
     pub(crate) indicated: Indicated,
+    /// The last place in time of the orders that are older than the batch that gathers.
+    pub(crate) batch_ends: u64,
 }
 
 impl Special {

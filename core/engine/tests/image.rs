@@ -6,9 +6,11 @@ use common::flow::Flow;
 use common::world::{NPN_ZAR, Stamper, ZAR, apply, opening, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_audit::Auditor;
-use pitwire_engine::{Engine, EngineImage};
+use pitwire_engine::permits::Kinds;
+use pitwire_engine::{Engine, EngineImage, Place};
 use pitwire_model::{
-    AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Lots, NewOrder, OrderId, Phase, SessionId, TradeSeq,
+    AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Lots, NewOrder, OrderId, OrderType, Phase,
+    SelfMatch, SessionId, Ticks, TradeSeq, VenueDay,
 };
 
 const ROUNDS: u64 = 200;
@@ -86,10 +88,10 @@ fn an_image_that_cannot_be_is_refused() {
     );
     let good = floor.image();
     assert!(Engine::from_image(good.clone()).is_ok());
-    let changes: [fn(&mut EngineImage); 22] = [
+    let changes: [fn(&mut EngineImage); 33] = [
         |image| image.markets[1].orders[0].open = 0,
         |image| image.markets[1].orders[0].open = 99,
-        |image| image.markets[1].orders[0].price.0 = 0,
+        |image| image.markets[1].orders[0].order_type = OrderType::Limit { price: Ticks(0) },
         |image| image.markets[1].orders[0].account.0 = 77,
         |image| image.markets[1].orders[1].id = image.markets[1].orders[0].id,
         |image| image.markets.swap(0, 1),
@@ -111,6 +113,19 @@ fn an_image_that_cannot_be_is_refused() {
         |image| image.markets[1].busted = vec![TradeSeq(2)],
         |image| _ = image.accounts[0].standing.credit_lines.insert(ZAR, 0),
         |image| _ = image.accounts[0].standing.credit_lines.insert(CurrencyId(9), 5),
+        // Each has its own rank in time, and queues stand by it.
+        |image| image.markets[1].orders[0].rank = 0,
+        |image| image.markets[1].orders[0].rank = 2,
+        |image| image.markets[1].orders[0].rank = 6,
+        |image| (image.markets[1].orders[1].rank, image.markets[1].orders[0].rank) = (1, 2),
+        // What stands in the book is a limit order that nothing bounds; what does not shows nothing.
+        |image| image.markets[1].orders[0].order_type = OrderType::Market,
+        |image| image.markets[1].orders[0].bound = Ticks(5),
+        |image| image.markets[1].orders[0].mode = Some(SelfMatch::Allow),
+        |image| image.markets[1].orders[0].place = Some(Place::Parked),
+        |image| image.markets[1].orders[0].entered = VenueDay(1 << 16),
+        |image| image.markets[1].session.static_reference = Some(Ticks(0)),
+        |image| image.markets[1].session.unfinished = Some(Kinds(1 << 12)),
     ];
     for (at, change) in changes.into_iter().enumerate() {
         let mut image = good.clone();

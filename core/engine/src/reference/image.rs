@@ -3,7 +3,7 @@
 use pitwire_model::{InstrumentId, Side, TradeSeq};
 
 use super::{Account, Holding, Market, Order, ReferenceEngine};
-use crate::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Origin, Position, Standing};
+use crate::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Position, Standing};
 
 impl ReferenceEngine {
     pub fn image(&self) -> EngineImage {
@@ -13,6 +13,8 @@ impl ReferenceEngine {
             last_session: self.last_session,
             venue_killed: self.venue_killed,
             killed_sessions: self.killed_sessions.iter().copied().collect(),
+            day: pitwire_model::VenueDay::ZERO,
+            closes: pitwire_model::VenueNanos::ZERO,
             currencies: self.currencies.clone(),
             markets: self.markets.iter().map(market_image).collect(),
             accounts: self.accounts.iter().map(|account| self.account_image(account)).collect(),
@@ -62,18 +64,20 @@ fn market_image(market: &Market) -> MarketImage {
         id: order.id,
         account: order.account,
         side: order.side,
-        day: order.day,
-        price: order.price,
+        place: None,
+        order_type: pitwire_model::OrderType::Limit { price: order.price },
+        tif: if order.day { pitwire_model::TimeInForce::Day } else { pitwire_model::TimeInForce::GoodTillCancel },
+        entered: pitwire_model::VenueDay::ZERO,
         open: lots(order.open),
         ordered: lots(order.ordered),
         shown: lots(order.shown),
         display: order.peak.map_or(0, |peak| lots(peak.0)),
-        origin: Origin {
-            session: order.session,
-            group: order.group,
-            cancel_on_disconnect: order.cancel_on_disconnect,
-            ..Origin::default()
-        },
+        bound: pitwire_model::Ticks::ZERO,
+        rank: 1 + lots(market.orders.iter().filter(|other| other.arrival < order.arrival).count() as u64),
+        mode: None,
+        session: order.session,
+        group: order.group,
+        cancel_on_disconnect: order.cancel_on_disconnect,
     };
     let orders = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.queue(side));
     MarketImage {
@@ -85,6 +89,10 @@ fn market_image(market: &Market) -> MarketImage {
         index: market.index,
         mark: market.mark,
         busted: market.busted.iter().copied().collect(),
+        session: crate::SessionImage {
+            static_reference: Some(market.spec.start_price),
+            ..crate::SessionImage::default()
+        },
         orders: orders.map(image).collect(),
     }
 }

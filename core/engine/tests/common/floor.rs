@@ -109,7 +109,7 @@ impl Floor {
         let image = self.image();
         let orders = image.markets[NPN_ZAR.0 as usize].orders.iter().filter(|order| order.side == side);
         let told: Vec<String> =
-            orders.map(|order| format!("{} {}@{}", letter(order.id), size(order), order.price)).collect();
+            orders.map(|order| format!("{} {}@{}", letter(order.id), size(order), order.price())).collect();
         if told.is_empty() { "-".to_owned() } else { told.join(", ") }
     }
 }
