@@ -11,6 +11,7 @@ use crate::book::Owner;
 use crate::engine::{Engine, EventSink};
 use crate::market::{Market, Money};
 use crate::operator::{check_limits, check_settings};
+use crate::schedule::check_rules;
 
 /// Keeps every later product of prices, quantities and balances inside 128 bits.
 pub(crate) const MOST_UNITS: i128 = 1 << 100;
@@ -37,6 +38,9 @@ impl Engine {
         }
         let money = self.money_of(spec).ok_or(Reject::BadDefinition)?;
         check_limits(spec.limits)?;
+        if let Some(rules) = &spec.rules {
+            check_rules(rules)?;
+        }
         if let InstrumentKind::InversePerpetual { index, .. } = spec.kind
             && self.market(index).is_some_and(|market| market.phase == Phase::Deleted)
         {

@@ -137,12 +137,12 @@ impl Engine {
                 self.pass_time(out);
                 Ok(())
             }
-            Command::ExtendSession { .. }
-            | Command::SetRemaining { .. }
-            | Command::FilterHidden { .. }
-            | Command::RunBatch { .. }
-            | Command::SetTradingRules { .. }
-            | Command::SetClosingPrice { .. } => Err(pitwire_model::Reject::SessionNotAllowed),
+            Command::ExtendSession { instrument, ends } => self.extend_session(*instrument, *ends, out),
+            Command::SetRemaining { instrument, remaining } => self.set_remaining(*instrument, *remaining, out),
+            Command::FilterHidden { instrument } => self.filter_hidden(*instrument, out),
+            Command::RunBatch { instrument } => self.end_batch(*instrument, out),
+            Command::SetTradingRules { instrument, rules } => self.set_trading_rules(*instrument, rules, out),
+            Command::SetClosingPrice { instrument, price } => self.set_closing_price(*instrument, *price, out),
         };
         if let Err(reason) = done {
             out.emit(Event::CommandRefused { reason });

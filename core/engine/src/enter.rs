@@ -3,7 +3,7 @@
 //! Holds       the first check that fails is the answer; until all have passed nothing changes.
 //! Start at    `Engine::enter`.
 
-use pitwire_model::{Event, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, Ticks, TimeInForce};
+use pitwire_model::{Event, Lots, NewOrder, OrderType, PostOnly, Reject, Ticks, TimeInForce};
 
 use crate::account::Account;
 use crate::book::Origin;
@@ -15,6 +15,9 @@ use crate::permits::Tif;
 
 impl Engine {
     pub(crate) fn enter(&mut self, order: &NewOrder, out: &mut impl EventSink) {
+        if !self.enters_plainly(order) {
+            return self.enter_special(order, out);
+        }
         match self.check_entry(order) {
             Err(reason) => out.emit(Event::Rejected { order: order.id, account: order.account, reason }),
             Ok(incoming) => {
@@ -41,16 +44,26 @@ impl Engine {
         }
     }
 
+    /// HOT. Whether nothing about the order or its market concerns more than the visible book: see [`Market::plain`].
+    #[inline(always)]
+    fn enters_plainly(&self, order: &NewOrder) -> bool {
+        let known = match order.order_type {
+            OrderType::Limit { .. } => order.tif.code() <= TimeInForce::FillOrKill.code(),
+            OrderType::Market => {
+                matches!(order.tif, TimeInForce::Day | TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill)
+            }
+            OrderType::Hidden { .. } | OrderType::Stop { .. } | OrderType::StopLimit { .. } => false,
+        };
+        known && self.market(order.instrument).is_none_or(|market| market.plain)
+    }
+
     /// HOT. In the one place that calls it, so that a checked order is not copied.
     #[inline(always)]
     fn check_entry(&self, order: &NewOrder) -> Result<Incoming, Reject> {
         let market = self.market(order.instrument).ok_or(Reject::UnknownInstrument)?;
         let account = self.account(order.account).ok_or(Reject::UnknownAccount)?;
-        if market.phase != Phase::Continuous || account.blocked || self.blocks.any() {
+        if account.blocked || self.blocks.any() {
             self.check_standing(market, account, order.session)?;
-        }
-        if !matches!(order.order_type, OrderType::Limit { .. } | OrderType::Market) || order.tif.code() > 3 {
-            return Err(Reject::TypeNotAllowedInSession);
         }
         let lots = whole_lots(order.lots)?;
         let price = order.order_type.limit_price();
@@ -68,7 +81,7 @@ impl Engine {
             incoming.limit = market.check_limits(&incoming)?;
         }
         if incoming.rests {
-            check_room(market, account)?;
+            market.check_room(account)?;
         }
         if account.is_limited() {
             self.check_funds(market, &incoming)?;
@@ -108,6 +121,9 @@ fn incoming(order: &NewOrder, account: &Account, lots: u32, price: Option<Ticks>
 
 #[cold]
 fn check_terms(market: &Market, order: &NewOrder, incoming: &mut Incoming) -> Result<(), Reject> {
+    if order.display.is_some() && incoming.price != Ticks::ZERO && !incoming.rests {
+        return Err(Reject::DisplayOutOfRange);
+    }
     if order.post_only != PostOnly::No && !incoming.rests {
         return Err(Reject::PostOnlyNotAllowed);
     }
@@ -118,15 +134,6 @@ fn check_terms(market: &Market, order: &NewOrder, incoming: &mut Incoming) -> Re
     incoming.price = market.placed(order.side, incoming.price, order.post_only)?;
     incoming.limit = incoming.price;
     Ok(())
-}
-
-/// Whether one more order may rest here.
-#[inline]
-fn check_room(market: &Market, account: &Account) -> Result<(), Reject> {
-    if market.book.resting_orders() >= market.spec.max_resting_orders {
-        return Err(Reject::BookFull);
-    }
-    if account.open_orders >= account.most_open_orders { Err(Reject::TooManyOpenOrders) } else { Ok(()) }
 }
 
 #[inline]

@@ -3,7 +3,7 @@
 //! Holds       an order is refused when its worst case exceeds what is free; nothing here changes anything.
 //! Start at    `Engine::check_funds`, then [`Engine::available`].
 
-use pitwire_model::{AccountId, CurrencyId, InstrumentId, Reject, Side, Ticks};
+use pitwire_model::{AccountId, CurrencyId, InstrumentId, Phase, Reject, Side, Ticks};
 
 use crate::book::Resting;
 use crate::engine::Engine;
@@ -26,6 +26,27 @@ impl Engine {
             needed = market.money.value(Ticks(1), order.reach(market).tick_lots);
         }
         if needed > self.available(account, currency) { Err(Reject::NotEnoughFunds) } else { Ok(()) }
+    }
+
+    /// The same of an order that may have to wait: it reserves at its limit or bound. A market order that trades at once
+    /// in the closing price cross pays for what it can reach there.
+    pub(crate) fn check_funds_special(&self, market: &Market, order: &Incoming, waits: bool) -> Result<(), Reject> {
+        if !order.is_market() || (!waits && market.phase == Phase::Continuous) {
+            return self.check_funds(market, order);
+        }
+        let (account, side) = (order.account, order.side);
+        let (price, lots) = if waits {
+            (Some(order.bound).filter(|bound| *bound != Ticks::ZERO), order.open)
+        } else {
+            (market.cross_price(), self.cross_reach(order))
+        };
+        if let Money::Inverse { .. } = market.money {
+            return self.check_perpetual(market, account, side, price, (lots, lots));
+        }
+        // A buy that waits and that nothing bounds could cost anything.
+        let unbounded = waits && side == Side::Buy && price.is_none();
+        let (currency, needed) = spot_reserve(market.money, side, price.unwrap_or_default(), i128::from(lots));
+        if unbounded || needed > self.available(account, currency) { Err(Reject::NotEnoughFunds) } else { Ok(()) }
     }
 
     /// A perpetual order may cost what initial margin grows by, plus what it would lose at once against the mark if all

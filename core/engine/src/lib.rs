@@ -10,6 +10,7 @@
 //! Start at    [`Engine::apply`], then `enter` and `matching`, then `book`.
 
 mod account;
+mod admit;
 pub mod ahead;
 mod amend;
 mod ask;
@@ -33,6 +34,7 @@ mod operator;
 mod pending;
 pub mod permits;
 pub mod reference;
+mod schedule;
 mod session;
 mod settle;
 mod special;

@@ -4,7 +4,7 @@
 //! Holds       nothing here changes anything.
 //! Start at    `Market::placed`, then `Market::check_limits`.
 
-use pitwire_model::{Lots, PostOnly, Reject, Side, Ticks};
+use pitwire_model::{Lots, Phase, PostOnly, Reject, Side, Ticks};
 
 use crate::market::Market;
 use crate::matching::Incoming;
@@ -57,8 +57,34 @@ impl Market {
         }
     }
 
+    /// The same of an order that may have to wait, or comes to a session of its own: sets how far an immediate market
+    /// order may trade.
+    pub(crate) fn check_limits_special(&self, order: &mut Incoming, waits: bool) -> Result<(), Reject> {
+        if !self.limited {
+            return Ok(());
+        }
+        if !order.is_market() || (!waits && self.phase == Phase::Continuous) {
+            order.limit = self.check_limits(order)?;
+            return Ok(());
+        }
+        let limits = self.spec.limits;
+        if limits.max_lots.is_some_and(|most| u64::from(order.open) > most.0) {
+            return Err(Reject::QuantityAboveLimit);
+        }
+        let bound = Some(order.bound).filter(|bound| *bound != Ticks::ZERO);
+        let price = if waits { bound.or(self.reference()) } else { self.cross_price() };
+        let notional = price.map_or(0, |price| self.money.value(price, i128::from(order.open)));
+        if limits.max_notional_units.is_some_and(|most| notional > most) {
+            return Err(Reject::NotionalAboveLimit);
+        }
+        if let Some(bps) = limits.collar_bps.filter(|_| !waits) {
+            order.limit = self.collar_edge(order.side, bps);
+        }
+        Ok(())
+    }
+
     /// The last price in the direction in which an order on `side` trades badly: rounded inward, within the book.
-    fn collar_edge(&self, side: Side, bps: u32) -> Ticks {
+    pub(crate) fn collar_edge(&self, side: Side, bps: u32) -> Ticks {
         let reference = self.last.unwrap_or(self.spec.start_price).0;
         let edge = match side {
             Side::Buy => reference * (WHOLE_BPS + i64::from(bps)) / WHOLE_BPS,

@@ -31,6 +31,10 @@ impl Engine {
     pub(crate) fn run_batch(&mut self, _: InstrumentId, _: &mut impl EventSink) -> Result<(), Reject> {
         Err(Reject::SessionNotAllowed)
     }
+    /// How many lots an immediate order could take in the cross, self-match prevention counted as fill or kill does.
+    pub(crate) fn cross_reach(&self, _: &Incoming) -> u32 {
+        0
+    }
     // E3
     pub(crate) fn aggress(&mut self, order: &Incoming, out: &mut impl EventSink) {
         self.match_and_rest(order, out);

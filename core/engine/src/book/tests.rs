@@ -29,7 +29,8 @@ fn parse(word: &str) -> Resting {
 }
 
 fn origin(group: u32) -> Origin {
-    Origin { session: SessionId(group % 2), group: MatchGroup::Key(group), cancel_on_disconnect: group % 2 == 1 }
+    let (session, cancel_on_disconnect) = (SessionId(group % 2), group % 2 == 1);
+    Origin { session, group: MatchGroup::Key(group), cancel_on_disconnect, ..Origin::default() }
 }
 
 /// What a policy such as `cancel2 stop5` says to an order from there.
