@@ -13,6 +13,7 @@ impl Engine {
         let lots = self.check_bust(bust)?;
         let market = &mut self.markets[bust.instrument.0 as usize];
         market.busted.insert(bust.trade_seq);
+        market.day.bust(bust);
         let (buyer, seller) = (bust.buyer.0 as usize, bust.seller.0 as usize);
         let sale = [(buyer, Side::Sell), (seller, Side::Buy)];
         exchange(&mut self.accounts, bust.instrument, market.money, sale, bust.price, lots);

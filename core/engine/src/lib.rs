@@ -11,6 +11,7 @@
 
 mod account;
 mod admit;
+mod aggress;
 pub mod ahead;
 mod amend;
 mod ask;
@@ -18,6 +19,7 @@ mod book;
 mod bust;
 mod cancel;
 mod controls;
+mod day;
 mod define;
 mod engine;
 mod enter;
@@ -37,11 +39,13 @@ pub mod reference;
 mod schedule;
 mod session;
 mod settle;
+mod settling;
 mod special;
 
 pub use account::{Account, Balance, Position, Standing};
 pub use ask::OrderView;
 pub use book::{Book, Maker, Meeting, Origin, Owner, Reach, Resting, Slot, SweepSink};
+pub use day::{Day, Run};
 pub use engine::{Engine, EventSink};
 pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
 pub use index::OrderIndex;

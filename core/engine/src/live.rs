@@ -81,15 +81,24 @@ impl Engine {
         out.emit(Event::Cancelled { order, account, instrument, side, price, open: Lots(u64::from(open)), reason });
     }
 
-    /// An order that nothing matches now comes into the book: a market order waits unpriced, the others rest.
+    /// An order that nothing matches now comes into the book: a market order waits unpriced, a
+    /// hidden one rests unseen, the others on their level.
     pub(crate) fn join(&mut self, order: &Incoming, out: &mut impl EventSink) {
-        if !order.is_market() {
-            return self.rest(order, order.open, out);
+        let Incoming { id, account, instrument, side, price, open, ordered, bound, minimum, origin, .. } = *order;
+        let (kind, place) = if minimum > 0 {
+            (OrderType::Hidden { price, minimum_execution: Lots(u64::from(minimum)) }, Place::Hidden)
+        } else if order.is_market() {
+            (OrderType::Market, Place::Unpriced)
+        } else {
+            return self.rest(order, open, out);
+        };
+        self.keep(
+            instrument,
+            Kept { id, account, side, place, kind, open, ordered, display: 0, bound, mode: None, origin },
+        );
+        if place == Place::Hidden {
+            self.markets[instrument.0 as usize].special.arrivals.push(id);
         }
-        let Incoming { id, account, side, open, ordered, bound, origin, .. } = *order;
-        let (kind, place) = (OrderType::Market, Place::Unpriced);
-        let kept = Kept { id, account, side, place, kind, open, ordered, display: 0, bound, mode: None, origin };
-        self.keep(order.instrument, kept);
     }
 
     /// Sets an active order aside, with its time: as it stands in the book, or unpriced.

@@ -8,6 +8,7 @@ use pitwire_model::{
 };
 
 use crate::book::{Book, Origin};
+use crate::day::Day;
 use crate::special::Special;
 
 /// How fills become money, in whole units; worked out once from the definition.
@@ -36,6 +37,7 @@ pub struct Market {
     pub(crate) mark: Ticks,
     /// Trades taken back.
     pub(crate) busted: BTreeSet<TradeSeq>,
+    pub(crate) day: Day,
     /// Live orders beside the book.
     pub(crate) kept: u32,
     pub(crate) rules: Box<TradingRules>,
@@ -61,6 +63,7 @@ impl Market {
             index: start,
             mark: start,
             busted: BTreeSet::new(),
+            day: Day::default(),
             kept: 0,
             rules,
             special,

@@ -11,6 +11,7 @@ use pitwire_model::{
 
 use crate::account::Account;
 use crate::book::{Maker, Meeting, Origin, Owner, Reach, Resting, SweepSink};
+use crate::day::Traded;
 use crate::engine::{Engine, EventSink};
 use crate::index::OrderIndex;
 use crate::market::{Market, Money};
@@ -57,6 +58,14 @@ impl Incoming {
         self.price == Ticks::ZERO
     }
 
+    /// Whether it may trade at `price`.
+    pub fn accepts(&self, price: Ticks) -> bool {
+        match self.side {
+            Side::Buy => price <= self.limit,
+            Side::Sell => price >= self.limit,
+        }
+    }
+
     /// Whom it may not trade with: its group, or nobody.
     #[inline]
     fn guard(&self) -> MatchGroup {
@@ -64,7 +73,7 @@ impl Incoming {
     }
 
     /// What happens when it meets an order of `account` and `group`.
-    fn meeting(&self, account: AccountId, group: MatchGroup) -> Meeting {
+    pub fn meeting(&self, account: AccountId, group: MatchGroup) -> Meeting {
         let own = match (self.origin.group, group) {
             (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other,
             (MatchGroup::Account, MatchGroup::Account) => self.account == account,
@@ -110,27 +119,19 @@ impl Engine {
         }
         let Engine { accounts, markets, orders, now, times, .. } = self;
         let market = &mut markets[order.instrument.0 as usize];
-        let Market { book, money, trades, last, .. } = market;
-        let mut matching = Matching {
-            order,
-            guard: order.guard(),
-            open: order.open,
-            money: *money,
-            now: *now,
-            removed: false,
-            stopped: false,
-            trades,
-            last,
-            times,
-            accounts,
-            orders,
-            out,
-        };
+        let Market { book, money, trades, last, day, .. } = market;
+        let before = *trades;
+        let counters = Counters { trades, last, times };
+        let mut matching = Matching::new(order, *money, *now, counters, accounts, orders, out);
         let open = book.sweep(order.side, Some(order.limit), order.open, &mut matching);
+        let (removed, stopped, tick_lots) = (matching.removed, matching.stopped, matching.tick_lots);
+        if open < order.open {
+            let (first, lots) = (TradeSeq(before.0 + 1), u64::from(order.open - open));
+            day.count(*now, Traded { first, last: *trades, lots, tick_lots, price: last.unwrap_or(order.price) });
+        }
         if open == 0 {
             return true;
         }
-        let (removed, stopped) = (matching.removed, matching.stopped);
         if order.rests && !stopped {
             self.rest(order, open, out);
             return true;
@@ -174,20 +175,28 @@ impl Engine {
     }
 }
 
+/// What every trade moves on.
+pub(crate) struct Counters<'a> {
+    pub trades: &'a mut TradeSeq,
+    pub last: &'a mut Option<Ticks>,
+    pub times: &'a mut u64,
+}
+
 /// What a sweep touches beside the book.
-struct Matching<'a, S> {
-    order: &'a Incoming,
+pub(crate) struct Matching<'a, S> {
+    pub order: &'a Incoming,
     guard: MatchGroup,
-    open: u32,
+    /// What the order still has.
+    pub open: u32,
+    /// Σ price × lots of its trades: fewer than 2^32 ticks times fewer than 2^32 lots.
+    pub tick_lots: u64,
     money: Money,
     now: VenueNanos,
     /// A resting order of the own group has left the book.
     removed: bool,
     /// An order of the own group has ended the sweep.
     stopped: bool,
-    trades: &'a mut TradeSeq,
-    last: &'a mut Option<Ticks>,
-    times: &'a mut u64,
+    counters: Counters<'a>,
     accounts: &'a mut [Account],
     orders: &'a mut OrderIndex,
     out: &'a mut S,
@@ -209,18 +218,69 @@ impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
 
     #[inline]
     fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32) {
+        self.trade(maker, owner, Prices { of_maker: price, of_trade: price }, lots, maker_open, refreshed);
+    }
+
+    #[inline]
+    fn refreshed(&mut self, origin: &mut Origin) {
+        *self.counters.times += 1;
+        origin.time = *self.counters.times;
+    }
+
+    #[inline(never)]
+    fn cancelled(&mut self, order: &Resting, _: Origin) {
+        let (party, open) = ((order.owner.account(), order.owner.side()), order.total_open());
+        self.removed = true;
+        self.dropped(order.id, party, order.price, open, CancelReason::SelfMatch);
+    }
+
+    #[inline]
+    fn level(&mut self, price: Ticks, lots: u64) {
+        let side = self.order.side.opposite();
+        self.out.emit(Event::Level { instrument: self.order.instrument, side, price, lots: Lots(lots) });
+    }
+}
+
+/// A hidden maker may trade better than at its limit, at which it has set money aside.
+#[derive(Clone, Copy)]
+pub(crate) struct Prices {
+    pub of_maker: Ticks,
+    pub of_trade: Ticks,
+}
+
+impl<'a, S: EventSink> Matching<'a, S> {
+    #[inline(always)]
+    pub fn new(
+        order: &'a Incoming,
+        money: Money,
+        now: VenueNanos,
+        counters: Counters<'a>,
+        accounts: &'a mut [Account],
+        orders: &'a mut OrderIndex,
+        out: &'a mut S,
+    ) -> Self {
+        let (guard, open) = (order.guard(), order.open);
+        let (removed, stopped) = (false, false);
+        Matching { order, guard, open, tick_lots: 0, money, now, removed, stopped, counters, accounts, orders, out }
+    }
+
+    /// HOT. `lots` change hands between the order and a maker that still has `maker_open`.
+    #[inline(always)]
+    pub fn trade(&mut self, maker: OrderId, owner: Owner, prices: Prices, lots: u32, maker_open: u32, refreshed: u32) {
+        let price = prices.of_trade;
         if maker_open == 0 {
             self.orders.remove(maker);
             self.accounts[owner.account().0 as usize].open_orders -= 1;
         }
         self.open -= lots;
-        self.trades.0 += 1;
-        *self.last = Some(price);
-        self.settle(owner, price, lots);
+        self.tick_lots += price.0.cast_unsigned() * u64::from(lots);
+        self.counters.trades.0 += 1;
+        *self.counters.last = Some(price);
+        self.settle(owner, prices, lots);
         let instrument = self.order.instrument;
         self.out.emit(Event::Trade {
             instrument,
-            trade_seq: *self.trades,
+            trade_seq: *self.counters.trades,
             price,
             lots: Lots(u64::from(lots)),
             taker_side: self.order.side,
@@ -243,41 +303,32 @@ impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
         }
     }
 
-    #[inline]
-    fn refreshed(&mut self, origin: &mut Origin) {
-        *self.times += 1;
-        origin.time = *self.times;
-    }
-
-    #[inline(never)]
-    fn cancelled(&mut self, order: &Resting, _: Origin) {
-        let (account, side, open) = (order.owner.account(), order.owner.side(), order.total_open());
+    /// A resting order has left without a trade.
+    pub fn dropped(
+        &mut self,
+        order: OrderId,
+        (account, side): (AccountId, Side),
+        price: Ticks,
+        open: u32,
+        reason: CancelReason,
+    ) {
         let instrument = self.order.instrument;
-        self.removed = true;
-        self.orders.remove(order.id);
+        self.orders.remove(order);
         let holder = &mut self.accounts[account.0 as usize];
         holder.open_orders -= 1;
-        reserve(holder, self.money, instrument, side, order.price, -i128::from(open));
-        let (price, open, reason) = (order.price, Lots(u64::from(open)), CancelReason::SelfMatch);
-        self.out.emit(Event::Cancelled { order: order.id, account, instrument, side, price, open, reason });
+        reserve(holder, self.money, instrument, side, price, -i128::from(open));
+        let open = Lots(u64::from(open));
+        self.out.emit(Event::Cancelled { order, account, instrument, side, price, open, reason });
     }
 
-    #[inline]
-    fn level(&mut self, price: Ticks, lots: u64) {
-        let side = self.order.side.opposite();
-        self.out.emit(Event::Level { instrument: self.order.instrument, side, price, lots: Lots(lots) });
-    }
-}
-
-impl<S: EventSink> Matching<'_, S> {
     /// Moves money between taker and maker and releases what the maker had set aside.
     #[inline]
-    fn settle(&mut self, owner: Owner, price: Ticks, lots: u32) {
+    fn settle(&mut self, owner: Owner, prices: Prices, lots: u32) {
         let (taker, maker) = (self.order.account.0 as usize, owner.account().0 as usize);
         let instrument = self.order.instrument;
-        reserve(&mut self.accounts[maker], self.money, instrument, owner.side(), price, -i128::from(lots));
+        reserve(&mut self.accounts[maker], self.money, instrument, owner.side(), prices.of_maker, -i128::from(lots));
         let parties = [(taker, self.order.side), (maker, owner.side())];
-        exchange(self.accounts, instrument, self.money, parties, price, lots);
+        exchange(self.accounts, instrument, self.money, parties, prices.of_trade, lots);
     }
 
     #[cold]

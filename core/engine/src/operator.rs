@@ -133,6 +133,9 @@ impl Engine {
         out.emit(Event::Quarantined { seq });
         let market = instrument.and_then(|instrument| self.markets.get_mut(instrument.0 as usize));
         if let Some(market) = market.filter(|market| market.phase != Phase::Deleted) {
+            if market.phase == Phase::Continuous {
+                market.day.end_continuous(self.now);
+            }
             market.phase = Phase::Halted;
             market.judge();
             out.emit(Event::PhaseChanged { instrument: market.spec.id, phase: Phase::Halted });

@@ -4,7 +4,6 @@ use pitwire_model::{InstrumentId, Phase, Reject, Ticks, Tolerance};
 
 use crate::controls::Breach;
 use crate::engine::{Engine, EventSink};
-use crate::live::Touch;
 use crate::market::Market;
 use crate::matching::Incoming;
 use crate::special::Indicated;
@@ -35,20 +34,17 @@ impl Engine {
     pub(crate) fn cross_reach(&self, _: &Incoming) -> u32 {
         0
     }
-    // E3
-    pub(crate) fn aggress(&mut self, order: &Incoming, out: &mut impl EventSink) {
-        self.match_and_rest(order, out);
+    pub(crate) fn filter(
+        &mut self,
+        _: InstrumentId,
+        _: Option<pitwire_model::OrderId>,
+        _: &mut impl EventSink,
+    ) -> Result<bool, Breach> {
+        Ok(false)
     }
-    pub(crate) fn settle(&mut self, _: InstrumentId, _: Option<Touch>, _: &mut impl EventSink) {}
-    pub(crate) fn elect(&mut self, _: InstrumentId, _: &mut impl EventSink) -> bool {
-        false
-    }
-    pub(crate) fn publish_close(&mut self, _: InstrumentId, _: &mut impl EventSink) {}
 }
 
 impl Market {
     /// E2: a phase has begun: the curve of a call begins or ends.
     pub(crate) fn phase_changed(&mut self) {}
-    /// E3: the day's numbers begin anew.
-    pub(crate) fn day_ended(&mut self) {}
 }

@@ -95,7 +95,8 @@ impl Engine {
             }
             if call {
                 let tolerance = market.tolerance_of_call();
-                self.uncross(instrument, from, tolerance, out)?;
+                let price = self.uncross(instrument, from, tolerance, out)?;
+                self.markets[instrument.0 as usize].call_ended(from, price);
             }
             self.elect(instrument, out);
             self.end_orders(change, out);
@@ -160,6 +161,9 @@ impl Engine {
     fn enter_session(&mut self, change: Change, out: &mut impl EventSink) {
         let Change { instrument, from, to, reason, ends, old_style } = change;
         let market = &mut self.markets[instrument.0 as usize];
+        if from == Phase::Continuous {
+            market.day.end_continuous(self.now);
+        }
         market.phase = to;
         market.special.ends = ends;
         market.special.continues = None;

@@ -10,6 +10,7 @@
 //! Start at    [`Kept`], then [`Special`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use pitwire_model::{
     AccountId, Derivation, Lots, OrderId, OrderType, Phase, RemainingSessions, SelfMatch, Side, Ticks, VenueNanos,
@@ -234,6 +235,12 @@ impl Special {
     /// Hidden orders of one side, best price first, then by time.
     pub(crate) fn hidden(&self, side: Side) -> impl DoubleEndedIterator<Item = Slot> {
         self.hidden[side as usize & 1].iter().map(|(_, _, at)| Slot::kept(*at))
+    }
+
+    /// The first hidden order of one side behind a place in its order, which is a key of the book and a time.
+    pub(crate) fn next_hidden(&self, side: Side, (key, time): (u32, u64)) -> Option<Slot> {
+        let behind = (Bound::Excluded((key, time, u32::MAX)), Bound::Unbounded);
+        self.hidden[side as usize & 1].range(behind).next().map(|(.., at)| Slot::kept(*at))
     }
 
     /// Market orders that wait, by time.

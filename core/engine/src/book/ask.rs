@@ -15,7 +15,7 @@ pub struct Reach {
 
 impl Reach {
     /// Counts `there` lots at `price`, as far as `wanted` lots in all go.
-    fn take(&mut self, price: Ticks, there: u64, wanted: u64) {
+    pub(crate) fn take(&mut self, price: Ticks, there: u64, wanted: u64) {
         let taken = there.min(wanted - self.lots);
         if taken > 0 {
             self.lots += taken;
