@@ -311,11 +311,6 @@ impl Market {
     pub(crate) fn live_orders(&self) -> u32 {
         self.book.resting_orders() + self.kept
     }
-
-    /// What the closing price cross trades at.
-    pub(crate) fn cross_price(&self) -> Option<Ticks> {
-        self.special.closing.map(|(price, _)| price).or(self.special.previous_close)
-    }
 }
 
 fn holds_call(remaining: RemainingSessions) -> bool {

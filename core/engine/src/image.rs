@@ -73,8 +73,8 @@ pub struct SessionImage {
     pub uncross_price: Option<Ticks>,
     /// What the public was told last of a call.
     pub indicated: Indicated,
-    /// How many live orders are older than the batch that gathers.
-    pub older_than_batch: u32,
+    /// How many live orders are older than the end of each batch, where that parts live orders; ascending.
+    pub older_than_batches: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,7 +331,13 @@ impl Market {
         special.previous_close = image.previous_close;
         special.uncross_price = image.uncross_price;
         special.indicated = image.indicated;
-        special.batch_ends = u64::from(image.older_than_batch);
+        let live = self.book.resting_orders() as usize + self.special.len();
+        let counts = image.older_than_batches;
+        let is_sound = |count: &u32| (1..=live).contains(&(*count as usize));
+        if !counts.is_sorted_by(|a, b| a < b) || !counts.iter().all(is_sound) {
+            return Err(ImageError("batches that part no orders"));
+        }
+        self.set_batch_counts(&counts);
         self.phase_changed();
         Ok(())
     }
@@ -367,12 +373,12 @@ fn market_image(market: &Market) -> MarketImage {
         index: market.index,
         mark: market.mark,
         busted: market.busted.iter().copied().collect(),
-        session: session_image(market, up_to(market.special.batch_ends)),
+        session: session_image(market),
         orders: orders.into_iter().map(|(_, order)| order).collect(),
     }
 }
 
-fn session_image(market: &Market, older_than_batch: u32) -> SessionImage {
+fn session_image(market: &Market) -> SessionImage {
     let special = &market.special;
     SessionImage {
         ends: special.ends,
@@ -386,7 +392,7 @@ fn session_image(market: &Market, older_than_batch: u32) -> SessionImage {
         previous_close: special.previous_close,
         uncross_price: special.uncross_price,
         indicated: special.indicated,
-        older_than_batch,
+        older_than_batches: market.batch_counts(),
     }
 }
 

@@ -95,7 +95,11 @@ impl Market {
     }
 
     /// Told of every change of what an active visible order has open in all, `None` for one without a price.
-    pub(crate) fn whole_changed(&mut self, _side: Side, _price: Option<Ticks>, _lots: i64) {}
+    pub(crate) fn whole_changed(&mut self, side: Side, price: Option<Ticks>, lots: i64) {
+        if let Some(curve) = &mut self.special.curve {
+            curve.note(side, price, lots);
+        }
+    }
 
     /// The price of the latest uncross of a call, at first the start price.
     pub fn static_reference(&self) -> Option<Ticks> {
@@ -110,6 +114,11 @@ impl Market {
     /// What calls and filters look at where orders alone decide nothing.
     pub fn reference(&self) -> Option<Ticks> {
         self.last.or(self.special.static_reference)
+    }
+
+    /// At what the closing price cross trades.
+    pub(crate) fn cross_price(&self) -> Option<Ticks> {
+        self.special.closing.map(|(price, _)| price).or(self.special.previous_close)
     }
 
     pub fn rules(&self) -> &TradingRules {

@@ -74,18 +74,7 @@ impl Incoming {
 
     /// What happens when it meets an order of `account` and `group`.
     pub fn meeting(&self, account: AccountId, group: MatchGroup) -> Meeting {
-        let own = match (self.origin.group, group) {
-            (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other,
-            (MatchGroup::Account, MatchGroup::Account) => self.account == account,
-            _ => false,
-        };
-        match self.mode {
-            _ if !own => Meeting::Trade,
-            SelfMatch::Allow => Meeting::Trade,
-            SelfMatch::CancelResting => Meeting::CancelMaker,
-            SelfMatch::CancelIncoming => Meeting::Stop,
-            SelfMatch::CancelBoth => Meeting::CancelBoth,
-        }
+        meeting(self.mode, (self.account, self.origin.group), (account, group))
     }
 
     /// What it would trade with now.
@@ -105,6 +94,22 @@ impl Incoming {
             open: Lots(u64::from(open)),
             reason,
         }
+    }
+}
+
+/// What happens when an order that arrives in this mode meets another.
+pub(crate) fn meeting(mode: SelfMatch, mine: (AccountId, MatchGroup), other: (AccountId, MatchGroup)) -> Meeting {
+    let own = match (mine.1, other.1) {
+        (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other,
+        (MatchGroup::Account, MatchGroup::Account) => mine.0 == other.0,
+        _ => false,
+    };
+    match mode {
+        _ if !own => Meeting::Trade,
+        SelfMatch::Allow => Meeting::Trade,
+        SelfMatch::CancelResting => Meeting::CancelMaker,
+        SelfMatch::CancelIncoming => Meeting::Stop,
+        SelfMatch::CancelBoth => Meeting::CancelBoth,
     }
 }
 

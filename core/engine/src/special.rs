@@ -16,6 +16,7 @@ use pitwire_model::{
     AccountId, Derivation, Lots, OrderId, OrderType, Phase, RemainingSessions, SelfMatch, Side, Ticks, VenueNanos,
 };
 
+use crate::auction::{Cross, Curve};
 use crate::book::{Origin, Slot, key_of};
 use crate::permits::Kinds;
 
@@ -139,8 +140,12 @@ pub struct Special {
     /// Price of the last uncross of a call or batch.
     pub(crate) uncross_price: Option<Ticks>,
     pub(crate) indicated: Indicated,
-    /// The last place in time of the orders that are older than the batch that gathers.
-    pub(crate) batch_ends: u64,
+    /// What gathers in a call or a batch, by price; no part of any image.
+    pub(crate) curve: Option<Curve>,
+    /// Who waits in the closing price cross; no part of any image.
+    pub(crate) cross: Option<Cross>,
+    /// Places in time at which batches ended, ascending: those that part live orders, and perhaps some more.
+    pub(crate) batch_ends: Vec<u64>,
 }
 
 impl Special {

@@ -47,7 +47,7 @@ impl<E: Copy + Default> Book<E> {
     }
 
     /// A level's orders from `head` on, first in the queue first.
-    fn queue(&self, head: u32) -> impl Iterator<Item = Slot> {
+    pub(super) fn queue(&self, head: u32) -> impl Iterator<Item = Slot> {
         // The chain ends before NIL is looked up: `successors` asks one step ahead.
         std::iter::successors(Some(head), |at| Some(self.slab.get(*at).next).filter(|next| *next != NIL)).map(Slot)
     }

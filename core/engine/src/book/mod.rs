@@ -18,6 +18,7 @@ mod slab;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod uncross;
 
 pub use ask::Reach;
 pub use cold::Origin;
@@ -80,7 +81,7 @@ pub(crate) fn key_of(side: Side, price: Ticks) -> u32 {
 }
 
 #[inline]
-fn price_of(side: Side, key: u32) -> Ticks {
+pub(crate) fn price_of(side: Side, key: u32) -> Ticks {
     Ticks(i64::from(key ^ flip(side)))
 }
 

@@ -16,7 +16,7 @@ use crate::ahead::ask;
 pub(crate) const NIL: u32 = 0;
 
 /// Where a resting order lies. Meaningless once the order is gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub(crate) u32);
 
 /// Marks the slots of orders that stand beside the book.

@@ -1,0 +1,326 @@
+//! The price of a call, the filter and the sharing of lots, each beside the plainest way to work them out: every price
+//! tried, every subset of hidden orders tried, lot by lot.
+
+use pitwire_model::{Side, Ticks};
+
+use super::curve::{Clearing, Curve};
+use super::filter::{self, Crossing, Interest};
+use super::share::{Claim, InBatches, InProportion, InTurn, Share};
+
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    fn signed(&mut self, limit: u64) -> i64 {
+        i64::try_from(self.below(limit)).unwrap()
+    }
+}
+
+/// One order of a call: a market order has no price.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    side: Side,
+    price: Option<i64>,
+    lots: i64,
+}
+
+/// Rulebook 11.2 to the letter: every price that an order names is tried.
+fn by_trying(orders: &[Order], reference: Option<i64>) -> Option<(i64, i64, i64)> {
+    let sum = |side: Side, accepts: &dyn Fn(i64) -> bool| -> i64 {
+        let here = |order: &&Order| order.side == side && order.price.is_none_or(accepts);
+        orders.iter().filter(here).map(|order| order.lots).sum()
+    };
+    let at = |price: i64| (sum(Side::Buy, &|limit| limit >= price), sum(Side::Sell, &|limit| limit <= price));
+    let told = |price: i64| {
+        let (buy, sell) = at(price);
+        (buy.min(sell) > 0).then_some((price, buy.min(sell), buy - sell))
+    };
+    let mut candidates: Vec<i64> = orders.iter().filter_map(|order| order.price).collect();
+    candidates.sort_unstable();
+    candidates.dedup();
+    if candidates.is_empty() {
+        return told(reference?);
+    }
+    let volume = |price: &i64| at(*price).0.min(at(*price).1);
+    let surplus = |price: &i64| at(*price).0 - at(*price).1;
+    let most = candidates.iter().map(volume).max()?;
+    candidates.retain(|price| volume(price) == most);
+    let least = candidates.iter().map(|price| surplus(price).abs()).min()?;
+    candidates.retain(|price| surplus(price).abs() == least);
+    let (lowest, highest) = (candidates[0], candidates[candidates.len() - 1]);
+    if candidates.iter().all(|price| surplus(price) > 0) {
+        return told(highest);
+    }
+    if candidates.iter().all(|price| surplus(price) < 0) {
+        return told(lowest);
+    }
+    told(match reference {
+        Some(reference) => reference.clamp(lowest, highest),
+        None => (lowest + highest).div_euclid(2),
+    })
+}
+
+fn random_order(random: &mut Random, prices: u64) -> Order {
+    let side = if random.below(2) == 0 { Side::Buy } else { Side::Sell };
+    let price = (random.below(6) > 0).then(|| 95 + random.signed(prices));
+    Order { side, price, lots: 1 + random.signed(5) }
+}
+
+fn note(curve: &mut Curve, order: Order, sign: i64) {
+    curve.note(order.side, order.price.map(Ticks), sign * order.lots);
+}
+
+#[test]
+fn a_calls_price_is_what_trying_every_price_gives_after_each_change() {
+    let mut random = Random(7);
+    let (mut priced, mut unpriced, mut tied) = (0, 0, 0);
+    for round in 0..6_000_u64 {
+        let (mut curve, mut orders) = (Curve::default(), Vec::<Order>::new());
+        let reference = (round % 3 > 0).then(|| 90 + random.signed(20));
+        let prices = 1 + random.below(10);
+        for _ in 0..1 + random.below(14) {
+            if random.below(4) == 0 && !orders.is_empty() {
+                let at = usize::try_from(random.below(orders.len() as u64)).unwrap();
+                note(&mut curve, orders.swap_remove(at), -1);
+            } else {
+                let order = random_order(&mut random, prices);
+                note(&mut curve, order, 1);
+                orders.push(order);
+            }
+            let want = by_trying(&orders, reference);
+            let got = curve.clearing(reference.map(Ticks));
+            let got = got.map(|Clearing { price, volume, imbalance }| (price.0, volume.cast_signed(), imbalance));
+            assert_eq!(got, want, "round {round}: {orders:?}, reference {reference:?}");
+            priced += usize::from(want.is_some());
+            unpriced += usize::from(want.is_none());
+            tied += usize::from(want.is_some() && by_trying(&orders, Some(1)) != by_trying(&orders, Some(1_000)));
+        }
+    }
+    assert!(priced > 10_000 && unpriced > 5_000 && tied > 500, "{priced} {unpriced} {tied}");
+}
+
+/// `buys | sells | reference | price volume imbalance`: orders as `lots@price`, `lots@-` at any price.
+#[test]
+fn prices_of_calls_worked_out_by_hand() {
+    for row in "
+        10000@10550 5600@10450 200@10400 | 6900@10300 1000@10450 200@10600 2500@- | -   | 10450 10400 5200
+        10000@10550 5600@10450 200@10400 | 6900@10300 1000@10400 200@10600 2500@- | -   | 10450 10400 5200
+        100@102                          | 150@100 50@101                          | -   | 100 100 -50
+        100@103 50@101                   | 100@100 30@102                          | -   | 102 100 -30
+        100@102 100@101                  | 100@99 100@100                          | 105 | 101 200 0
+        100@102 100@101                  | 100@99 100@100                          | -   | 100 200 0
+        100@104 20@102                   | 100@100 20@103                          | 101 | 101 100 20
+        100@104 20@102                   | 100@100 20@103                          | 103 | 103 100 -20
+        100@-                            | 60@-                                    | 77  | 77 60 40
+        100@-                            | 60@-                                    | -   | -
+        100@- 10@95                      | 60@-                                    | 100 | 95 60 50
+        100@99                           | 100@101                                 | 100 | -
+        300@105                          | 100@100 100@-                           | -   | 105 200 100
+    "
+    .lines()
+    .filter(|line| !line.trim().is_empty())
+    {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [buys, sells, reference, want] = cells[..] else { panic!("four cells: {row}") };
+        let mut curve = Curve::default();
+        for (side, words) in [(Side::Buy, buys), (Side::Sell, sells)] {
+            for word in words.split_whitespace() {
+                let (lots, price) = word.split_once('@').unwrap();
+                curve.note(side, price.parse().ok().map(Ticks), lots.parse().unwrap());
+            }
+        }
+        let got = curve.clearing(reference.parse().ok().map(Ticks));
+        let got = got.map_or("-".into(), |at| format!("{} {} {}", at.price, at.volume, at.imbalance));
+        assert_eq!(got, want, "{row}");
+    }
+}
+
+fn random_side(random: &mut Random, side: Side, most: u64) -> Vec<Interest> {
+    let mut interests: Vec<Interest> = (0..random.below(most + 1))
+        .map(|_| {
+            let (price, open) = (Ticks(100 + random.signed(4)), u32::try_from(1 + random.below(6)).unwrap());
+            match random.below(3) {
+                0 => Interest::visible(price, u64::from(open)),
+                _ => Interest::hidden(price, open, u32::try_from(1 + random.below(u64::from(open))).unwrap()),
+            }
+        })
+        .collect();
+    interests.sort_by_key(|interest| {
+        let price = if side == Side::Buy { -interest.price } else { interest.price };
+        (price, interest.minimum > 0)
+    });
+    interests
+}
+
+/// The most that trades at one price, by trying every price there is.
+fn most_at_one_price(bids: &[Interest], asks: &[Interest]) -> u64 {
+    let sum = |side: &[Interest], accepts: &dyn Fn(i64) -> bool| -> u64 {
+        side.iter().filter(|interest| accepts(interest.price)).map(|interest| interest.lots).sum()
+    };
+    (98..108).map(|price| sum(bids, &|limit| limit >= price).min(sum(asks, &|limit| limit <= price))).max().unwrap()
+}
+
+/// What each gets of `volume`, in priority order.
+fn given(side: &[Interest], mut volume: u64) -> Vec<u64> {
+    side.iter()
+        .map(|interest| {
+            let lots = interest.lots.min(volume);
+            volume -= lots;
+            lots
+        })
+        .collect()
+}
+
+fn nobody_gets_less_than_its_minimum(side: &[Interest], volume: u64) -> bool {
+    let mut of_each = side.iter().zip(given(side, volume));
+    of_each.all(|(interest, lots)| lots == 0 || lots >= u64::from(interest.minimum))
+}
+
+/// What is left for the order at `at` when everybody before it has taken what counts of it.
+fn left_for(at: usize, own: &[Interest], contra: &[Interest], accepts: impl Fn(i64, i64) -> bool) -> u64 {
+    let within = contra.iter().filter(|other| accepts(own[at].price, other.price)).map(|other| other.lots);
+    within.sum::<u64>().saturating_sub(own[..at].iter().map(|before| before.lots).sum())
+}
+
+/// Whether some order was left out that could have had its minimum, from what those behind it got instead.
+fn passes_over(own: &[Interest], contra: &[Interest], accepts: impl Fn(i64, i64) -> bool + Copy) -> bool {
+    (0..own.len())
+        .any(|at| own[at].lots == 0 && left_for(at, own, contra, accepts) >= u64::from(own[at].minimum.max(1)))
+}
+
+/// The most that any choice of hidden orders to take part would trade, without giving one of them less than its minimum
+/// and without passing over one that could have it.
+fn most_by_any_choice(bids: &[Interest], asks: &[Interest]) -> u64 {
+    let hidden = bids.iter().chain(asks).filter(|interest| interest.minimum > 0).count();
+    let mut most = 0;
+    for choice in 0_u32..1 << hidden {
+        let (mut bids, mut asks) = (bids.to_vec(), asks.to_vec());
+        let all = bids.iter_mut().chain(&mut asks).filter(|interest| interest.minimum > 0);
+        for (at, interest) in all.enumerate() {
+            interest.lots = if choice >> at & 1 == 1 { interest.open } else { 0 };
+        }
+        let volume = most_at_one_price(&bids, &asks);
+        let fair = !passes_over(&bids, &asks, |buyer, seller| seller <= buyer)
+            && !passes_over(&asks, &bids, |seller, buyer| seller <= buyer);
+        let enough =
+            nobody_gets_less_than_its_minimum(&bids, volume) && nobody_gets_less_than_its_minimum(&asks, volume);
+        if fair && enough {
+            most = most.max(volume);
+        }
+    }
+    most
+}
+
+#[test]
+fn a_filter_obeys_every_minimum_and_trades_no_less_than_any_fair_choice_of_hidden_orders() {
+    let mut random = Random(11);
+    let (mut traded, mut refused) = (0, 0);
+    for round in 0..40_000 {
+        let mut bids = random_side(&mut random, Side::Buy, 5);
+        let mut asks = random_side(&mut random, Side::Sell, 5);
+        let (asked_bids, asked_asks) = (bids.clone(), asks.clone());
+        let before = most_at_one_price(&bids, &asks);
+        filter::settle(&mut bids, &mut asks);
+        let volume = filter::crossing(&bids, &asks).map_or(0, |crossing| crossing.volume);
+        assert_eq!(volume, most_at_one_price(&bids, &asks), "round {round}: {bids:?} {asks:?}");
+        for side in [&bids, &asks] {
+            assert!(nobody_gets_less_than_its_minimum(side, volume), "round {round}: {bids:?} {asks:?}");
+            assert!(side.iter().all(|interest| interest.lots <= interest.open));
+        }
+        let most = most_by_any_choice(&asked_bids, &asked_asks);
+        assert!(volume >= most, "round {round}: {volume} of {most}, {asked_bids:?} {asked_asks:?}");
+        traded += usize::from(volume > 0);
+        refused += usize::from(volume < before);
+    }
+    assert!(traded > 15_000 && refused > 4_000, "{traded} {refused}");
+}
+
+#[test]
+fn the_price_of_a_filter_lies_where_the_volume_is_largest() {
+    let crossing = |lowest, highest| Crossing { volume: 1, lowest: Ticks(lowest), highest: Ticks(highest) };
+    let best = |price: i64| Some(Ticks(price));
+    // range, visible bests, reference, price
+    for (range, bests, reference, want) in [
+        ((90, 110), [best(99), best(105)], None, 102),
+        ((90, 110), [best(99), best(106)], None, 102),
+        ((91, 110), [None, None], best(95), 95),
+        ((91, 110), [None, None], best(200), 110),
+        ((91, 110), [None, None], None, 100),
+        ((100, 101), [None, best(100)], best(7), 100),
+        ((100, 101), [best(99), None], best(7), 100),
+        ((10_600, 10_700), [best(10_000), best(10_500)], None, 10_600),
+    ] {
+        assert_eq!(filter::price(crossing(range.0, range.1), bests, reference), Ticks(want), "{range:?} {bests:?}");
+    }
+}
+
+fn shares(way: &dyn Share, lots: u64, claims: &[(u64, u32)]) -> Vec<u32> {
+    let claims: Vec<Claim> = claims.iter().map(|(time, open)| Claim { time: *time, open: *open }).collect();
+    let mut given = Vec::new();
+    way.share(lots, &claims, &mut given);
+    given
+}
+
+#[test]
+fn lots_are_divided_as_worked_out_by_hand() {
+    let times = |open: &[u32]| -> Vec<(u64, u32)> { (1..).zip(open.iter().copied()).collect() };
+    for (lots, open, want) in [
+        (200, &[100, 300][..], &[50, 150][..]),
+        (10, &[10, 10, 10], &[4, 3, 3]),
+        (5, &[10, 10, 10], &[2, 2, 1]),
+        (50, &[10, 30], &[10, 30]),
+        (2, &[1, 1, 98], &[1, 0, 1]),
+        (1, &[3, 3, 3], &[1, 0, 0]),
+        (0, &[3, 3], &[0, 0]),
+        (5, &[], &[]),
+    ] {
+        assert_eq!(shares(&InProportion, lots, &times(open)), want, "{lots} of {open:?}");
+    }
+    assert_eq!(shares(&InTurn, 12, &times(&[10, 5, 5])), [10, 2, 0]);
+    // Batches ended at 2 and 5: the first order, then the two at 2 and 3, then those from 5 on.
+    let claims = [(1, 10), (2, 100), (3, 300), (5, 50), (6, 50)];
+    for (lots, want) in [
+        (4, [4, 0, 0, 0, 0]),
+        (110, [10, 25, 75, 0, 0]),
+        (411, [10, 100, 300, 1, 0]),
+        (500, [10, 100, 300, 45, 45]),
+        (999, [10, 100, 300, 50, 50]),
+    ] {
+        assert_eq!(shares(&InBatches(&[2, 5]), lots, &claims), want, "{lots}");
+    }
+}
+
+/// Of every order of magnitude.
+fn random_lots(random: &mut Random) -> u32 {
+    let digits = 1 + random.below(31);
+    u32::try_from(1 + random.below(1 << digits)).unwrap()
+}
+
+#[test]
+fn every_lot_is_given_to_somebody_who_has_it_open() {
+    let mut random = Random(3);
+    for _ in 0..20_000 {
+        let claims: Vec<(u64, u32)> = (0..random.below(7)).map(|time| (time, random_lots(&mut random))).collect();
+        let all: u64 = claims.iter().map(|(_, open)| u64::from(*open)).sum();
+        let lots = random.below(all.min(1 << 30) * 2 + 1);
+        for way in [&InTurn as &dyn Share, &InProportion, &InBatches(&[2, 4])] {
+            let given = shares(way, lots, &claims);
+            assert_eq!(given.len(), claims.len());
+            assert!(
+                given.iter().zip(&claims).all(|(given, (_, open))| given <= open),
+                "{lots} of {claims:?}: {given:?}"
+            );
+            assert_eq!(given.iter().map(|lots| u64::from(*lots)).sum::<u64>(), lots.min(all), "{claims:?}");
+        }
+        // In proportion, nobody is a lot or more away from what is due.
+        for (given, (_, open)) in shares(&InProportion, lots, &claims).iter().zip(&claims) {
+            let due = u128::from(lots.min(all)) * u128::from(*open);
+            let low = u128::from(*given).saturating_sub(1) * u128::from(all.max(1));
+            assert!(low <= due && due < (u128::from(*given) + 1) * u128::from(all.max(1)), "{lots} of {claims:?}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Orders anywhere in their queue trade with their whole quantity: what uncrosses, crosses and shared levels need.
+//!
+//! Holds       1. an iceberg that has traded what it showed, or more, shows its next part;
+//!             2. nothing here is on the path of an order in a plain market.
+//! Costs       constant per order.
+
+use pitwire_model::{Side, Ticks};
+
+use super::{Book, Reserve, Slot, price_of};
+
+/// What an order has after it has traded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deducted {
+    /// Shown and hidden together; zero: it is gone.
+    pub left: u32,
+    /// What it shows anew; zero: what it showed was not used up.
+    pub refreshed: u32,
+    /// What its level displays now.
+    pub level: u64,
+}
+
+impl<E: Copy + Default> Book<E> {
+    /// The prices of one side, best first, each with its orders by time.
+    pub(crate) fn queues(&self, side: Side) -> impl Iterator<Item = (Ticks, impl Iterator<Item = Slot>)> {
+        self.ladder(side).iter().map(move |(key, level)| (price_of(side, key), self.queue(level.head)))
+    }
+
+    /// What an order may still trade, shown and hidden together.
+    #[inline]
+    pub(crate) fn whole(&self, slot: Slot) -> u32 {
+        let node = self.slab.get(slot.0);
+        if node.owner.is_iceberg() { node.open + self.cold.reserve_of(slot.0).hidden } else { node.open }
+    }
+
+    /// The same of whole prices, best first. Costs the orders there.
+    pub(crate) fn whole_levels(&self, side: Side) -> impl Iterator<Item = (Ticks, u64)> {
+        self.queues(side).map(|(price, queue)| (price, queue.map(|slot| u64::from(self.whole(slot))).sum()))
+    }
+
+    /// An order has traded `lots`, at most all it has. An iceberg whose shown part is used up goes to the tail.
+    pub(crate) fn deduct(&mut self, slot: Slot, lots: u32) -> Deducted {
+        let node = *self.slab.get(slot.0);
+        let Reserve { hidden, display } = self.reserve_at(slot);
+        let left = (node.open + hidden).saturating_sub(lots);
+        if left == 0 {
+            return Deducted { left, refreshed: 0, level: self.remove(slot).1 };
+        }
+        if lots < node.open {
+            let level = self.show(slot, node.open - lots, hidden);
+            return Deducted { left, refreshed: 0, level };
+        }
+        let shown = display.min(left);
+        let level = self.show(slot, shown, left - shown);
+        let at = &mut self.ladders[node.owner.side() as usize & 1];
+        let queue = at.existing_mut(node.key);
+        self.slab.unlink(queue, &node);
+        self.slab.append(queue, slot.0);
+        Deducted { left, refreshed: shown, level }
+    }
+
+    /// The same without losing its place, and with as much on show afterwards as there may be.
+    pub(crate) fn deduct_in_place(&mut self, slot: Slot, lots: u32) -> Deducted {
+        let before = self.slab.get(slot.0).open;
+        let Reserve { hidden, display } = self.reserve_at(slot);
+        let left = (before + hidden).saturating_sub(lots);
+        if left == 0 {
+            return Deducted { left, refreshed: 0, level: self.remove(slot).1 };
+        }
+        let shown = if display > 0 { display.min(left) } else { left };
+        let level = self.show(slot, shown, left - shown);
+        let refreshed = if shown > before.saturating_sub(lots) { shown } else { 0 };
+        Deducted { left, refreshed, level }
+    }
+
+    fn reserve_at(&self, slot: Slot) -> Reserve {
+        if self.slab.get(slot.0).owner.is_iceberg() { self.cold.reserve_of(slot.0) } else { Reserve::default() }
+    }
+
+    /// Sets what an order shows and hides; returns what its level displays.
+    fn show(&mut self, slot: Slot, shown: u32, hidden: u32) -> u64 {
+        let node = self.slab.get_mut(slot.0);
+        let (before, side, key) = (node.open, node.owner.side(), node.key);
+        node.open = shown;
+        if node.owner.is_iceberg() {
+            self.cold.reserve_mut(slot.0).hidden = hidden;
+        }
+        let level = self.ladder_mut(side).existing_mut(key);
+        level.lots = level.lots - u64::from(before) + u64::from(shown);
+        level.lots
+    }
+}
