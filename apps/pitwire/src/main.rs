@@ -23,6 +23,7 @@ struct Arguments {
 enum Command {
     Up(commands::up::Up),
     Sim(commands::sim::Sim),
+    Scenario(commands::scenario::Play),
     Verify(commands::verify::Verify),
     Export(commands::export::Export),
     Trade(commands::trade::Trade),
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Up(up) => up.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Scenario(play) => play.run(),
         Command::Verify(verify) => verify.run(),
         Command::Export(export) => export.run(),
         Command::Trade(trade) => trade.run(),

@@ -8,6 +8,7 @@ pub mod journal_bench;
 pub mod operator;
 pub mod order_bench;
 mod reach;
+pub mod scenario;
 pub mod sim;
 pub mod split;
 pub mod tape;

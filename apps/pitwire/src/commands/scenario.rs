@@ -1,0 +1,87 @@
+//! `pitwire scenario`: scripted markets in the real engine, without sockets and disks.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use pitwire_engine::Engine;
+use pitwire_scenario::{Outcome, Scenario, play, read};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::say;
+
+const EXAMPLES: &str = "Examples:
+  pitwire scenario contracts/vectors/rules/*.json           a line each, exit 1 when one differs from what it expects
+  pitwire scenario my.json --json                           one result object per line: events, trades, book, price
+
+A file holds one scenario, an array of them, or one after another:
+  {\"name\": \"first\", \"steps\": [
+    {\"op\": \"enter\", \"id\": \"S1\", \"side\": \"sell\", \"type\": \"limit\", \"qty\": 10, \"price\": 100},
+    {\"op\": \"enter\", \"id\": \"B1\", \"side\": \"buy\", \"type\": \"market\", \"qty\": 4}],
+   \"expect\": {\"trades\": [{\"buy\": \"B1\", \"sell\": \"S1\", \"qty\": 4, \"price\": 100}]}}
+The format: docs/scenarios.md.";
+
+/// Play scenarios: orders, amends, cancels, sessions and times, and what is to come of them.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Play {
+    /// Files of scenarios.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print one result object per line.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Play {
+    pub fn run(self) -> Result<(), Failure> {
+        // All of them are read before one is played: a mistake in the last file is not found at the end.
+        let mut scenarios = Vec::new();
+        for file in &self.files {
+            scenarios.extend(scenarios_of(file)?);
+        }
+        let mut differing = 0_usize;
+        for (file, scenario) in &scenarios {
+            let outcome = play(&mut Engine::new(), scenario).map_err(|what| {
+                Failure::usage(format!("{}: scenario {}: {what} (rulebook: 19)", file.display(), scenario.name))
+            })?;
+            let differences = scenario.differences(&outcome);
+            differing += usize::from(!differences.is_empty());
+            self.tell(&outcome, &differences)?;
+        }
+        match differing {
+            0 => Ok(()),
+            _ => {
+                Err(Failure::new(format!("{differing} of {} scenarios differ from what they expect", scenarios.len()))
+                    .remedy("each difference stands above"))
+            }
+        }
+    }
+
+    fn tell(&self, outcome: &Outcome, differences: &[String]) -> Result<(), Failure> {
+        if self.json {
+            let mut object = serde_json::to_string(outcome).map_err(|error| Failure::new(error.to_string()))?;
+            if !differences.is_empty() {
+                let list: Value = json!(differences);
+                object.pop();
+                object.push_str(&format!(",\"differences\":{list}}}"));
+            }
+            say(&object);
+        } else {
+            say(&format!("{:<24} {}", outcome.name, if differences.is_empty() { "ok" } else { "differs" }));
+        }
+        for difference in differences {
+            eprintln!("pitwire: {}: {difference}", outcome.name);
+        }
+        Ok(())
+    }
+}
+
+fn scenarios_of(file: &Path) -> Result<Vec<(PathBuf, Scenario)>, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::usage(format!("cannot read {}: {error}", file.display())).remedy("name a file of scenarios")
+    })?;
+    let scenarios =
+        read(&file.display().to_string(), &text).map_err(|malformed| Failure::usage(malformed.to_string()))?;
+    Ok(scenarios.into_iter().map(|scenario| (file.to_owned(), scenario)).collect())
+}

@@ -1,0 +1,124 @@
+//! Whether what a scenario expects is spelled as an outcome is: else a misspelled key would judge nothing.
+
+use serde_json::Value;
+
+use crate::json::{Malformed, Node};
+use crate::rules::Contracts;
+use crate::words::{is_derivation, is_reason_of_leaving, session_named};
+
+const OF_EXPECTATIONS: &str = "rulebook: 19, expect";
+const KEYS: [&str; 8] = ["trades", "book", "parked", "unelected", "rejected", "price", "closing", "steps"];
+const TRADE: [&str; 4] = ["buy", "sell", "qty", "price"];
+const ROW: [&str; 4] = ["id", "qty", "price", "hidden"];
+
+pub(crate) fn check_expectation(node: Node<'_>, steps: usize) -> Result<Value, Malformed> {
+    let node = node.under(OF_EXPECTATIONS);
+    let members = node.members(&KEYS)?;
+    if let Some(trades) = members.get("trades") {
+        for trade in trades.items()? {
+            shape(trade, &TRADE)?;
+        }
+    }
+    if let Some(book) = members.get("book") {
+        let sides = book.members(&["bids", "offers"])?;
+        for row in [sides.get("bids"), sides.get("offers")].into_iter().flatten().map(Node::items) {
+            for row in row? {
+                shape(row, &ROW)?;
+            }
+        }
+    }
+    for list in ["parked", "unelected", "rejected"].iter().filter_map(|key| members.get(key)) {
+        list.items()?.into_iter().try_for_each(|id| id.text().map(drop))?;
+    }
+    members.get("price").map(|price| price.number(0)).transpose()?;
+    if let Some(closing) = members.get("closing") {
+        shape(closing, &["price", "derivation"])?;
+        if let Some(derivation) = closing.members(&["price", "derivation"])?.get("derivation")
+            && !is_derivation(&derivation.text()?)
+        {
+            return Err(derivation.fault(format!("unknown derivation {}", derivation.shortened())));
+        }
+    }
+    if let Some(list) = members.get("steps") {
+        let judged = list.items()?;
+        if judged.len() != steps {
+            return Err(
+                list.fault(format!("{} entries for {steps} steps; an empty object is not judged", judged.len()))
+            );
+        }
+        for step in judged {
+            if let Some(events) = step.members(&["events"])?.get("events") {
+                events.items()?.into_iter().try_for_each(event)?;
+            }
+        }
+    }
+    node.value()
+}
+
+/// An object of an outcome: known keys, each of the kind it always has.
+fn shape(node: Node<'_>, keys: &[&str]) -> Result<(), Malformed> {
+    let members = node.members(keys)?;
+    for (key, value) in keys.iter().filter_map(|key| members.get(key).map(|value| (*key, value))) {
+        match key {
+            "qty" | "volume" => _ = value.number(0)?,
+            "price" | "imbalance" => _ = value.number(i64::MIN)?,
+            "hidden" | "kept_priority" => _ = value.truth()?,
+            _ => _ = value.text()?,
+        }
+    }
+    Ok(())
+}
+
+fn event(node: Node<'_>) -> Result<(), Malformed> {
+    const EVENTS: [(&str, &[&str]); 12] = [
+        ("accepted", &["type", "id"]),
+        ("rejected", &["type", "id", "reason", "rule"]),
+        ("parked", &["type", "id", "qty"]),
+        ("injected", &["type", "id", "qty"]),
+        ("triggered", &["type", "id"]),
+        ("trade", &["type", "buy", "sell", "qty", "price"]),
+        ("cancelled", &["type", "id", "qty"]),
+        ("expired", &["type", "id", "qty", "reason"]),
+        ("amended", &["type", "id", "price", "qty", "kept_priority"]),
+        ("indicative", &["type", "price", "volume", "imbalance"]),
+        ("session", &["type", "to"]),
+        ("breaker", &["type", "price"]),
+    ];
+    const ANY: [&str; 14] = [
+        "type",
+        "id",
+        "reason",
+        "rule",
+        "qty",
+        "buy",
+        "sell",
+        "price",
+        "kept_priority",
+        "volume",
+        "imbalance",
+        "to",
+        "at",
+        "derivation",
+    ];
+    let kind = node.members(&ANY)?.need("type")?;
+    let word = kind.text()?;
+    let Some((_, keys)) = EVENTS.iter().find(|(name, _)| *name == word) else {
+        let names = EVENTS.map(|(name, _)| name).join(", ");
+        return Err(kind.fault(format!("unknown event {word:?}; one of {names}")));
+    };
+    shape(node, keys)?;
+    let members = node.members(keys)?;
+    if let Some(reason) = members.get("reason") {
+        let named = reason.text()?;
+        let known = if word == "rejected" { Contracts::get().knows(&named) } else { is_reason_of_leaving(&named) };
+        if !known {
+            return Err(reason.fault(format!("unknown reason {named:?} of {word}")));
+        }
+    }
+    if let Some(to) = members.get("to")
+        && session_named(&to.text()?).is_none()
+    {
+        return Err(to.fault(format!("unknown session {}", to.shortened())));
+    }
+    Ok(())
+}

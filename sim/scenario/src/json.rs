@@ -1,0 +1,203 @@
+//! JSON whose every value knows its line, so that a mistake in a file of thousands of lines is found at once.
+//!
+//! Leaves out  building trees: a node is a piece of the text, looked into when somebody asks.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// What is wrong with a scenario file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    pub file: String,
+    pub line: usize,
+    pub scenario: Option<String>,
+    pub what: String,
+    /// Where the rule stands that the file breaks.
+    pub rule: &'static str,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.file, self.line)?;
+        if let Some(scenario) = &self.scenario {
+            write!(f, "scenario {scenario}: ")?;
+        }
+        write!(f, "{} ({})", self.what, self.rule)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// A whole file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub name: &'a str,
+    pub text: &'a str,
+}
+
+/// One value in it. What is looked up in an object gives `null` and absence as the same: nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'a> {
+    source: Source<'a>,
+    raw: &'a str,
+    rule: &'static str,
+}
+
+pub(crate) struct Members<'a> {
+    of: Node<'a>,
+    list: Vec<(String, Node<'a>)>,
+}
+
+impl<'a> Source<'a> {
+    /// Every value of the text, one after another.
+    pub fn values(self, rule: &'static str) -> Result<Vec<Node<'a>>, Malformed> {
+        let mut nodes = Vec::new();
+        for value in serde_json::Deserializer::from_str(self.text).into_iter::<&RawValue>() {
+            match value {
+                Ok(raw) => nodes.push(Node { source: self, raw: raw.get(), rule }),
+                Err(error) => return Err(self.not_json(1, &error, rule)),
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn not_json(self, first_line: usize, error: &serde_json::Error, rule: &'static str) -> Malformed {
+        let said = error.to_string();
+        let said = said.split(" at line ").next().unwrap_or_default();
+        Malformed {
+            file: self.name.to_owned(),
+            line: first_line - 1 + error.line().max(1),
+            scenario: None,
+            what: format!("not JSON: {said}"),
+            rule,
+        }
+    }
+}
+
+impl<'a> Node<'a> {
+    pub fn under(self, rule: &'static str) -> Node<'a> {
+        Node { rule, ..self }
+    }
+
+    pub fn line(self) -> usize {
+        let at = (self.raw.as_ptr() as usize).saturating_sub(self.source.text.as_ptr() as usize);
+        1 + self.source.text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
+    }
+
+    pub fn fault(self, what: impl Into<String>) -> Malformed {
+        let Node { source, rule, .. } = self;
+        Malformed { file: source.name.to_owned(), line: self.line(), scenario: None, what: what.into(), rule }
+    }
+
+    pub fn is_null(self) -> bool {
+        self.raw == "null"
+    }
+
+    pub fn is_array(self) -> bool {
+        self.raw.starts_with('[')
+    }
+
+    pub fn items(self) -> Result<Vec<Node<'a>>, Malformed> {
+        if !self.is_array() {
+            return Err(self.fault(format!("{} where a list belongs", self.shortened())));
+        }
+        let raws: Vec<&'a RawValue> = self.parsed()?;
+        Ok(raws.into_iter().map(|raw| Node { raw: raw.get(), ..self }).collect())
+    }
+
+    /// An object in which every key stands once and is one of `known`.
+    pub fn members(self, known: &[&str]) -> Result<Members<'a>, Malformed> {
+        if !self.raw.starts_with('{') {
+            return Err(self.fault(format!("{} where an object belongs", self.shortened())));
+        }
+        let raws: Pairs<'a> = self.parsed()?;
+        let list: Vec<(String, Node<'a>)> =
+            raws.0.into_iter().map(|(key, raw)| (key, Node { raw: raw.get(), ..self })).collect();
+        for (at, (key, value)) in list.iter().enumerate() {
+            if !known.contains(&key.as_str()) {
+                return Err(value.fault(format!("unknown key {key:?}; known here are {}", known.join(", "))));
+            }
+            if list[..at].iter().any(|(earlier, _)| earlier == key) {
+                return Err(value.fault(format!("key {key:?} stands here twice")));
+            }
+        }
+        Ok(Members { of: self, list })
+    }
+
+    pub fn text(self) -> Result<String, Malformed> {
+        if !self.raw.starts_with('"') {
+            return Err(self.fault(format!("{} where a text in quotes belongs", self.shortened())));
+        }
+        self.parsed()
+    }
+
+    pub fn truth(self) -> Result<bool, Malformed> {
+        self.parsed().map_err(|_| self.fault(format!("{} where true or false belongs", self.shortened())))
+    }
+
+    /// A whole number of `least` or more.
+    pub fn number(self, least: i64) -> Result<i64, Malformed> {
+        match serde_json::from_str::<i64>(self.raw) {
+            Ok(number) if number >= least => Ok(number),
+            _ => Err(self.fault(format!("{} where a whole number from {least} on belongs", self.shortened()))),
+        }
+    }
+
+    pub fn value(self) -> Result<serde_json::Value, Malformed> {
+        self.parsed()
+    }
+
+    fn parsed<T: Deserialize<'a>>(self) -> Result<T, Malformed> {
+        serde_json::from_str(self.raw).map_err(|error| self.source.not_json(self.line(), &error, self.rule))
+    }
+
+    /// Enough of a value to recognise it by.
+    pub fn shortened(self) -> String {
+        const MOST: usize = 40;
+        match self.raw.char_indices().nth(MOST) {
+            Some((end, _)) => format!("{}…", &self.raw[..end]),
+            None => self.raw.to_owned(),
+        }
+    }
+}
+
+impl<'a> Members<'a> {
+    pub fn get(&self, key: &str) -> Option<Node<'a>> {
+        self.list.iter().find(|(name, value)| name == key && !value.is_null()).map(|(_, value)| *value)
+    }
+
+    pub fn need(&self, key: &str) -> Result<Node<'a>, Malformed> {
+        self.get(key).ok_or_else(|| self.of.fault(format!("no {key:?}")))
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+/// An object as it stands: order and repeated keys kept.
+struct Pairs<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Pairs<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}

@@ -1,0 +1,578 @@
+//! A scenario on an engine: sets the market up, turns steps into commands and events into happenings.
+//!
+//! Start at    [`play`], then `Stage::step`.
+
+use std::collections::BTreeMap;
+
+use pitwire_engine::{Engine, EngineImage};
+use pitwire_model::{
+    AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
+    Event, Expiry, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId,
+    OrderType, Phase, Priority, Reject, RemainingSessions, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
+    Tolerance, TradingRules, VenueDay, VenueNanos,
+};
+
+use crate::calendar::SECONDS_A_DAY;
+use crate::outcome::{Book, Closing, Happening, Outcome, Row, StepOutcome, TradeRow};
+use crate::rules::Contracts;
+use crate::script::{Amendment, Entry, Expires, Scenario, Setup, Step};
+use crate::words::{reason_of_leaving, sessions};
+
+const MARKET: InstrumentId = InstrumentId(0);
+const NANOS: u64 = 1_000_000_000;
+const NINE: u64 = 9 * 3600;
+const SEVEN: u64 = 7 * 3600;
+
+/// An engine that scenarios can be played on.
+pub trait Machine {
+    fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>);
+
+    fn image(&self) -> EngineImage;
+
+    /// Gives an instrument the prices that trading would have left behind; what is `None` becomes none.
+    fn prime(&mut self, references: References) -> Result<(), String>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct References {
+    pub instrument: InstrumentId,
+    pub last: Option<Ticks>,
+    pub static_reference: Option<Ticks>,
+    pub dynamic_reference: Option<Ticks>,
+    pub previous_close: Option<Ticks>,
+}
+
+/// Whoever wants to see what is played: an auditor, a counter.
+pub trait Witness {
+    /// The market is set up, at this place of the log and this time.
+    fn begins(&mut self, image: &EngineImage, seq: Seq, at: VenueNanos);
+
+    fn saw(&mut self, stamped: &Stamped, events: &[Event]);
+}
+
+struct Nobody;
+
+impl Witness for Nobody {
+    fn begins(&mut self, _: &EngineImage, _: Seq, _: VenueNanos) {}
+
+    fn saw(&mut self, _: &Stamped, _: &[Event]) {}
+}
+
+/// Plays a scenario on a fresh engine. An error is a setup that the engine does not take.
+pub fn play(machine: &mut impl Machine, scenario: &Scenario) -> Result<Outcome, String> {
+    play_watched(machine, scenario, &mut Nobody)
+}
+
+pub fn play_watched(
+    machine: &mut impl Machine,
+    scenario: &Scenario,
+    witness: &mut impl Witness,
+) -> Result<Outcome, String> {
+    let mut stage = Stage::new(machine, witness, &scenario.setup);
+    stage.set_up(scenario)?;
+    let mut steps = Vec::with_capacity(scenario.steps.len());
+    for (at, step) in scenario.steps.iter().enumerate() {
+        let events = stage.step(step).map_err(|what| format!("step {}: {what}", at + 1))?;
+        steps.push(StepOutcome { events });
+    }
+    let mut outcome = stage.outcome(scenario, steps);
+    outcome.pass = scenario.differences(&outcome).is_empty();
+    Ok(outcome)
+}
+
+struct Stage<'a, M, W> {
+    machine: &'a mut M,
+    witness: &'a mut W,
+    setup: &'a Setup,
+    seq: Seq,
+    day: u32,
+    /// Seconds since midnight.
+    clock: u64,
+    phase: Phase,
+    /// By the scenario's name: the latest order of that name.
+    orders: BTreeMap<String, Known>,
+    names: BTreeMap<OrderId, String>,
+    accounts: BTreeMap<String, AccountId>,
+    keys: BTreeMap<String, u32>,
+    trades: Vec<TradeRow>,
+    rejected: Vec<String>,
+    price: Option<i64>,
+    closing: Option<Closing>,
+}
+
+/// What an amend has to repeat.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    id: OrderId,
+    account: AccountId,
+    /// Zero: none.
+    price: Ticks,
+    /// Executed included.
+    lots: Lots,
+    is_gone: bool,
+}
+
+/// What a command was about, for the words of its refusal.
+#[derive(Clone, Copy, Debug)]
+struct Asked<'a> {
+    id: &'a str,
+    /// Of an entry.
+    cell: Option<(&'static str, &'static str)>,
+}
+
+impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
+    fn new(machine: &'a mut M, witness: &'a mut W, setup: &'a Setup) -> Self {
+        Stage {
+            machine,
+            witness,
+            setup,
+            seq: Seq(0),
+            day: setup.date,
+            clock: NINE,
+            phase: Phase::Closed,
+            orders: BTreeMap::new(),
+            names: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            trades: Vec::new(),
+            rejected: Vec::new(),
+            price: None,
+            closing: None,
+        }
+    }
+
+    fn at(&self, day: u32, seconds: u64) -> VenueNanos {
+        VenueNanos((u64::from(day) * SECONDS_A_DAY + seconds) * NANOS)
+    }
+
+    fn now(&self) -> VenueNanos {
+        self.at(self.day, self.clock)
+    }
+
+    fn apply(&mut self, command: Command) -> Vec<Event> {
+        self.seq = self.seq.next();
+        let stamped = Stamped { seq: self.seq, at: self.now(), command };
+        let mut events = Vec::new();
+        self.machine.apply(&stamped, &mut events);
+        self.witness.saw(&stamped, &events);
+        events
+    }
+
+    // --- setting up
+
+    fn set_up(&mut self, scenario: &Scenario) -> Result<(), String> {
+        for command in self.opening(scenario) {
+            let events = self.apply_quietly(command.clone());
+            if let Some(Event::CommandRefused { reason }) = events.last() {
+                return Err(format!("the setup is refused ({}): {command:?}", reason.name()));
+            }
+        }
+        let ticks = |price: Option<i64>| price.map(Ticks);
+        let setup = self.setup;
+        self.machine.prime(References {
+            instrument: MARKET,
+            last: ticks(setup.last_price),
+            static_reference: ticks(setup.static_reference),
+            dynamic_reference: ticks(setup.dynamic_reference.or(setup.last_price)),
+            previous_close: ticks(setup.closing_price),
+        })?;
+        self.phase = Phase::Continuous;
+        self.witness.begins(&self.machine.image(), self.seq, self.now());
+        Ok(())
+    }
+
+    /// Before the market is primed there is nothing to see.
+    fn apply_quietly(&mut self, command: Command) -> Vec<Event> {
+        self.seq = self.seq.next();
+        let mut events = Vec::new();
+        self.machine.apply(&Stamped { seq: self.seq, at: self.now(), command }, &mut events);
+        events
+    }
+
+    fn opening(&mut self, scenario: &Scenario) -> Vec<Command> {
+        let currency = |id, name: &str| Currency { id: CurrencyId(id), name: name.to_owned(), decimals: 0 };
+        let mut commands = vec![
+            self.begin_day(),
+            Command::AddCurrency(currency(0, "GOODS")),
+            Command::AddCurrency(currency(1, "MONEY")),
+        ];
+        let settings = AccountSettings { self_match: self.setup.self_match, ..AccountSettings::default() };
+        for step in &scenario.steps {
+            let Step::Enter(entry) = step else { continue };
+            let next = u32::try_from(self.accounts.len()).unwrap_or(u32::MAX);
+            let account = *self.accounts.entry(account_of(entry)).or_insert(AccountId(next));
+            if account.0 == next {
+                let name = format!("account {next}");
+                commands.push(Command::AddAccount(AccountSpec {
+                    id: account,
+                    name,
+                    credit: Credit::Unlimited,
+                    settings,
+                }));
+            }
+            if let Some(key) = &entry.smp_key {
+                let next = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
+                self.keys.entry(key.clone()).or_insert(next);
+            }
+        }
+        commands.push(Command::AddInstrument(Box::new(self.instrument())));
+        commands.push(self.change_session(Phase::Continuous));
+        commands.push(self.set_remaining());
+        commands
+    }
+
+    fn instrument(&self) -> InstrumentSpec {
+        let setup = self.setup;
+        let start = setup.static_reference.or(setup.last_price).or(setup.closing_price).unwrap_or(100);
+        InstrumentSpec {
+            id: MARKET,
+            name: "SCENARIO".to_owned(),
+            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
+            tick: Decimal::new(i128::from(setup.tick), 0),
+            lot: Decimal::new(i128::from(setup.lot), 0),
+            start_price: Ticks(start),
+            max_resting_orders: 1_000_000,
+            limits: InstrumentLimits::default(),
+            rules: Some(Box::new(self.trading_rules())),
+        }
+    }
+
+    fn trading_rules(&self) -> TradingRules {
+        let setup = self.setup;
+        let tolerance = Tolerance {
+            static_bps: setup.static_tolerance_pct.map(|percent| percent * 100),
+            dynamic_bps: setup.dynamic_tolerance_pct.map(|percent| percent * 100),
+        };
+        TradingRules {
+            minimum_reserve: setup.mrs.filter(|mrs| *mrs > 0).map(Lots),
+            improvement: Ticks(setup.improvement),
+            band_pct: setup.price_band_pct,
+            tolerances: [tolerance; 7],
+            allocation: setup.allocation,
+            ..TradingRules::default()
+        }
+    }
+
+    fn begin_day(&self) -> Command {
+        Command::BeginDay { day: VenueDay(self.day), closes: self.at(self.day + 1, 0) }
+    }
+
+    fn change_session(&self, to: Phase) -> Command {
+        let (reason, due) = (SessionReason::Scheduled, self.now());
+        Command::ChangeSession { instrument: MARKET, to, reason, due, ends: None }
+    }
+
+    fn set_remaining(&self) -> Command {
+        let mut counts = [0_u8; 16];
+        let mut count = |phase: Phase| {
+            if let Some(count) = counts.get_mut(phase as usize) {
+                *count = count.saturating_add(1);
+            }
+        };
+        match &self.setup.remaining_sessions {
+            Some(sessions) => sessions.iter().for_each(|phase| count(*phase)),
+            None => sessions().for_each(count),
+        }
+        Command::SetRemaining { instrument: MARKET, remaining: RemainingSessions { counts } }
+    }
+
+    // --- steps
+
+    fn step(&mut self, step: &Step) -> Result<Vec<Happening>, String> {
+        let nobody = Asked { id: "", cell: None };
+        match step {
+            Step::Session { to } => Ok(self.run(self.change_session(*to), nobody)),
+            Step::Enter(entry) => Ok(self.enter(entry)),
+            Step::Amend(amendment) => Ok(self.amend(amendment)),
+            Step::Cancel { id } => {
+                let known = self.known(id);
+                Ok(self.run(Command::Cancel { account: known.account, order: known.id }, Asked { id, cell: None }))
+            }
+            Step::Timer => {
+                let batches = self.setup.allocation == pitwire_model::Allocation::FrequentBatch;
+                Ok(self.run(
+                    match batches && self.phase == Phase::Continuous {
+                        true => Command::RunBatch { instrument: MARKET },
+                        false => Command::FilterHidden { instrument: MARKET },
+                    },
+                    nobody,
+                ))
+            }
+            Step::Clock { to } => {
+                if u64::from(*to) < self.clock {
+                    return Err("the clock goes back; venue time never does".to_owned());
+                }
+                self.clock = u64::from(*to);
+                Ok(self.run(Command::PassTime, nobody))
+            }
+            Step::EndOfDay => {
+                let mut happenings = self.run(Command::EndDay, nobody);
+                self.day += 1;
+                self.clock = SEVEN;
+                self.closing = None;
+                for command in [self.begin_day(), self.set_remaining(), self.change_session(Phase::StartOfTrading)] {
+                    happenings.extend(self.run(command, nobody));
+                }
+                Ok(happenings)
+            }
+        }
+    }
+
+    fn enter(&mut self, entry: &Entry) -> Vec<Happening> {
+        let account = self.accounts.get(&account_of(entry)).copied().unwrap_or_default();
+        // A name that is live already is entered under the same number, for the engine to say so.
+        let live = self.orders.get(&entry.id).filter(|known| !known.is_gone).map(|known| known.id);
+        let id = live.unwrap_or(OrderId(self.seq.0 + 1));
+        let order_type = order_type(entry);
+        let order = NewOrder {
+            id,
+            account,
+            instrument: MARKET,
+            side: entry.side,
+            order_type,
+            lots: Lots(entry.qty),
+            tif: self.time_in_force(entry),
+            display: entry.display.map(Lots),
+            match_group: match &entry.smp_key {
+                Some(key) => MatchGroup::Key(self.keys.get(key).copied().unwrap_or_default()),
+                None => MatchGroup::Account,
+            },
+            ..NewOrder::PLAIN
+        };
+        if live.is_none() {
+            let price = order_type.limit_price().unwrap_or(Ticks::ZERO);
+            self.names.insert(id, entry.id.clone());
+            let known = Known { id, account, price, lots: Lots(entry.qty), is_gone: false };
+            self.orders.insert(entry.id.clone(), known);
+        }
+        let happenings = self.run(Command::Enter(order), Asked { id: &entry.id, cell: Some((entry.tif, entry.kind)) });
+        if live.is_none()
+            && matches!(happenings.first(), Some(Happening::Rejected { .. }))
+            && let Some(known) = self.orders.get_mut(&entry.id)
+        {
+            known.is_gone = true;
+        }
+        happenings
+    }
+
+    fn time_in_force(&self, entry: &Entry) -> TimeInForce {
+        match (entry.tif, entry.expires) {
+            ("gtt", Some(Expires::Time(seconds))) => {
+                TimeInForce::GoodTillTime { at: self.at(self.day, u64::from(seconds)) }
+            }
+            ("gtd", Some(Expires::Day(day))) => TimeInForce::GoodTillDate { day: VenueDay(day) },
+            ("gtc", _) => TimeInForce::GoodTillCancel,
+            ("ioc", _) => TimeInForce::ImmediateOrCancel,
+            ("fok", _) => TimeInForce::FillOrKill,
+            ("opg", _) => TimeInForce::OpeningCall,
+            ("gfa", _) => TimeInForce::AnyCall,
+            ("gfx", _) => TimeInForce::IntradayCall,
+            ("atc", _) => TimeInForce::ClosingCall,
+            ("cpx", _) => TimeInForce::ClosingCross,
+            _ => TimeInForce::Day,
+        }
+    }
+
+    /// What stands behind a name; one that never entered has a number that no order has.
+    fn known(&self, id: &str) -> Known {
+        let nobody =
+            Known { id: OrderId(u64::MAX), account: AccountId(0), price: Ticks(1), lots: Lots(1), is_gone: true };
+        self.orders.get(id).copied().unwrap_or(nobody)
+    }
+
+    fn amend(&mut self, amendment: &Amendment) -> Vec<Happening> {
+        let known = self.known(&amendment.id);
+        let expiry = amendment.expires.map(|expires| match expires {
+            Expires::Time(seconds) => Expiry::Time(self.at(self.day, u64::from(seconds))),
+            Expires::Day(day) => Expiry::Day(VenueDay(day)),
+        });
+        let amend = Amend {
+            account: known.account,
+            order: known.id,
+            price: amendment.price.map_or(known.price, Ticks),
+            lots: amendment.qty.map_or(known.lots, Lots),
+            priority: Priority::KeepWhenReduced,
+            display: amendment.display.map(Lots),
+            stop: amendment.stop.map(Ticks),
+            minimum_execution: amendment.mes.map(Lots),
+            expiry,
+            ..Amend::PLAIN
+        };
+        let asked = Asked { id: &amendment.id, cell: None };
+        if !amendment.asks_the_fixed {
+            return self.run(Command::Amend(amend), asked);
+        }
+        // A command cannot even say that. No lots at all is refused as well, but after what comes before this.
+        let mut happenings = self.run(Command::Amend(Amend { lots: Lots::ZERO, ..amend }), asked);
+        if let Some(Happening::Rejected { reason, rule, .. }) = happenings.first_mut()
+            && ![Reject::UnknownOrder, Reject::NotOwner, Reject::NotOpen]
+                .iter()
+                .any(|earlier| earlier.name() == *reason)
+        {
+            *reason = Reject::NotAmendable.name();
+            *rule = Contracts::get().rule_of(reason).to_owned();
+        }
+        happenings
+    }
+
+    // --- telling
+
+    fn run(&mut self, command: Command, asked: Asked<'_>) -> Vec<Happening> {
+        // The session that refuses is the one that ran when the order came.
+        let session = self.phase;
+        let events = self.apply(command);
+        events.iter().filter_map(|event| self.tell(event, asked, session)).collect()
+    }
+
+    fn name(&self, order: OrderId) -> String {
+        self.names.get(&order).cloned().unwrap_or_else(|| format!("order {order}"))
+    }
+
+    fn refused(&mut self, reason: Reject, asked: Asked<'_>, session: Phase) -> Happening {
+        let contracts = Contracts::get();
+        let rule = match asked.cell {
+            Some((tif, kind)) => contracts.cited(reason.name(), session.name(), tif, kind),
+            None => contracts.rule_of(reason.name()),
+        };
+        let id = (!asked.id.is_empty()).then(|| asked.id.to_owned());
+        self.rejected.extend(id.clone());
+        Happening::Rejected { id, reason: reason.name(), rule: rule.to_owned() }
+    }
+
+    fn left(&mut self, order: OrderId) -> String {
+        let name = self.name(order);
+        if let Some(known) = self.orders.get_mut(&name) {
+            known.is_gone = true;
+        }
+        name
+    }
+
+    fn tell(&mut self, event: &Event, asked: Asked<'_>, session: Phase) -> Option<Happening> {
+        Some(match *event {
+            Event::Accepted { order, .. } => Happening::Accepted { id: self.name(order) },
+            Event::Rejected { reason, .. }
+            | Event::AmendRefused { reason, .. }
+            | Event::CancelRefused { reason, .. }
+            | Event::CommandRefused { reason } => self.refused(reason, asked, session),
+            Event::Parked { order, open, .. } => Happening::Parked { id: self.name(order), qty: open.0 },
+            Event::Injected { order, .. } => Happening::Injected { id: self.name(order) },
+            Event::Triggered { order, .. } => Happening::Triggered { id: self.name(order) },
+            Event::Trade { price, lots, taker_side, maker, maker_open, taker, taker_open, .. } => {
+                let [buyer, seller] = match taker_side {
+                    Side::Buy => [(taker, taker_open), (maker, maker_open)],
+                    Side::Sell => [(maker, maker_open), (taker, taker_open)],
+                };
+                let mut name = |(order, open): (OrderId, Lots)| match open.is_zero() {
+                    true => self.left(order),
+                    false => self.name(order),
+                };
+                let (buy, sell) = (name(buyer), name(seller));
+                let row = TradeRow { buy, sell, qty: lots.0, price: price.0 };
+                self.trades.push(row.clone());
+                Happening::Trade(row)
+            }
+            Event::Cancelled { order, open, reason, .. } => self.ended(order, open, reason),
+            Event::Amended { order, price, lots, kept_priority, .. } => {
+                let id = self.name(order);
+                if let Some(known) = self.orders.get_mut(&id) {
+                    (known.price, known.lots) = (price, lots);
+                }
+                Happening::Amended { id, price: (price.0 > 0).then_some(price.0), qty: lots.0, kept_priority }
+            }
+            Event::Indicative { price, volume, imbalance, .. } => {
+                Happening::Indicative { price: price.map(Ticks::get), volume: volume.0, imbalance }
+            }
+            Event::SessionChanged { to, .. } => {
+                self.phase = to;
+                Happening::Session { to: to.name() }
+            }
+            Event::Breached { price, .. } => Happening::Breaker { price: price.0 },
+            Event::Uncrossed { price, .. } => {
+                self.price = Some(price.0);
+                return None;
+            }
+            Event::ClosingPriceSet { price, derivation, .. } => {
+                self.closing = Some(Closing { price: price.0, derivation: derivation.name().to_owned() });
+                return None;
+            }
+            _ => return None,
+        })
+    }
+
+    fn ended(&mut self, order: OrderId, open: Lots, reason: CancelReason) -> Happening {
+        let (id, qty) = (self.left(order), open.0);
+        match reason_of_leaving(reason) {
+            Some(reason) => Happening::Expired { id, qty, reason },
+            None => Happening::Cancelled { id, qty },
+        }
+    }
+
+    fn outcome(self, scenario: &Scenario, steps: Vec<StepOutcome>) -> Outcome {
+        let image = self.machine.image();
+        let names = |ids: Vec<OrderId>| ids.into_iter().map(|id| self.name(id)).collect();
+        let (book, parked, unelected) = self.standing(&image);
+        Outcome {
+            name: scenario.name.clone(),
+            pass: false,
+            steps,
+            book,
+            parked: names(parked),
+            unelected: names(unelected),
+            trades: self.trades,
+            rejected: self.rejected,
+            price: self.price,
+            closing: self.closing,
+        }
+    }
+}
+
+impl<M: Machine, W: Witness> Stage<'_, M, W> {
+    /// The book in priority order, and the parked and the unelected in order of number.
+    fn standing(&self, image: &EngineImage) -> (Book, Vec<OrderId>, Vec<OrderId>) {
+        let mut book = Book::default();
+        for order in image.markets.iter().flat_map(|market| &market.orders) {
+            let row =
+                Row { id: self.name(order.id), qty: order.open.into(), price: Some(order.price.0), hidden: false };
+            match order.side {
+                Side::Buy => book.bids.push(row),
+                Side::Sell => book.offers.push(row),
+            }
+        }
+        (book, Vec::new(), Vec::new())
+    }
+}
+
+fn account_of(entry: &Entry) -> String {
+    // An order without an account has one of its own, which no name can be.
+    entry.account.clone().map_or_else(|| format!("of order {}", entry.id), |name| format!("named {name}"))
+}
+
+fn order_type(entry: &Entry) -> OrderType {
+    let (price, stop) = (Ticks(entry.price), Ticks(entry.stop));
+    match entry.kind {
+        "market" => OrderType::Market,
+        "hidden" => OrderType::Hidden { price, minimum_execution: Lots(entry.mes) },
+        "stop" => OrderType::Stop { stop },
+        "stop_limit" => OrderType::StopLimit { stop, price },
+        _ => OrderType::Limit { price },
+    }
+}
+
+impl Machine for Engine {
+    fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>) {
+        Engine::apply(self, stamped, out);
+    }
+
+    fn image(&self) -> EngineImage {
+        Engine::image(self)
+    }
+
+    fn prime(&mut self, references: References) -> Result<(), String> {
+        let mut image = Engine::image(self);
+        let at = references.instrument.0 as usize;
+        let market = image.markets.get_mut(at).ok_or("there is no such instrument")?;
+        market.last = references.last;
+        *self = Engine::from_image(image).map_err(|error| error.0.to_owned())?;
+        Ok(())
+    }
+}

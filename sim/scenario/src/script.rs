@@ -1,0 +1,403 @@
+//! A scenario as it is written: how the market stands at first, what is done, what is expected.
+//!
+//! Holds       what is accepted here can be asked of an engine; whether the engine takes it is the engine's to say.
+//! Start at    [`read`].
+
+use pitwire_model::{Allocation, Phase, SelfMatch, Side};
+use serde_json::Value;
+
+use crate::calendar::{day_of, seconds_of};
+use crate::expectation::check_expectation;
+use crate::json::{Malformed, Members, Node, Source};
+use crate::words::{TIFS, TYPES, session_named, sessions};
+
+const OF_FILES: &str = "rulebook: 19";
+const OF_SETUP: &str = "rulebook: 19, setup";
+const OF_STEPS: &str = "rulebook: 19, steps";
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    pub name: String,
+    pub rule: Option<String>,
+    pub setup: Setup,
+    pub steps: Vec<Step>,
+    /// In the shape of an outcome; keys it lacks are not judged.
+    pub expect: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    pub tick: i64,
+    pub lot: i64,
+    pub mrs: Option<u64>,
+    pub improvement: i64,
+    pub static_reference: Option<i64>,
+    pub dynamic_reference: Option<i64>,
+    pub last_price: Option<i64>,
+    pub closing_price: Option<i64>,
+    pub static_tolerance_pct: Option<u32>,
+    pub dynamic_tolerance_pct: Option<u32>,
+    pub price_band_pct: Option<u32>,
+    /// Each as often as it is still to come; `None`: each once.
+    pub remaining_sessions: Option<Vec<Phase>>,
+    /// Days since 1970.
+    pub date: u32,
+    pub self_match: SelfMatch,
+    pub allocation: Allocation,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup {
+            tick: 1,
+            lot: 1,
+            mrs: None,
+            improvement: 1,
+            static_reference: None,
+            dynamic_reference: None,
+            last_price: None,
+            closing_price: None,
+            static_tolerance_pct: None,
+            dynamic_tolerance_pct: None,
+            price_band_pct: None,
+            remaining_sessions: None,
+            date: FIRST_DAY,
+            self_match: SelfMatch::Allow,
+            allocation: Allocation::PriceTime,
+        }
+    }
+}
+
+/// 2026-01-05, a Monday.
+const FIRST_DAY: u32 = 20_458;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Session {
+        to: Phase,
+    },
+    Enter(Box<Entry>),
+    Amend(Box<Amendment>),
+    Cancel {
+        id: String,
+    },
+    Timer,
+    /// Seconds since midnight.
+    Clock {
+        to: u32,
+    },
+    EndOfDay,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub id: String,
+    pub side: Side,
+    /// As the tables spell it; what the type needs is there, what it has no use for is not.
+    pub kind: &'static str,
+    pub qty: u64,
+    pub price: i64,
+    pub stop: i64,
+    /// A hidden order's; all of it unless the scenario says less.
+    pub mes: u64,
+    pub display: Option<u64>,
+    pub tif: &'static str,
+    pub expires: Option<Expires>,
+    pub account: Option<String>,
+    pub smp_key: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expires {
+    /// Seconds since midnight.
+    Time(u32),
+    /// Days since 1970.
+    Day(u32),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amendment {
+    pub id: String,
+    pub qty: Option<u64>,
+    pub price: Option<i64>,
+    pub stop: Option<i64>,
+    pub mes: Option<u64>,
+    pub display: Option<u64>,
+    pub expires: Option<Expires>,
+    /// It asks for something that never changes.
+    pub asks_the_fixed: bool,
+}
+
+/// The scenarios of a file: one object, an array of them, or one after another.
+pub fn read(name: &str, text: &str) -> Result<Vec<Scenario>, Malformed> {
+    let values = Source { name, text }.values(OF_FILES)?;
+    let nodes = match values.as_slice() {
+        [one] if one.is_array() => one.items()?,
+        [] => {
+            let what = "no scenario in this file".to_owned();
+            return Err(Malformed { file: name.to_owned(), line: 1, scenario: None, what, rule: OF_FILES });
+        }
+        _ => values,
+    };
+    nodes.into_iter().map(scenario).collect()
+}
+
+fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
+    const KEYS: [&str; 7] = ["name", "rule", "inferred", "note", "setup", "steps", "expect"];
+    let members = node.members(&KEYS)?;
+    let name = members.need("name")?.text()?;
+    let of = |malformed: Malformed| Malformed { scenario: Some(name.clone()), ..malformed };
+    let read = || {
+        for key in ["rule", "note"] {
+            members.get(key).map(Node::text).transpose()?;
+        }
+        members.get("inferred").map(Node::truth).transpose()?;
+        let setup = members.get("setup").map(setup).transpose()?.unwrap_or_default();
+        let nodes = members.need("steps")?.under(OF_STEPS).items()?;
+        let mut steps = Vec::with_capacity(nodes.len());
+        for (at, node) in nodes.into_iter().enumerate() {
+            steps.push(step(node).map_err(|malformed| Malformed {
+                what: format!("step {}: {}", at + 1, malformed.what),
+                ..malformed
+            })?);
+        }
+        let expect = match members.get("expect") {
+            Some(node) => check_expectation(node, steps.len())?,
+            None => Value::Object(serde_json::Map::new()),
+        };
+        let rule = members.get("rule").map(Node::text).transpose()?;
+        Ok(Scenario { name: name.clone(), rule, setup, steps, expect })
+    };
+    read().map_err(of)
+}
+
+fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
+    const KEYS: [&str; 15] = [
+        "tick",
+        "lot",
+        "mrs",
+        "improvement",
+        "static_reference",
+        "dynamic_reference",
+        "last_price",
+        "closing_price",
+        "static_tolerance_pct",
+        "dynamic_tolerance_pct",
+        "price_band_pct",
+        "remaining_sessions",
+        "date",
+        "smp",
+        "allocation",
+    ];
+    let members = node.under(OF_SETUP).members(&KEYS)?;
+    let price = |key: &str| members.get(key).map(|node| tick_price(node)).transpose();
+    let percent = |key: &str| members.get(key).map(percentage).transpose();
+    let absent = Setup::default();
+    Ok(Setup {
+        tick: members.get("tick").map(|node| node.number(1)).transpose()?.unwrap_or(absent.tick),
+        lot: members.get("lot").map(|node| node.number(1)).transpose()?.unwrap_or(absent.lot),
+        mrs: members.get("mrs").map(quantity).transpose()?,
+        improvement: price("improvement")?.unwrap_or(absent.improvement),
+        static_reference: price("static_reference")?,
+        dynamic_reference: price("dynamic_reference")?,
+        last_price: price("last_price")?,
+        closing_price: price("closing_price")?,
+        static_tolerance_pct: percent("static_tolerance_pct")?,
+        dynamic_tolerance_pct: percent("dynamic_tolerance_pct")?,
+        price_band_pct: percent("price_band_pct")?,
+        remaining_sessions: members.get("remaining_sessions").map(remaining_sessions).transpose()?,
+        date: members.get("date").map(date).transpose()?.unwrap_or(absent.date),
+        self_match: members.get("smp").map(self_match).transpose()?.unwrap_or(absent.self_match),
+        allocation: members.get("allocation").map(allocation).transpose()?.unwrap_or(absent.allocation),
+    })
+}
+
+/// Prices set up are ones that trading could have left behind.
+fn tick_price(node: Node<'_>) -> Result<i64, Malformed> {
+    let price = node.number(1)?;
+    match price <= i64::from(u32::MAX) {
+        true => Ok(price),
+        false => Err(node.fault(format!("{price} is above the highest price there is, {}", u32::MAX))),
+    }
+}
+
+fn percentage(node: Node<'_>) -> Result<u32, Malformed> {
+    const MOST: u32 = 10_000;
+    u32::try_from(node.number(0)?)
+        .ok()
+        .filter(|percent| *percent <= MOST)
+        .ok_or_else(|| node.fault(format!("{} where a percentage up to {MOST} belongs", node.shortened())))
+}
+
+fn quantity(node: Node<'_>) -> Result<u64, Malformed> {
+    node.number(0).map(i64::cast_unsigned)
+}
+
+fn remaining_sessions(node: Node<'_>) -> Result<Vec<Phase>, Malformed> {
+    const MOST: usize = 255;
+    let sessions = node.items()?.into_iter().map(session).collect::<Result<Vec<_>, _>>()?;
+    match sessions.len() <= MOST {
+        true => Ok(sessions),
+        false => Err(node.fault(format!("more than {MOST} sessions in one day"))),
+    }
+}
+
+fn date(node: Node<'_>) -> Result<u32, Malformed> {
+    let text = node.text()?;
+    day_of(&text).ok_or_else(|| node.fault(format!("{text:?} is no date; write it as 2026-01-05")))
+}
+
+fn clock(node: Node<'_>) -> Result<u32, Malformed> {
+    let text = node.text()?;
+    seconds_of(&text).ok_or_else(|| node.fault(format!("{text:?} is no time of day; write it as 09:00:00")))
+}
+
+fn session(node: Node<'_>) -> Result<Phase, Malformed> {
+    let word = node.text()?;
+    session_named(&word).ok_or_else(|| {
+        let names: Vec<&str> = sessions().map(Phase::name).collect();
+        node.fault(format!("unknown session {word:?}; one of {}", names.join(", ")))
+    })
+}
+
+fn self_match(node: Node<'_>) -> Result<SelfMatch, Malformed> {
+    const MODES: [(&str, SelfMatch); 4] = [
+        ("none", SelfMatch::Allow),
+        ("cancel_resting", SelfMatch::CancelResting),
+        ("cancel_incoming", SelfMatch::CancelIncoming),
+        ("cancel_both", SelfMatch::CancelBoth),
+    ];
+    choice(node, "smp", &MODES)
+}
+
+fn allocation(node: Node<'_>) -> Result<Allocation, Malformed> {
+    const RULES: [(&str, Allocation); 3] = [
+        ("price_time", Allocation::PriceTime),
+        ("pro_rata", Allocation::ProRata),
+        ("frequent_batch", Allocation::FrequentBatch),
+    ];
+    choice(node, "allocation", &RULES)
+}
+
+fn choice<T: Copy>(node: Node<'_>, what: &str, choices: &[(&str, T)]) -> Result<T, Malformed> {
+    let word = node.text()?;
+    choices.iter().find(|(name, _)| *name == word).map(|(_, chosen)| *chosen).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        node.fault(format!("unknown {what} {word:?}; one of {}", names.join(", ")))
+    })
+}
+
+fn word_of(node: Node<'_>, what: &str, words: &[&'static str]) -> Result<&'static str, Malformed> {
+    let choices: Vec<(&str, &'static str)> = words.iter().map(|word| (*word, *word)).collect();
+    choice(node, what, &choices)
+}
+
+/// Every key that any step may have; which of them this one may have, its own reader says.
+const STEP_KEYS: [&str; 14] = [
+    "op", "to", "id", "side", "type", "qty", "price", "stop", "mes", "display", "tif", "expires", "account", "smp_key",
+];
+
+fn step(node: Node<'_>) -> Result<Step, Malformed> {
+    const OPS: [&str; 7] = ["session", "enter", "amend", "cancel", "timer", "clock", "end_of_day"];
+    let op = word_of(node.members(&STEP_KEYS)?.need("op")?, "op", &OPS)?;
+    match op {
+        "session" => Ok(Step::Session { to: session(node.members(&["op", "to"])?.need("to")?)? }),
+        "enter" => {
+            let known: Vec<&str> = STEP_KEYS.into_iter().filter(|key| *key != "to").collect();
+            entry(node, &node.members(&known)?).map(|entry| Step::Enter(Box::new(entry)))
+        }
+        "amend" => {
+            let known: Vec<&str> = STEP_KEYS.into_iter().filter(|key| *key != "to").collect();
+            amendment(&node.members(&known)?).map(|amendment| Step::Amend(Box::new(amendment)))
+        }
+        "cancel" => Ok(Step::Cancel { id: id(&node.members(&["op", "id"])?)? }),
+        "clock" => Ok(Step::Clock { to: clock(node.members(&["op", "to"])?.need("to")?)? }),
+        "timer" => node.members(&["op"]).map(|_| Step::Timer),
+        _ => node.members(&["op"]).map(|_| Step::EndOfDay),
+    }
+}
+
+fn id(members: &Members<'_>) -> Result<String, Malformed> {
+    let node = members.need("id")?;
+    let id = node.text()?;
+    match id.is_empty() {
+        true => Err(node.fault("an empty id")),
+        false => Ok(id),
+    }
+}
+
+fn entry(node: Node<'_>, members: &Members<'_>) -> Result<Entry, Malformed> {
+    let kind = word_of(members.need("type")?, "type", &TYPES)?;
+    let tif = members.get("tif").map(time_in_force).transpose()?.unwrap_or("day");
+    let priced = ["limit", "hidden", "stop_limit", "iceberg"].contains(&kind);
+    let dated = ["gtd", "gtt"].contains(&tif);
+    for (key, belongs, owner) in [
+        ("price", priced, kind),
+        ("stop", ["stop", "stop_limit"].contains(&kind), kind),
+        ("display", kind == "iceberg", kind),
+        ("expires", dated, tif),
+    ] {
+        match (members.get(key), belongs) {
+            (Some(stray), false) => return Err(stray.fault(format!("{key:?} on a {owner} order, which has none"))),
+            (None, true) => return Err(node.fault(format!("a {owner} order without {key:?}"))),
+            _ => {}
+        }
+    }
+    if let Some(stray) = members.get("mes").filter(|_| kind != "hidden") {
+        return Err(stray.fault(format!("\"mes\" on a {kind} order, which has none")));
+    }
+    let qty = quantity(members.need("qty")?)?;
+    let number = |key: &str| members.get(key).map(|node| node.number(i64::MIN)).transpose();
+    Ok(Entry {
+        id: id(members)?,
+        side: choice(members.need("side")?, "side", &[("buy", Side::Buy), ("sell", Side::Sell)])?,
+        kind,
+        qty,
+        price: number("price")?.unwrap_or(0),
+        stop: number("stop")?.unwrap_or(0),
+        mes: members.get("mes").map(quantity).transpose()?.unwrap_or(qty),
+        display: members.get("display").map(quantity).transpose()?,
+        tif,
+        expires: members.get("expires").map(|node| expires(node, tif)).transpose()?,
+        account: members.get("account").map(name_or_number).transpose()?,
+        smp_key: members.get("smp_key").map(name_or_number).transpose()?,
+    })
+}
+
+fn time_in_force(node: Node<'_>) -> Result<&'static str, Malformed> {
+    let word = node.text()?.to_ascii_lowercase();
+    TIFS.into_iter()
+        .find(|tif| *tif == word)
+        .ok_or_else(|| node.fault(format!("unknown tif {word:?}; one of {}", TIFS.join(", "))))
+}
+
+fn expires(node: Node<'_>, tif: &str) -> Result<Expires, Malformed> {
+    match tif {
+        "gtt" => clock(node).map(Expires::Time),
+        _ => date(node).map(Expires::Day),
+    }
+}
+
+/// Accounts and keys may be called by a number too.
+fn name_or_number(node: Node<'_>) -> Result<String, Malformed> {
+    node.text().or_else(|_| node.number(0).map(|number| number.to_string()))
+}
+
+fn amendment(members: &Members<'_>) -> Result<Amendment, Malformed> {
+    let whole = |key: &str| members.get(key).map(quantity).transpose();
+    let number = |key: &str| members.get(key).map(|node| node.number(i64::MIN)).transpose();
+    let expires = |node: Node<'_>| match clock(node) {
+        Ok(time) => Ok(Expires::Time(time)),
+        Err(_) => date(node).map(Expires::Day),
+    };
+    Ok(Amendment {
+        id: id(members)?,
+        qty: whole("qty")?,
+        price: number("price")?,
+        stop: number("stop")?,
+        mes: whole("mes")?,
+        display: whole("display")?,
+        expires: members.get("expires").map(expires).transpose()?,
+        asks_the_fixed: ["side", "type", "tif", "account", "smp_key"].iter().any(|key| members.has(key)),
+    })
+}
