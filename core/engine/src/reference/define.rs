@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Currency, CurrencyId, Decimal, Event, InstrumentId, InstrumentKind,
-    InstrumentLimits, InstrumentSpec, Phase, Reject, Ticks,
+    AccountId, AccountSettings, AccountSpec, Currency, CurrencyId, Decimal, Event, InstrumentKind,
+    InstrumentLimits, InstrumentSpec, Phase, Reject, RemainingSessions, Ticks,
 };
 
+use super::auction::Indicated;
+use super::session::legal_rules;
 use super::{Account, MOST_UNITS, Market, ReferenceEngine};
 
 /// Of one order.
@@ -64,12 +66,30 @@ impl ReferenceEngine {
         self.markets.push(Market {
             spec: spec.clone(),
             phase: Phase::Closed,
+            ends: None,
+            missed: false,
+            remaining: RemainingSessions::default(),
+            unfinished: BTreeSet::new(),
+            continues: None,
             change_id: 0,
             trades: 0,
             busted: BTreeSet::new(),
             last: None,
+            fixed: Some(spec.start_price),
+            dynamic: None,
             index: spec.start_price,
             mark: spec.start_price,
+            uncross_price: None,
+            closing: None,
+            previous_close: None,
+            day_last: None,
+            closing_call: None,
+            continuous_ended: None,
+            prints: Vec::new(),
+            touch: None,
+            told: Indicated::default(),
+            must_tell: false,
+            batch_ends: Vec::new(),
             orders: Vec::new(),
         });
         out.push(Event::InstrumentAdded(Box::new(spec.clone())));
@@ -84,7 +104,7 @@ impl ReferenceEngine {
         if !named || !known(spec.base()) || !known(spec.quote()) || spec.base() == spec.quote() || !steps || !start {
             return false;
         }
-        if !legal_limits(&spec.limits) {
+        if !legal_limits(&spec.limits) || !spec.rules.as_deref().is_none_or(legal_rules) {
             return false;
         }
         match spec.kind {
@@ -119,24 +139,6 @@ impl ReferenceEngine {
         }
         self.accounts[account.0 as usize].totals[currency.0 as usize] = after;
         out.push(Event::Deposited { account, currency, units });
-        Ok(())
-    }
-
-    pub(super) fn set_phase(
-        &mut self,
-        instrument: InstrumentId,
-        phase: Phase,
-        out: &mut Vec<Event>,
-    ) -> Result<(), Reject> {
-        let market = self.market(instrument).ok_or(Reject::UnknownInstrument)?;
-        if phase == Phase::Deleted {
-            return Err(Reject::BadDefinition);
-        }
-        if market.phase == Phase::Deleted {
-            return Err(Reject::InstrumentDeleted);
-        }
-        self.markets[instrument.0 as usize].phase = phase;
-        out.push(Event::PhaseChanged { instrument, phase });
         Ok(())
     }
 

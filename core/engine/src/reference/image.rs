@@ -1,9 +1,12 @@
 //! The state as plain data, to be compared with the fast engine's.
 
-use pitwire_model::{InstrumentId, Side, TradeSeq};
+use pitwire_model::{InstrumentId, OrderType, Phase, Side, Ticks, TimeInForce, TradeSeq, VenueDay};
 
-use super::{Account, Holding, Market, Order, ReferenceEngine};
-use crate::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Position, Standing};
+use super::tables::permits;
+use super::{Account, Holding, Kind, Market, Order, ReferenceEngine};
+use crate::{
+    AccountImage, Balance, EngineImage, Indicated, Kinds, MarketImage, OrderImage, Place, Position, SessionImage, Standing,
+};
 
 impl ReferenceEngine {
     pub fn image(&self) -> EngineImage {
@@ -13,8 +16,8 @@ impl ReferenceEngine {
             last_session: self.last_session,
             venue_killed: self.venue_killed,
             killed_sessions: self.killed_sessions.iter().copied().collect(),
-            day: pitwire_model::VenueDay::ZERO,
-            closes: pitwire_model::VenueNanos::ZERO,
+            day: self.day,
+            closes: self.closes,
             currencies: self.currencies.clone(),
             markets: self.markets.iter().map(market_image).collect(),
             accounts: self.accounts.iter().map(|account| self.account_image(account)).collect(),
@@ -58,28 +61,60 @@ impl ReferenceEngine {
     }
 }
 
-fn market_image(market: &Market) -> MarketImage {
-    let lots = |lots: u64| u32::try_from(lots).expect("no order is larger");
-    let image = |order: Order| OrderImage {
+fn lots(lots: u64) -> u32 {
+    u32::try_from(lots).expect("no order is larger")
+}
+
+/// Where an order waits beside the book that everybody sees.
+fn place_of(order: &Order) -> Option<Place> {
+    match (order.place, order.kind) {
+        (super::Place::Active, Kind::Hidden) => Some(Place::Hidden),
+        (super::Place::Active, Kind::Limit) => None,
+        (super::Place::Active, _) => Some(Place::Unpriced),
+        (super::Place::Parked, _) => Some(Place::Parked),
+        (super::Place::Unelected, _) => Some(Place::Unelected),
+        (super::Place::Elected, _) => Some(Place::Elected),
+    }
+}
+
+fn order_image(market: &Market, order: &Order) -> OrderImage {
+    let place = place_of(order);
+    let price = order.price;
+    let waits = matches!(place, Some(Place::Parked | Place::Unelected | Place::Elected));
+    let ages = order.tif == TimeInForce::GoodTillCancel;
+    let is_bounded = !order.has_price();
+    OrderImage {
         id: order.id,
         account: order.account,
         side: order.side,
-        place: None,
-        order_type: pitwire_model::OrderType::Limit { price: order.price },
-        tif: if order.day { pitwire_model::TimeInForce::Day } else { pitwire_model::TimeInForce::GoodTillCancel },
-        entered: pitwire_model::VenueDay::ZERO,
+        place,
+        order_type: match order.kind {
+            Kind::Market => OrderType::Market,
+            Kind::Limit => OrderType::Limit { price },
+            Kind::Hidden => OrderType::Hidden { price, minimum_execution: pitwire_model::Lots(order.minimum) },
+            Kind::Stop => OrderType::Stop { stop: order.stop },
+            Kind::StopLimit => OrderType::StopLimit { stop: order.stop, price },
+        },
+        tif: order.tif,
+        entered: if ages { order.entered } else { VenueDay(0) },
         open: lots(order.open),
         ordered: lots(order.ordered),
-        shown: lots(order.shown),
+        shown: if place.is_none() { lots(order.shown) } else { 0 },
         display: order.peak.map_or(0, |peak| lots(peak.0)),
-        bound: pitwire_model::Ticks::ZERO,
-        rank: 1 + lots(market.orders.iter().filter(|other| other.arrival < order.arrival).count() as u64),
-        mode: None,
+        bound: order.bound.filter(|_| is_bounded).unwrap_or(Ticks(0)),
+        rank: lots(market.orders.iter().filter(|other| other.time <= order.time).count() as u64),
+        mode: order.mode.filter(|_| waits),
         session: order.session,
         group: order.group,
         cancel_on_disconnect: order.cancel_on_disconnect,
-    };
-    let orders = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.queue(side));
+    }
+}
+
+fn market_image(market: &Market) -> MarketImage {
+    let mut beside: Vec<&Order> = market.orders.iter().filter(|order| place_of(order).is_some()).collect();
+    beside.sort_by_key(|order| (place_of(order).map(|place| place as u8), order.id));
+    let shown: Vec<Order> = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.visible_queue(side)).collect();
+    let orders = shown.iter().chain(beside).map(|order| order_image(market, order)).collect();
     MarketImage {
         spec: market.spec.clone(),
         phase: market.phase,
@@ -89,10 +124,41 @@ fn market_image(market: &Market) -> MarketImage {
         index: market.index,
         mark: market.mark,
         busted: market.busted.iter().copied().collect(),
-        session: crate::SessionImage {
-            static_reference: Some(market.spec.start_price),
-            ..crate::SessionImage::default()
-        },
-        orders: orders.map(image).collect(),
+        session: session_image(market),
+        orders,
+    }
+}
+
+/// Market orders stand at the top bit, times in force at their codes.
+fn unfinished(market: &Market) -> Option<Kinds> {
+    let words = |call: &u8| permits(Phase::ALL[usize::from(*call)]).expire.iter();
+    let bit = |word: &String| match word.as_str() {
+        "market" => 1 << 15,
+        "gtt" => 1 << 5,
+        "opg" => 1 << 6,
+        "gfx" => 1 << 8,
+        "atc" => 1 << 9,
+        "cpx" => 1 << 10,
+        other => panic!("{other} expires with no session"),
+    };
+    let bits = market.unfinished.iter().flat_map(words).map(bit).fold(0, |bits, bit| bits | bit);
+    (!market.unfinished.is_empty()).then_some(Kinds(bits))
+}
+
+fn session_image(market: &Market) -> SessionImage {
+    let super::auction::Indicated { price, volume, imbalance } = market.told;
+    SessionImage {
+        ends: market.ends,
+        remaining: market.remaining,
+        missed: market.missed,
+        continues: market.continues,
+        unfinished: unfinished(market),
+        static_reference: market.fixed,
+        dynamic_reference: market.dynamic.filter(|_| market.dynamic != market.last),
+        closing: market.closing,
+        previous_close: market.previous_close,
+        uncross_price: market.uncross_price,
+        indicated: Indicated { price, volume, imbalance },
+        older_than_batch: 0,
     }
 }

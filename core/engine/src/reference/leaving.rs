@@ -1,16 +1,18 @@
 //! Cancelling: one order, many orders, the turn of the day, the end of an epoch.
 
-use pitwire_model::{AccountId, CancelFilter, CancelReason, Epoch, Event, OrderId, Reject};
+use pitwire_model::{
+    AccountId, CancelFilter, CancelReason, Epoch, Event, OrderId, Reject, RemainingSessions, TimeInForce, VenueNanos,
+};
 
 use super::matching::cancelled;
-use super::{Market, Order, ReferenceEngine};
+use super::{Kind, Market, Order, Place, ReferenceEngine};
 
 impl Market {
     /// Takes an order out and says so, the book's own word excepted.
-    fn expel(&mut self, id: OrderId, reason: CancelReason, out: &mut Vec<Event>) {
+    pub(super) fn expel(&mut self, id: OrderId, reason: CancelReason, out: &mut Vec<Event>) {
         let order = self.remove(id);
-        out.push(cancelled(self.spec.id, &order, order.price, reason));
-        self.tell_level(order.side, order.price, out);
+        out.push(cancelled(self.spec.id, &order, reason));
+        self.tell_level_of(&order, out);
     }
 }
 
@@ -44,8 +46,65 @@ impl ReferenceEngine {
     }
 
     pub(super) fn end_day(&mut self, out: &mut Vec<Event>) {
-        self.expel_all(|_, order| order.day, CancelReason::DayEnded, out);
+        for at in 0..self.markets.len() {
+            let since = out.len();
+            for id in self.markets[at].numbers(|_| true) {
+                let Some(order) = self.markets[at].get(id).copied() else { continue };
+                if order.is_active() && order.tif == TimeInForce::AnyCall {
+                    self.markets[at].park(id, out);
+                } else if let Some(reason) = self.reason_at_day_end(&order) {
+                    self.markets[at].expel(id, reason, out);
+                }
+            }
+            self.settle(at, None, out);
+            self.conclude(at, since, out);
+            self.markets[at].turn_day();
+            self.markets[at].remaining = RemainingSessions::default();
+        }
         out.push(Event::DayEnded);
+    }
+
+    fn reason_at_day_end(&self, order: &Order) -> Option<CancelReason> {
+        let is_active = matches!(order.place, Place::Active | Place::Elected);
+        if is_active && order.kind == Kind::Market {
+            return Some(CancelReason::DayEnded);
+        }
+        match order.tif {
+            TimeInForce::AnyCall => None,
+            TimeInForce::GoodTillDate { day } => (day <= self.day).then_some(CancelReason::DateReached),
+            TimeInForce::GoodTillCancel => {
+                let is_old = order.entered.0 > 0 && self.day.0 >= order.entered.0.saturating_add(90);
+                is_old.then_some(CancelReason::NinetyDays)
+            }
+            _ => Some(CancelReason::DayEnded),
+        }
+    }
+
+    pub(super) fn pass_time(&mut self, out: &mut Vec<Event>) {
+        for at in 0..self.markets.len() {
+            let market = &self.markets[at];
+            if market.phase.is_call() {
+                continue;
+            }
+            let mut over: Vec<(VenueNanos, OrderId)> = Vec::new();
+            for order in &market.orders {
+                if let TimeInForce::GoodTillTime { at } = order.tif
+                    && at <= self.now
+                {
+                    over.push((at, order.id));
+                }
+            }
+            over.sort();
+            if over.is_empty() {
+                continue;
+            }
+            let since = out.len();
+            for (_, id) in over {
+                self.markets[at].expel(id, CancelReason::TimeReached, out);
+            }
+            self.settle(at, None, out);
+            self.conclude(at, since, out);
+        }
     }
 
     pub(super) fn start_epoch(&mut self, epoch: Epoch, out: &mut Vec<Event>) {
@@ -63,17 +122,19 @@ impl ReferenceEngine {
         out: &mut Vec<Event>,
     ) -> u32 {
         let mut gone = 0;
-        for market in &mut self.markets {
-            let leaving = market.orders.iter().filter(|order| leaves(market, order));
-            let mut ids: Vec<OrderId> = leaving.map(|order| order.id).collect();
-            ids.sort();
-            for id in &ids {
-                market.expel(*id, reason, out);
+        for at in 0..self.markets.len() {
+            let market = &mut self.markets[at];
+            let ids = market.numbers(|order| leaves(market, order));
+            if ids.is_empty() {
+                continue;
+            }
+            let since = out.len();
+            for id in ids {
+                market.expel(id, reason, out);
                 gone += 1;
             }
-            if !ids.is_empty() {
-                market.tell_change(out);
-            }
+            self.settle(at, None, out);
+            self.conclude(at, since, out);
         }
         gone
     }

@@ -1,8 +1,7 @@
 //! What an order costs and what an account can afford, added up from scratch at every question.
 
 use pitwire_model::{
-    AccountId, Credit, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentSpec, NewOrder, OrderType, Side,
-    Ticks,
+    AccountId, Credit, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentSpec, Phase, Side, Ticks,
 };
 
 use super::{Holding, Market, Order, ReferenceEngine};
@@ -57,12 +56,19 @@ impl ReferenceEngine {
         }
     }
 
-    /// What an order comes to. No price: a market order, at what the visible book asks inside the collar.
-    pub(super) fn notional(&self, instrument: InstrumentId, side: Side, price: Option<Ticks>, lots: u64) -> i128 {
+    /// What an order comes to: at its limit, or, one that trades at once at any price, at what the visible book asks
+    /// inside the collar, or, one that waits, at its bound, else at the reference.
+    pub(super) fn notional(&self, instrument: InstrumentId, order: &Order, at_once: bool) -> i128 {
         let market = &self.markets[instrument.0 as usize];
-        let fills = match price {
-            Some(price) => vec![(price, lots)],
-            None => visible_fills(market, side, lots),
+        let (side, lots) = (order.side, order.open);
+        let fills = if order.has_price() {
+            vec![(order.price, lots)]
+        } else if at_once && market.phase == Phase::ClosingPriceCross {
+            market.cross_price().map(|price| (price, lots)).into_iter().collect()
+        } else if at_once {
+            visible_fills(market, side, lots)
+        } else {
+            order.bound.or(market.reference()).map(|price| (price, lots)).into_iter().collect()
         };
         if market.spec.is_spot() {
             return fills.iter().map(|(price, lots)| self.spot_cost(&market.spec, Side::Buy, *price, *lots).1).sum();
@@ -75,7 +81,8 @@ impl ReferenceEngine {
         let mut sum = 0;
         for market in self.markets.iter().filter(|market| market.spec.is_spot()) {
             for order in market.orders.iter().filter(|order| order.account == account) {
-                let (spends, cost) = self.spot_cost(&market.spec, order.side, order.price, order.open);
+                let price = order.limit().unwrap_or(Ticks(0));
+                let (spends, cost) = self.spot_cost(&market.spec, order.side, price, order.open);
                 sum += if spends == currency { cost } else { 0 };
             }
         }
@@ -131,46 +138,66 @@ impl ReferenceEngine {
         units
     }
 
-    /// Whether an account may enter this order as things stand.
-    pub(super) fn affords_entry(&self, order: &NewOrder) -> bool {
+    /// Whether an account may enter this order as things stand; `at_once`: it trades now or not at all.
+    pub(super) fn affords_entry(&self, instrument: InstrumentId, order: &Order, at_once: bool) -> bool {
         if !self.is_limited(order.account) {
             return true;
         }
-        let spec = &self.markets[order.instrument.0 as usize].spec;
-        let fills = self.would_trade(order.instrument, &self.incoming(order));
-        if !spec.is_spot() {
-            let worst = order.order_type.limit_price().or(fills.last().map(|(price, _)| *price));
-            let lots = (order.lots.0, order.lots.0);
-            return self.affords_perpetual(order.account, order.instrument, order.side, worst, lots);
+        let market = &self.markets[instrument.0 as usize];
+        let spec = &market.spec;
+        if !at_once && !order.has_price() && order.side == Side::Buy && order.bound.is_none() {
+            return false;
         }
-        let (currency, needed) = match (order.order_type, order.side) {
-            (OrderType::Limit { price }, side) => self.spot_cost(spec, side, price, order.lots.0),
-            (_, Side::Sell) => self.spot_cost(spec, Side::Sell, Ticks(0), order.lots.0),
-            (_, Side::Buy) => {
-                let asked = fills.iter().map(|(price, lots)| self.spot_cost(spec, Side::Buy, *price, *lots).1);
-                (spec.quote(), asked.sum())
-            }
+        let fills = if order.has_price() || !at_once { Vec::new() } else { self.fills_at_once(instrument, order) };
+        if !spec.is_spot() {
+            let worst = if at_once && !order.has_price() {
+                fills.last().map(|(price, _)| *price)
+            } else {
+                order.limit()
+            };
+            let lots = (order.open, order.open);
+            return self.affords_perpetual(order.account, instrument, order.side, worst, lots);
+        }
+        let (currency, needed) = if order.side == Side::Sell {
+            self.spot_cost(spec, Side::Sell, Ticks(0), order.open)
+        } else if order.has_price() || !at_once {
+            self.spot_cost(spec, Side::Buy, order.limit().unwrap_or(Ticks(0)), order.open)
+        } else {
+            let asked = fills.iter().map(|(price, lots)| self.spot_cost(spec, Side::Buy, *price, *lots).1);
+            (spec.quote(), asked.sum())
         };
         needed <= self.available(order.account, currency)
     }
 
-    /// Whether the owner may change its resting order to this price and open quantity.
-    pub(super) fn affords_amend(&self, instrument: InstrumentId, order: &Order, price: Ticks, open: u64) -> bool {
-        if !self.is_limited(order.account) {
+    /// What an order that trades now or not at all would trade.
+    fn fills_at_once(&self, instrument: InstrumentId, order: &Order) -> Vec<(Ticks, u64)> {
+        let at = instrument.0 as usize;
+        let market = &self.markets[at];
+        let mode = order.mode.unwrap_or_else(|| self.self_match_of(order.account));
+        if market.phase != Phase::ClosingPriceCross {
+            return self.would_trade(at, order, mode);
+        }
+        let lots = self.cross_lots(at, order, mode);
+        market.cross_price().filter(|_| lots > 0).map(|price| (price, lots)).into_iter().collect()
+    }
+
+    /// Whether the owner may change its live order so.
+    pub(super) fn affords_amend(&self, instrument: InstrumentId, before: &Order, after: &Order) -> bool {
+        if !self.is_limited(before.account) {
             return true;
         }
         // The same or less at the same price asks for nothing.
-        if price == order.price && open <= order.open {
+        if after.price == before.price && after.open <= before.open {
             return true;
         }
         let spec = &self.markets[instrument.0 as usize].spec;
         if !spec.is_spot() {
-            let more = open.saturating_sub(order.open);
-            return self.affords_perpetual(order.account, instrument, order.side, Some(price), (more, open));
+            let more = after.open.saturating_sub(before.open);
+            return self.affords_perpetual(before.account, instrument, before.side, after.limit(), (more, after.open));
         }
-        let (currency, needed) = self.spot_cost(spec, order.side, price, open);
-        let (_, own) = self.spot_cost(spec, order.side, order.price, order.open);
-        needed <= self.available(order.account, currency) + own
+        let cost = |order: &Order| self.spot_cost(spec, order.side, order.limit().unwrap_or(Ticks(0)), order.open);
+        let (currency, needed) = cost(after);
+        needed <= self.available(before.account, currency) + cost(before).1
     }
 
     /// The growth of margin and the loss against the mark at the worst price must be free. Where margin does not
@@ -202,7 +229,7 @@ impl ReferenceEngine {
     }
 
     /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.
-    pub(super) fn settle(
+    pub(super) fn settle_money(
         &mut self,
         instrument: InstrumentId,
         parties: [(AccountId, Side); 2],
@@ -256,13 +283,13 @@ impl Holding {
 fn visible_fills(market: &Market, side: Side, mut lots: u64) -> Vec<(Ticks, u64)> {
     let edge = market.collar(side);
     let mut fills = Vec::new();
-    for (price, orders) in market.levels(side.opposite()) {
-        let outside = edge.is_some_and(|edge| if side == Side::Buy { price > edge } else { price < edge });
+    for order in market.visible_queue(side.opposite()) {
+        let outside = edge.is_some_and(|edge| if side == Side::Buy { order.price > edge } else { order.price < edge });
         if outside || lots == 0 {
             break;
         }
-        let taken = lots.min(orders.iter().map(|order| order.shown).sum());
-        fills.push((price, taken));
+        let taken = lots.min(order.shown);
+        fills.push((order.price, taken));
         lots -= taken;
     }
     fills

@@ -70,7 +70,7 @@ impl ReferenceEngine {
             return Err(Reject::BadDefinition);
         }
         self.expel_all(|market, _| market.spec.id == instrument, CancelReason::InstrumentDeleted, out);
-        self.markets[instrument.0 as usize].phase = Phase::Deleted;
+        self.markets[instrument.0 as usize].be_deleted();
         out.push(Event::PhaseChanged { instrument, phase: Phase::Deleted });
         Ok(())
     }
@@ -173,10 +173,12 @@ impl ReferenceEngine {
         if !legal_lots(bust.lots.0) || !legal_price(bust.price) {
             return Err(Reject::BadDefinition);
         }
-        self.markets[bust.instrument.0 as usize].busted.insert(bust.trade_seq);
+        let market = &mut self.markets[bust.instrument.0 as usize];
+        market.busted.insert(bust.trade_seq);
+        market.unprint(bust.trade_seq.0, bust.price, bust.lots.0);
         // The other way round: who bought sells.
         let parties = [(bust.buyer, Side::Sell), (bust.seller, Side::Buy)];
-        self.settle(bust.instrument, parties, bust.price, bust.lots.0);
+        self.settle_money(bust.instrument, parties, bust.price, bust.lots.0);
         out.push(Event::TradeBusted(Box::new(bust.clone())));
         Ok(())
     }
@@ -195,7 +197,7 @@ impl ReferenceEngine {
         let Some(instrument) = instrument else { return };
         let Some(market) = self.markets.get_mut(instrument.0 as usize) else { return };
         if market.phase != Phase::Deleted {
-            market.phase = Phase::Halted;
+            market.be_quarantined(self.now);
             out.push(Event::PhaseChanged { instrument, phase: Phase::Halted });
         }
     }
