@@ -4,8 +4,9 @@ use pitwire_model::{InstrumentId, OrderType, Phase, Side, Ticks, TimeInForce, Tr
 
 use super::tables::permits;
 use super::{Account, Holding, Kind, Market, Order, ReferenceEngine};
+use crate::permits::Kinds;
 use crate::{
-    AccountImage, Balance, EngineImage, Indicated, Kinds, MarketImage, OrderImage, Place, Position, SessionImage, Standing,
+    AccountImage, Balance, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, SessionImage, Standing,
 };
 
 impl ReferenceEngine {
