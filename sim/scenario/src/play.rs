@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_engine::{Engine, EngineImage};
+use pitwire_engine::reference::ReferenceEngine;
+use pitwire_engine::{Engine, EngineImage, OrderImage, Place};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
     Event, Expiry, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId,
@@ -529,17 +530,43 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 impl<M: Machine, W: Witness> Stage<'_, M, W> {
     /// The book in priority order, and the parked and the unelected in order of number.
     fn standing(&self, image: &EngineImage) -> (Book, Vec<OrderId>, Vec<OrderId>) {
-        let mut book = Book::default();
-        for order in image.markets.iter().flat_map(|market| &market.orders) {
-            let row =
-                Row { id: self.name(order.id), qty: order.open.into(), price: Some(order.price.0), hidden: false };
-            match order.side {
-                Side::Buy => book.bids.push(row),
-                Side::Sell => book.offers.push(row),
-            }
-        }
-        (book, Vec::new(), Vec::new())
+        let orders: Vec<&OrderImage> = image.markets.iter().flat_map(|market| &market.orders).collect();
+        let numbers = |place: Place| {
+            let there = orders.iter().filter(|order| order.place == Some(place));
+            let mut numbers: Vec<OrderId> = there.map(|order| order.id).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        let queue = |side: Side| {
+            let stands = |order: &&OrderImage| {
+                order.side == side && matches!(order.place, None | Some(Place::Hidden | Place::Unpriced | Place::Elected))
+            };
+            let mut queue: Vec<&OrderImage> = orders.iter().copied().filter(stands).collect();
+            queue.sort_by_key(|order| priority(order));
+            queue.into_iter().map(|order| self.row(order)).collect()
+        };
+        let book = Book { bids: queue(Side::Buy), offers: queue(Side::Sell) };
+        (book, numbers(Place::Parked), numbers(Place::Unelected))
     }
+
+    fn row(&self, order: &OrderImage) -> Row {
+        Row {
+            id: self.name(order.id),
+            qty: order.open.into(),
+            price: order.order_type.limit_price().map(Ticks::get),
+            hidden: order.place == Some(Place::Hidden),
+        }
+    }
+}
+
+/// Less is earlier: market orders by time, then price, visible before hidden, time.
+fn priority(order: &OrderImage) -> (bool, i64, bool, u32) {
+    let price = order.order_type.limit_price();
+    let distance = price.map_or(0, |price| match order.side {
+        Side::Buy => -price.0,
+        Side::Sell => price.0,
+    });
+    (price.is_some(), distance, order.place == Some(Place::Hidden), order.rank)
 }
 
 fn account_of(entry: &Entry) -> String {
@@ -571,8 +598,28 @@ impl Machine for Engine {
         let mut image = Engine::image(self);
         let at = references.instrument.0 as usize;
         let market = image.markets.get_mut(at).ok_or("there is no such instrument")?;
-        market.last = references.last;
+        let References { last, static_reference, dynamic_reference, previous_close, .. } = references;
+        market.last = last;
+        market.session.static_reference = static_reference;
+        market.session.dynamic_reference = dynamic_reference.filter(|dynamic| Some(*dynamic) != last);
+        market.session.previous_close = previous_close;
         *self = Engine::from_image(image).map_err(|error| error.0.to_owned())?;
+        Ok(())
+    }
+}
+
+impl Machine for ReferenceEngine {
+    fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>) {
+        ReferenceEngine::apply(self, stamped, out);
+    }
+
+    fn image(&self) -> EngineImage {
+        ReferenceEngine::image(self)
+    }
+
+    fn prime(&mut self, references: References) -> Result<(), String> {
+        let References { instrument, last, static_reference, dynamic_reference, previous_close } = references;
+        ReferenceEngine::prime(self, instrument, last, static_reference, dynamic_reference, previous_close);
         Ok(())
     }
 }

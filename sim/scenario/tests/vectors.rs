@@ -1,0 +1,52 @@
+//! The published vectors, each on the engine and on the reference engine.
+
+use std::path::{Path, PathBuf};
+
+use pitwire_engine::Engine;
+use pitwire_engine::reference::ReferenceEngine;
+use pitwire_scenario::{Machine, Scenario, play, read};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/vectors/rules")
+}
+
+fn vectors() -> Vec<Scenario> {
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder()).expect("the vectors").map(|entry| entry.expect("a file").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "json"));
+    files.sort();
+    let read_file = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).expect("a vector file");
+        read(&file.display().to_string(), &text).unwrap_or_else(|malformed| panic!("{malformed}"))
+    };
+    files.iter().flat_map(read_file).collect()
+}
+
+/// Every scenario by a fresh machine; a line for each that does not give what it expects.
+fn failures<M: Machine>(fresh: impl Fn() -> M) -> Vec<String> {
+    let judge = |scenario: &Scenario| match play(&mut fresh(), scenario) {
+        Ok(outcome) => scenario.differences(&outcome),
+        Err(what) => vec![what],
+    };
+    vectors()
+        .iter()
+        .flat_map(|scenario| judge(scenario).into_iter().map(|what| format!("{}: {what}", scenario.name)))
+        .collect()
+}
+
+#[test]
+fn there_are_as_many_as_were_published() {
+    assert_eq!(vectors().len(), 363);
+}
+
+#[test]
+fn the_engine_gives_every_vector() {
+    let failures = failures(Engine::new);
+    assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn the_reference_engine_gives_every_vector() {
+    let failures = failures(ReferenceEngine::new);
+    assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
+}
