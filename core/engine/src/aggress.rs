@@ -8,8 +8,9 @@
 //!             The walk goes forward alone: no order is met twice but an iceberg with each part it shows.
 //! Start at    `Engine::aggress`.
 
-use pitwire_model::{CancelReason, OrderId, Side, Ticks, Tolerance, TradeSeq};
+use pitwire_model::{Allocation, CancelReason, OrderId, Side, Ticks, Tolerance, TradeSeq};
 
+use crate::auction::InProportion;
 use crate::book::{Maker, Meeting, Origin, Owner, Reach, Resting, Slot, SweepSink, key_of};
 use crate::controls::{Breach, Quote, References};
 use crate::day::Traded;
@@ -72,7 +73,7 @@ impl Market {
             let shown =
                 shown.filter(|shown| unseen.is_none_or(|unseen| key_of(other, *shown) <= key_of(other, unseen)));
             let goes_on = match (shown, unseen) {
-                (Some(price), _) if gauge.test(price).is_some() => false,
+                (Some(price), _) if gauge.test(price).is_some() || self.bars_round(order, price) => false,
                 (Some(price), _) => {
                     let level = std::iter::from_fn(|| visible.next_if(|(_, resting)| resting.price == price));
                     count_level(
@@ -90,6 +91,17 @@ impl Market {
             }
         }
         reach
+    }
+}
+
+impl Market {
+    /// Where orders of a price share, one of the incoming order's own ends it before anybody there trades.
+    fn bars_round(&self, order: &Incoming, price: Ticks) -> bool {
+        let bars = |slot: Slot| {
+            let meeting = order.meeting(self.book.account_of(slot), self.book.origin(slot).group);
+            matches!(meeting, Meeting::Stop | Meeting::CancelBoth)
+        };
+        self.rules.allocation == Allocation::ProRata && self.book.slots_at(order.side.opposite(), price).any(bars)
     }
 }
 
@@ -172,7 +184,7 @@ impl Engine {
         let Engine { accounts, markets, orders, now, times, .. } = self;
         let market = &mut markets[order.instrument.0 as usize];
         let gauge = market.gauge();
-        let Market { book, money, trades, last, special, day, kept, .. } = market;
+        let Market { book, money, trades, last, special, day, kept, rules, .. } = market;
         let before = *trades;
         let counters = Counters { trades, last, times };
         let matching = Matching::new(order, *money, *now, counters, accounts, orders, out);
@@ -185,7 +197,10 @@ impl Engine {
             let hidden = next.and_then(|slot| special.get(slot).copied().map(|hidden| (slot, hidden)));
             // Whoever shows stands before whoever hides at the same price.
             let as_far_as = hidden.map_or(order.limit, |(_, hidden)| hidden.price());
-            open = book.sweep(order.side, Some(as_far_as), open, &mut walk);
+            open = match rules.allocation {
+                Allocation::ProRata => book.sweep_shared(order.side, as_far_as, open, &InProportion, &mut walk),
+                _ => book.sweep(order.side, Some(as_far_as), open, &mut walk),
+            };
             let Some((slot, hidden)) = hidden.filter(|_| open > 0 && walk.bar.is_none()) else { break };
             passed = (key_of(other, hidden.price()), hidden.origin.time);
             open = walk.meet_hidden(special, slot, &hidden, open);
@@ -289,6 +304,14 @@ impl<S: EventSink> SweepSink<Origin> for Walk<'_, S> {
             self.bar = Some(Bar::Own);
         }
         meeting
+    }
+
+    fn round(&mut self, lots: u64) -> bool {
+        let enough = lots.min(u64::from(self.matching.open)) >= u64::from(self.minimum);
+        if !enough {
+            self.bar = Some(Bar::Minimum);
+        }
+        enough
     }
 
     fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32) {

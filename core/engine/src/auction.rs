@@ -18,6 +18,7 @@ mod uncross;
 
 pub(crate) use cross::Cross;
 pub(crate) use curve::Curve;
+pub(crate) use share::{Claim, InProportion, Share};
 
 use pitwire_model::Side;
 

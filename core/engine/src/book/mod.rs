@@ -14,6 +14,7 @@ mod ask;
 mod cold;
 mod expect;
 mod ladder;
+mod shared;
 mod slab;
 mod sweep;
 #[cfg(test)]

@@ -35,8 +35,8 @@ pub struct Maker<'a, E> {
     pub price: Ticks,
     /// What it shows.
     pub open: u32,
-    cold: &'a Cold<E>,
-    at: u32,
+    pub(super) cold: &'a Cold<E>,
+    pub(super) at: u32,
 }
 
 impl<E: Copy + Default> Maker<'_, E> {
@@ -53,6 +53,12 @@ pub trait SweepSink<E = ()> {
     #[inline]
     fn meet(&mut self, _: &Maker<E>) -> Meeting {
         Meeting::Trade
+    }
+
+    /// Asked once everybody who is to share so many lots at one price has been asked; no ends the sweep.
+    #[inline]
+    fn round(&mut self, _: u64) -> bool {
+        true
     }
 
     /// `lots` of a resting order traded at its own price; `maker_open` is what it still has, hidden lots included.

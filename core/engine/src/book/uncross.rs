@@ -6,7 +6,7 @@
 
 use pitwire_model::{Side, Ticks};
 
-use super::{Book, Reserve, Slot, price_of};
+use super::{Book, Reserve, Slot, key_of, price_of};
 
 /// What an order has after it has traded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,12 @@ impl<E: Copy + Default> Book<E> {
     /// The prices of one side, best first, each with its orders by time.
     pub(crate) fn queues(&self, side: Side) -> impl Iterator<Item = (Ticks, impl Iterator<Item = Slot>)> {
         self.ladder(side).iter().map(move |(key, level)| (price_of(side, key), self.queue(level.head)))
+    }
+
+    /// The orders of one price, by time.
+    pub(crate) fn slots_at(&self, side: Side, price: Ticks) -> impl Iterator<Item = Slot> {
+        let level = self.ladder(side).level(key_of(side, price));
+        level.into_iter().flat_map(|level| self.queue(level.head))
     }
 
     /// What an order may still trade, shown and hidden together.
