@@ -73,7 +73,7 @@ impl Engine {
         let mut left = *order;
         if let Some(price) = price {
             let arrival = Arrival { party: order.party(), group: order.origin.group, mode: order.mode };
-            if order.whole && self.cross_reach(instrument, &arrival) < u64::from(order.open) {
+            if order.whole && self.cross_reach(order) < order.open {
                 out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
                 return;
             }
@@ -220,19 +220,37 @@ impl Engine {
         }
     }
 
-    /// What an order that is to fill whole could have of those who wait.
-    fn cross_reach(&self, instrument: InstrumentId, arrival: &Arrival) -> u64 {
-        let Some(cross) = &self.markets[instrument.0 as usize].special.cross else { return 0 };
-        let mut reach = 0;
-        for (time, id) in &cross.waiting[arrival.party.side.opposite() as usize & 1] {
-            let Some(maker) = self.arrival(instrument, *id, *time) else { continue };
+    /// What an order that comes in would trade in the cross, as far as self-match prevention lets it.
+    pub(crate) fn cross_reach(&self, order: &Incoming) -> u32 {
+        let arrival = Arrival { party: order.party(), group: order.origin.group, mode: order.mode };
+        let price = self.market(order.instrument).and_then(Market::cross_price);
+        if !price.is_some_and(|price| order.takes_part_at(price)) {
+            return 0;
+        }
+        let mut reach = 0_u32;
+        for (time, id) in self.who_waits(order.instrument, order.side.opposite()) {
+            let Some(maker) = self.arrival(order.instrument, id, time) else { continue };
             match arrival.meeting(maker.party.account, maker.group) {
-                Meeting::Trade => reach += u64::from(maker.party.open),
+                Meeting::Trade => reach = reach.saturating_add(maker.party.open),
                 Meeting::CancelMaker => {}
                 Meeting::Stop | Meeting::CancelBoth => break,
             }
+            if reach >= order.open {
+                break;
+            }
         }
-        reach
+        reach.min(order.open)
+    }
+
+    /// Those who wait on a side, by time; some may have gone. Right after a restart they are looked up.
+    fn who_waits(&self, instrument: InstrumentId, side: Side) -> impl Iterator<Item = (u64, OrderId)> {
+        let market = &self.markets[instrument.0 as usize];
+        let known = market.special.cross.as_ref();
+        let unknown = market.cross_price().filter(|_| known.is_none()).map(|price| market.cross_parties(price));
+        let of_side =
+            move |(_, id): &(u64, OrderId)| self.orders.get(*id).is_some_and(|(_, slot)| market.side_at(slot) == side);
+        let known = known.into_iter().flat_map(move |cross| cross.waiting[side as usize & 1].iter().copied());
+        known.chain(unknown.into_iter().flatten().filter(of_side))
     }
 
     /// The same before the order is let in, by looking up who waits. Costs those who take part, sorted by time.

@@ -8,7 +8,7 @@
 use pitwire_model::{Side, Ticks};
 
 use super::filter::Interest;
-use super::share::{Claim, Share};
+use super::share::{Claim, InTurn, Share};
 use crate::book::{Book, Origin, Slot, key_of};
 
 /// What one order trades.
@@ -133,16 +133,14 @@ impl Planner<'_> {
         let mut shown = queue;
         shown.extend(visible.iter().map(|order| (order.time, order.slot, order.lots)));
         shown.sort_unstable_by_key(|(time, ..)| *time);
-        match &self.shared {
-            Some(shared) if shared.price == price => {
-                let claims: Vec<Claim> =
-                    shown.iter().map(|(time, _, open)| Claim { time: *time, open: *open }).collect();
-                let mut given = Vec::with_capacity(claims.len());
-                shared.way.share(parts.left, &claims, &mut given);
-                shown.iter().zip(given).for_each(|((_, slot, _), lots)| parts.give(*slot, lots));
-            }
-            _ => shown.iter().for_each(|(_, slot, open)| parts.give(*slot, *open)),
-        }
+        let way: &dyn Share = match &self.shared {
+            Some(shared) if shared.price == price => shared.way,
+            _ => &InTurn,
+        };
+        let claims: Vec<Claim> = shown.iter().map(|(time, _, open)| Claim { time: *time, open: *open }).collect();
+        let mut given = Vec::with_capacity(claims.len());
+        way.share(parts.left, &claims, &mut given);
+        shown.iter().zip(given).for_each(|((_, slot, _), lots)| parts.give(*slot, lots));
         hidden.iter().for_each(|order| parts.give(order.slot, order.lots));
     }
 }
