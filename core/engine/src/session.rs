@@ -15,6 +15,7 @@ use crate::controls::Breach;
 use crate::engine::{Engine, EventSink};
 use crate::live::Noted;
 use crate::market::Market;
+use crate::matching::Incoming;
 use crate::permits::{Kinds, Matching, Tif, permit};
 use crate::special::{Indicated, Kept, Place, Special, Unfinished};
 
@@ -189,23 +190,35 @@ impl Engine {
         }
     }
 
-    /// Step 10: elected stops act, in the order of their election. A breach on the way makes the rest join the call.
+    /// Step 10: elected stops act, in the order of their election. A breach on the way has the rest join the call.
     pub(crate) fn act_elected(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
-        let at = instrument.0 as usize;
-        loop {
-            let next = self.markets[at].special.elected().next();
-            let Some(order) = next.and_then(|slot| self.drop_kept(instrument, slot)) else { return };
-            let order = self.incoming_of(instrument, &order);
-            let market = &self.markets[at];
-            let at_once = !order.origin.tif.rests();
-            match permit(market.phase).matching {
-                Matching::Continuous if !market.batches() => self.aggress(&order, out),
-                Matching::Continuous if !order.whole => self.join(&order, out),
-                Matching::ClosingPrice => self.cross(&order, out),
-                Matching::Uncross if !at_once => self.join(&order, out),
-                Matching::Nothing if !at_once && !order.is_market() => self.join(&order, out),
-                _ => out.emit(order.cancelled(order.open, CancelReason::NothingExecutes)),
+        while let Some(order) = self.next_elected(instrument) {
+            let market = &self.markets[instrument.0 as usize];
+            if market.phase == Phase::Continuous && !market.batches() {
+                self.aggress(&order, out);
+            } else {
+                self.join_elected(&order, out);
             }
+        }
+    }
+
+    /// The first elected stop that has not acted, taken out to do so.
+    fn next_elected(&mut self, instrument: InstrumentId) -> Option<Incoming> {
+        let slot = self.markets[instrument.0 as usize].special.elected().next()?;
+        let order = self.drop_kept(instrument, slot)?;
+        Some(self.incoming_of(instrument, &order))
+    }
+
+    /// An elected stop where nothing aggresses: it waits or rests, or expires if it cannot.
+    fn join_elected(&mut self, order: &Incoming, out: &mut impl EventSink) {
+        let market = &self.markets[order.instrument.0 as usize];
+        let at_once = !order.origin.tif.rests();
+        match permit(market.phase).matching {
+            Matching::Continuous if !order.whole => self.join(order, out),
+            Matching::ClosingPrice => self.cross(order, out),
+            Matching::Uncross if !at_once => self.join(order, out),
+            Matching::Nothing if !at_once && !order.is_market() => self.join(order, out),
+            _ => out.emit(order.cancelled(order.open, CancelReason::NothingExecutes)),
         }
     }
 
@@ -215,7 +228,9 @@ impl Engine {
         self.enter_session(self.by_breach(instrument, from), out);
         self.inject_for(instrument, out);
         self.elect(instrument, out);
-        self.act_elected(instrument, out);
+        while let Some(order) = self.next_elected(instrument) {
+            self.join_elected(&order, out);
+        }
     }
 
     /// A call's price breaches (10.4): nothing executes, what stands stays.
