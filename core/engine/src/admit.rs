@@ -12,6 +12,7 @@ use pitwire_model::{
 
 use crate::account::Account;
 use crate::book::Origin;
+use crate::controls::within_band;
 use crate::engine::{Engine, EventSink};
 use crate::enter::{check_price, whole_lots};
 use crate::expiry::LONGEST_DAYS;
@@ -272,8 +273,7 @@ impl Market {
         else {
             return Ok(());
         };
-        let away = i128::from((price.0 - reference.0).unsigned_abs()) * 100;
-        if away <= i128::from(pct) * i128::from(reference.0) { Ok(()) } else { Err(Reject::PriceOutsideBand) }
+        if within_band(price, reference, pct) { Ok(()) } else { Err(Reject::PriceOutsideBand) }
     }
 
     /// Bounds an order without a price that is going to wait: by the collar, or, that a limited account can reserve for a

@@ -4,7 +4,7 @@
 //!             2. less of the same at the same price, a partial cancel, is refused by no limit and no block.
 //! Start at    `Engine::amend`.
 
-use pitwire_model::{Amend, Event, Lots, Phase, PostOnly, Priority, Reject, Ticks};
+use pitwire_model::{Amend, Event, InstrumentId, Lots, PostOnly, Priority, Reject, Ticks};
 
 use crate::account::Account;
 use crate::book::{Origin, Resting, Slot};
@@ -17,7 +17,14 @@ use crate::settle::set_aside;
 
 impl Engine {
     pub(crate) fn amend(&mut self, amend: Amend, out: &mut impl EventSink) {
-        match self.check_amend(amend) {
+        let checked = match self.owned(amend.account, amend.order) {
+            Err(reason) => Err(reason),
+            Ok((instrument, slot)) if self.amends_plainly(&amend, instrument, slot) => {
+                self.check_amend(amend, instrument, slot)
+            }
+            Ok(place) => return self.amend_special(&amend, place, out),
+        };
+        match checked {
             Err(reason) => out.emit(Event::AmendRefused { order: amend.order, account: amend.account, reason }),
             Ok((slot, change)) => {
                 self.change(amend.priority, slot, &change, out);
@@ -26,19 +33,25 @@ impl Engine {
         }
     }
 
-    fn check_amend(&self, amend: Amend) -> Result<(Slot, Incoming), Reject> {
-        let (instrument, slot) = self.owned(amend.account, amend.order)?;
+    /// Whether price and quantity of an order in a plain book are all that is asked about.
+    #[inline]
+    fn amends_plainly(&self, amend: &Amend, instrument: InstrumentId, slot: Slot) -> bool {
+        self.markets[instrument.0 as usize].plain
+            && !slot.is_kept()
+            && amend.stop.is_none()
+            && amend.minimum_execution.is_none()
+            && amend.expiry.is_none()
+    }
+
+    fn check_amend(&self, amend: Amend, instrument: InstrumentId, slot: Slot) -> Result<(Slot, Incoming), Reject> {
         let market = &self.markets[instrument.0 as usize];
         let account = &self.accounts[amend.account.0 as usize];
-        if market.phase != Phase::Continuous {
-            return Err(Reject::NotOpen);
-        }
         let (old, origin) = (market.book.get(slot), market.book.origin(slot));
         let partial_cancel = only_reduces(amend, &old);
         if !partial_cancel && (account.blocked || self.blocks.any()) {
             self.check_blocks(account, origin.session)?;
         }
-        let (ordered, open) = quantities(amend, &old)?;
+        let (ordered, open) = quantities(amend, old.ordered, old.total_open())?;
         check_price(Some(amend.price))?;
         let peak = match amend.display {
             None => old.display,
@@ -109,7 +122,7 @@ impl Engine {
             display,
             stop: None,
             minimum_execution: None,
-            expiry: None,
+            expiry: market.expiry_of(order, &change.origin),
         };
         if kept_priority {
             let less = i128::from(old.total_open() - open);
@@ -141,9 +154,9 @@ fn only_reduces(amend: Amend, old: &Resting) -> bool {
 }
 
 /// New total and new open lots.
-fn quantities(amend: Amend, old: &Resting) -> Result<(u32, u32), Reject> {
+pub(crate) fn quantities(amend: Amend, ordered: u32, open: u32) -> Result<(u32, u32), Reject> {
     let lots = whole_lots(amend.lots)?;
-    let filled = old.ordered - old.total_open();
+    let filled = ordered - open;
     match amend.priority {
         Priority::KeepWhenReduced => {
             let open = lots.checked_sub(filled).filter(|open| *open > 0);

@@ -18,6 +18,10 @@ use crate::market::Market;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How far back the closing price looks.
 const WINDOW_SECONDS: u64 = 600;
+/// Far more than can be traded in a second; sums over a window still fit.
+const MOST_SUMMED: i128 = 1 << 100;
+/// No command begins more than one run, and images are no larger than this.
+const MOST_RUNS: usize = 1 << 20;
 
 /// Trades that followed one another within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,19 @@ impl Day {
             self.runs.pop_front();
         }
         self.runs.push_back(run);
+    }
+
+    /// Whether an engine whose latest trade is `trades` can have come to this.
+    pub(crate) fn is_sound(&self, trades: TradeSeq) -> bool {
+        let is_price = |price: Ticks| (1..=Ticks::MAX_PRICE.0).contains(&price.0);
+        let fits = |sum: i128| (-MOST_SUMMED..=MOST_SUMMED).contains(&sum);
+        let mut before = TradeSeq::ZERO;
+        let runs = self.runs.iter().all(|run| {
+            let follows = before < run.first && run.first <= run.last && run.last <= trades;
+            before = run.last;
+            follows && fits(run.lots) && fits(run.tick_lots)
+        });
+        runs && self.runs.len() <= MOST_RUNS && [self.last, self.closing_call].into_iter().flatten().all(is_price)
     }
 
     /// An uncross of a call, which is no continuous trading.
@@ -241,6 +258,9 @@ mod tests {
         let runs: Vec<_> =
             day.runs.iter().map(|run| (run.second, run.first.0, run.last.0, run.lots, run.tick_lots)).collect();
         assert_eq!(runs, [(10, 1, 3, 4, 800), (10, 5, 5, 1, 400), (11, 6, 6, 1, 500)]);
+        assert!(day.is_sound(TradeSeq(6)) && !day.is_sound(TradeSeq(5)));
+        day.runs.swap(0, 1);
+        assert!(!day.is_sound(TradeSeq(6)));
     }
 
     #[test]

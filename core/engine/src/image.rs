@@ -12,7 +12,9 @@ use pitwire_model::{
 };
 
 use crate::account::{Account, Balance, Position, Standing};
+
 use crate::book::{Origin, Owner, Resting, Slot};
+use crate::day::Day;
 use crate::engine::Engine;
 use crate::kill::Blocks;
 use crate::market::Market;
@@ -75,6 +77,8 @@ pub struct SessionImage {
     pub indicated: Indicated,
     /// How many live orders are older than the end of each batch, where that parts live orders; ascending.
     pub older_than_batches: Vec<u32>,
+    /// What the closing price is made from.
+    pub day: Day,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,6 +342,10 @@ impl Market {
             return Err(ImageError("batches that part no orders"));
         }
         self.set_batch_counts(&counts);
+        if !image.day.is_sound(self.trades) {
+            return Err(ImageError("a day that cannot have been"));
+        }
+        self.day = image.day;
         self.phase_changed();
         Ok(())
     }
@@ -393,6 +401,7 @@ fn session_image(market: &Market) -> SessionImage {
         uncross_price: special.uncross_price,
         indicated: special.indicated,
         older_than_batches: market.batch_counts(),
+        day: market.day.clone(),
     }
 }
 

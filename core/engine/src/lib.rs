@@ -14,6 +14,7 @@ mod admit;
 mod aggress;
 pub mod ahead;
 mod amend;
+mod amend_special;
 mod ask;
 mod auction;
 mod book;

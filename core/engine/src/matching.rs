@@ -79,6 +79,9 @@ impl Incoming {
 
     /// What it would trade with now.
     pub fn reach(&self, market: &Market) -> Reach {
+        if !market.plain {
+            return market.careful_reach(self);
+        }
         market.book.reach(self.side, Some(self.limit), u64::from(self.open), |order, origin| {
             self.meeting(order.owner.account(), origin.group)
         })
