@@ -38,7 +38,7 @@ impl Engine {
         let (price, lots) = if waits {
             (Some(order.bound).filter(|bound| *bound != Ticks::ZERO), order.open)
         } else {
-            (market.cross_price(), self.reach_in_cross(order))
+            (market.cross_price(), self.cross_reach(order))
         };
         if let Money::Inverse { .. } = market.money {
             return self.check_perpetual(market, account, side, price, (lots, lots));

@@ -108,7 +108,7 @@ impl Engine {
         let batches = self.standing_market(instrument)?.batches();
         if batches {
             let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
-            self.run_batch(instrument, &mut out)?;
+            self.run_batch(instrument, &mut out);
             self.conclude(instrument, touch, &mut out);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! Costs       a batch: its uncross, plus looking through the book for orders that live for one batch.
 //! Start at    [`Engine::run_batch`].
 
-use pitwire_model::{CancelReason, InstrumentId, OrderId, Phase, Reject};
+use pitwire_model::{CancelReason, InstrumentId, OrderId, Phase};
 
 use super::SIDES;
 use crate::book::Slot;
@@ -14,15 +14,9 @@ use crate::permits::Tif;
 
 impl Engine {
     /// Uncrosses what has gathered; then what lives for one batch goes. The end of the command elects stops.
-    pub(crate) fn run_batch(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> Result<(), Reject> {
+    pub(crate) fn run_batch(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
         let now = self.times + 1;
-        let market = self.markets.get_mut(instrument.0 as usize).ok_or(Reject::UnknownInstrument)?;
-        if market.phase == Phase::Deleted {
-            return Err(Reject::InstrumentDeleted);
-        }
-        if !market.batches() {
-            return Ok(());
-        }
+        let market = &mut self.markets[instrument.0 as usize];
         market.end_batch(now);
         let tolerance = market.rules.tolerance(Phase::Continuous);
         match self.uncross(instrument, Phase::Continuous, tolerance, out) {
@@ -33,7 +27,6 @@ impl Engine {
                 self.breaker_call(instrument, out);
             }
         }
-        Ok(())
     }
 
     /// Market orders and those for at once, in order of number.

@@ -253,24 +253,6 @@ impl Engine {
         known.chain(unknown.into_iter().flatten().filter(of_side))
     }
 
-    /// The same before the order is let in, by looking up who waits. Costs those who take part, sorted by time.
-    pub(crate) fn reach_in_cross(&self, order: &Incoming) -> u32 {
-        let Some(market) = self.market(order.instrument) else { return 0 };
-        let Some(price) = market.cross_price().filter(|price| order.takes_part_at(*price)) else { return 0 };
-        let arrival = Arrival { party: order.party(), group: order.origin.group, mode: order.mode };
-        let mut reach = 0_u32;
-        for (time, id) in market.cross_parties(price) {
-            let maker = self.arrival(order.instrument, id, time).filter(|maker| maker.party.side != order.side);
-            let Some(maker) = maker else { continue };
-            match arrival.meeting(maker.party.account, maker.group) {
-                Meeting::Trade => reach = reach.saturating_add(maker.party.open).min(order.open),
-                Meeting::CancelMaker => {}
-                Meeting::Stop | Meeting::CancelBoth => break,
-            }
-        }
-        reach
-    }
-
     /// A live order as it was when it came to wait; none when it has gone or has another time now.
     fn arrival(&self, instrument: InstrumentId, id: OrderId, time: u64) -> Option<Arrival> {
         let (_, slot) = self.orders.get(id).filter(|(of, _)| *of == instrument)?;
