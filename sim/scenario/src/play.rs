@@ -539,7 +539,8 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
         };
         let queue = |side: Side| {
             let stands = |order: &&OrderImage| {
-                order.side == side && matches!(order.place, None | Some(Place::Hidden | Place::Unpriced | Place::Elected))
+                order.side == side
+                    && matches!(order.place, None | Some(Place::Hidden | Place::Unpriced | Place::Elected))
             };
             let mut queue: Vec<&OrderImage> = orders.iter().copied().filter(stands).collect();
             queue.sort_by_key(|order| priority(order));

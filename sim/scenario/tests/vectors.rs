@@ -1,5 +1,6 @@
 //! The published vectors, each on the engine and on the reference engine.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use pitwire_engine::Engine;
@@ -24,9 +25,13 @@ fn vectors() -> Vec<Scenario> {
 
 /// Every scenario by a fresh machine; a line for each that does not give what it expects.
 fn failures<M: Machine>(fresh: impl Fn() -> M) -> Vec<String> {
-    let judge = |scenario: &Scenario| match play(&mut fresh(), scenario) {
-        Ok(outcome) => scenario.differences(&outcome),
-        Err(what) => vec![what],
+    let judge = |scenario: &Scenario| {
+        // One that fails with a panic is one of many to be told about, too.
+        match catch_unwind(AssertUnwindSafe(|| play(&mut fresh(), scenario))) {
+            Ok(Ok(outcome)) => scenario.differences(&outcome),
+            Ok(Err(what)) => vec![what],
+            Err(_) => vec!["the engine panics".to_owned()],
+        }
     };
     vectors()
         .iter()
