@@ -3,6 +3,7 @@
 pub mod bars;
 pub mod doctor;
 pub mod engine_bench;
+pub mod explain;
 pub mod export;
 pub mod journal_bench;
 pub mod operator;

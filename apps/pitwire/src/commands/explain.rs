@@ -1,0 +1,96 @@
+//! `pitwire explain`: which rule decided, with its numbers, from the log alone.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pitwire_explain::{Explainer, Note, Question};
+use pitwire_host::DirectoryStorage;
+use pitwire_model::{OrderId, Seq};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::say;
+use crate::venue::recovery::{Replay, inspect_settled};
+
+const EXAMPLES: &str = "Examples:
+  pitwire explain --data pitwire-data --order 4711           what befell this order, and what it waits for
+  pitwire explain --data pitwire-data --at 4711              what this command decided: an uncross, a breach, expiries
+  pitwire explain --data pitwire-data --at 4711 --instrument AUC_ZAR --json
+
+The venue may go on meanwhile: what was durable when this began is looked at. What each kind of note says: docs/explain.md.";
+
+/// Say which rule decided over an order or a command, and with which numbers.
+///
+/// Of a reject the reason, its rule and the numbers compared; of an expiry what caused it; of an uncross the candidates and the
+/// step that decided; of an order that rests what stands before it, or what it waits for; of a breach price, reference, tolerance.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Explain {
+    /// The data directory of a venue.
+    #[arg(long, value_name = "DIR", default_value = "pitwire-data")]
+    data: PathBuf,
+    /// An order's number.
+    #[arg(long, value_name = "ID", required_unless_present = "at", conflicts_with = "at")]
+    order: Option<u64>,
+    /// A command's number.
+    #[arg(long, value_name = "SEQ")]
+    at: Option<u64>,
+    /// Of that command, what concerns this instrument alone.
+    #[arg(long, value_name = "NAME", requires = "at")]
+    instrument: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    pub fn run(self) -> Result<(), Failure> {
+        let storage = DirectoryStorage::read_only(&self.data).map_err(|error| {
+            Failure::new(format!("cannot read {}: {error}", self.data.display()))
+                .remedy("name the data directory of a venue with --data")
+        })?;
+        let recovery = inspect_settled(&storage)?;
+        if recovery.is_fresh {
+            return Err(Failure::new(format!("{} holds no journal", self.data.display()))
+                .remedy("name the data directory of a venue with --data"));
+        }
+        let mut replay = Replay::start(&recovery)?;
+        let question = match (self.order, self.at) {
+            (Some(order), _) => Question::Order(OrderId(order)),
+            (None, at) => Question::At { seq: Seq(at.unwrap_or_default()), instrument: self.instrument.clone() },
+        };
+        let mut explainer = Explainer::resume(question, &replay.engine.image(), replay.last);
+        replay.run(
+            &recovery,
+            &storage,
+            |_, stamped, events| {
+                explainer.observe(stamped, events);
+                Ok(())
+            },
+            |_| Ok(()),
+        )?;
+        let notes = explainer.finish();
+        if notes.is_empty() {
+            let (first, last) = (recovery.base().next(), replay.last);
+            let what = match self.order {
+                Some(order) => {
+                    format!("nothing concerns an order {order} in commands {first} to {last}, which are kept")
+                }
+                None => format!("nothing was decided there; commands {first} to {last} are kept"),
+            };
+            return Err(Failure::new(what).remedy("orders' numbers stand in replies and in pitwire export's tables"));
+        }
+        self.report(&notes);
+        Ok(())
+    }
+
+    fn report(&self, notes: &[Note]) {
+        if self.json {
+            say(&json!({"order": self.order, "at": self.at, "notes": notes}).to_string());
+            return;
+        }
+        for note in notes {
+            say(&note.line());
+        }
+    }
+}

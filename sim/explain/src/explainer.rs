@@ -1,0 +1,326 @@
+//! Follows a log and notes what concerns one question.
+
+use pitwire_engine::EngineImage;
+use pitwire_model::{Command, Event, InstrumentId, Lots, OrderId, Phase, Seq, Side, Stamped, Ticks, TradeKind};
+use pitwire_scenario::{Contracts, type_word};
+
+use crate::floor::{Floor, Order, Place};
+use crate::image::restore;
+use crate::leaving::left;
+use crate::note::Note;
+use crate::passing::Passing;
+use crate::refusal;
+use crate::standing::standing;
+use crate::uncross::Curve;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Everything that befell an order.
+    Order(OrderId),
+    /// Everything that one command decided, about the instrument of this name or about all.
+    At { seq: Seq, instrument: Option<String> },
+}
+
+#[derive(Debug)]
+pub struct Explainer {
+    question: Question,
+    floor: Floor,
+    notes: Vec<Note>,
+    last: Seq,
+    /// Where the order that was asked about is, or was.
+    home: Option<InstrumentId>,
+    /// Whether that order was active when the command came that is looked at.
+    took_part: bool,
+}
+
+impl Explainer {
+    /// From the beginning of a log.
+    pub fn new(question: Question) -> Explainer {
+        Explainer { question, floor: Floor::default(), notes: Vec::new(), last: Seq(0), home: None, took_part: false }
+    }
+
+    /// From where a snapshot stands.
+    pub fn resume(question: Question, image: &EngineImage, seq: Seq) -> Explainer {
+        let mut explainer = Explainer { last: seq, ..Explainer::new(question) };
+        restore(&mut explainer.floor, image);
+        if let Question::Order(id) = explainer.question {
+            explainer.home = explainer.floor.orders.get(&id).map(|order| order.instrument);
+        }
+        explainer
+    }
+
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
+        self.floor.now = stamped.at;
+        self.last = stamped.seq;
+        if let (&Question::Order(id), Command::Enter(entered)) = (&self.question, &stamped.command)
+            && entered.id == id
+        {
+            self.home = Some(entered.instrument);
+        }
+        self.took_part = self.is_active();
+        let curve = self.curve_before(stamped);
+        let mut passing = Passing::default();
+        let mut traded = false;
+        for event in events {
+            traded |= self.is_of_target(event);
+            self.explain(stamped, event, events, curve.as_ref());
+            passing.note(&self.floor, event);
+            self.floor.follow(stamped, event);
+            passing.arrived(&self.floor, event);
+        }
+        self.floor.settle();
+        if let (&Question::Order(id), false) = (&self.question, traded)
+            && let Some(target) = self.floor.orders.get(&id)
+        {
+            self.notes.extend(passing.over(&self.floor, target, stamped));
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        let Question::Order(id) = self.question else { return false };
+        self.floor.orders.get(&id).is_some_and(|order| order.place == Place::Active)
+    }
+
+    /// What was noted, and how things stand now.
+    pub fn finish(mut self) -> Vec<Note> {
+        if let Question::Order(id) = self.question
+            && let Some(order) = self.floor.orders.get(&id)
+        {
+            self.notes.push(standing(&self.floor, self.last, order));
+        }
+        self.notes
+    }
+
+    /// The book of a call, when this command ends it and somebody asks.
+    fn curve_before(&self, stamped: &Stamped) -> Option<(InstrumentId, Curve)> {
+        let instrument = match stamped.command {
+            Command::ChangeSession { instrument, .. } | Command::RunBatch { instrument } => instrument,
+            _ => return None,
+        };
+        let wanted = match self.question {
+            Question::Order(id) => self.floor.orders.get(&id).is_some_and(|order| order.instrument == instrument),
+            Question::At { seq, .. } => seq == stamped.seq && self.is_asked_about(instrument),
+        };
+        let phase = self.floor.market(instrument)?.phase;
+        let uncrosses = phase.is_call() || matches!(stamped.command, Command::RunBatch { .. });
+        (wanted && uncrosses).then(|| (instrument, Curve::of(&self.floor, instrument)))
+    }
+
+    fn is_of_target(&self, event: &Event) -> bool {
+        let Question::Order(id) = self.question else { return false };
+        match *event {
+            Event::Trade { maker, taker, .. } => maker == id || taker == id,
+            Event::Accepted { order, .. } | Event::Amended { order, .. } | Event::Triggered { order, .. } => {
+                order == id
+            }
+            _ => false,
+        }
+    }
+
+    fn concerns(&self, order: OrderId, seq: Seq) -> bool {
+        match self.question {
+            Question::Order(id) => id == order,
+            Question::At { seq: asked, .. } => {
+                seq == asked && self.floor.orders.get(&order).is_none_or(|order| self.is_asked_about(order.instrument))
+            }
+        }
+    }
+
+    fn is_asked_about(&self, instrument: InstrumentId) -> bool {
+        let Question::At { instrument: Some(asked), .. } = &self.question else { return true };
+        self.floor.market(instrument).is_some_and(|market| market.spec.name == *asked)
+    }
+
+    fn concerns_market(&self, instrument: InstrumentId, seq: Seq) -> bool {
+        match self.question {
+            Question::Order(_) => self.home == Some(instrument) && self.took_part,
+            Question::At { seq: at, .. } => seq == at && self.is_asked_about(instrument),
+        }
+    }
+
+    fn explain(&mut self, stamped: &Stamped, event: &Event, events: &[Event], curve: Option<&(InstrumentId, Curve)>) {
+        let (floor, seq) = (&self.floor, stamped.seq);
+        let note = match (event, &stamped.command) {
+            (Event::Rejected { order, reason, .. }, Command::Enter(entered)) if self.concerns(*order, seq) => {
+                Some(refusal::entry(floor, seq, entered, *reason))
+            }
+            (Event::AmendRefused { order, reason, .. }, Command::Amend(amend)) if self.concerns(*order, seq) => {
+                Some(refusal::amend(floor, seq, amend, *reason))
+            }
+            (Event::CancelRefused { order, reason, .. }, _) if self.concerns(*order, seq) => {
+                Some(refusal::cancel(floor, seq, *order, *reason))
+            }
+            (Event::CommandRefused { reason }, _) if matches!(self.question, Question::At { seq: asked, .. } if asked == seq) =>
+            {
+                let contracts = Contracts::get();
+                let text = format!("{}: {}", reason.name(), contracts.meaning(reason.name()));
+                let rule = contracts.rule_of(reason.name());
+                Some(Note::new(seq, floor.now, "refused", rule, text).with("reason", reason.name()))
+            }
+            (Event::Accepted { order, .. }, _) if self.concerns(*order, seq) => Some(accepted(floor, seq, event)),
+            (Event::Cancelled { order, open, reason, .. }, _) if self.concerns(*order, seq) => floor
+                .orders
+                .get(order)
+                .map(|order| left(floor, seq, order, *open, *reason, events).with("order", order.id.0)),
+            (Event::Trade { maker, taker, .. }, _) if self.is_of_target(event) => {
+                let Question::Order(id) = self.question else { return };
+                debug_assert!(*maker == id || *taker == id);
+                Some(traded(floor, seq, event, id))
+            }
+            (Event::Uncrossed { instrument, price, .. }, _) if self.concerns_market(*instrument, seq) => {
+                let found = curve.filter(|(of, _)| of == instrument);
+                found.map(|(_, curve)| self.uncross(curve, seq, *instrument, *price))
+            }
+            (Event::Breached { instrument, price, reference, against, bps }, _)
+                if self.concerns_market(*instrument, seq) =>
+            {
+                let against = format!("{against:?}").to_lowercase();
+                let distance = (price.0 - reference.0).abs();
+                let text = format!(
+                    "an execution at {price} lies {distance} from the {against} reference {reference}; from {bps}/10000 of \
+                     it on nothing executes"
+                );
+                let note = Note::new(seq, floor.now, "breaker", "rulebook: 10.2", text).with("price", price.0);
+                Some(note.with("reference", reference.0).with("against", against).with("tolerance_bps", *bps))
+            }
+            (Event::SessionChanged { instrument, from, to, .. }, _) if self.concerns_market(*instrument, seq) => {
+                self.notes.extend(self.ended_without_a_price(curve, seq, event, events));
+                let text = format!("{} to {}", from.name(), to.name());
+                matches!(self.question, Question::At { .. })
+                    .then(|| Note::new(seq, self.floor.now, "session", "rulebook: 5.2", text))
+            }
+            (Event::Parked { order, open, .. }, _) if self.concerns(*order, seq) => {
+                floor.orders.get(order).map(|order| {
+                    let market = floor.market(order.instrument);
+                    let wanted = market.map_or("its session", |market| refusal::waits_for(market, order.tif).0);
+                    let text = format!("{open} lots wait for {wanted}");
+                    Note::new(seq, floor.now, "parked", "rulebook: 6", text)
+                        .with("waits_for", wanted)
+                        .with("open", open.0)
+                })
+            }
+            (Event::Injected { order, .. }, _) if self.concerns(*order, seq) => {
+                let text = "its session begins".to_owned();
+                Some(Note::new(seq, floor.now, "injected", "rulebook: 5.2, step 9", text))
+            }
+            (Event::Triggered { order, last, .. }, _) if self.concerns(*order, seq) => {
+                let stop = floor.orders.get(order).and_then(Order::stop).unwrap_or_default();
+                let text = format!("the last price {last} reached its stop price {stop}");
+                Some(
+                    Note::new(seq, floor.now, "triggered", "rulebook: 14, 1", text)
+                        .with("last", last.0)
+                        .with("stop", stop.0),
+                )
+            }
+            (Event::Amended { order, kept_priority, price, lots, .. }, _) if self.concerns(*order, seq) => {
+                let kept = if *kept_priority { "keeps its place" } else { "goes to the back of its queue" };
+                let text = format!("now {lots} lots at {price}; {kept}");
+                Some(Note::new(seq, floor.now, "amended", "rulebook: 9", text).with("kept_priority", *kept_priority))
+            }
+            (Event::ClosingPriceSet { instrument, price, derivation }, _) if self.concerns_market(*instrument, seq) => {
+                let text = format!("closing price {price}: {derivation:?}");
+                matches!(self.question, Question::At { .. })
+                    .then(|| Note::new(seq, floor.now, "closing price", "rulebook: 13", text).with("price", price.0))
+            }
+            _ => None,
+        };
+        self.notes.extend(note);
+    }
+
+    fn uncross(&self, curve: &Curve, seq: Seq, instrument: InstrumentId, price: Ticks) -> Note {
+        let note = curve.note(&self.floor, seq, instrument, Some(price));
+        match self.question {
+            Question::Order(id) => of_target(note, curve, id, price, self.floor.orders.get(&id)),
+            Question::At { .. } => note,
+        }
+    }
+
+    /// A call that ends without an uncross says so, once: where it is told which session comes next.
+    fn ended_without_a_price(
+        &self,
+        curve: Option<&(InstrumentId, Curve)>,
+        seq: Seq,
+        event: &Event,
+        events: &[Event],
+    ) -> Option<Note> {
+        let Event::SessionChanged { instrument, from, to, .. } = *event else { return None };
+        let (_, curve) = curve.filter(|(of, _)| *of == instrument)?;
+        let interrupts = matches!(to, Phase::Halted | Phase::HaltAndClose | Phase::Pause);
+        let absorbs = from.is_triggered_call() && to.is_scheduled_call();
+        if from.is_call() && (interrupts || absorbs) {
+            let (rule, how) = match interrupts {
+                true => ("rulebook: 5.2, step 2", "was interrupted by"),
+                false => ("rulebook: 5.2, step 1", "was absorbed by"),
+            };
+            let text = format!("{} {how} {}: nothing uncrosses, the orders stay", from.name(), to.name());
+            return Some(Note::new(seq, self.floor.now, "no uncross", rule, text));
+        }
+        let decided = events.iter().any(|event| match event {
+            Event::Uncrossed { instrument: of, .. } | Event::Breached { instrument: of, .. } => *of == instrument,
+            _ => false,
+        });
+        (from.is_call() && !decided).then(|| curve.note(&self.floor, seq, instrument, None))
+    }
+}
+
+/// What the uncross meant for one order that was in it. The trades have been followed already.
+fn of_target(note: Note, curve: &Curve, id: OrderId, price: Ticks, order: Option<&Order>) -> Note {
+    let Some(order) = order else { return note };
+    let hidden = curve.passed.iter().find(|(passed, _, _)| *passed == id.0);
+    let addition = match hidden {
+        Some((_, mes, available)) => format!("this order's MES is {mes}, and {available} lots were available to it"),
+        None if !order.accepts(price) => format!("this order's limit does not reach {price}"),
+        None => format!("{} lots of this order are left", order.open),
+    };
+    Note { text: format!("{}; {addition}", note.text), ..note }
+}
+
+fn accepted(floor: &Floor, seq: Seq, event: &Event) -> Note {
+    let Event::Accepted { order, instrument, order_type, tif, lots, display, .. } = *event else {
+        return Note::new(seq, floor.now, "accepted", "", "");
+    };
+    let session = floor.market(instrument).map_or("closed", |market| market.phase.name());
+    let (tif, kind) = (tif.name(), type_word(order_type, display.is_some()));
+    let cell = Contracts::get().session_cell(session, kind);
+    let (rule, said) = cell.map_or(("", ""), |cell| (cell.rule.as_str(), cell.text.as_str()));
+    Note::new(seq, floor.now, "accepted", rule, format!("{lots} lots, {kind} {tif} in {session}: {said}"))
+        .with("order", order.0)
+        .with("session", session)
+        .with("type", kind)
+        .with("tif", tif)
+        .with("lots", lots.0)
+}
+
+fn traded(floor: &Floor, seq: Seq, event: &Event, id: OrderId) -> Note {
+    let Event::Trade { instrument, price, lots, kind, maker, maker_open, taker, taker_open, trade_seq, .. } = *event
+    else {
+        return Note::new(seq, floor.now, "trade", "", "");
+    };
+    let (other, open) = if maker == id { (taker, maker_open) } else { (maker, taker_open) };
+    let resting = floor.orders.get(&maker);
+    let (rule, why) = match kind {
+        TradeKind::Filter => ("rulebook: 8.2, step 7", "the price of filter and uncross".to_owned()),
+        TradeKind::Call(call) => ("rulebook: 11.2", format!("the one price of {}", call.name())),
+        TradeKind::Cross => ("rulebook: 12", "the closing price".to_owned()),
+        TradeKind::Continuous => match resting {
+            Some(maker) if maker.is_hidden() && maker.price() != Some(price) => {
+                let [bid, offer] = [Side::Buy, Side::Sell].map(|side| floor.best_visible(instrument, side));
+                let show = |price: Option<Ticks>| price.map_or("none".to_owned(), |price| price.to_string());
+                let own = show(maker.price());
+                (
+                    "rulebook: 7.3",
+                    format!("the resting hidden order's {own}, improved between {} and {}", show(bid), show(offer)),
+                )
+            }
+            _ => ("rulebook: 7.2", "the resting order's price".to_owned()),
+        },
+    };
+    let text = format!("{lots} lots at {price} with order {other}: {why}; {open} left");
+    let done = if open == Lots::ZERO { "filled" } else { "trade" };
+    Note::new(seq, floor.now, done, rule, text)
+        .with("price", price.0)
+        .with("lots", lots.0)
+        .with("with", other.0)
+        .with("trade_seq", trade_seq.0)
+        .with("open", open.0)
+}

@@ -1,0 +1,302 @@
+//! The market as commands and events tell it: sessions, references, live orders and their places.
+
+use std::collections::BTreeMap;
+
+use pitwire_model::{
+    Command, Event, InstrumentId, InstrumentSpec, Lots, OrderId, OrderType, Phase, RemainingSessions, Side, Stamped,
+    Ticks, TimeInForce, TradeKind, TradingRules, VenueNanos,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct Floor {
+    pub now: VenueNanos,
+    /// Days since 1970, and when GTT orders end at the latest.
+    pub day: Option<(u32, VenueNanos)>,
+    pub markets: Vec<Market>,
+    pub orders: BTreeMap<OrderId, Order>,
+    times: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Market {
+    pub spec: InstrumentSpec,
+    pub phase: Phase,
+    pub last: Option<Ticks>,
+    pub static_reference: Option<Ticks>,
+    pub dynamic_reference: Option<Ticks>,
+    pub closing: Option<Ticks>,
+    pub previous_close: Option<Ticks>,
+    pub remaining: RemainingSessions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Matching now, or waiting for a price.
+    Arriving,
+    Active,
+    Parked,
+    Unelected,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    pub id: OrderId,
+    pub instrument: InstrumentId,
+    pub side: Side,
+    pub order_type: OrderType,
+    pub tif: TimeInForce,
+    pub lots: Lots,
+    pub open: Lots,
+    pub display: Option<Lots>,
+    /// Who came first, among equals.
+    pub time: u64,
+    pub place: Place,
+}
+
+impl Market {
+    pub fn new(spec: InstrumentSpec) -> Market {
+        Market {
+            static_reference: Some(spec.start_price),
+            spec,
+            phase: Phase::Closed,
+            last: None,
+            dynamic_reference: None,
+            closing: None,
+            previous_close: None,
+            remaining: RemainingSessions::default(),
+        }
+    }
+
+    pub fn rules(&self) -> TradingRules {
+        self.spec.rules.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// Of calls and filters.
+    pub fn reference(&self) -> Option<Ticks> {
+        self.last.or(self.static_reference)
+    }
+
+    pub fn still_to_come(&self, phase: Phase) -> u8 {
+        self.remaining.counts[phase as usize]
+    }
+}
+
+impl Order {
+    pub fn price(&self) -> Option<Ticks> {
+        self.order_type.limit_price()
+    }
+
+    pub fn stop(&self) -> Option<Ticks> {
+        self.order_type.stop_price()
+    }
+
+    /// Zero for orders that are not hidden.
+    pub fn minimum_execution(&self) -> Lots {
+        match self.order_type {
+            OrderType::Hidden { minimum_execution, .. } => minimum_execution,
+            _ => Lots::ZERO,
+        }
+    }
+
+    pub fn is_hidden(&self) -> bool {
+        matches!(self.order_type, OrderType::Hidden { .. })
+    }
+
+    pub fn accepts(&self, price: Ticks) -> bool {
+        self.price().is_none_or(|limit| match self.side {
+            Side::Buy => price <= limit,
+            Side::Sell => price >= limit,
+        })
+    }
+
+    /// Less is earlier in its side's priority: market orders, then price, then visible before hidden, then time.
+    pub fn rank(&self) -> (bool, i64, bool, u64) {
+        let price = self.price().map_or(0, |price| match self.side {
+            Side::Buy => -price.0,
+            Side::Sell => price.0,
+        });
+        (self.price().is_some(), price, self.is_hidden(), self.time)
+    }
+}
+
+impl Floor {
+    pub fn market(&self, instrument: InstrumentId) -> Option<&Market> {
+        self.markets.get(instrument.0 as usize)
+    }
+
+    pub fn market_mut(&mut self, instrument: InstrumentId) -> Option<&mut Market> {
+        self.markets.get_mut(instrument.0 as usize)
+    }
+
+    /// The active orders of a side, first in priority first.
+    pub fn side(&self, instrument: InstrumentId, side: Side) -> Vec<Order> {
+        let stands =
+            |order: &&Order| order.instrument == instrument && order.side == side && order.place == Place::Active;
+        let mut queue: Vec<Order> = self.orders.values().filter(stands).copied().collect();
+        queue.sort_by_key(Order::rank);
+        queue
+    }
+
+    pub fn best_visible(&self, instrument: InstrumentId, side: Side) -> Option<Ticks> {
+        let mut prices = self.side(instrument, side).into_iter().filter(|order| !order.is_hidden());
+        prices.find_map(|order| order.price())
+    }
+
+    fn next_time(&mut self) -> u64 {
+        self.times += 1;
+        self.times
+    }
+
+    /// Whoever still arrives when a command is over has found a place.
+    pub fn settle(&mut self) {
+        for order in self.orders.values_mut().filter(|order| order.place == Place::Arriving) {
+            order.place = if order.stop().is_some() { Place::Unelected } else { Place::Active };
+        }
+    }
+
+    /// Puts in an order that a snapshot holds.
+    pub fn restore(&mut self, order: Order) {
+        self.times = self.times.max(order.time);
+        self.orders.insert(order.id, order);
+    }
+
+    pub fn follow(&mut self, stamped: &Stamped, event: &Event) {
+        match event {
+            Event::InstrumentAdded(spec) => self.markets.push(Market::new((**spec).clone())),
+            Event::TradingRulesSet { instrument, rules } => {
+                if let Some(market) = self.market_mut(*instrument) {
+                    market.spec.rules = Some(rules.clone());
+                }
+            }
+            Event::InstrumentLimitsSet { instrument, limits } => {
+                if let Some(market) = self.market_mut(*instrument) {
+                    market.spec.limits = *limits;
+                }
+            }
+            Event::DayBegun { day } => {
+                if let Command::BeginDay { closes, .. } = stamped.command {
+                    self.day = Some((day.0, closes));
+                }
+            }
+            Event::DayEnded => self.markets.iter_mut().for_each(|market| {
+                market.previous_close = market.closing.take().or(market.previous_close);
+            }),
+            Event::RemainingSet { instrument } => {
+                if let (Command::SetRemaining { remaining, .. }, Some(market)) =
+                    (&stamped.command, self.markets.get_mut(instrument.0 as usize))
+                {
+                    market.remaining = *remaining;
+                }
+            }
+            Event::PhaseChanged { instrument, phase } => {
+                if let Some(market) = self.market_mut(*instrument) {
+                    market.phase = *phase;
+                }
+            }
+            Event::SessionChanged { instrument, from, to, .. } => {
+                if let Some(market) = self.market_mut(*instrument) {
+                    market.phase = *to;
+                    if from != to {
+                        market.remaining.take_one(*to);
+                    }
+                }
+            }
+            Event::Uncrossed { instrument, price, .. } => {
+                if let Some(market) = self.market_mut(*instrument) {
+                    market.static_reference = Some(*price);
+                }
+            }
+            Event::ClosingPriceSet { instrument, price, .. } => {
+                if let Some(market) = self.market_mut(*instrument) {
+                    market.closing = Some(*price);
+                }
+            }
+            _ => self.follow_order(event),
+        }
+    }
+
+    fn follow_order(&mut self, event: &Event) {
+        match *event {
+            Event::Accepted { order, instrument, side, order_type, lots, tif, display, .. } => {
+                let time = self.next_time();
+                let place = Place::Arriving;
+                let open = lots;
+                self.orders.insert(
+                    order,
+                    Order { id: order, instrument, side, order_type, tif, lots, open, display, time, place },
+                );
+            }
+            Event::Trade { instrument, price, kind, maker, maker_open, taker, taker_open, .. } => {
+                for (id, open) in [(maker, maker_open), (taker, taker_open)] {
+                    match open.is_zero() {
+                        true => _ = self.orders.remove(&id),
+                        false => {
+                            if let Some(order) = self.orders.get_mut(&id) {
+                                order.open = open;
+                            }
+                        }
+                    }
+                }
+                if let Some(market) = self.market_mut(instrument).filter(|_| kind != TradeKind::Cross) {
+                    (market.last, market.dynamic_reference) = (Some(price), Some(price));
+                }
+            }
+            Event::Cancelled { order, .. } => _ = self.orders.remove(&order),
+            Event::Parked { order, .. } => self.put(order, Place::Parked),
+            Event::Injected { order, .. } => self.put(order, Place::Active),
+            Event::Triggered { order, .. } => {
+                let time = self.next_time();
+                if let Some(order) = self.orders.get_mut(&order) {
+                    (order.time, order.place) = (time, Place::Arriving);
+                    order.order_type = match order.order_type {
+                        OrderType::StopLimit { price, .. } => OrderType::Limit { price },
+                        _ => OrderType::Market,
+                    };
+                }
+            }
+            Event::Refreshed { order, .. } => {
+                let time = self.next_time();
+                if let Some(order) = self.orders.get_mut(&order) {
+                    order.time = time;
+                }
+            }
+            Event::Amended { order, .. } => self.amended(order, event),
+            _ => {}
+        }
+    }
+
+    fn put(&mut self, order: OrderId, place: Place) {
+        if let Some(order) = self.orders.get_mut(&order) {
+            order.place = place;
+        }
+    }
+
+    fn amended(&mut self, id: OrderId, event: &Event) {
+        let Event::Amended { price, lots, open, kept_priority, display, stop, minimum_execution, expiry, .. } = *event
+        else {
+            return;
+        };
+        let time = (!kept_priority).then(|| self.next_time());
+        let Some(order) = self.orders.get_mut(&id) else { return };
+        (order.lots, order.open, order.display) = (lots, open, display);
+        order.time = time.unwrap_or(order.time);
+        order.order_type = match order.order_type {
+            OrderType::Limit { .. } => OrderType::Limit { price },
+            OrderType::Market => OrderType::Market,
+            OrderType::Hidden { minimum_execution: kept, .. } => {
+                OrderType::Hidden { price, minimum_execution: minimum_execution.unwrap_or(kept) }
+            }
+            OrderType::Stop { stop: kept } => OrderType::Stop { stop: stop.unwrap_or(kept) },
+            OrderType::StopLimit { stop: kept, .. } => OrderType::StopLimit { stop: stop.unwrap_or(kept), price },
+        };
+        order.tif = match (order.tif, expiry) {
+            (TimeInForce::GoodTillDate { .. }, Some(pitwire_model::Expiry::Day(day))) => {
+                TimeInForce::GoodTillDate { day }
+            }
+            (TimeInForce::GoodTillTime { .. }, Some(pitwire_model::Expiry::Time(at))) => {
+                TimeInForce::GoodTillTime { at }
+            }
+            (kept, _) => kept,
+        };
+    }
+}

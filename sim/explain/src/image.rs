@@ -1,0 +1,49 @@
+//! A snapshot as the beginning of what is followed.
+
+use pitwire_engine::{EngineImage, MarketImage, OrderImage, Place as Stands};
+use pitwire_model::Lots;
+
+use crate::floor::{Floor, Market, Order, Place};
+
+pub(crate) fn restore(floor: &mut Floor, image: &EngineImage) {
+    floor.day = (image.day.0 > 0).then_some((image.day.0, image.closes));
+    for market in &image.markets {
+        floor.markets.push(restored(market));
+        for order in &market.orders {
+            floor.restore(standing(market, order));
+        }
+    }
+}
+
+fn restored(image: &MarketImage) -> Market {
+    let session = &image.session;
+    Market {
+        phase: image.phase,
+        last: image.last,
+        static_reference: session.static_reference,
+        dynamic_reference: session.dynamic_reference.or(image.last),
+        closing: session.closing.map(|(price, _)| price),
+        previous_close: session.previous_close,
+        remaining: session.remaining,
+        ..Market::new(image.spec.clone())
+    }
+}
+
+fn standing(market: &MarketImage, order: &OrderImage) -> Order {
+    Order {
+        id: order.id,
+        instrument: market.spec.id,
+        side: order.side,
+        order_type: order.order_type,
+        tif: order.tif,
+        lots: Lots(order.ordered.into()),
+        open: Lots(order.open.into()),
+        display: (order.display > 0).then(|| Lots(order.display.into())),
+        time: order.rank.into(),
+        place: match order.place {
+            Some(Stands::Parked) => Place::Parked,
+            Some(Stands::Unelected) => Place::Unelected,
+            _ => Place::Active,
+        },
+    }
+}

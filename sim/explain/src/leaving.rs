@@ -1,0 +1,121 @@
+//! Why an order left: the session, the time or the price that caused it.
+
+use pitwire_model::{CancelReason, Event, Lots, Phase, Seq, Ticks, TimeInForce};
+use pitwire_scenario::{date_text, reason_of_leaving, time_text};
+
+use crate::floor::{Floor, Order};
+use crate::note::Note;
+
+/// `floor` as it was when the order left; `events` are all of its command.
+pub(crate) fn left(floor: &Floor, seq: Seq, order: &Order, open: Lots, reason: CancelReason, events: &[Event]) -> Note {
+    let market = floor.market(order.instrument);
+    let session = market.map_or(Phase::Closed, |market| market.phase).name();
+    let to = events.iter().find_map(|event| match event {
+        Event::SessionChanged { instrument, to, .. } if *instrument == order.instrument => Some(to.name()),
+        _ => None,
+    });
+    let word = reason_of_leaving(reason);
+    let what = if word.is_some() { "expired" } else { "cancelled" };
+    let note = |rule: &str, text: String| {
+        let note = Note::new(seq, floor.now, what, rule, text);
+        let note = note.with("reason", word.unwrap_or_else(|| cancelled_by(reason))).with("open", open.0);
+        note.with("session", session)
+    };
+    let ended = |what: &str| {
+        let to = to.unwrap_or("another session");
+        format!("{what}: {session} ended (then {to}), with {open} lots open")
+    };
+    match reason {
+        CancelReason::ImmediateRemainder => immediate(floor, order, open, &note),
+        CancelReason::FillOrKill => {
+            let within = reachable(floor, order);
+            let text = format!("fill_or_kill: {} lots were wanted at once, {within} were within reach", order.lots);
+            note("rulebook: 7.4", text).with("wanted", order.lots.0).with("within_reach", within.0)
+        }
+        CancelReason::DayEnded => {
+            note("rulebook: 6", format!("the venue day ended; {} orders end with it", order.tif.name()))
+        }
+        CancelReason::TimeReached => {
+            let at = match order.tif {
+                TimeInForce::GoodTillTime { at } => at,
+                _ => floor.now,
+            };
+            let text = format!("good till {}, and venue time was {}", time_text(at.0), time_text(floor.now.0));
+            note("rulebook: 6", text).with("expires_ns", at.0).with("now_ns", floor.now.0)
+        }
+        CancelReason::DateReached => {
+            let day = match order.tif {
+                TimeInForce::GoodTillDate { day } => day.0,
+                _ => 0,
+            };
+            let today = floor.day.map_or(0, |(today, _)| today);
+            let text = format!("good till {}, and {} ended", date_text(day), date_text(today));
+            note("rulebook: 6", text).with("expires", date_text(day)).with("ended", date_text(today))
+        }
+        CancelReason::NinetyDays => note("rulebook: 6", "a GTC order's ninetieth day ended".to_owned()),
+        CancelReason::CallEnded => note("rulebook: 5.2, step 5", ended("what is left after a call")),
+        CancelReason::PauseEnded => note("rulebook: 5.2, step 5", ended("a market order of a pause")),
+        CancelReason::CrossEnded => note("rulebook: 5.2, step 5", ended("CPX")),
+        CancelReason::SessionMissed => note("rulebook: 5.6", ended("its session was missed")),
+        CancelReason::BelowMinimumExecution => {
+            let mes = order.minimum_execution();
+            let text = format!("{open} lots were left, fewer than its MES of {mes}");
+            note("rulebook: 7.2, step 7", text).with("mes", mes.0)
+        }
+        CancelReason::Breaker => {
+            let price = events.iter().find_map(|event| match event {
+                Event::Breached { price, .. } => Some(price.0),
+                _ => None,
+            });
+            let text = format!("an execution at {} would have breached a tolerance", price.unwrap_or_default());
+            note("rulebook: 10.3", text).with("price", price)
+        }
+        CancelReason::NothingExecutes => {
+            note("rulebook: 5.2, step 10", format!("elected, but {session} executes nothing at once"))
+        }
+        CancelReason::SelfMatch => {
+            note("order-rules: self-match prevention", "it would have met an order of its own group".to_owned())
+        }
+        other => note("order-rules: cancelling", format!("{} with {open} lots open", cancelled_by(other))),
+    }
+}
+
+fn immediate(floor: &Floor, order: &Order, open: Lots, note: &impl Fn(&str, String) -> Note) -> Note {
+    let best = floor.best_visible(order.instrument, order.side.opposite());
+    let limit = order.price().map(Ticks::get);
+    let text = match (best, limit) {
+        (None, _) => format!("{open} lots were left and nobody visible stood on the other side"),
+        (Some(best), Some(limit)) => {
+            format!("{open} lots were left; its limit is {limit}, the other side's best {best}")
+        }
+        (Some(best), None) => format!("{open} lots were left; the other side's best was {best}"),
+    };
+    note("rulebook: 7.2", text).with("limit", limit).with("best", best.map(Ticks::get))
+}
+
+/// What a fill-or-kill order could have had: its limit, minimum executions; not self-match prevention.
+fn reachable(floor: &Floor, order: &Order) -> Lots {
+    let mut left = order.lots.0;
+    for contra in floor.side(order.instrument, order.side.opposite()) {
+        let Some(price) = contra.price() else { continue };
+        if !order.accepts(price) {
+            break;
+        }
+        if contra.minimum_execution().0 <= left {
+            left -= left.min(contra.open.0);
+        }
+    }
+    Lots(order.lots.0 - left)
+}
+
+const fn cancelled_by(reason: CancelReason) -> &'static str {
+    match reason {
+        CancelReason::Requested => "cancelled by its owner",
+        CancelReason::SelfMatch => "self_match",
+        CancelReason::Disconnected => "its connection ended with cancel on disconnect",
+        CancelReason::Killed => "killed by an operator",
+        CancelReason::InstrumentDeleted => "its instrument was deleted",
+        CancelReason::AccountClosed => "its account was closed",
+        _ => "expired",
+    }
+}

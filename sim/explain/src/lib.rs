@@ -1,0 +1,20 @@
+//! Which rule decided, and with which numbers: of a refusal, an expiry, an uncross, an order that rests.
+//!
+//! Does        follow a log ([`Explainer::observe`]) and note what concerns one question; [`Explainer::finish`] adds how
+//!             things stand at its end.
+//! Holds       what it says comes from commands and events alone: the engine is never asked.
+//! Leaves out  judging: an auditor does that; funds, of which it says what an order needed and not what there was.
+//! Start at    [`Explainer`], then `floor` for what is followed, then `refusal`, `leaving`, `uncross`, `standing`.
+
+mod explainer;
+mod floor;
+mod image;
+mod leaving;
+mod note;
+mod passing;
+mod refusal;
+mod standing;
+mod uncross;
+
+pub use explainer::{Explainer, Question};
+pub use note::Note;

@@ -1,0 +1,96 @@
+//! Orders that came past a resting hidden one without trading with it, and why.
+
+use std::collections::BTreeMap;
+
+use pitwire_model::{Event, OrderId, Phase, Seq, Stamped, Ticks};
+
+use crate::floor::{Floor, Order, Place};
+use crate::note::Note;
+
+/// Of one command: who was matched continuously, and what each had when its turn came.
+#[derive(Debug, Default)]
+pub(crate) struct Passing {
+    arrivals: BTreeMap<OrderId, Order>,
+}
+
+impl Passing {
+    /// Before an event is followed.
+    pub fn note(&mut self, floor: &Floor, event: &Event) {
+        let order = match *event {
+            Event::Cancelled { order, .. } => order,
+            // What is left of an incoming order once it has traded is known from the trade itself.
+            Event::Trade { taker, taker_open, .. } => {
+                if let Some(arrival) = self.arrivals.get_mut(&taker) {
+                    arrival.open = taker_open;
+                }
+                return;
+            }
+            _ => return,
+        };
+        // An immediate order that leaves had that much when the walk was over.
+        if let (Some(arrival), Some(known)) = (self.arrivals.get_mut(&order), floor.orders.get(&order)) {
+            arrival.open = known.open;
+        }
+    }
+
+    /// After an event was followed.
+    pub fn arrived(&mut self, floor: &Floor, event: &Event) {
+        let id = match *event {
+            Event::Accepted { order, .. } | Event::Triggered { order, .. } => order,
+            Event::Amended { order, kept_priority: false, .. } => order,
+            _ => return,
+        };
+        if let Some(order) = floor.orders.get(&id).filter(|order| order.stop().is_none()) {
+            self.arrivals.insert(id, *order);
+        }
+    }
+
+    /// What passed `target` over, once the command is done and the target still rests and has not traded in it.
+    pub fn over(&self, floor: &Floor, target: &Order, stamped: &Stamped) -> Option<Note> {
+        let market = floor.market(target.instrument)?;
+        let price = target.price()?;
+        if market.phase != Phase::Continuous || !target.is_hidden() || target.place != Place::Active {
+            return None;
+        }
+        let reaches = |order: &&Order| {
+            order.instrument == target.instrument
+                && order.side != target.side
+                && order.id != target.id
+                && order.accepts(price)
+                && !order.open.is_zero()
+        };
+        let passer = self.arrivals.values().find(reaches)?;
+        Some(why(floor, stamped.seq, target, passer, price))
+    }
+}
+
+fn why(floor: &Floor, seq: Seq, target: &Order, passer: &Order, price: Ticks) -> Note {
+    let (left, mes) = (passer.open, target.minimum_execution());
+    let fill = left.0.min(target.open.0);
+    let (rule, text) = if mes > left {
+        (
+            "rulebook: 7.2, step 2",
+            format!("order {} had {left} lots when it came by, fewer than this one's MES of {mes}", passer.id),
+        )
+    } else if passer.is_hidden() && fill < passer.minimum_execution().0 {
+        let theirs = passer.minimum_execution();
+        (
+            "rulebook: 7.2, step 3",
+            format!("order {} is hidden with a MES of {theirs}, and {fill} lots could trade", passer.id),
+        )
+    } else {
+        (
+            "rulebook: 7.2, step 4",
+            format!(
+                "order {} came by with {left} lots at a limit that the improved price did not satisfy, or stopped before",
+                passer.id
+            ),
+        )
+    };
+    Note::new(seq, floor.now, "passed over", rule, text)
+        .with("by", passer.id.0)
+        .with("available", left.0)
+        .with("mes", mes.0)
+        .with("price", price.0)
+        .with("limit", passer.price().map(Ticks::get))
+}

@@ -1,0 +1,209 @@
+//! Why an entry, an amend or a cancel was refused: the numbers that were compared.
+
+use pitwire_model::{Amend, Lots, NewOrder, OrderType, Phase, Reject, Seq, Side, Ticks, TimeInForce, VenueNanos};
+use pitwire_scenario::{Contracts, date_text, time_text, type_word};
+
+use crate::floor::{Floor, Market, Order};
+use crate::note::Note;
+
+/// Days that a GTD order may lie ahead.
+const MOST_DAYS: u32 = 90;
+
+/// What an entry or an amend asked for, in one shape.
+struct Asked {
+    side: Side,
+    price: Option<Ticks>,
+    stop: Option<Ticks>,
+    lots: Lots,
+    /// What would be open of it.
+    open: Lots,
+    minimum_execution: Lots,
+    display: Option<Lots>,
+    tif: TimeInForce,
+}
+
+pub(crate) fn entry(floor: &Floor, seq: Seq, order: &NewOrder, reason: Reject) -> Note {
+    let name = reason.name();
+    let market = floor.market(order.instrument);
+    let session = market.map_or(Phase::Closed, |market| market.phase).name();
+    let (tif, kind) = (order.tif.name(), type_word(order.order_type, order.display.is_some()));
+    let contracts = Contracts::get();
+    let rule = contracts.cited(name, session, tif, kind);
+    if let Some(cell) = contracts.refusing_cell(name, session, tif, kind) {
+        let text = format!("{name}: {kind} {tif} in {session}: {}", cell.text);
+        let note = Note::new(seq, floor.now, "rejected", rule, text).with("reason", name).with("session", session);
+        return note.with("type", kind).with("tif", tif).with("answer", cell.answer.as_str());
+    }
+    let price = order.order_type.limit_price();
+    let asked = Asked {
+        side: order.side,
+        price,
+        stop: order.order_type.stop_price(),
+        lots: order.lots,
+        open: order.lots,
+        minimum_execution: match order.order_type {
+            OrderType::Hidden { minimum_execution, .. } => minimum_execution,
+            _ => Lots::ZERO,
+        },
+        display: order.display,
+        tif: order.tif,
+    };
+    compared(Note::new(seq, floor.now, "rejected", rule, ""), floor, market, &asked, reason, session)
+}
+
+pub(crate) fn amend(floor: &Floor, seq: Seq, amend: &Amend, reason: Reject) -> Note {
+    let note = Note::new(seq, floor.now, "amend refused", Contracts::get().rule_of(reason.name()), "");
+    let Some(order) = floor.orders.get(&amend.order) else {
+        let text = format!("{}: no live order has number {}", reason.name(), amend.order);
+        return Note { text, ..note }.with("reason", reason.name());
+    };
+    let market = floor.market(order.instrument);
+    let session = market.map_or(Phase::Closed, |market| market.phase).name();
+    let executed = order.lots.saturating_sub(order.open);
+    let open = match amend.priority {
+        pitwire_model::Priority::KeepWhenReduced => amend.lots.saturating_sub(executed),
+        pitwire_model::Priority::AlwaysLose => amend.lots,
+    };
+    let asked = Asked {
+        side: order.side,
+        price: order.price().map(|_| amend.price),
+        stop: amend.stop.or(order.stop()),
+        lots: amend.lots,
+        open,
+        minimum_execution: amend.minimum_execution.unwrap_or(order.minimum_execution()),
+        display: amend.display.or(order.display),
+        tif: expiring(order, amend),
+    };
+    compared(note, floor, market, &asked, reason, session).with("executed", executed.0)
+}
+
+pub(crate) fn cancel(floor: &Floor, seq: Seq, order: pitwire_model::OrderId, reason: Reject) -> Note {
+    let text = match reason {
+        Reject::UnknownOrder => format!("unknown_order: no live order has number {order}"),
+        _ => format!("{}: {}", reason.name(), Contracts::get().meaning(reason.name())),
+    };
+    let rule = Contracts::get().rule_of(reason.name());
+    Note::new(seq, floor.now, "cancel refused", rule, text).with("reason", reason.name())
+}
+
+fn expiring(order: &Order, amend: &Amend) -> TimeInForce {
+    match amend.expiry {
+        Some(pitwire_model::Expiry::Day(day)) => TimeInForce::GoodTillDate { day },
+        Some(pitwire_model::Expiry::Time(at)) => TimeInForce::GoodTillTime { at },
+        None => order.tif,
+    }
+}
+
+/// The numbers that the check had before it.
+fn compared(note: Note, floor: &Floor, market: Option<&Market>, asked: &Asked, reason: Reject, session: &str) -> Note {
+    let name = reason.name();
+    let note = note.with("reason", name).with("session", session);
+    let said = |note: Note, text: String| Note { text: format!("{name}: {text}"), ..note };
+    let Some(market) = market else { return said(note, Contracts::get().meaning(name).to_owned()) };
+    let rules = market.rules();
+    let price = asked.price.unwrap_or(Ticks::ZERO).0;
+    match reason {
+        Reject::NotOpen => said(note, format!("{session} takes no such request")),
+        Reject::NoAuctionScheduled => {
+            let (wanted, left) = waits_for(market, asked.tif);
+            let note = note.with("waits_for", wanted).with("remaining", left);
+            said(note, format!("{} waits for {wanted}, which is to come {left} more times today", asked.tif.name()))
+        }
+        Reject::QuantityBelowReserve => {
+            let mrs = rules.minimum_reserve.unwrap_or_default().0;
+            let note = note.with("lots", asked.lots.0).with("mrs", mrs);
+            said(note, format!("{} lots, below the minimum reserve size of {mrs}", asked.lots))
+        }
+        Reject::MinimumExecutionOutOfRange => {
+            let (mes, mrs) = (asked.minimum_execution.0, rules.minimum_reserve.unwrap_or(Lots(1)).0.max(1));
+            let note = note.with("mes", mes).with("open", asked.open.0).with("mrs", mrs);
+            said(note, format!("a MES of {mes} does not lie in {mrs} (MRS) to {} (open)", asked.open))
+        }
+        Reject::ExpiryPassed | Reject::ExpiryTooFar => expiry(note, floor, asked.tif, name),
+        Reject::PriceOutsideBand => {
+            let (reference, band) = (market.static_reference.unwrap_or_default().0, rules.band_pct.unwrap_or_default());
+            let distance = (price - reference).abs();
+            let note = note.with("price", price).with("static_reference", reference).with("band_pct", band);
+            said(
+                note,
+                format!(
+                    "{price} lies {distance} from the static reference {reference}, and {band} % of it are allowed"
+                ),
+            )
+        }
+        Reject::PriceAboveCollar | Reject::PriceBelowCollar => {
+            let reference = market.last.unwrap_or(market.spec.start_price).0;
+            let collar = market.spec.limits.collar_bps.unwrap_or_default();
+            let note = note.with("price", price).with("reference", reference).with("collar_bps", collar);
+            said(note, format!("{price} against the reference {reference}, of which {collar}/10000 are allowed"))
+        }
+        Reject::QuantityAboveLimit => {
+            let most = market.spec.limits.max_lots.unwrap_or_default().0;
+            said(note.with("lots", asked.lots.0).with("most", most), format!("{} lots, at most {most}", asked.lots))
+        }
+        Reject::QuantityOutOfRange => {
+            let note = note.with("lots", asked.lots.0).with("most", Lots::MAX_ORDER.0);
+            said(note, format!("{} lots do not lie in 1 to {}", asked.lots, Lots::MAX_ORDER))
+        }
+        Reject::PriceOutOfRange => {
+            let stop = asked.stop.map_or(price, Ticks::get);
+            let note = note.with("price", price).with("stop", stop).with("most", Ticks::MAX_PRICE.0);
+            said(note, format!("price {price}, stop price {stop}: each is to lie in 1 to {}", Ticks::MAX_PRICE))
+        }
+        Reject::DisplayOutOfRange => {
+            let display = asked.display.unwrap_or_default().0;
+            let note = note.with("display", display).with("lots", asked.lots.0);
+            said(note, format!("a display of {display} of {} lots, or on an order that may not rest", asked.lots))
+        }
+        Reject::AmountAlreadyFilled => {
+            let note = note.with("lots", asked.lots.0);
+            said(note, format!("a new total of {} is not above what has traded", asked.lots))
+        }
+        Reject::PostOnlyWouldTrade | Reject::PostOnlyNoPlace => {
+            let best = floor.best_visible(market.spec.id, asked.side.opposite()).unwrap_or_default().0;
+            let note = note.with("price", price).with("best", best);
+            said(note, format!("{price} against the visible best {best} of the other side"))
+        }
+        Reject::NotEnoughFunds => {
+            said(note.with("price", price).with("lots", asked.lots.0), format!("{} lots at {price}", asked.lots))
+        }
+        Reject::BookFull => {
+            let most = market.spec.max_resting_orders;
+            said(note.with("most", most), format!("{most} orders rest already"))
+        }
+        _ => said(note, Contracts::get().meaning(name).to_owned()),
+    }
+}
+
+/// The session an order waits for, and how often it is still to come.
+pub(crate) fn waits_for(market: &Market, tif: TimeInForce) -> (&'static str, u32) {
+    let calls = [Phase::OpeningCall, Phase::FcoCall, Phase::IntradayCall, Phase::ClosingCall];
+    let count = |phase: Phase| u32::from(market.still_to_come(phase));
+    match tif {
+        TimeInForce::OpeningCall => ("opening_auction", count(Phase::OpeningCall)),
+        TimeInForce::ClosingCall => ("closing_auction", count(Phase::ClosingCall)),
+        TimeInForce::IntradayCall => ("intraday_auction", count(Phase::IntradayCall)),
+        TimeInForce::ClosingCross => ("closing_price_cross", count(Phase::ClosingPriceCross)),
+        _ => ("a scheduled call", calls.into_iter().map(count).sum()),
+    }
+}
+
+fn expiry(note: Note, floor: &Floor, tif: TimeInForce, name: &str) -> Note {
+    let (today, closes) = floor.day.unwrap_or((0, VenueNanos::ZERO));
+    match tif {
+        TimeInForce::GoodTillDate { day } => {
+            let (expires, first, last) =
+                (date_text(day.0), date_text(today), date_text(today.saturating_add(MOST_DAYS)));
+            let text = format!("{name}: {expires} does not lie in {first} to {last}");
+            let note = note.with("expires", expires).with("today", first).with("latest", last);
+            Note { text, ..note }
+        }
+        TimeInForce::GoodTillTime { at } => {
+            let (expires, now, close) = (time_text(at.0), time_text(floor.now.0), time_text(closes.0));
+            let text = format!("{name}: {expires} is not later than now, {now}, and at most the day's close, {close}");
+            let note = note.with("expires_ns", at.0).with("now_ns", floor.now.0).with("closes_ns", closes.0);
+            Note { text, ..note }
+        }
+        _ => note,
+    }
+}

@@ -1,0 +1,65 @@
+//! What an order that is still live waits for, and who stands before it.
+
+use pitwire_model::{Phase, Seq, Ticks};
+
+use crate::floor::{Floor, Order, Place};
+use crate::note::Note;
+use crate::refusal::waits_for;
+
+pub(crate) fn standing(floor: &Floor, seq: Seq, order: &Order) -> Note {
+    let market = floor.market(order.instrument);
+    let session = market.map_or(Phase::Closed, |market| market.phase).name();
+    let note = |what, rule: &str, text: String| {
+        Note::new(seq, floor.now, what, rule, text).with("open", order.open.0).with("session", session)
+    };
+    match (order.place, market) {
+        (Place::Parked, Some(market)) => {
+            let (wanted, left) = waits_for(market, order.tif);
+            let text = format!("{} waits for {wanted}, which is to come {left} more times today", order.tif.name());
+            note("waits", "rulebook: 6", text).with("waits_for", wanted).with("remaining", left)
+        }
+        (Place::Unelected, Some(market)) => {
+            let (last, stop) = (market.last.map(Ticks::get), order.stop().unwrap_or_default().0);
+            let text = match last {
+                Some(last) => format!("the last price is {last}; this stop waits for {stop}"),
+                None => format!("nothing has traded; this stop waits for {stop}"),
+            };
+            note("waits", "rulebook: 14, 1", text).with("last", last).with("stop", stop)
+        }
+        _ => resting(floor, order, &note),
+    }
+}
+
+fn resting(floor: &Floor, order: &Order, note: &impl Fn(&'static str, &str, String) -> Note) -> Note {
+    let queue = floor.side(order.instrument, order.side);
+    let before: Vec<&Order> = queue.iter().take_while(|other| other.rank() < order.rank()).collect();
+    let better = before.iter().filter(|other| other.price() != order.price()).count();
+    let seen = before.iter().filter(|other| other.price() == order.price() && !other.is_hidden()).count();
+    let same = before.len() - better;
+    let lots: u64 = before.iter().map(|other| other.open.0).sum();
+    let best = floor.best_visible(order.instrument, order.side.opposite()).map(Ticks::get);
+    let price = order.price().map(Ticks::get);
+    let reason = match (price, best) {
+        (_, None) => "nobody visible stands on the other side".to_owned(),
+        (Some(price), Some(best)) if !order.accepts(Ticks(best)) => {
+            format!("the other side's best, {best}, does not reach {price}")
+        }
+        (_, Some(best)) => format!("the other side's best is {best}"),
+    };
+    let text = match before.len() {
+        0 => format!("rests first in its side's priority; {reason}"),
+        count => format!(
+            "{count} orders with {lots} lots stand before it: {better} at better prices, {seen} visible at its price, {} \
+             of its kind and older or hidden; {reason}",
+            same - seen
+        ),
+    };
+    note("rests", "rulebook: 7.1", text)
+        .with("price", price)
+        .with("before", before.len())
+        .with("before_lots", lots)
+        .with("before_at_better_prices", better)
+        .with("before_visible_at_its_price", seen)
+        .with("best", best)
+        .with("hidden", order.is_hidden())
+}

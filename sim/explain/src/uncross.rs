@@ -1,0 +1,226 @@
+//! Which price an uncross should have, computed here once more from the orders that stood before it.
+
+use pitwire_model::{InstrumentId, Phase, Seq, Side, Ticks};
+use serde_json::{Value, json};
+
+use crate::floor::{Floor, Order};
+use crate::note::Note;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub price: i64,
+    pub buy: u64,
+    pub sell: u64,
+}
+
+/// The book of a call before it uncrosses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Curve {
+    pub candidates: Vec<Candidate>,
+    pub reference: Option<i64>,
+    /// None: no uncross.
+    pub price: Option<i64>,
+    /// The step of the rulebook's 11.2 that decided.
+    pub step: u8,
+    pub why: String,
+    /// Hidden orders whose MES could not be met: number, MES, what was available.
+    pub passed: Vec<(u64, u64, u64)>,
+}
+
+impl Candidate {
+    fn volume(self) -> u64 {
+        self.buy.min(self.sell)
+    }
+
+    fn surplus(self) -> i128 {
+        i128::from(self.buy) - i128::from(self.sell)
+    }
+}
+
+/// One side with what each order can bring: its open quantity, or a hidden order's by its MES.
+struct Wing {
+    orders: Vec<Order>,
+    brings: Vec<u64>,
+    available: Vec<u64>,
+}
+
+impl Wing {
+    fn new(orders: Vec<Order>) -> Wing {
+        let brings: Vec<u64> = orders.iter().map(|order| order.open.0).collect();
+        Wing { available: brings.clone(), orders, brings }
+    }
+
+    fn total(&self) -> u64 {
+        self.brings.iter().sum()
+    }
+
+    fn at(&self, price: Ticks) -> u64 {
+        self.orders.iter().zip(&self.brings).filter(|(order, _)| order.accepts(price)).map(|(_, brings)| brings).sum()
+    }
+
+    /// One side pass of 8.2 step 4: whether it changed anything.
+    fn pass(&mut self, contra: &Wing) -> bool {
+        let (mut ahead, mut changed) = (0_u64, false);
+        for (at, order) in self.orders.iter().enumerate() {
+            if order.is_hidden() {
+                let meets = |other: &Order| other.price().is_none_or(|price| order.accepts(price));
+                let there = contra.orders.iter().zip(&contra.brings).filter(|(other, _)| meets(other));
+                let there: u64 = there.map(|(_, brings)| brings).sum();
+                let available = there.saturating_sub(ahead);
+                let brings = available.min(order.open.0);
+                let brings = if available >= order.minimum_execution().0 { brings } else { 0 };
+                changed |= brings != self.brings[at];
+                (self.brings[at], self.available[at]) = (brings, available);
+            }
+            ahead += self.brings[at];
+        }
+        changed
+    }
+}
+
+/// Both sides after hidden orders have been through 8.2 steps 3 to 5.
+fn wings(floor: &Floor, instrument: InstrumentId) -> [Wing; 2] {
+    let [mut buys, mut sells] = [Side::Buy, Side::Sell].map(|side| Wing::new(floor.side(instrument, side)));
+    let hidden = buys.orders.iter().chain(&sells.orders).filter(|order| order.is_hidden()).count();
+    let (mut quiet, mut buys_turn) = (0, buys.total() >= sells.total());
+    for _ in 0..4 + 2 * hidden {
+        let changed = if buys_turn { buys.pass(&sells) } else { sells.pass(&buys) };
+        quiet = if changed { 0 } else { quiet + 1 };
+        buys_turn = !buys_turn;
+        if quiet == 2 {
+            return [buys, sells];
+        }
+    }
+    for wing in [&mut buys, &mut sells] {
+        let Wing { orders, brings, .. } = wing;
+        orders.iter().zip(brings).filter(|(order, _)| order.is_hidden()).for_each(|(_, brings)| *brings = 0);
+    }
+    [buys, sells]
+}
+
+impl Curve {
+    pub fn of(floor: &Floor, instrument: InstrumentId) -> Curve {
+        let [buys, sells] = wings(floor, instrument);
+        let reference = floor.market(instrument).and_then(|market| market.reference()).map(Ticks::get);
+        let brought = |wing: &Wing| -> Vec<i64> {
+            let orders = wing.orders.iter().zip(&wing.brings).filter(|(_, brings)| **brings > 0);
+            orders.filter_map(|(order, _)| order.price()).map(Ticks::get).collect()
+        };
+        let mut prices: Vec<i64> = brought(&buys).into_iter().chain(brought(&sells)).collect();
+        prices.sort_unstable();
+        prices.dedup();
+        let candidate = |price: i64| Candidate { price, buy: buys.at(Ticks(price)), sell: sells.at(Ticks(price)) };
+        let candidates: Vec<Candidate> = prices.into_iter().map(candidate).collect();
+        let market_orders = buys.total() > 0 && sells.total() > 0;
+        let (price, step, why) = decide(&candidates, reference, market_orders);
+        let passed = [&buys, &sells].into_iter().flat_map(|wing| {
+            let rows = wing.orders.iter().zip(wing.brings.iter().zip(&wing.available));
+            let shut = rows.filter(|(order, (brings, _))| order.is_hidden() && **brings == 0);
+            shut.map(|(order, (_, available))| (order.id.0, order.minimum_execution().0, *available))
+        });
+        Curve { passed: passed.collect(), candidates, reference, price, step, why }
+    }
+
+    pub fn note(&self, floor: &Floor, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
+        let session = floor.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
+        let rows: Vec<Value> = self
+            .candidates
+            .iter()
+            .map(|row| {
+                json!({"price": row.price, "buy": row.buy, "sell": row.sell, "volume": row.volume(),
+                    "surplus": i64::try_from(row.surplus()).unwrap_or(i64::MAX)})
+            })
+            .collect();
+        let passed: Vec<Value> = self
+            .passed
+            .iter()
+            .map(|(order, mes, available)| json!({"order": order, "mes": mes, "available": available}))
+            .collect();
+        let text = match price {
+            Some(price) => format!("{session} uncrossed at {price}: {}", self.why),
+            None => format!("{session} did not uncross: {}", self.why),
+        };
+        let rule = format!("rulebook: 11.2, step {}", self.step);
+        Note::new(seq, floor.now, "uncross", &rule, text)
+            .with("session", session)
+            .with("price", price.map(Ticks::get))
+            .with("reference", self.reference)
+            .with("step", self.step)
+            .with("candidates", rows)
+            .with("hidden_passed_over", passed)
+    }
+}
+
+/// 11.2: the price, the step that decided, and why in words.
+fn decide(candidates: &[Candidate], reference: Option<i64>, market_orders: bool) -> (Option<i64>, u8, String) {
+    if candidates.is_empty() {
+        return match (market_orders, reference) {
+            (true, Some(price)) => (Some(price), 6, format!("market orders alone, at the reference {price}")),
+            (true, None) => (None, 6, "market orders alone, and no reference".to_owned()),
+            _ => (None, 2, "no orders that could meet".to_owned()),
+        };
+    }
+    let most = candidates.iter().map(|row| row.volume()).max().unwrap_or_default();
+    if most == 0 {
+        return (None, 2, format!("none of {} candidate prices has any volume", candidates.len()));
+    }
+    let kept: Vec<Candidate> = candidates.iter().filter(|row| row.volume() == most).copied().collect();
+    if let [one] = kept.as_slice() {
+        return (Some(one.price), 2, format!("the one price with the largest volume, {most}"));
+    }
+    let least = kept.iter().map(|row| row.surplus().abs()).min().unwrap_or_default();
+    let kept: Vec<Candidate> = kept.into_iter().filter(|row| row.surplus().abs() == least).collect();
+    let (Some(first), Some(last)) = (kept.first(), kept.last()) else { return (None, 3, String::new()) };
+    let (low, high) = (first.price, last.price);
+    if low == high {
+        return (
+            Some(low),
+            3,
+            format!("of those with volume {most} the one with the smallest surplus, {}", first.surplus()),
+        );
+    }
+    if kept.iter().all(|row| row.surplus() > 0) {
+        return (Some(high), 4, format!("buyers are left over ({least}) at {low} to {high}: the highest"));
+    }
+    if kept.iter().all(|row| row.surplus() < 0) {
+        return (Some(low), 4, format!("sellers are left over ({least}) at {low} to {high}: the lowest"));
+    }
+    match reference {
+        Some(reference) => {
+            let price = reference.clamp(low, high);
+            (Some(price), 5, format!("{low} to {high} are equally good: the reference {reference}, held inside them"))
+        }
+        None => (
+            (Some((low + high).div_euclid(2))),
+            5,
+            format!("{low} to {high} are equally good, and no reference: the middle"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(price: i64, buy: u64, sell: u64) -> Candidate {
+        Candidate { price, buy, sell }
+    }
+
+    #[test]
+    fn each_step_decides_where_the_ones_before_do_not() {
+        // Largest volume; smallest surplus; side of the surplus; reference; middle.
+        let decided = |rows: &[Candidate], reference| {
+            let (price, step, _) = decide(rows, reference, true);
+            (price, step)
+        };
+        assert_eq!(decided(&[row(99, 30, 10), row(100, 20, 20), row(101, 10, 30)], None), (Some(100), 2));
+        assert_eq!(decided(&[row(99, 30, 20), row(100, 25, 20), row(101, 10, 30)], None), (Some(100), 3));
+        assert_eq!(decided(&[row(99, 30, 20), row(100, 30, 20)], None), (Some(100), 4));
+        assert_eq!(decided(&[row(99, 20, 30), row(100, 20, 30)], None), (Some(99), 4));
+        assert_eq!(decided(&[row(99, 20, 20), row(103, 20, 20)], Some(105)), (Some(103), 5));
+        assert_eq!(decided(&[row(99, 20, 20), row(102, 20, 20)], None), (Some(100), 5));
+        assert_eq!(decided(&[row(99, 20, 0), row(102, 0, 20)], None), (None, 2));
+        assert_eq!(decided(&[], Some(7)), (Some(7), 6));
+        assert_eq!(decided(&[], None), (None, 6));
+    }
+}

@@ -1,0 +1,315 @@
+//! What is explained, each by a scripted market: refusals, expiries, uncrosses, breaches, what stands and what waits.
+
+use pitwire_engine::EngineImage;
+use pitwire_engine::reference::ReferenceEngine;
+use pitwire_explain::{Explainer, Note, Question};
+use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
+use pitwire_scenario::{Machine, Witness, play_watched, read};
+use serde_json::{Value, json};
+
+/// Follows what is played; the question is about an order by its place among the entries, or about a command by its.
+#[derive(Default)]
+struct Looker {
+    image: EngineImage,
+    begins: Seq,
+    log: Vec<(Stamped, Vec<Event>)>,
+}
+
+impl Witness for Looker {
+    fn begins(&mut self, image: &EngineImage, seq: Seq, _: VenueNanos) {
+        (self.image, self.begins) = (image.clone(), seq);
+    }
+
+    fn saw(&mut self, stamped: &Stamped, events: &[Event]) {
+        self.log.push((stamped.clone(), events.to_vec()));
+    }
+}
+
+impl Looker {
+    fn ask(&self, question: Question) -> Vec<Note> {
+        let mut explainer = Explainer::resume(question, &self.image, self.begins);
+        for (stamped, events) in &self.log {
+            explainer.observe(stamped, events);
+        }
+        explainer.finish()
+    }
+
+    /// The order of the n-th entry, from 0.
+    fn order(&self, n: usize) -> OrderId {
+        let entries = self.log.iter().filter_map(|(stamped, _)| match &stamped.command {
+            Command::Enter(order) => Some(order.id),
+            _ => None,
+        });
+        entries.into_iter().nth(n).expect("so many entries")
+    }
+}
+
+fn watch(setup: &Value, steps: &Value) -> Looker {
+    let text = json!({"name": "A", "setup": setup, "steps": steps}).to_string();
+    let scenario = read("test", &text).expect("a scenario").remove(0);
+    let mut looker = Looker::default();
+    let mut machine = ReferenceEngine::new();
+    play_watched(&mut machine, &scenario, &mut looker).expect("a market");
+    // Nothing else than what the log says may be needed: the image is the one before the first step.
+    let _ = Machine::image(&machine);
+    looker
+}
+
+/// Of the order of the n-th entry: the notes' kinds, and the last note.
+fn of_order(setup: &Value, steps: &Value, n: usize) -> (Vec<&'static str>, Note) {
+    let looker = watch(setup, steps);
+    let notes = looker.ask(Question::Order(looker.order(n)));
+    (notes.iter().map(|note| note.what).collect(), notes.last().expect("a note").clone())
+}
+
+fn limit(id: &str, side: &str, qty: u64, price: i64) -> Value {
+    json!({"op": "enter", "id": id, "side": side, "type": "limit", "qty": qty, "price": price})
+}
+
+fn with(mut step: Value, more: &Value) -> Value {
+    for (key, value) in more.as_object().expect("an object") {
+        step[key] = value.clone();
+    }
+    step
+}
+
+fn session(to: &str) -> Value {
+    json!({"op": "session", "to": to})
+}
+
+#[test]
+fn a_refusal_by_a_table_names_its_cell() {
+    let gtc = json!({"op": "enter", "id": "B1", "side": "buy", "type": "market", "qty": 1, "tif": "gtc"});
+    let (kinds, note) = of_order(&json!({}), &json!([gtc]), 0);
+    assert_eq!(kinds, ["rejected"]);
+    assert_eq!(note.rule, "market-does-not-wait");
+    assert_eq!((&note.numbers["reason"], &note.numbers["tif"]), (&json!("tif_not_allowed_for_type"), &json!("gtc")));
+
+    let hidden = json!({"op": "enter", "id": "B1", "side": "buy", "type": "hidden", "qty": 1, "price": 5});
+    let (_, note) = of_order(&json!({}), &json!([session("opening_auction"), hidden]), 0);
+    assert_eq!((note.rule.as_str(), &note.numbers["session"]), ("hidden-continuous-only", &json!("opening_auction")));
+
+    let (_, note) = of_order(&json!({}), &json!([session("post_close"), limit("B1", "buy", 1, 5)]), 0);
+    assert_eq!((note.rule.as_str(), &note.numbers["reason"]), ("no-entry", &json!("not_open")));
+}
+
+/// A refusal by numbers says what was compared.
+#[test]
+fn a_refusal_by_numbers_gives_both() {
+    let hidden = |qty: u64, mes: u64| json!([{"op": "enter", "id": "B1", "side": "buy", "type": "hidden", "qty": qty, "price": 5, "mes": mes}]);
+    let gtt = |at: &str| json!([with(limit("B1", "buy", 1, 5), &json!({"tif": "gtt", "expires": at}))]);
+    let gtd = |day: &str| json!([with(limit("B1", "buy", 1, 5), &json!({"tif": "gtd", "expires": day}))]);
+    let gfx = json!([with(limit("B1", "buy", 1, 5), &json!({"tif": "gfx"}))]);
+    for (setup, steps, expected) in [
+        (json!({"mrs": 700}), hidden(699, 699), json!({"reason": "quantity_below_reserve", "lots": 699, "mrs": 700})),
+        (
+            json!({"mrs": 700}),
+            hidden(800, 650),
+            json!({"reason": "minimum_execution_out_of_range", "mes": 650, "mrs": 700, "open": 800}),
+        ),
+        (
+            json!({"static_reference": 100, "price_band_pct": 90}),
+            json!([limit("B1", "buy", 1, 191)]),
+            json!({"reason": "price_outside_band", "price": 191, "static_reference": 100, "band_pct": 90}),
+        ),
+        (json!({}), gtt("08:59:59"), json!({"reason": "expiry_passed", "now_ns": 1_767_603_600_000_000_000_u64})),
+        (
+            json!({}),
+            gtd("2026-04-06"),
+            json!({"reason": "expiry_too_far", "today": "2026-01-05", "latest": "2026-04-05"}),
+        ),
+        (
+            json!({"remaining_sessions": ["closing_auction"]}),
+            gfx,
+            json!({"reason": "no_auction_scheduled", "waits_for": "intraday_auction", "remaining": 0}),
+        ),
+        (json!({}), json!([limit("B1", "buy", 0, 5)]), json!({"reason": "quantity_out_of_range", "lots": 0})),
+        (json!({}), json!([limit("B1", "buy", 1, 0)]), json!({"reason": "price_out_of_range", "price": 0})),
+    ] {
+        let (kinds, note) = of_order(&setup, &steps, 0);
+        assert_eq!(kinds, ["rejected"], "{expected}");
+        for (key, value) in expected.as_object().expect("an object") {
+            assert_eq!(&note.numbers[key], value, "{key} of {note:?}");
+        }
+        assert!(!note.rule.is_empty() && note.text.starts_with(note.numbers["reason"].as_str().expect("a name")));
+    }
+}
+
+#[test]
+fn a_refused_amend_is_the_orders_too() {
+    let steps = json!([limit("S1", "sell", 4, 5), limit("B2", "buy", 10, 5), {"op": "amend", "id": "B2", "qty": 4}]);
+    let (kinds, _) = of_order(&json!({}), &steps, 1);
+    assert_eq!(kinds, ["accepted", "trade", "amend refused", "rests"]);
+    let looker = watch(&json!({}), &steps);
+    let note = &looker.ask(Question::Order(looker.order(1)))[2];
+    assert_eq!((&note.numbers["reason"], &note.numbers["executed"]), (&json!("amount_already_filled"), &json!(4)));
+}
+
+#[test]
+fn an_expiry_names_what_caused_it() {
+    let market = json!({"op": "enter", "id": "B1", "side": "buy", "type": "market", "qty": 5});
+    let fok = with(limit("B2", "buy", 30, 101), &json!({"tif": "fok"}));
+    let gtt = with(limit("B1", "buy", 1, 5), &json!({"tif": "gtt", "expires": "09:30:00"}));
+    let opg = with(limit("B1", "buy", 7, 5), &json!({"tif": "opg"}));
+    let hidden = json!({"op": "enter", "id": "S1", "side": "sell", "type": "hidden", "qty": 10, "price": 5, "mes": 6});
+    let tight = json!({"last_price": 100, "dynamic_tolerance_pct": 3});
+    let ioc = with(limit("B2", "buy", 1, 103), &json!({"tif": "ioc"}));
+    for (setup, steps, n, rule, expected) in [
+        (json!({}), json!([limit("S0", "sell", 2, 9), market]), 1, "rulebook: 7.2", json!({"open": 3, "best": null})),
+        (
+            json!({}),
+            json!([limit("S1", "sell", 20, 101), fok]),
+            1,
+            "rulebook: 7.4",
+            json!({"wanted": 30, "within_reach": 20}),
+        ),
+        (
+            json!({}),
+            json!([gtt, {"op": "clock", "to": "09:31:00"}]),
+            0,
+            "rulebook: 6",
+            json!({"reason": "time_reached", "expires_ns": 1_767_605_400_000_000_000_u64}),
+        ),
+        (
+            json!({}),
+            json!([session("opening_auction"), opg, session("continuous")]),
+            0,
+            "rulebook: 5.2, step 5",
+            json!({"reason": "auction_ended", "session": "opening_auction", "open": 7}),
+        ),
+        (
+            json!({}),
+            json!([hidden, limit("B2", "buy", 6, 5)]),
+            0,
+            "rulebook: 7.2, step 7",
+            json!({"reason": "below_minimum_execution", "mes": 6, "open": 4}),
+        ),
+        (
+            tight,
+            json!([limit("S1", "sell", 5, 103), ioc]),
+            1,
+            "rulebook: 10.3",
+            json!({"reason": "breaker", "price": 103}),
+        ),
+        (
+            json!({}),
+            json!([limit("B1", "buy", 3, 5), {"op": "end_of_day"}]),
+            0,
+            "rulebook: 6",
+            json!({"reason": "day_ended", "open": 3}),
+        ),
+    ] {
+        let looker = watch(&setup, &steps);
+        let notes = looker.ask(Question::Order(looker.order(n)));
+        let note = notes.iter().find(|note| note.what == "expired").unwrap_or_else(|| panic!("{notes:?}"));
+        assert_eq!(note.rule, rule);
+        for (key, value) in expected.as_object().expect("an object") {
+            assert_eq!(&note.numbers[key], value, "{key} of {note:?}");
+        }
+    }
+}
+
+/// U4 of the specification, by hand: BUY and SELL at each candidate, and the step that decided.
+#[test]
+fn an_uncross_gives_its_candidates_and_the_step_that_decided() {
+    let steps = json!([
+        session("opening_auction"),
+        limit("B1", "buy", 50, 101),
+        limit("B2", "buy", 30, 100),
+        limit("S1", "sell", 40, 99),
+        limit("S2", "sell", 20, 101),
+        session("continuous")
+    ]);
+    let looker = watch(&json!({"last_price": 100}), &steps);
+    // At 99: 80 against 40; at 100: 80 against 40; at 101: 50 against 60. The most, 50, trades at 101 alone.
+    let last = looker.log.last().expect("a log").0.seq;
+    let notes = looker.ask(Question::At { seq: last, instrument: None });
+    let note = notes.iter().find(|note| note.what == "uncross").expect("an uncross");
+    assert_eq!((note.rule.as_str(), &note.numbers["price"]), ("rulebook: 11.2, step 2", &json!(101)));
+    assert_eq!(
+        note.numbers["candidates"],
+        json!([
+            {"price": 99, "buy": 80, "sell": 40, "volume": 40, "surplus": 40},
+            {"price": 100, "buy": 80, "sell": 40, "volume": 40, "surplus": 40},
+            {"price": 101, "buy": 50, "sell": 60, "volume": 50, "surplus": -10}
+        ])
+    );
+    assert_eq!(note.numbers["reference"], json!(100));
+    // And what it meant for an order that it passed by.
+    let notes = looker.ask(Question::Order(looker.order(1)));
+    assert_eq!(notes.iter().map(|note| note.what).collect::<Vec<_>>(), ["accepted", "uncross", "rests"]);
+    assert!(notes[1].text.ends_with("this order's limit does not reach 101"), "{}", notes[1].text);
+}
+
+#[test]
+fn a_call_without_a_price_says_why() {
+    let steps = json!([
+        session("closing_auction"),
+        limit("B1", "buy", 5, 99),
+        limit("S1", "sell", 5, 100),
+        session("halt"),
+        session("reopening_auction"),
+        session("continuous")
+    ]);
+    let looker = watch(&json!({}), &steps);
+    let notes = looker.ask(Question::Order(looker.order(0)));
+    let uncross: Vec<&Note> = notes.iter().filter(|note| note.what == "uncross").collect();
+    assert_eq!(notes[1].text, "closing_auction was interrupted by halt: nothing uncrosses, the orders stay");
+    assert_eq!(uncross.len(), 1);
+    assert_eq!((uncross[0].rule.as_str(), &uncross[0].numbers["price"]), ("rulebook: 11.2, step 2", &Value::Null));
+}
+
+#[test]
+fn a_breach_gives_price_reference_and_tolerance() {
+    let steps = json!([limit("S1", "sell", 5, 103), limit("B2", "buy", 5, 103)]);
+    let looker = watch(&json!({"last_price": 100, "dynamic_tolerance_pct": 3}), &steps);
+    let notes = looker.ask(Question::At { seq: looker.log[1].0.seq, instrument: Some("SCENARIO".into()) });
+    let note = notes.iter().find(|note| note.what == "breaker").unwrap_or_else(|| panic!("{notes:?}"));
+    let expected = json!({"price": 103, "reference": 100, "against": "dynamic", "tolerance_bps": 300});
+    assert_eq!(Value::Object(note.numbers.clone()), expected);
+}
+
+#[test]
+fn an_order_that_is_not_filled_says_what_stands_before_it_or_what_it_waits_for() {
+    let hidden = json!({"op": "enter", "id": "B3", "side": "buy", "type": "hidden", "qty": 5, "price": 100, "mes": 5});
+    let book = json!([
+        limit("B1", "buy", 5, 101),
+        limit("B2", "buy", 7, 100),
+        hidden,
+        limit("B4", "buy", 2, 100),
+        limit("S5", "sell", 1, 105)
+    ]);
+    let (kinds, note) = of_order(&json!({}), &book, 2);
+    assert_eq!(kinds, ["accepted", "rests"]);
+    for (key, value) in [("before", 3), ("before_lots", 14), ("before_at_better_prices", 1), ("best", 105)] {
+        assert_eq!(note.numbers[key], json!(value), "{key}");
+    }
+    let stop = json!([{"op": "enter", "id": "B1", "side": "buy", "type": "stop", "qty": 5, "stop": 110}]);
+    let (_, note) = of_order(&json!({"last_price": 100}), &stop, 0);
+    assert_eq!((note.what, &note.numbers["last"], &note.numbers["stop"]), ("waits", &json!(100), &json!(110)));
+    let parked = json!([with(limit("B1", "buy", 5, 9), &json!({"tif": "atc"}))]);
+    let (kinds, note) = of_order(&json!({}), &parked, 0);
+    assert_eq!(kinds, ["accepted", "parked", "waits"]);
+    assert_eq!((&note.numbers["waits_for"], &note.numbers["remaining"]), (&json!("closing_auction"), &json!(1)));
+}
+
+#[test]
+fn a_pass_over_a_hidden_order_gives_its_minimum_and_what_was_available() {
+    let hidden =
+        json!({"op": "enter", "id": "S1", "side": "sell", "type": "hidden", "qty": 500, "price": 100, "mes": 300});
+    let (kinds, _) = of_order(&json!({}), &json!([hidden, limit("B2", "buy", 200, 100)]), 0);
+    assert_eq!(kinds, ["accepted", "passed over", "rests"]);
+    let looker = watch(&json!({}), &json!([hidden, limit("B2", "buy", 200, 100)]));
+    let note = &looker.ask(Question::Order(looker.order(0)))[1];
+    assert_eq!((&note.numbers["mes"], &note.numbers["available"]), (&json!(300), &json!(200)));
+    assert_eq!(note.rule, "rulebook: 7.2, step 2");
+}
+
+#[test]
+fn an_elected_stop_gives_both_prices() {
+    let stop = json!({"op": "enter", "id": "B1", "side": "buy", "type": "stop", "qty": 5, "stop": 101});
+    let steps = json!([stop, limit("S2", "sell", 9, 102), limit("B3", "buy", 1, 102)]);
+    let (kinds, note) = of_order(&json!({"last_price": 100}), &steps, 0);
+    assert_eq!(kinds, ["accepted", "triggered", "filled"]);
+    assert_eq!(note.numbers["price"], json!(102));
+}
