@@ -271,6 +271,8 @@ impl Market {
             self.whole_changed(order.side, order.bounded_price(), i64::from(order.open));
         }
         self.kept += 1;
+        // Until the command ends and all is judged.
+        self.plain = false;
         self.special.put(order)
     }
 
