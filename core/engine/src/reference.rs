@@ -27,8 +27,8 @@ use std::sync::LazyLock;
 
 use pitwire_model::{
     AccountId, AccountSpec, Allocation, Command, Currency, CurrencyId, Derivation, Epoch, Event, FlowSetting,
-    InstrumentId, InstrumentSpec, Lots, MatchGroup, OrderId, Phase, Reject, RemainingSessions, SelfMatch, SessionId, Side,
-    Stamped, Ticks, TimeInForce, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    InstrumentId, InstrumentSpec, Lots, MatchGroup, OrderId, Phase, Reject, RemainingSessions, SelfMatch, SessionId,
+    Side, Stamped, Ticks, TimeInForce, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 use auction::Indicated;
@@ -294,8 +294,7 @@ impl Market {
 
     /// The numbers of the orders that qualify, in order of entry.
     fn numbers(&self, qualifies: impl Fn(&Order) -> bool) -> Vec<OrderId> {
-        let mut ids: Vec<OrderId> =
-            self.orders.iter().filter(|order| qualifies(order)).map(|order| order.id).collect();
+        let mut ids: Vec<OrderId> = self.orders.iter().filter(|order| qualifies(order)).map(|order| order.id).collect();
         ids.sort();
         ids
     }

@@ -305,12 +305,7 @@ impl Ending {
 /// Market orders that end with the market orders of a call: an elected stop is one whatever its time in force; GFA is
 /// parked, and CPX ends with the cross.
 fn is_market_here(order: &Kept) -> bool {
-    order.is_market()
-        && match order.place {
-            Place::Elected => true,
-            Place::Unpriced => !matches!(order.origin.tif, Tif::AnyCall | Tif::ClosingCross),
-            _ => false,
-        }
+    order.is_market() && order.place == Place::Unpriced && !matches!(order.origin.tif, Tif::AnyCall | Tif::ClosingCross)
 }
 
 /// Sessions that end a call without its uncross.

@@ -89,9 +89,7 @@ impl Interests {
         let (mut ahead, mut changed) = (0_i128, false);
         for interest in walked {
             if interest.order.is_hidden() {
-                let meets = |other: &&Interest| {
-                    other.order.limit().is_none_or(|limit| interest.order.accepts(limit))
-                };
+                let meets = |other: &&Interest| other.order.limit().is_none_or(|limit| interest.order.accepts(limit));
                 let avail = i128::from(sum(contra.iter().filter(meets))) - ahead;
                 let enough = avail >= i128::from(interest.order.minimum);
                 let e = if enough { avail.min(i128::from(interest.order.open)) } else { 0 };

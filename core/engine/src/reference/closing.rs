@@ -1,6 +1,5 @@
 //! What trading leaves behind: last price, references, the breaker's test, the window of ten minutes, the closing price.
 
-
 use pitwire_model::{Derivation, Event, InstrumentId, Phase, Reference, Ticks, TradeKind, VenueNanos};
 
 use super::Market;

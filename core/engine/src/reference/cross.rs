@@ -96,7 +96,8 @@ impl ReferenceEngine {
         out: &mut Vec<Event>,
     ) -> (Order, bool) {
         let instrument = self.markets[at].spec.id;
-        let Some(price) = self.markets[at].cross_price().filter(|price| Market::takes_part(&taker, Some(*price))) else {
+        let Some(price) = self.markets[at].cross_price().filter(|price| Market::takes_part(&taker, Some(*price)))
+        else {
             return (taker, false);
         };
         for resting in self.markets[at].crowd(taker.side.opposite(), Some(price)) {
@@ -141,4 +142,3 @@ fn shows_again(instrument: pitwire_model::InstrumentId, order: &mut Order, trade
         out.push(refreshed(instrument, order));
     }
 }
-

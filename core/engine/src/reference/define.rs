@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Currency, CurrencyId, Decimal, Event, InstrumentKind,
-    InstrumentLimits, InstrumentSpec, Phase, Reject, RemainingSessions, Ticks,
+    AccountId, AccountSettings, AccountSpec, Currency, CurrencyId, Decimal, Event, InstrumentKind, InstrumentLimits,
+    InstrumentSpec, Phase, Reject, RemainingSessions, Ticks,
 };
 
 use super::auction::Indicated;

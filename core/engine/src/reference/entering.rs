@@ -1,8 +1,8 @@
 //! Entering: the checks in the order of the rules, then what becomes of an accepted order.
 
 use pitwire_model::{
-    AccountId, Event, InstrumentId, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, SelfMatch, SessionId,
-    Side, Ticks, TimeInForce,
+    AccountId, Event, InstrumentId, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, SelfMatch, SessionId, Side,
+    Ticks, TimeInForce,
 };
 
 use super::tables::{Answer, answer_to_tif, answer_to_type, column, permits, type_takes};

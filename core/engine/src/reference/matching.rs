@@ -1,8 +1,8 @@
 //! Continuous trading of one incoming order: hidden orders, self-match prevention, icebergs, pro-rata, the breaker.
 
 use pitwire_model::{
-    AccountId, Allocation, CancelReason, Event, InstrumentId, Lots, OrderId, Phase, SelfMatch, Side, Ticks, TimeInForce,
-    TradeKind, TradeSeq,
+    AccountId, Allocation, CancelReason, Event, InstrumentId, Lots, OrderId, Phase, SelfMatch, Side, Ticks,
+    TimeInForce, TradeKind, TradeSeq,
 };
 
 use super::closing::Breach;
@@ -195,8 +195,11 @@ impl ReferenceEngine {
             }
             let Some(next) = next else { break End::Done };
             let shares = self.markets[at].allocation() == Allocation::ProRata && !next.is_hidden();
-            let met =
-                if shares { self.meet_round(at, &mut walk, next.price, out) } else { self.meet(at, &mut walk, next, out) };
+            let met = if shares {
+                self.meet_round(at, &mut walk, next.price, out)
+            } else {
+                self.meet(at, &mut walk, next, out)
+            };
             if let Some(end) = met {
                 break end;
             }

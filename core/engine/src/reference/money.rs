@@ -150,11 +150,8 @@ impl ReferenceEngine {
         }
         let fills = if order.has_price() || !at_once { Vec::new() } else { self.fills_at_once(instrument, order) };
         if !spec.is_spot() {
-            let worst = if at_once && !order.has_price() {
-                fills.last().map(|(price, _)| *price)
-            } else {
-                order.limit()
-            };
+            let worst =
+                if at_once && !order.has_price() { fills.last().map(|(price, _)| *price) } else { order.limit() };
             let lots = (order.open, order.open);
             return self.affords_perpetual(order.account, instrument, order.side, worst, lots);
         }

@@ -36,9 +36,7 @@ fn operators_may(from: Phase, to: Phase) -> bool {
 
 pub(super) fn legal_rules(rules: &TradingRules) -> bool {
     let tolerances = rules.tolerances.iter().flat_map(|both| [both.static_bps, both.dynamic_bps]);
-    legal_price(rules.improvement)
-        && rules.minimum_reserve != Some(Lots(0))
-        && tolerances.flatten().all(|bps| bps > 0)
+    legal_price(rules.improvement) && rules.minimum_reserve != Some(Lots(0)) && tolerances.flatten().all(|bps| bps > 0)
 }
 
 impl ReferenceEngine {
@@ -119,7 +117,12 @@ impl ReferenceEngine {
         Ok(())
     }
 
-    fn set_rules(&mut self, instrument: InstrumentId, rules: &TradingRules, out: &mut Vec<Event>) -> Result<(), Reject> {
+    fn set_rules(
+        &mut self,
+        instrument: InstrumentId,
+        rules: &TradingRules,
+        out: &mut Vec<Event>,
+    ) -> Result<(), Reject> {
         let at = self.standing(instrument)?;
         let market = &mut self.markets[at];
         if !legal_rules(rules) {
@@ -169,7 +172,11 @@ impl ReferenceEngine {
         }
         let held = from.is_call() && !was_missed;
         let market = &self.markets[at];
-        if change.to == Phase::Continuous && market.allocation() != Allocation::FrequentBatch && !held && market.is_crossed() {
+        if change.to == Phase::Continuous
+            && market.allocation() != Allocation::FrequentBatch
+            && !held
+            && market.is_crossed()
+        {
             match self.uncross(at, Phase::ReopeningCall, out) {
                 Ok(_) => _ = self.elect(at, out),
                 Err(breach) => {
