@@ -1,7 +1,7 @@
 //! The venue as order entry sees it: ask, command, nothing else.
 
 use pitwire_engine::Engine;
-use pitwire_model::{Command, Event, Seq, VenueNanos};
+use pitwire_model::{Command, Event, InstrumentId, Phase, Seq, VenueNanos};
 use pitwire_views::Views;
 
 use crate::LogError;
@@ -27,6 +27,11 @@ pub trait Venue {
         (opens && !self.takes_orders()).then_some("shutting_down")
     }
     fn standing(&self) -> Standing;
+    /// The session that an instrument goes on with when an operator lets it, and when that ends, by its schedule; without
+    /// one it trades continuously.
+    fn scheduled(&self, _instrument: InstrumentId) -> (Phase, Option<VenueNanos>) {
+        (Phase::Continuous, None)
+    }
     /// Moves venue time forward and runs everything due on the way. `None` where time moves by itself.
     fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>>;
 }

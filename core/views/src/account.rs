@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_model::{
-    AccountId, Amend, CancelReason, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly, SessionId, Side,
-    Ticks, TimeInForce, TradeSeq, VenueNanos,
+    AccountId, Amend, CancelReason, Event, Expiry, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly,
+    SessionId, Side, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
 use crate::tape::{PublicTrade, push_capped};
@@ -17,15 +17,34 @@ pub enum OrderState {
     Cancelled = 2,
 }
 
+/// Where a live order is; for one that has ended, where it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Place {
+    /// In the book, market orders of a call included.
+    #[default]
+    Active = 0,
+    /// Set aside until its session.
+    Parked = 1,
+    /// A stop that waits for a price.
+    Unelected = 2,
+}
+
+impl Place {
+    pub const ALL: [Place; 3] = [Place::Active, Place::Parked, Place::Unelected];
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderRecord {
     pub id: OrderId,
     pub account: AccountId,
     pub instrument: InstrumentId,
     pub side: Side,
-    pub is_market: bool,
-    /// Zero for a market order.
-    pub price: Ticks,
+    /// As it was sent, with what amends have made of it; the price is the one at which it may rest.
+    pub order_type: OrderType,
+    pub place: Place,
+    /// The last traded price that has elected a stop.
+    pub elected_at: Option<Ticks>,
     pub lots: Lots,
     pub filled: Lots,
     /// Σ price × lots of its fills.
@@ -43,6 +62,29 @@ pub struct OrderRecord {
     pub session: SessionId,
     pub label: Label,
     pub client_order_id: Label,
+}
+
+impl OrderRecord {
+    /// Has no limit price: a market order, or a stop that becomes one.
+    pub fn is_market(&self) -> bool {
+        self.order_type.limit_price().is_none()
+    }
+
+    /// Zero without a limit price.
+    pub fn price(&self) -> Ticks {
+        self.order_type.limit_price().unwrap_or_default()
+    }
+
+    pub const fn stop(&self) -> Option<Ticks> {
+        self.order_type.stop_price()
+    }
+
+    pub const fn minimum_execution(&self) -> Option<Lots> {
+        match self.order_type {
+            OrderType::Hidden { minimum_execution, .. } => Some(minimum_execution),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +152,9 @@ impl AccountBook {
         self.by_client_order_id.get(text).copied()
     }
 
-    /// `price` is the one at which the order may rest: a post-only order may have been moved.
-    pub(crate) fn entered(&mut self, order: &NewOrder, price: Ticks, at: VenueNanos) {
+    /// `order_type` has the price at which the order may rest: a post-only order may have been moved.
+    pub(crate) fn entered(&mut self, order: &NewOrder, order_type: OrderType, at: VenueNanos) {
+        let waits = order_type.stop_price().is_some();
         self.open.insert(order.id);
         self.remember_number(order.client_order_id.as_str(), order.id);
         self.orders.insert(
@@ -121,8 +164,9 @@ impl AccountBook {
                 account: order.account,
                 instrument: order.instrument,
                 side: order.side,
-                is_market: order.order_type == OrderType::Market,
-                price,
+                order_type,
+                place: if waits { Place::Unelected } else { Place::Active },
+                elected_at: None,
                 lots: order.lots,
                 filled: Lots::ZERO,
                 tick_lots: 0,
@@ -152,21 +196,33 @@ impl AccountBook {
         self.trades.iter_mut().filter(is_it).for_each(|fill| fill.busted = true);
     }
 
-    pub(crate) fn amended(
-        &mut self,
-        amend: &Amend,
-        (price, lots, display): (Ticks, Lots, Option<Lots>),
-        kept_priority: bool,
-        at: VenueNanos,
-    ) {
+    pub(crate) fn amended(&mut self, amend: &Amend, event: &Event, at: VenueNanos) {
+        let Event::Amended { price, lots, kept_priority, display, stop, minimum_execution, expiry, .. } = *event else {
+            return;
+        };
         if let Some(order) = self.orders.get_mut(&amend.order) {
-            order.price = price;
+            order.order_type = amended_type(order.order_type, price, stop, minimum_execution);
+            order.tif = amended_tif(order.tif, expiry);
             order.lots = lots;
             order.display = display;
             // No event tells it: the engine keeps no such property of a resting order.
             order.post_only = amend.post_only;
             order.replaced |= !kept_priority;
             order.updated = at;
+        }
+    }
+
+    pub(crate) fn placed(&mut self, id: OrderId, place: Place, at: VenueNanos) {
+        if let Some(order) = self.orders.get_mut(&id) {
+            order.place = place;
+            order.updated = at;
+        }
+    }
+
+    pub(crate) fn elected(&mut self, id: OrderId, last: Ticks, at: VenueNanos) {
+        self.placed(id, Place::Active, at);
+        if let Some(order) = self.orders.get_mut(&id) {
+            order.elected_at = Some(last);
         }
     }
 
@@ -193,7 +249,7 @@ impl AccountBook {
             order: id,
             side: order.side,
             liquidity,
-            is_market: order.is_market,
+            is_market: order.is_market(),
             state: order.state,
             self_trade,
             busted: false,
@@ -226,5 +282,26 @@ impl AccountBook {
             self.by_client_order_id.remove(forgotten.client_order_id.as_str());
         }
         self.closed.push_back(id);
+    }
+}
+
+/// What an amend makes of an order's type: the engine has accepted it, so it fits.
+fn amended_type(before: OrderType, price: Ticks, new_stop: Option<Ticks>, new_minimum: Option<Lots>) -> OrderType {
+    match before {
+        OrderType::Limit { .. } => OrderType::Limit { price },
+        OrderType::Market => OrderType::Market,
+        OrderType::Hidden { minimum_execution, .. } => {
+            OrderType::Hidden { price, minimum_execution: new_minimum.unwrap_or(minimum_execution) }
+        }
+        OrderType::Stop { stop } => OrderType::Stop { stop: new_stop.unwrap_or(stop) },
+        OrderType::StopLimit { stop, .. } => OrderType::StopLimit { stop: new_stop.unwrap_or(stop), price },
+    }
+}
+
+fn amended_tif(before: TimeInForce, expiry: Option<Expiry>) -> TimeInForce {
+    match (before, expiry) {
+        (TimeInForce::GoodTillDate { .. }, Some(Expiry::Day(day))) => TimeInForce::GoodTillDate { day },
+        (TimeInForce::GoodTillTime { .. }, Some(Expiry::Time(at))) => TimeInForce::GoodTillTime { at },
+        _ => before,
     }
 }

@@ -3,7 +3,7 @@
 use pitwire_engine::Engine;
 use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Phase, Side, Ticks, VenueNanos};
 
-use crate::{Stats, Views};
+use crate::{SessionView, Stats, Views};
 
 #[derive(Clone, Copy, Debug)]
 pub struct MarketFacts<'a> {
@@ -19,12 +19,14 @@ pub struct MarketFacts<'a> {
     /// Perpetuals: the sampled index. Spot: the start price.
     pub index: Ticks,
     pub stats: Option<Stats>,
+    /// What the public knows of the session: when it ends, what a call would do.
+    pub session: Option<&'a SessionView>,
     /// Perpetuals: Σ of all long positions.
     pub open_interest: Lots,
 }
 
 impl<'a> MarketFacts<'a> {
-    pub fn of(engine: &'a Engine, views: &Views, id: InstrumentId, at: VenueNanos) -> Option<Self> {
+    pub fn of(engine: &'a Engine, views: &'a Views, id: InstrumentId, at: VenueNanos) -> Option<Self> {
         let market = engine.market(id)?;
         let last = market.last().unwrap_or(market.spec.start_price);
         let (mark, open_interest) = if market.spec.is_spot() {
@@ -43,6 +45,7 @@ impl<'a> MarketFacts<'a> {
             mark,
             index: market.index(),
             stats: views.tape(id).and_then(|tape| tape.stats(at)),
+            session: views.session(id),
             open_interest,
         })
     }

@@ -6,11 +6,14 @@ use pitwire_model::{AccountId, OrderId, Ticks};
 
 use crate::Views;
 use crate::account::{AccountBook, OrderRecord, OrderState, UserTrade};
+use crate::session::SessionView;
 use crate::tape::{Candle, PublicTrade, Tape, TickDirection};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewsImage {
     pub tapes: Vec<TapeImage>,
+    /// As many as tapes.
+    pub sessions: Vec<SessionView>,
     pub accounts: Vec<AccountBookImage>,
 }
 
@@ -37,6 +40,7 @@ impl Views {
     pub fn image(&self) -> ViewsImage {
         ViewsImage {
             tapes: self.tapes.iter().map(tape_image).collect(),
+            sessions: self.sessions.clone(),
             accounts: self.accounts.iter().map(|(id, book)| book_image(*id, book)).collect(),
         }
     }
@@ -44,6 +48,7 @@ impl Views {
     pub fn from_image(image: ViewsImage) -> Views {
         Views {
             tapes: image.tapes.into_iter().map(tape_from).collect(),
+            sessions: image.sessions,
             accounts: image.accounts.into_iter().map(book_from).collect(),
         }
     }

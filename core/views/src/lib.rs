@@ -8,22 +8,28 @@
 //! Start at    [`Views::observe`].
 
 mod account;
+mod day;
 mod facts;
 mod image;
+mod session;
 mod tape;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use account::{AccountBook, Liquidity, OrderRecord, OrderState, UserTrade};
+pub use account::{AccountBook, Liquidity, OrderRecord, OrderState, Place, UserTrade};
+pub use day::{AtPrice, Day, Opening};
 pub use facts::MarketFacts;
 pub use image::{AccountBookImage, TapeImage, ViewsImage};
-use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Stamped};
+use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Stamped, VenueNanos};
+pub use session::{Breach, Indicative, SessionView, Uncross};
 pub use tape::{Candle, PublicTrade, Stats, Tape, TickDirection};
 
 #[derive(Debug, Default)]
 pub struct Views {
     /// By instrument; instruments are dense.
     tapes: Vec<Tape>,
+    /// As many as tapes.
+    sessions: Vec<SessionView>,
     /// Accounts with limited credit only: house accounts ask no questions and would drown the others.
     accounts: BTreeMap<AccountId, AccountBook>,
 }
@@ -32,6 +38,11 @@ pub struct Views {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Order {
+        account: AccountId,
+        order: OrderId,
+    },
+    /// A stop of the account has been elected: told for itself, whatever became of the order afterwards.
+    Elected {
         account: AccountId,
         order: OrderId,
     },
@@ -59,6 +70,11 @@ impl Views {
         self.tapes.get(instrument.0 as usize)
     }
 
+    /// What the public knows of an instrument's session and day.
+    pub fn session(&self, instrument: InstrumentId) -> Option<&SessionView> {
+        self.sessions.get(instrument.0 as usize)
+    }
+
     pub fn account(&self, account: AccountId) -> Option<&AccountBook> {
         self.accounts.get(&account)
     }
@@ -75,7 +91,21 @@ impl Views {
     fn observe_event(&mut self, stamped: &Stamped, event: &Event, changes: &mut Vec<Change>) {
         let at = stamped.at;
         match event {
-            Event::InstrumentAdded(spec) => self.tapes.push(Tape::new(spec)),
+            Event::InstrumentAdded(spec) => {
+                self.tapes.push(Tape::new(spec));
+                self.sessions.push(SessionView::default());
+            }
+            Event::PhaseChanged { instrument, .. }
+            | Event::SessionChanged { instrument, .. }
+            | Event::Indicative { instrument, .. }
+            | Event::Uncrossed { instrument, .. }
+            | Event::Breached { instrument, .. }
+            | Event::ClosingPriceSet { instrument, .. } => {
+                if let Some(session) = self.sessions.get_mut(instrument.0 as usize) {
+                    session.observe(event, at);
+                }
+            }
+            Event::DayEnded => self.sessions.iter_mut().for_each(SessionView::day_ended),
             Event::AccountAdded(spec) if spec.credit == Credit::Limited => {
                 self.accounts.insert(spec.id, AccountBook::default());
             }
@@ -88,18 +118,26 @@ impl Views {
             Event::Accepted { order, account, order_type, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
                 let Command::Enter(entered) = &stamped.command else { return };
-                book.entered(entered, order_type.limit_price().unwrap_or_default(), at);
+                book.entered(entered, *order_type, at);
                 changes.push(Change::Order { account: *account, order: *order });
             }
-            Event::Amended { order, account, price, lots, kept_priority, display, .. } => {
+            Event::Amended { order, account, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
                 let Command::Amend(amend) = &stamped.command else { return };
-                book.amended(amend, (*price, *lots, *display), *kept_priority, at);
+                book.amended(amend, event, at);
                 changes.push(Change::Order { account: *account, order: *order });
             }
             Event::Cancelled { order, account, reason, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
                 book.cancelled(*order, *reason, at);
+                changes.push(Change::Order { account: *account, order: *order });
+            }
+            Event::Parked { order, account, .. } => self.placed(*account, *order, Place::Parked, at, changes),
+            Event::Injected { order, account, .. } => self.placed(*account, *order, Place::Active, at, changes),
+            Event::Triggered { order, account, last, .. } => {
+                let Some(book) = self.accounts.get_mut(account) else { return };
+                book.elected(*order, *last, at);
+                changes.push(Change::Elected { account: *account, order: *order });
                 changes.push(Change::Order { account: *account, order: *order });
             }
             Event::Deposited { account, .. } | Event::CreditLineSet { account, .. }
@@ -108,8 +146,10 @@ impl Views {
                 changes.push(Change::Balance { account: *account });
             }
             Event::TradeBusted(bust) => {
-                if let Some(tape) = self.tapes.get_mut(bust.instrument.0 as usize) {
+                let at = bust.instrument.0 as usize;
+                if let (Some(tape), Some(session)) = (self.tapes.get_mut(at), self.sessions.get_mut(at)) {
                     tape.bust(bust.trade_seq);
+                    session.day.busted(bust.trade_seq, tape);
                 }
                 for account in [bust.buyer, bust.seller] {
                     if let Some(book) = self.accounts.get_mut(&account) {
@@ -124,6 +164,12 @@ impl Views {
         }
     }
 
+    fn placed(&mut self, account: AccountId, order: OrderId, place: Place, at: VenueNanos, changes: &mut Vec<Change>) {
+        let Some(book) = self.accounts.get_mut(&account) else { return };
+        book.placed(order, place, at);
+        changes.push(Change::Order { account, order });
+    }
+
     fn traded(&mut self, stamped: &Stamped, event: &Event, changes: &mut Vec<Change>) {
         let Event::Trade {
             instrument,
@@ -135,13 +181,18 @@ impl Views {
             maker_account,
             taker,
             taker_account,
+            kind,
             ..
         } = event
         else {
             return;
         };
         let Some(tape) = self.tapes.get_mut(instrument.0 as usize) else { return };
-        let trade = tape.traded(*trade_seq, *price, *lots, *taker_side, stamped.at, (*taker_account, *maker_account));
+        let parties = (*taker_account, *maker_account);
+        let trade = tape.traded((*trade_seq, *price, *lots), *taker_side, *kind, stamped.at, parties);
+        if let Some(session) = self.sessions.get_mut(instrument.0 as usize) {
+            session.day.traded(*trade_seq, *price, *lots, *kind);
+        }
         let self_trade = maker_account == taker_account;
         // The taker hears first: it is the one that is waiting.
         for (account, order, liquidity) in
@@ -166,7 +217,7 @@ fn keep_last(changes: &mut Vec<Change>, from: usize) {
         .rev()
         .filter(|change| match change {
             Change::Order { order, .. } => told.insert(*order),
-            Change::Trade { .. } | Change::Balance { .. } | Change::Revalued { .. } => true,
+            Change::Elected { .. } | Change::Trade { .. } | Change::Balance { .. } | Change::Revalued { .. } => true,
         })
         .collect();
     kept.reverse();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pitwire_model::{AccountId, InstrumentSpec, Lots, Side, Ticks, TradeSeq, VenueNanos};
+use pitwire_model::{AccountId, InstrumentSpec, Lots, Side, Ticks, TradeKind, TradeSeq, VenueNanos};
 
 pub const MINUTE_MS: u64 = 60_000;
 const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
@@ -40,6 +40,7 @@ pub struct PublicTrade {
     pub price: Ticks,
     pub lots: Lots,
     pub taker_side: Side,
+    pub kind: TradeKind,
     pub at: VenueNanos,
     pub direction: TickDirection,
     pub index: Ticks,
@@ -66,10 +67,13 @@ impl Candle {
         Candle { start_ms, open: price, high: price, low: price, close: price, lots: 0, tick_lots: 0 }
     }
 
-    fn add(&mut self, price: Ticks, lots: Lots) {
+    fn add_price(&mut self, price: Ticks) {
         self.high = self.high.max(price);
         self.low = self.low.min(price);
         self.close = price;
+    }
+
+    fn add_volume(&mut self, price: Ticks, lots: Lots) {
         self.lots = self.lots.saturating_add(lots.0);
         let tick_lots = u128::from(price.0.unsigned_abs()) * u128::from(lots.0);
         self.tick_lots = self.tick_lots.saturating_add(tick_lots);
@@ -130,10 +134,9 @@ impl Tape {
 
     pub(crate) fn traded(
         &mut self,
-        seq: TradeSeq,
-        price: Ticks,
-        lots: Lots,
+        (seq, price, lots): (TradeSeq, Ticks, Lots),
         taker_side: Side,
+        kind: TradeKind,
         at: VenueNanos,
         (taker, maker): (AccountId, AccountId),
     ) -> PublicTrade {
@@ -144,6 +147,7 @@ impl Tape {
             price,
             lots,
             taker_side,
+            kind,
             at,
             direction: self.direction,
             index: self.index,
@@ -153,14 +157,25 @@ impl Tape {
         push_capped(&mut self.trades, trade, Self::TRADES);
         let parties = if taker_side == Side::Buy { (taker, maker) } else { (maker, taker) };
         push_capped(&mut self.parties, parties, Self::TRADES);
-        let start_ms = at.as_millis() / MINUTE_MS * MINUTE_MS;
-        if self.candles.back().is_none_or(|candle| candle.start_ms < start_ms) {
-            push_capped(&mut self.candles, Candle::new(start_ms, price), Self::CANDLES);
+        self.count(trade);
+        trade
+    }
+
+    /// Adds a trade to its minute. One of the closing price cross makes no price: it counts in volume alone.
+    fn count(&mut self, trade: PublicTrade) {
+        let start_ms = trade.at.as_millis() / MINUTE_MS * MINUTE_MS;
+        let makes_price = trade.kind != TradeKind::Cross;
+        let before = self.candles.back().map(|candle| (candle.start_ms, candle.close));
+        if before.is_none_or(|(last_ms, _)| last_ms < start_ms) {
+            let first = before.filter(|_| !makes_price).map_or(trade.price, |(_, close)| close);
+            push_capped(&mut self.candles, Candle::new(start_ms, first), Self::CANDLES);
         }
         if let Some(candle) = self.candles.back_mut() {
-            candle.add(price, lots);
+            candle.add_volume(trade.price, trade.lots);
+            if makes_price {
+                candle.add_price(trade.price);
+            }
         }
-        trade
     }
 
     /// Newest last.
@@ -265,7 +280,8 @@ mod tests {
         };
         for (seq, (second, price, lots)) in (1..).zip(trades) {
             let at = VenueNanos(second * 1_000_000_000);
-            tape.traded(TradeSeq(seq), Ticks(*price), Lots(*lots), Side::Buy, at, (AccountId(1), AccountId(2)));
+            let what = (TradeSeq(seq), Ticks(*price), Lots(*lots));
+            tape.traded(what, Side::Buy, TradeKind::Continuous, at, (AccountId(1), AccountId(2)));
         }
         tape
     }

@@ -84,7 +84,7 @@ fn an_order_keeps_its_terms_and_the_price_it_was_moved_to() {
     };
     venue.enter(2, SECOND, Side::Buy, (6, 110), terms);
     let order = venue.order(SECOND, 2);
-    assert_eq!((order.price, order.display, order.post_only), (Ticks(104), Some(Lots(2)), PostOnly::Reprice));
+    assert_eq!((order.price(), order.display, order.post_only), (Ticks(104), Some(Lots(2)), PostOnly::Reprice));
     assert_eq!((order.session, order.client_order_id.as_str()), (SessionId(7), "a-1"));
     let amend = Amend {
         account: SECOND,
@@ -96,7 +96,7 @@ fn an_order_keeps_its_terms_and_the_price_it_was_moved_to() {
         ..Amend::PLAIN
     };
     venue.apply(Command::Amend(amend));
-    assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).price), (Some(Lots(3)), Ticks(103)));
+    assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).price()), (Some(Lots(3)), Ticks(103)));
     // A reduction that names no peak leaves it.
     venue.apply(Command::Amend(Amend { lots: Lots(5), display: None, ..amend }));
     assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).lots), (Some(Lots(3)), Lots(5)));

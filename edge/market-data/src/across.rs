@@ -1,7 +1,7 @@
 //! Channels across instruments: trades by kind and currency, instruments' states, the drop copy.
 
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Interval, objects};
+use pitwire_jsonrpc::{Interval, objects, rules};
 use pitwire_model::{AccountId, Event, InstrumentId, InstrumentSpec, KillScope, Phase};
 use pitwire_views::PublicTrade;
 
@@ -36,6 +36,11 @@ pub(crate) struct States {
     pub family: Family,
 }
 
+/// Whether a session takes orders.
+fn is_open(phase: Phase) -> bool {
+    rules::session(phase).is_some_and(|row| row.enter)
+}
+
 /// The dialect's word for what has just happened to an instrument.
 pub(crate) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> {
     match event {
@@ -43,11 +48,20 @@ pub(crate) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> 
         Event::PhaseChanged { instrument, phase } => Some((
             *instrument,
             match phase {
-                Phase::Continuous => "started",
                 Phase::Deleted => "terminated",
+                phase if is_open(*phase) => "started",
                 _ => "closed",
             },
         )),
+        // Between sessions that both take orders, or neither, nothing starts or closes.
+        Event::SessionChanged { instrument, from, to, .. } => {
+            let word = match (is_open(*from), is_open(*to)) {
+                (false, true) => "started",
+                (true, false) => "closed",
+                _ => return None,
+            };
+            Some((*instrument, word))
+        }
         _ => None,
     }
 }
@@ -65,6 +79,9 @@ pub(crate) fn parties(event: &Event, engine: &Engine) -> (Vec<(AccountId, bool)>
         Event::Accepted { account, instrument, .. }
         | Event::Cancelled { account, instrument, .. }
         | Event::Amended { account, instrument, .. }
+        | Event::Parked { account, instrument, .. }
+        | Event::Injected { account, instrument, .. }
+        | Event::Triggered { account, instrument, .. }
         | Event::Refreshed { account, instrument, .. } => (vec![(*account, false)], Some(*instrument)),
         Event::Rejected { account, .. }
         | Event::AmendRefused { account, .. }

@@ -3,6 +3,7 @@
 //! Holds       1. a message is sent when the state differs from the one told last, and then holds all of it;
 //!             2. whoever joins starts from the state told last, so that everyone has heard the same.
 
+use pitwire_jsonrpc::objects::{AuctionFacts, Curves, SessionFacts};
 use pitwire_jsonrpc::{Channel, Interval, Json, PriceGroup, Resolution, objects};
 use pitwire_model::{Decimal, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_views::{Candle, MarketFacts, Tape};
@@ -14,10 +15,17 @@ use crate::publisher::FeedId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Quote,
-    Depth { group: i64, levels: usize, interval: Interval },
+    Depth {
+        group: i64,
+        levels: usize,
+        interval: Interval,
+    },
     Chart(Resolution),
     Perpetual(Interval),
     Index(String),
+    Session,
+    /// Each change; with an interval at the ends of windows, and then with both curves.
+    Auction(Option<Interval>),
 }
 
 /// When there may be something to tell.
@@ -37,7 +45,12 @@ enum State {
     Depth(Vec<Level>, Vec<Level>),
     Candle(Candle),
     Index(Ticks),
+    Session(SessionFacts),
+    Auction(AuctionFacts, Option<Box<Curves>>),
 }
+
+/// Levels of each side that an auction channel's curves have at most.
+const CURVE_LEVELS: usize = 200;
 
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -66,13 +79,16 @@ impl What {
             Channel::Chart { resolution, .. } => What::Chart(*resolution),
             Channel::Perpetual { interval, .. } if !spec.is_spot() => What::Perpetual(*interval),
             Channel::PriceIndex { index } => What::Index(index.clone()),
+            Channel::Session { .. } => What::Session,
+            Channel::Auction { interval, .. } => What::Auction(*interval),
             _ => return None,
         })
     }
 
     fn speaks_at(&self, moment: Moment) -> bool {
         match self {
-            What::Quote => moment == Moment::Command,
+            What::Quote | What::Session | What::Auction(None) => moment == Moment::Command,
+            What::Auction(Some(interval)) => moment == Moment::Window(*interval),
             What::Depth { interval, .. } => moment == Moment::Window(*interval),
             // A bucket that ends is told when a window does, even where nothing traded.
             What::Chart(_) => matches!(moment, Moment::Command | Moment::Window(Interval::Ms100)),
@@ -93,7 +109,22 @@ impl What {
                 State::Candle(now.tape?.candles(now_ms, now_ms, resolution.minutes, 1).pop()?)
             }
             What::Perpetual(_) | What::Index(_) => State::Index(now.facts.index),
+            What::Session => State::Session(SessionFacts::of(now.facts.session?)),
+            What::Auction(interval) => {
+                let call = AuctionFacts::of(now.facts.session?);
+                let curves = interval.filter(|_| call.collects()).map(|_| {
+                    let [bids, asks] =
+                        [Side::Buy, Side::Sell].map(|side| now.levels.best_first(side).collect::<Vec<_>>());
+                    Box::new(Curves::of(&bids, &asks, call.indicative.as_ref(), CURVE_LEVELS))
+                });
+                State::Auction(call, curves)
+            }
         })
+    }
+
+    /// States of which each is told to everyone, however late: a reader too far behind is closed instead of moved on.
+    pub fn tells_each(&self) -> bool {
+        matches!(self, What::Session | What::Auction(_))
     }
 
     fn write(&self, j: &mut Json<'_>, now: &Present<'_>, state: &State) {
@@ -107,6 +138,8 @@ impl What {
             (What::Index(name), State::Index(index)) => {
                 objects::price_index(j, name, &MarketFacts { index: *index, ..*facts });
             }
+            (_, State::Session(told)) => objects::session(j, facts.spec, facts.at, told),
+            (_, State::Auction(told, curves)) => objects::auction(j, facts.spec, facts.at, told, curves.as_deref()),
             (_, State::Index(index)) => objects::perpetual(j, &MarketFacts { index: *index, ..*facts }),
         }
     }

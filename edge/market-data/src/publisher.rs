@@ -78,19 +78,28 @@ impl Publisher {
     /// Takes in one command's events. Within one command trades are told first, then the book, then the ticker.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
         self.seq = stamped.seq;
+        // A session changes in the middle of what its command causes: told at the end, with the rest.
+        let mut turned: Vec<InstrumentId> = Vec::new();
         for event in events {
             self.tell_state(event, stamped.at, engine);
             match event {
                 Event::InstrumentAdded(_) => self.instruments.push(Instrument::default()),
                 Event::Level { instrument, side, price, lots } => self.level(*instrument, *side, *price, *lots),
                 Event::Trade { instrument, .. } => self.trade(*instrument, events, views),
+                Event::SessionChanged { instrument, .. } | Event::ClosingPriceSet { instrument, .. } => {
+                    turned.push(*instrument);
+                }
                 Event::BookChanged { instrument, change_id } => {
+                    turned.retain(|other| other != instrument);
                     self.collect_across(*instrument, events, engine, views);
                     self.changed(*instrument, *change_id, stamped.at, engine, views);
                     self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
                     self.tell_trades_of(Interval::Raw, engine);
                 }
-                Event::PhaseChanged { instrument, .. } => self.touched(*instrument, stamped.at, engine, views),
+                Event::PhaseChanged { instrument, .. } => {
+                    self.touched(*instrument, stamped.at, engine, views);
+                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                }
                 Event::IndexSampled { instrument, .. } => {
                     self.touched(*instrument, stamped.at, engine, views);
                     self.tell_lines(*instrument, Moment::Sample, stamped.at, engine, views);
@@ -98,6 +107,10 @@ impl Publisher {
                 Event::WindowClosed => self.close_windows(stamped.at, engine, views),
                 _ => {}
             }
+        }
+        for instrument in turned {
+            self.touched(instrument, stamped.at, engine, views);
+            self.tell_lines(instrument, Moment::Command, stamped.at, engine, views);
         }
         if !self.drop_copies.is_empty() {
             self.tell_copies(stamped, events, engine);

@@ -62,7 +62,9 @@ impl Publisher {
             Channel::Quote { instrument }
             | Channel::Depth { instrument, .. }
             | Channel::Chart { instrument, .. }
-            | Channel::Perpetual { instrument, .. } => {
+            | Channel::Perpetual { instrument, .. }
+            | Channel::Session { instrument }
+            | Channel::Auction { instrument, .. } => {
                 let spec = &engine.instrument_named(instrument)?.spec;
                 self.join_line(channel, &line_name(channel, spec)?, spec, here)?
             }
@@ -116,7 +118,8 @@ impl Publisher {
         let feed = match self.by_name.get(name) {
             Some(feed) => *feed,
             None => {
-                let feed = self.add_feed(name, SMALL_RING, Lag::Latest)?;
+                let lag = if what.tells_each() { Lag::Close } else { Lag::Latest };
+                let feed = self.add_feed(name, SMALL_RING, lag)?;
                 self.instruments.get_mut(spec.id.0 as usize)?.lines.push(Line::new(feed, what));
                 feed
             }
@@ -238,6 +241,9 @@ fn line_name(channel: &Channel, spec: &InstrumentSpec) -> Option<String> {
             format!("chart.trades.{name}.{word}")
         }
         Channel::Perpetual { interval, .. } => format!("perpetual.{name}.{}", interval.name()),
+        Channel::Session { .. } => format!("session.{name}"),
+        Channel::Auction { interval: None, .. } => format!("auction.{name}"),
+        Channel::Auction { interval: Some(interval), .. } => format!("auction.{name}.{}", interval.name()),
         _ => return None,
     })
 }

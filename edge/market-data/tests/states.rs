@@ -2,45 +2,13 @@
 
 mod floor;
 
-use floor::Floor;
-use pitwire_market_data::{Cursor, FeedId};
+use floor::{Floor, Reader};
 use pitwire_model::{
     AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Side, Ticks, TimeInForce,
 };
 use serde_json::{Value, json};
 
 const HERE: InstrumentId = InstrumentId(0);
-
-/// What one subscriber has been sent and has not looked at.
-struct Reader {
-    feed: FeedId,
-    cursor: Cursor,
-    first: Option<Value>,
-}
-
-impl Reader {
-    fn join(floor: &mut Floor, name: &str) -> Self {
-        let joined = floor.subscribe(name).unwrap_or_else(|| panic!("no {name}"));
-        let first = joined.first.map(|text| data(&text));
-        Reader { feed: joined.feed, cursor: joined.cursor, first }
-    }
-
-    fn read(&mut self, floor: &mut Floor) -> Vec<Value> {
-        floor.publisher.release();
-        let mut all = Vec::new();
-        while floor.publisher.peek(self.feed, &mut self.cursor).expect("not overrun").is_some() {
-            let mut frame = Vec::new();
-            floor.publisher.read(self.feed, &mut self.cursor, &mut frame).expect("it was there");
-            let header = [2, 4, 10][usize::from(frame[1].saturating_sub(125).min(2))];
-            all.push(data(&frame[header..]));
-        }
-        all
-    }
-}
-
-fn data(text: &[u8]) -> Value {
-    serde_json::from_slice::<Value>(text).expect("JSON")["params"]["data"].clone()
-}
 
 fn enter(floor: &mut Floor, side: Side, price: i64, lots: u64) {
     let order = NewOrder {

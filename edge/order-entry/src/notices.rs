@@ -28,7 +28,10 @@ impl Session {
                         fills -= 1;
                     }
                     Change::Order { account, order } if account == listener => {
-                        venue.tell_order(subs, account, order, send);
+                        venue.tell_order(subs, account, order, false, send);
+                    }
+                    Change::Elected { account, order } if account == listener => {
+                        venue.tell_order(subs, account, order, true, send);
                     }
                     _ => {}
                 }
@@ -103,7 +106,15 @@ impl Venue<'_> {
         objects::user_trade(&mut Json::new(list), spec, fill, self.engine.currencies());
     }
 
-    fn tell_order(self, subs: &mut Subscriptions, account: AccountId, order: OrderId, send: &mut dyn FnMut(&[u8])) {
+    /// `triggers`: it is told of for having been elected; merged channels tell what has become of it instead.
+    fn tell_order(
+        self,
+        subs: &mut Subscriptions,
+        account: AccountId,
+        order: OrderId,
+        triggers: bool,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
         let Some(record) = self.views.account(account).and_then(|book| book.order(order)) else { return };
         let Some(market) = self.engine.market(record.instrument) else { return };
         for (name, sub) in subs {
@@ -112,7 +123,8 @@ impl Venue<'_> {
                     if *interval == Interval::Raw {
                         let mut out = Vec::new();
                         write_notification(&mut out, name, |j| {
-                            objects::order(j, &market.spec, record, moment_of(self.engine, record));
+                            let moment = objects::OrderMoment { triggers, ..moment_of(self.engine, record) };
+                            objects::order(j, &market.spec, record, moment);
                         });
                         send(&out);
                     } else {
@@ -196,9 +208,10 @@ impl Venue<'_> {
     /// Whether a change may have moved the money of an account, or what its positions are worth.
     fn moves_money_of(self, change: &Change, listener: AccountId) -> bool {
         match *change {
-            Change::Order { account, .. } | Change::Trade { account, .. } | Change::Balance { account } => {
-                account == listener
-            }
+            Change::Order { account, .. }
+            | Change::Elected { account, .. }
+            | Change::Trade { account, .. }
+            | Change::Balance { account } => account == listener,
             Change::Revalued { instrument } => {
                 self.engine.account(listener).is_some_and(|holder| holder.position(instrument).lots != 0)
             }

@@ -81,6 +81,15 @@ pub enum Channel {
         kind: String,
         currency: String,
     },
+    /// Ours: which session runs and when it ends.
+    Session {
+        instrument: String,
+    },
+    /// Ours: what a call would do if it ended now, and what it did. With an interval also its two curves.
+    Auction {
+        instrument: String,
+        interval: Option<Interval>,
+    },
     /// What happens to the orders of an account, or of all: for operators.
     DropCopy {
         account: Option<String>,
@@ -182,6 +191,12 @@ impl Channel {
             ["instrument", "state", kind, currency] => {
                 Some(Channel::InstrumentState { kind: kind.into(), currency: currency.into() })
             }
+            ["session", instrument] => Some(Channel::Session { instrument: instrument.into() }),
+            ["auction", instrument] => Some(Channel::Auction { instrument: instrument.into(), interval: None }),
+            ["auction", instrument, interval] => Some(Channel::Auction {
+                instrument: instrument.into(),
+                interval: Some(Interval::parse(interval).filter(|interval| *interval != Interval::Raw)?),
+            }),
             ["drop_copy", account] => {
                 Some(Channel::DropCopy { account: (account != "any").then(|| account.to_owned()) })
             }
@@ -234,6 +249,8 @@ impl Channel {
             | Channel::Quote { instrument }
             | Channel::Chart { instrument, .. }
             | Channel::Perpetual { instrument, .. }
+            | Channel::Session { instrument }
+            | Channel::Auction { instrument, .. }
             | Channel::UserOrders { scope: Scope::Instrument(instrument), .. }
             | Channel::UserTrades { scope: Scope::Instrument(instrument), .. }
             | Channel::UserChanges { scope: Scope::Instrument(instrument), .. } => Some(instrument),
@@ -266,6 +283,8 @@ impl Channel {
             | Channel::Chart { .. }
             | Channel::PriceIndex { .. }
             | Channel::InstrumentState { .. }
+            | Channel::Session { .. }
+            | Channel::Auction { .. }
             | Channel::DropCopy { .. }
             | Channel::UserPortfolio { .. } => Interval::Ms100,
             Channel::Book { interval, .. }
@@ -306,8 +325,23 @@ mod tests {
             Channel::parse("user.orders.NPN_ZAR.100ms"),
             Some(Channel::UserOrders { scope: one, interval: Interval::Ms100 })
         );
-        for malformed in ["", "book", "book.X", "book.X.50ms", "book..raw", "user.orders.raw", "user.orders.a.b.c.raw"]
-        {
+        assert_eq!(
+            Channel::parse("auction.AUC_ZAR.100ms"),
+            Some(Channel::Auction { instrument: "AUC_ZAR".into(), interval: Some(Interval::Ms100) })
+        );
+        assert_eq!(Channel::parse("session.AUC_ZAR"), Some(Channel::Session { instrument: "AUC_ZAR".into() }));
+        for malformed in [
+            "auction.X.raw",
+            "session.X.raw",
+            "session",
+            "",
+            "book",
+            "book.X",
+            "book.X.50ms",
+            "book..raw",
+            "user.orders.raw",
+            "user.orders.a.b.c.raw",
+        ] {
             assert_eq!(Channel::parse(malformed), None, "{malformed}");
         }
     }

@@ -29,6 +29,9 @@ pub fn write_error(out: &mut Vec<u8>, id: &RequestId, error: &RpcError, us_in: u
                 if let Some(rule) = entry.and_then(|entry| entry.rule.as_deref()) {
                     j.key("rule").string(rule);
                 }
+                if let Some(id) = error.rule_id() {
+                    j.key("rule_id").string(id);
+                }
                 if let Some(limit) = error.limit() {
                     j.key("limit").decimal(limit);
                 }

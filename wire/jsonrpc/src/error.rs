@@ -41,11 +41,12 @@ pub struct RpcError {
     figures: Option<Box<Figures>>,
 }
 
-/// Numbers that a client may act on.
+/// What a client may act on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     limit: Option<Decimal>,
     retry_after_ms: Option<u64>,
+    rule_id: Option<&'static str>,
 }
 
 impl RpcError {
@@ -61,6 +62,16 @@ impl RpcError {
     pub fn with_limit(mut self, limit: Decimal) -> Self {
         self.figures.get_or_insert_default().limit = Some(limit);
         self
+    }
+
+    /// With the sentence of the rulebook's tables that decided, by its id.
+    pub fn with_rule(mut self, id: &'static str) -> Self {
+        self.figures.get_or_insert_default().rule_id = Some(id);
+        self
+    }
+
+    pub fn rule_id(&self) -> Option<&'static str> {
+        self.figures.as_ref()?.rule_id
     }
 
     /// With when asking again may help.
@@ -103,6 +114,14 @@ impl From<Reject> for RpcError {
 fn param_of(reject: Reject) -> Option<&'static str> {
     match reject {
         Reject::UnknownInstrument | Reject::NotOpen | Reject::InstrumentDeleted => Some("instrument_name"),
+        Reject::QuantityBelowReserve => Some("amount"),
+        Reject::MinimumExecutionOutOfRange => Some("min_execution"),
+        Reject::ExpiryPassed | Reject::ExpiryTooFar => Some("expires_at"),
+        Reject::PriceOutsideBand => Some("price"),
+        Reject::TifNotAllowedForType | Reject::TifNotAllowedInSession | Reject::NoAuctionScheduled => {
+            Some("time_in_force")
+        }
+        Reject::TypeNotAllowedInSession => Some("type"),
         Reject::QuantityOutOfRange | Reject::AmountAlreadyFilled | Reject::QuantityAboveLimit => Some("amount"),
         Reject::NotEnoughFunds | Reject::NotionalAboveLimit => Some("amount"),
         Reject::PriceOutOfRange | Reject::PriceBelowCollar | Reject::PriceAboveCollar => Some("price"),

@@ -8,13 +8,14 @@
 
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::{RpcError, objects};
-use pitwire_model::InstrumentId;
+use pitwire_model::{InstrumentId, OrderType};
+use pitwire_views::{OrderRecord, Place};
 
 use crate::desk::Call;
 
 const KINDS: &[&str] = &["any", "spot", "future", "option", "future_combo", "option_combo", "combo"];
 
-/// Types of orders that wait for a trigger. This version takes none, so there are none to cover.
+/// Types of orders that wait for a trigger. This version takes stops alone, so there are no others to cover.
 const TRIGGERS: &[&str] = &[
     "trigger_all",
     "stop",
@@ -42,11 +43,41 @@ pub fn kind(call: &Call<'_>) -> Result<Option<String>, RpcError> {
     }
 }
 
-/// Whether `type` covers limit orders, which are all that can rest here.
-pub fn limit_orders(call: &Call<'_>) -> Result<bool, RpcError> {
+/// Which sorts of orders `type` covers: those that wait for a trigger, and all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Types {
+    pub plain: bool,
+    pub stop_limit: bool,
+    pub stop_market: bool,
+}
+
+impl Types {
+    const ALL: Types = Types { plain: true, stop_limit: true, stop_market: true };
+    const NONE: Types = Types { plain: false, stop_limit: false, stop_market: false };
+
+    pub fn is_all(self) -> bool {
+        self == Self::ALL
+    }
+
+    /// A stop that has been elected waits for nothing any more.
+    pub fn covers(self, order: &OrderRecord) -> bool {
+        match order.order_type {
+            OrderType::Stop { .. } if order.place == Place::Unelected => self.stop_market,
+            OrderType::StopLimit { .. } if order.place == Place::Unelected => self.stop_limit,
+            _ => self.plain,
+        }
+    }
+}
+
+/// By `type`; all when it is not given.
+pub fn types(call: &Call<'_>) -> Result<Types, RpcError> {
     match call.params.text("type")?.as_deref() {
-        None | Some("" | "all" | "limit") => Ok(true),
-        Some(word) if TRIGGERS.contains(&word) => Ok(false),
+        None | Some("" | "all") => Ok(Types::ALL),
+        Some("limit") => Ok(Types { plain: true, ..Types::NONE }),
+        Some("trigger_all" | "stop" | "stop_all") => Ok(Types { plain: false, ..Types::ALL }),
+        Some("stop_limit") => Ok(Types { stop_limit: true, ..Types::NONE }),
+        Some("stop_market") => Ok(Types { stop_market: true, ..Types::NONE }),
+        Some(word) if TRIGGERS.contains(&word) => Ok(Types::NONE),
         Some(_) => Err(RpcError::invalid("type", format!("type is all, limit, or one of {}", TRIGGERS.join(", ")))),
     }
 }

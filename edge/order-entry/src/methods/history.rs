@@ -88,11 +88,13 @@ fn empty(call: &mut Call<'_>) -> Done {
 pub fn open_orders(call: &mut Call<'_>, by: By) -> Done {
     let cover = cover_by(call, by)?;
     let label = if by == By::Label { Some(call.required_label()?) } else { None };
-    let limits = cover::limit_orders(call)?;
-    let Some(book) = book(call)?.filter(|_| limits) else { return empty(call) };
+    let types = cover::types(call)?;
+    let Some(book) = book(call)? else { return empty(call) };
     let engine = call.venue.engine();
     let wanted = |order: &&OrderRecord| {
-        cover.covers(engine, order.instrument) && label.as_ref().is_none_or(|label| order.label == *label)
+        types.covers(order)
+            && cover.covers(engine, order.instrument)
+            && label.as_ref().is_none_or(|label| order.label == *label)
     };
     let found: Vec<_> = book.open_orders().filter(wanted).collect();
     call.out = write_orders(call, &found);

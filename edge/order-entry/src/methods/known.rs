@@ -26,7 +26,7 @@ const FAMILIES: &[(&[&str], &str)] = &[
     (&["private/get_settlement_history_by_instrument"], "private/get_user_trades_by_instrument tells what has traded"),
     (
         &["private/get_trigger_order_history", "private/create_trigger_order"],
-        "trigger orders answer 10033 until the rulebook",
+        "private/get_open_orders tells stops that wait, private/get_order_history_by_currency those that were elected",
     ),
     (
         &[

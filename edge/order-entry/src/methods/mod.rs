@@ -11,6 +11,7 @@ mod known;
 mod market;
 mod operator;
 mod reach;
+mod sessions;
 mod terms;
 pub(crate) mod trading;
 
@@ -18,7 +19,7 @@ use std::borrow::Cow;
 
 use pitwire_engine::Market;
 use pitwire_jsonrpc::{Json, RpcError};
-use pitwire_model::{InstrumentId, InstrumentSpec, Label, Side};
+use pitwire_model::{InstrumentId, InstrumentSpec, Label, Phase, Side};
 
 use crate::desk::Call;
 use cancelling::Which;
@@ -57,6 +58,10 @@ const METHODS: &[(&str, Method)] = &[
     ("public/get_last_trades_by_currency", market::last_trades_by_currency),
     ("public/get_last_trades_by_currency_and_time", market::last_trades_by_currency),
     ("public/get_tradingview_chart_data", market::chart),
+    ("public/pitwire_get_rules", sessions::get_rules),
+    ("public/pitwire_get_session", sessions::get_session),
+    ("public/pitwire_get_auction", sessions::get_auction),
+    ("public/pitwire_get_statistics", sessions::get_statistics),
     ("public/get_book_summary_by_currency", market::summaries_by_currency),
     ("public/get_book_summary_by_instrument", market::summary_by_instrument),
     ("public/get_index_price", market::index_price),
@@ -83,6 +88,7 @@ const METHODS: &[(&str, Method)] = &[
     ("private/cancel", cancelling::cancel),
     ("private/cancel_all", |call| cancelling::cancel_where(call, Which::All)),
     ("private/cancel_all_by_instrument", |call| cancelling::cancel_where(call, Which::Instrument)),
+    ("private/cancel_all_by_segment", |call| cancelling::cancel_where(call, Which::Segment)),
     ("private/cancel_all_by_currency", |call| cancelling::cancel_where(call, Which::Currency)),
     ("private/cancel_all_by_kind_or_type", |call| cancelling::cancel_where(call, Which::KindOrType)),
     ("private/cancel_by_label", |call| cancelling::cancel_where(call, Which::Label)),
@@ -160,6 +166,23 @@ impl<'a> Call<'a> {
 
     pub(crate) fn spec(&self, id: InstrumentId) -> Result<&InstrumentSpec, RpcError> {
         self.market(id).map(|market| &market.spec)
+    }
+
+    /// The instruments of the segment that `segment` names, in order of number.
+    pub(crate) fn segment(&self) -> Result<Vec<InstrumentId>, RpcError> {
+        let name = self.params.required("segment")?;
+        let of = |spec: &InstrumentSpec| spec.rules.as_ref().is_some_and(|rules| rules.segment.as_str() == name);
+        let markets = self.venue.engine().markets().iter().filter(|market| market.phase() != Phase::Deleted);
+        let found: Vec<InstrumentId> = markets.filter(|market| of(&market.spec)).map(|market| market.spec.id).collect();
+        if found.is_empty() {
+            let shown: String = name.chars().take(80).collect();
+            return Err(RpcError::param(
+                "unknown_segment",
+                "segment",
+                format!("no instrument is of segment {shown:?}"),
+            ));
+        }
+        Ok(found)
     }
 
     /// `currency`, or `any` when it is not given.

@@ -4,13 +4,13 @@
 //!                says: the answer is how that one stands;
 //!             2. what has outlived its `valid_until` does not reach the market.
 
-use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Json, RpcError, objects};
+use pitwire_engine::{Engine, OrderView};
+use pitwire_jsonrpc::{Json, RpcError, objects, rules};
 use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side,
     Ticks, TimeInForce,
 };
-use pitwire_views::{Liquidity, OrderRecord, OrderState, UserTrade};
+use pitwire_views::{OrderRecord, OrderState, Place, UserTrade};
 
 use super::terms::{self, Terms};
 use super::{Done, disconnect};
@@ -83,46 +83,95 @@ fn submit_order(call: &mut Call<'_>, Terms { mut order, reduce_only }: Terms) ->
     let account = order.account;
     order.session = call.session.id;
     order.cancel_on_disconnect = disconnect::settled(call, account);
-    let (instrument, side) = (order.instrument, order.side);
+    let asked = Asked::of_entry(&order);
     let id = call.submit(Command::Enter(order))?;
     if let Some(Event::Rejected { reason, .. }) = call.venue.events().first() {
-        return Err(explained(call, *reason, account, instrument, side));
+        return Err(explained(call, *reason, &asked));
     }
     call.session.on_disconnect.entered.insert(account);
     write_outcome(call, account, id, reduce_only)
 }
 
-/// A reject of the engine, with the limit that was met.
-fn explained(call: &Call<'_>, reason: Reject, account: AccountId, instrument: InstrumentId, side: Side) -> RpcError {
-    let limit = limit_of(call.venue.engine(), reason, account, instrument, side);
-    let error = RpcError::from(reason);
-    match limit {
-        Some(limit) => error.with_limit(limit),
-        None => error,
-    }
-}
-
-fn limit_of(
-    engine: &Engine,
-    reason: Reject,
+/// What a refusal is measured against.
+struct Asked {
     account: AccountId,
     instrument: InstrumentId,
     side: Side,
-) -> Option<Decimal> {
-    let market = engine.market(instrument)?;
+    order_type: OrderType,
+    is_iceberg: bool,
+    tif: TimeInForce,
+}
+
+impl Asked {
+    fn of_entry(order: &NewOrder) -> Self {
+        let NewOrder { account, instrument, side, order_type, tif, .. } = *order;
+        Asked { account, instrument, side, order_type, is_iceberg: order.display.is_some(), tif }
+    }
+
+    fn of_edit(live: &OrderView, record: Option<&OrderRecord>) -> Self {
+        let OrderView { account, instrument, side, tif, .. } = *live;
+        let order_type = record.map_or(OrderType::Limit { price: live.price }, |record| record.order_type);
+        Asked { account, instrument, side, order_type, is_iceberg: live.display.is_some(), tif }
+    }
+}
+
+/// A reject of the engine, with the numbers that were compared and the sentence of the rulebook that decided.
+fn explained(call: &Call<'_>, reason: Reject, asked: &Asked) -> RpcError {
+    let engine = call.venue.engine();
+    let mut error = RpcError::from(reason);
+    if let Some(limit) = limit_of(engine, reason, asked) {
+        error = error.with_limit(limit);
+    }
+    let Some(market) = engine.market(asked.instrument) else { return error };
+    let (session, tif) = (market.phase().name(), asked.tif.name());
+    let order_type = rules::type_word(asked.order_type, asked.is_iceberg);
+    let (what, rule) = match reason {
+        Reject::TifNotAllowedForType => {
+            (format!("{order_type} x {tif}"), rules::type_rule(asked.order_type, asked.is_iceberg, asked.tif))
+        }
+        Reject::TifNotAllowedInSession => {
+            (format!("{session} x {tif}"), rules::session_tif_rule(market.phase(), asked.tif))
+        }
+        Reject::TypeNotAllowedInSession => (
+            format!("{session} x {order_type}"),
+            rules::session_type_rule(market.phase(), asked.order_type, asked.is_iceberg),
+        ),
+        Reject::NotOpen => (format!("the session is {session}"), None),
+        Reject::NoAuctionScheduled => (format!("{tif} in {session}"), None),
+        _ => return error,
+    };
+    match rule {
+        Some(rule) => {
+            error.reason = format!("{what}: {}", rule.text);
+            error.with_rule(&rule.id)
+        }
+        None => {
+            error.reason = format!("{what}: {}", error.reason);
+            error
+        }
+    }
+}
+
+fn limit_of(engine: &Engine, reason: Reject, asked: &Asked) -> Option<Decimal> {
+    let market = engine.market(asked.instrument)?;
     let (spec, limits) = (&market.spec, market.spec.limits);
     let whole = |count: u32| Decimal::new(i128::from(count), 0);
     match reason {
         Reject::QuantityOutOfRange => Some(spec.amount(Lots::MAX_ORDER)),
         Reject::QuantityAboveLimit => limits.max_lots.map(|lots| spec.amount(lots)),
+        Reject::QuantityBelowReserve => spec.rules.as_ref()?.minimum_reserve.map(|lots| spec.amount(lots)),
+        Reject::MinimumExecutionOutOfRange => {
+            let least = spec.rules.as_ref().and_then(|rules| rules.minimum_reserve);
+            Some(spec.amount(least.unwrap_or(Lots(1))))
+        }
         Reject::NotionalAboveLimit => {
             let valued_in = if spec.is_spot() { spec.quote() } else { spec.base() };
             Some(Decimal::new(limits.max_notional_units?, engine.currency(valued_in)?.decimals))
         }
         Reject::PriceAboveCollar | Reject::PriceBelowCollar => {
-            Some(spec.price(collar(market.last().unwrap_or(spec.start_price), limits.collar_bps?, side)))
+            Some(spec.price(collar(market.last().unwrap_or(spec.start_price), limits.collar_bps?, asked.side)))
         }
-        Reject::TooManyOpenOrders => engine.account(account)?.spec.settings.max_open_orders.map(whole),
+        Reject::TooManyOpenOrders => engine.account(asked.account)?.spec.settings.max_open_orders.map(whole),
         Reject::BookFull => Some(whole(spec.max_resting_orders)),
         _ => None,
     }
@@ -140,9 +189,11 @@ fn collar(reference: Ticks, bps: u32, side: Side) -> Ticks {
 /// `{order, trades[]}`: the order as it stands, and the fills of the last command.
 fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId, reduce_only: bool) -> Done {
     let events = call.venue.events();
-    let fills = events.iter().filter(|event| matches!(event, Event::Trade { taker, .. } if *taker == id)).count();
+    // As taker first; once it rests, what it causes may make it a maker still within the command.
+    let is_its = |event: &&Event| matches!(event, Event::Trade { taker, maker, .. } if *taker == id || *maker == id);
+    let fills = events.iter().filter(is_its).count();
     let book = call.venue.views().account(account).ok_or_else(no_history)?;
-    let is_ours = |fill: &&UserTrade| fill.order == id && fill.liquidity == Liquidity::Taker;
+    let is_ours = |fill: &&UserTrade| fill.order == id;
     let mut trades: Vec<&UserTrade> = book.trades().iter().rev().filter(is_ours).take(fills).collect();
     trades.reverse();
     call.out = order_and_trades(call, account, id, &trades, reduce_only)?;
@@ -184,8 +235,10 @@ fn order_and_trades(
 /// What the book says of an order right now. Costs the orders before it in its queue.
 pub fn moment_of(engine: &Engine, record: &OrderRecord) -> objects::OrderMoment {
     let is_open = record.state == OrderState::Open;
-    let queue_ahead = if is_open { engine.queue_ahead(record.id) } else { None };
-    objects::OrderMoment { queue_ahead, reduce_only: false }
+    // Only what stands in the visible book stands behind something.
+    let is_visible = record.place == Place::Active && record.minimum_execution().is_none();
+    let queue_ahead = if is_open && is_visible { engine.queue_ahead(record.id) } else { None };
+    objects::OrderMoment { queue_ahead, ..objects::OrderMoment::default() }
 }
 
 /// House accounts keep no history, so they cannot trade over the API.
@@ -251,9 +304,10 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
     let live = live.ok_or_else(|| not_live(call, account, id, "already_filled"))?;
     let record = call.venue.views().account(account).and_then(|book| book.order(id));
     let amend: Amend = terms::of_edit(call, &live, record)?;
+    let asked = Asked::of_edit(&live, record);
     call.submit(Command::Amend(amend))?;
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
-        return Err(explained(call, *reason, account, live.instrument, live.side));
+        return Err(explained(call, *reason, &asked));
     }
     write_outcome(call, account, id, false)
 }

@@ -10,7 +10,8 @@ use pitwire_engine::Engine;
 use pitwire_jsonrpc::Request;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, OrderId, Phase, Seq, Stamped, Ticks, VenueNanos,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Label, OrderId, Phase, Seq, Stamped, Ticks, TradingRules,
+    VenueNanos,
 };
 use pitwire_order_entry::{Access, Answer, Clock, Credential, Desk, Effect, Entrance, Session, Visit};
 use pitwire_ports::{LogError, Standing, Venue};
@@ -95,6 +96,12 @@ impl Venue for TestVenue {
     }
 }
 
+/// The shares of the table are of one segment.
+fn rules(name: &str) -> Option<Box<TradingRules>> {
+    let segment = Label::new("ZA01").expect("a short text");
+    name.ends_with("_ZAR").then(|| Box::new(TradingRules { segment, ..TradingRules::default() }))
+}
+
 fn instruments() -> Vec<InstrumentSpec> {
     let spot = |base, quote| InstrumentKind::Spot { base: currency(base), quote: currency(quote) };
     let perpetual = InstrumentKind::InversePerpetual {
@@ -120,7 +127,7 @@ fn instruments() -> Vec<InstrumentSpec> {
             start_price: Ticks(start),
             max_resting_orders: 10_000,
             limits: InstrumentLimits::default(),
-            rules: None,
+            rules: rules(name),
         })
         .collect()
 }

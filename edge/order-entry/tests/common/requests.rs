@@ -48,12 +48,55 @@ const IDENTITY: Shape = Of(&[
 ]);
 const SUBACCOUNT: Shape = Of(&[("id", Int), ("username", Text), ("type", Is("main"))]);
 
+const SESSION: Shape = Of(&[
+    ("timestamp", Int),
+    ("instrument_name", Text),
+    ("session", Is("continuous")),
+    ("state", Is("open")),
+    ("reason", Text),
+    ("begins", Int),
+    ("enter", Shape::Bool),
+    ("match", Is("continuous")),
+]);
+const AUCTION: Shape = Of(&[("timestamp", Int), ("instrument_name", Text), ("type", Is("result"))]);
+const STATISTICS: Shape = Of(&[
+    ("timestamp", Int),
+    ("session", Text),
+    ("open", Num),
+    ("open_derivation", Is("first_trade")),
+    ("high", Num),
+    ("low", Num),
+    ("last", Num),
+    ("vwap", Num),
+    ("volume", Num),
+    ("turnover", Num),
+    ("trades", Int),
+    ("bid_vwap", Num),
+]);
+const RULES: Shape = Of(&[
+    ("order_types", Some(&Of(&[("type", Text), ("time_in_force", Text), ("answer", Text), ("rule", Text)]))),
+    (
+        "sessions",
+        Some(&Of(&[
+            ("session", Text),
+            ("enter", Shape::Bool),
+            ("order_types", Of(&[("market", Text)])),
+            ("match", Text),
+        ])),
+    ),
+    ("rules", Some(&Of(&[("id", Text), ("text", Text), ("source", Text)]))),
+]);
+
 pub const ROWS: &[(&str, &str, Shape)] = &[
     ("public/auth", r#"{"grant_type":"refresh_token","refresh_token":"$REFRESH"}"#, TOKENS),
     ("public/test", "{}", VERSION),
     ("public/hello", r#"{"client_name":"x","client_version":"1"}"#, VERSION),
     ("public/set_heartbeat", r#"{"interval":30}"#, Is("ok")),
     ("public/disable_heartbeat", "{}", Is("ok")),
+    ("public/pitwire_get_rules", "{}", RULES),
+    ("public/pitwire_get_session", r#"{"instrument_name":"NPN_ZAR"}"#, SESSION),
+    ("public/pitwire_get_auction", r#"{"instrument_name":"NPN_ZAR"}"#, AUCTION),
+    ("public/pitwire_get_statistics", r#"{"instrument_name":"NPN_ZAR"}"#, STATISTICS),
     ("public/get_time", "null", Int),
     ("public/status", "{}", Of(&[("locked", Is("false")), ("locked_indices", Nothing)])),
     ("public/subscribe", r#"{"channels":["ticker.NPN_ZAR.100ms"]}"#, Some(&Is("ticker.NPN_ZAR.100ms"))),
@@ -118,6 +161,7 @@ pub const ROWS: &[(&str, &str, Shape)] = &[
     ("private/cancel", r#"{"order_id":"$OPEN"}"#, ORDER),
     ("private/cancel_all", "{}", Int),
     ("private/cancel_all_by_instrument", r#"{"instrument_name":"NPN_ZAR","type":"all"}"#, Int),
+    ("private/cancel_all_by_segment", r#"{"segment":"ZA01"}"#, Int),
     ("private/cancel_all_by_currency", r#"{"currency":"ZAR"}"#, Int),
     ("private/cancel_all_by_kind_or_type", r#"{"currency":"any","type":"limit"}"#, Int),
     ("private/cancel_by_label", r#"{"label":"rest"}"#, Int),

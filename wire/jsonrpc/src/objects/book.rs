@@ -3,6 +3,7 @@
 use pitwire_model::{InstrumentSpec, Lots, Ticks, VenueNanos};
 use pitwire_views::{MarketFacts, Stats};
 
+use super::session::ticker_fields as session_fields;
 use super::{amount, contracts, phase_state, price, ratio};
 use crate::json::Json;
 
@@ -16,6 +17,9 @@ fn ticker_fields(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
     j.key("timestamp").uint(facts.at.as_millis());
     j.key("state").string(phase_state(facts.phase));
     j.key("session").string(facts.phase.name());
+    if let Some(view) = facts.session {
+        session_fields(j, spec, view);
+    }
     for (price_key, amount_key, best) in
         [("best_bid_price", "best_bid_amount", facts.best_bid), ("best_ask_price", "best_ask_amount", facts.best_ask)]
     {

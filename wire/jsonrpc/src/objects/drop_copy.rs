@@ -2,7 +2,7 @@
 
 use pitwire_model::{CancelReason, Event, InstrumentSpec, Lots, OrderId, OrderType, Seq, Side, Ticks, VenueNanos};
 
-use super::order::cancel_reason_name;
+use super::order::{cancel_reason_name, order_type_name};
 use super::{amount, price, side_name, tif_name, trade_id};
 use crate::json::Json;
 
@@ -39,8 +39,15 @@ fn body(j: &mut Json<'_>, copy: &Copy<'_>) {
     match copy.event {
         Event::Accepted { order, side, order_type, lots, tif, display, .. } => {
             head(j, "accepted", *order, Some(*side));
-            j.key("order_type").string(if *order_type == OrderType::Market { "market" } else { "limit" });
+            j.key("order_type").string(order_type_name(*order_type));
             j.key("time_in_force").string(tif_name(*tif));
+            j.key("tif_ext").string(tif.name());
+            if let (Some(spec), Some(stop)) = (spec, order_type.stop_price()) {
+                j.key("trigger_price").decimal(spec.price(stop));
+            }
+            if let (Some(spec), OrderType::Hidden { minimum_execution, .. }) = (spec, order_type) {
+                j.key("hidden").bool(true).key("min_execution").decimal(spec.amount(*minimum_execution));
+            }
             money(j, spec, order_type.limit_price(), &[("amount", Some(*lots)), ("display_amount", *display)]);
         }
         Event::Rejected { order, reason, .. } => {
@@ -65,6 +72,17 @@ fn body(j: &mut Json<'_>, copy: &Copy<'_>) {
         Event::Refreshed { order, side, price, shown, .. } => {
             head(j, "refreshed", *order, Some(*side));
             money(j, spec, Some(*price), &[("display_amount", Some(*shown))]);
+        }
+        Event::Parked { order, open, .. } => {
+            head(j, "parked", *order, None);
+            money(j, spec, None, &[("open_amount", Some(*open))]);
+        }
+        Event::Injected { order, .. } => head(j, "injected", *order, None),
+        Event::Triggered { order, last, .. } => {
+            head(j, "triggered", *order, None);
+            if let Some(spec) = spec {
+                j.key("trigger_reference_price").decimal(spec.price(*last));
+            }
         }
         Event::Trade { .. } => trade(j, copy),
         Event::Killed { cancelled, reason, .. } => {

@@ -2,6 +2,7 @@
 
 use pitwire_model::{Currency, CurrencyId, Decimal, InstrumentKind, InstrumentSpec, Lots, Phase};
 
+use super::session::trading_rules;
 use crate::json::Json;
 
 /// The dialect's way to say "never".
@@ -39,10 +40,10 @@ pub fn settlement_name<'a>(spec: &InstrumentSpec, currencies: &'a [Currency]) ->
 /// The dialect's words for what a phase permits.
 pub fn phase_state(phase: Phase) -> &'static str {
     match phase {
-        Phase::Continuous => "open",
-        Phase::Closed => "inactive",
-        Phase::Halted => "halted",
         Phase::Deleted => "archivized",
+        Phase::Halted | Phase::HaltAndClose => "halted",
+        Phase::Closed | Phase::StartOfTrading | Phase::ClosingPricePublication | Phase::PostClose => "inactive",
+        // Orders are taken, whether they trade at once or not.
         _ => "open",
     }
 }
@@ -75,13 +76,16 @@ pub fn instrument(j: &mut Json<'_>, spec: &InstrumentSpec, phase: Phase, currenc
         };
         j.key("expiration_timestamp").uint(NEVER_EXPIRES_MS);
         j.key("creation_timestamp").uint(CREATED_MS);
-        j.key("is_active").bool(phase == Phase::Continuous);
+        j.key("is_active").bool(phase_state(phase) == "open");
         j.key("state").string(phase_state(phase));
         j.key("session").string(phase.name());
         j.key("tick_size").decimal(spec.tick);
         j.key("tick_size_steps").array(|_| {});
         j.key("min_trade_amount").decimal(spec.amount(Lots(1)));
         limits(j, spec, currencies);
+        if let Some(rules) = &spec.rules {
+            trading_rules(j, spec, rules);
+        }
         j.key("maker_commission").decimal(Decimal::ZERO);
         j.key("taker_commission").decimal(Decimal::ZERO);
         j.key("max_leverage").uint(u64::from(leverage));

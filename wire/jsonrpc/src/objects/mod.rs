@@ -8,6 +8,7 @@ mod drop_copy;
 mod feeds;
 mod instrument;
 mod order;
+mod session;
 mod trade;
 
 pub use account::{PositionFacts, SummaryFacts, position, summary};
@@ -17,8 +18,9 @@ pub use feeds::{candle, candle_cost, depth, index_name, instrument_state, perpet
 pub use instrument::{
     currency, instrument, instrument_kind, is_of_currency, is_of_family, phase_state, settlement_name,
 };
-pub use order::{OrderMoment, order};
+pub use order::{OrderMoment, order, order_type_name};
 use pitwire_model::{Decimal, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TimeInForce, TradeSeq};
+pub use session::{AuctionFacts, Curve, Curves, SessionFacts, StatisticsFacts, auction, session, statistics};
 pub use trade::{public_trade, user_trade};
 
 use crate::json::Json;
@@ -30,13 +32,20 @@ pub(crate) const fn side_name(side: Side) -> &'static str {
     }
 }
 
-pub(crate) const fn tif_name(tif: TimeInForce) -> &'static str {
+/// The dialect's word for a time in force, or the nearest.
+pub const fn tif_name(tif: TimeInForce) -> &'static str {
     match tif {
         TimeInForce::Day => "good_til_day",
         TimeInForce::GoodTillCancel => "good_til_cancelled",
         TimeInForce::ImmediateOrCancel => "immediate_or_cancel",
         TimeInForce::FillOrKill => "fill_or_kill",
-        other => other.name(),
+        // Strict clients know these four words only: the nearest, and the exact one beside it.
+        TimeInForce::GoodTillDate { .. } | TimeInForce::AnyCall => "good_til_cancelled",
+        TimeInForce::GoodTillTime { .. }
+        | TimeInForce::OpeningCall
+        | TimeInForce::IntradayCall
+        | TimeInForce::ClosingCall
+        | TimeInForce::ClosingCross => "good_til_day",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Public trades and fills (wire objects 5.3 and 5.4).
 
-use pitwire_model::{Currency, Decimal, InstrumentSpec};
+use pitwire_model::{Currency, Decimal, InstrumentSpec, Phase, TradeKind};
 use pitwire_views::{Liquidity, OrderState, PublicTrade, UserTrade};
 
 use super::{amount, contracts, price, settlement_name, side_name, trade_id};
@@ -23,8 +23,17 @@ pub fn public_trade(j: &mut Json<'_>, spec: &InstrumentSpec, trade: &PublicTrade
     j.object(|j| {
         common(j, spec, trade);
         j.key("direction").string(side_name(trade.taker_side));
+        // Ours: of which call's one price it is part. Other trades say nothing of themselves.
+        match trade.kind {
+            TradeKind::Call(call) => drop_ref(j.key("auction").string(call.name())),
+            TradeKind::Cross => drop_ref(j.key("auction").string(Phase::ClosingPriceCross.name())),
+            TradeKind::Continuous | TradeKind::Filter => {}
+        }
     });
 }
+
+/// The builder returns itself for chaining; an arm that ends a chain has no use for it.
+fn drop_ref(_: &mut Json<'_>) {}
 
 pub fn user_trade(j: &mut Json<'_>, spec: &InstrumentSpec, fill: &UserTrade, currencies: &[Currency]) {
     j.object(|j| {

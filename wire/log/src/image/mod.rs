@@ -5,6 +5,7 @@
 //! Start at    [`encode_state`].
 
 mod engine;
+mod sessions;
 mod views;
 
 use pitwire_engine::EngineImage;
@@ -151,6 +152,7 @@ mod tests {
             price: Ticks(101),
             lots: Lots(2),
             taker_side: Side::Buy,
+            kind: TradeKind::Call(Phase::ClosingCall),
             at: VenueNanos(77),
             direction: TickDirection::Minus,
             index: Ticks(100),
@@ -171,8 +173,9 @@ mod tests {
             account: AccountId(0),
             instrument: InstrumentId(0),
             side: Side::Sell,
-            is_market: false,
-            price: Ticks(101),
+            order_type: OrderType::StopLimit { stop: Ticks(100), price: Ticks(101) },
+            place: Place::Unelected,
+            elected_at: Some(Ticks(99)),
             lots: Lots(5),
             filled: Lots(2),
             tick_lots: 202,
@@ -205,10 +208,15 @@ mod tests {
                 direction: TickDirection::ZeroMinus,
                 index: Ticks(100),
                 mark: Some(Ticks(99)),
-                trades: vec![trade; 40],
+                trades: vec![PublicTrade { kind: TradeKind::Continuous, ..trade }; 39]
+                    .into_iter()
+                    .chain([trade])
+                    .collect(),
                 parties: vec![(AccountId(3), AccountId(4)); 40],
                 candles: vec![candle; 40],
             }],
+            // The first as small as can be, the second with all there is.
+            sessions: vec![vec![SessionView::default(); 40], vec![session()]].concat(),
             accounts: vec![AccountBookImage {
                 account: AccountId(0),
                 // More than one, and unlabelled: the smallest encodings must pass the bound on counts.
@@ -218,6 +226,8 @@ mod tests {
                         client_order_id: Label::default(),
                         display: None,
                         cancel_reason: None,
+                        order_type: OrderType::Market,
+                        elected_at: None,
                         ..order.clone()
                     };
                     40
@@ -228,6 +238,32 @@ mod tests {
                 closed: vec![OrderId(9); 40],
                 trades: vec![fill; 40],
             }],
+        }
+    }
+
+    fn session() -> SessionView {
+        let there = AtPrice { lots: 8, trades: 2 };
+        let day = Day {
+            volume: 9,
+            turnover: u128::MAX,
+            trades: 3,
+            by_price: [(Ticks(5), there), (Ticks(7), there)].into(),
+            first: Some((TradeSeq(1), Ticks(5), Opening::FirstTrade)),
+            last: Some((TradeSeq(3), Ticks(7))),
+            since: Some(TradeSeq(1)),
+        };
+        SessionView {
+            phase: Phase::VolatilityCall,
+            from: Phase::Continuous,
+            reason: SessionReason::Breaker,
+            since: VenueNanos(4),
+            ends: Some(VenueNanos(5)),
+            indicative: Some(Indicative { price: Some(Ticks(6)), volume: Lots(7), imbalance: -8 }),
+            uncross: Some(Uncross { call: Phase::IntradayCall, price: Ticks(9), volume: Lots(10), at: VenueNanos(3) }),
+            breach: Some(Breach { price: Ticks(11), reference: Ticks(12), at: VenueNanos(4) }),
+            closing: Some((Ticks(13), Derivation::Manual)),
+            previous_close: Some(Ticks(14)),
+            day,
         }
     }
 
@@ -255,7 +291,7 @@ mod tests {
             (vec![], vec![], vec![fill; 40]),
         ] {
             let book = AccountBookImage { account, orders, closed, trades };
-            let views = ViewsImage { tapes: vec![], accounts: vec![book] };
+            let views = ViewsImage { tapes: vec![], sessions: vec![], accounts: vec![book] };
             let mut bytes = Vec::new();
             encode_state(&EngineImage::default(), &views, &mut bytes);
             assert_eq!(decode_state(&bytes), Ok((EngineImage::default(), views)));

@@ -2,23 +2,29 @@
 
 use pitwire_model::{AccountId, CancelReason, InstrumentId, Lots, OrderId, SessionId, Ticks, TradeSeq, VenueNanos};
 use pitwire_views::{
-    AccountBookImage, Candle, Liquidity, OrderRecord, OrderState, PublicTrade, TapeImage, TickDirection, UserTrade,
-    ViewsImage,
+    AccountBookImage, Candle, Liquidity, OrderRecord, OrderState, Place, PublicTrade, TapeImage, TickDirection,
+    UserTrade, ViewsImage,
 };
 
-use super::{put_all, put_option, take_all, take_option};
+use super::{put_all, put_option, sessions, take_all, take_option};
 use crate::bytes::{DecodeError, Reader, Writer};
 use crate::command::{
-    put_option_with, put_tif, take_code, take_label, take_option_with, take_post_only, take_side, take_tif,
+    put_option_with, put_order_type, put_tif, take_code, take_label, take_option_with, take_order_type, take_post_only,
+    take_side, take_tif,
 };
 
 pub(super) fn put(w: &mut Writer<'_>, image: &ViewsImage) {
     put_all(w, &image.tapes, put_tape);
+    put_all(w, &image.sessions, sessions::put);
     put_all(w, &image.accounts, put_book);
 }
 
 pub(super) fn take(r: &mut Reader<'_>) -> Result<ViewsImage, DecodeError> {
-    Ok(ViewsImage { tapes: take_all(r, 30, take_tape)?, accounts: take_all(r, 16, take_book)? })
+    Ok(ViewsImage {
+        tapes: take_all(r, 30, take_tape)?,
+        sessions: take_all(r, sessions::SMALLEST, sessions::take)?,
+        accounts: take_all(r, 16, take_book)?,
+    })
 }
 
 fn put_tape(w: &mut Writer<'_>, tape: &TapeImage) {
@@ -45,7 +51,7 @@ fn take_tape(r: &mut Reader<'_>) -> Result<TapeImage, DecodeError> {
         direction: take_direction(r)?,
         index: Ticks(r.take_i64()?),
         mark: take_option(r)?.map(Ticks),
-        trades: take_all(r, 51, take_trade)?,
+        trades: take_all(r, 52, take_trade)?,
         parties: take_all(r, 8, |r| Ok((AccountId(r.take_u32()?), AccountId(r.take_u32()?))))?,
         candles: take_all(r, 64, |r| {
             Ok(Candle {
@@ -70,6 +76,7 @@ fn put_trade(w: &mut Writer<'_>, trade: &PublicTrade) {
     w.put_i64(trade.price.0);
     w.put_u64(trade.lots.0);
     w.put_u8(trade.taker_side as u8);
+    sessions::put_trade_kind(w, trade.kind);
     w.put_u64(trade.at.0);
     w.put_u8(trade.direction as u8);
     w.put_i64(trade.index.0);
@@ -83,6 +90,7 @@ fn take_trade(r: &mut Reader<'_>) -> Result<PublicTrade, DecodeError> {
         price: Ticks(r.take_i64()?),
         lots: Lots(r.take_u64()?),
         taker_side: take_side(r)?,
+        kind: sessions::take_trade_kind(r)?,
         at: VenueNanos(r.take_u64()?),
         direction: take_direction(r)?,
         index: Ticks(r.take_i64()?),
@@ -101,9 +109,9 @@ fn put_book(w: &mut Writer<'_>, book: &AccountBookImage) {
 fn take_book(r: &mut Reader<'_>) -> Result<AccountBookImage, DecodeError> {
     Ok(AccountBookImage {
         account: AccountId(r.take_u32()?),
-        orders: take_all(r, 88, take_order)?,
+        orders: take_all(r, 82, take_order)?,
         closed: take_all(r, 8, |r| r.take_u64().map(OrderId))?,
-        trades: take_all(r, 71, take_fill)?,
+        trades: take_all(r, 72, take_fill)?,
     })
 }
 
@@ -113,8 +121,9 @@ fn put_order(w: &mut Writer<'_>, order: &OrderRecord) {
     w.put_u32(order.account.0);
     w.put_u32(order.instrument.0);
     w.put_u8(order.side as u8);
-    w.put_bool(order.is_market);
-    w.put_i64(order.price.0);
+    put_order_type(w, order.order_type);
+    w.put_u8(order.place as u8);
+    put_option_with(w, order.elected_at, |w, last| w.put_i64(last.0));
     w.put_u64(order.lots.0);
     w.put_u64(order.filled.0);
     w.put_u128(order.tick_lots);
@@ -137,8 +146,9 @@ fn take_order(r: &mut Reader<'_>) -> Result<OrderRecord, DecodeError> {
         account: AccountId(r.take_u32()?),
         instrument: InstrumentId(r.take_u32()?),
         side: take_side(r)?,
-        is_market: r.take_bool()?,
-        price: Ticks(r.take_i64()?),
+        order_type: take_order_type(r)?,
+        place: take_code(r, "place", |code| Place::ALL.get(usize::from(code)).copied())?,
+        elected_at: take_option_with(r, |r| r.take_i64().map(Ticks))?,
         lots: Lots(r.take_u64()?),
         filled: Lots(r.take_u64()?),
         tick_lots: r.take_u128()?,

@@ -1,0 +1,286 @@
+//! Sessions and calls as the public hears of them, from events written by hand.
+
+mod floor;
+
+use floor::{Floor, Reader};
+use pitwire_model::{
+    AccountId, Derivation, Event, InstrumentId, Lots, OrderId, Phase, Reference, SessionReason, Side, Ticks, TradeKind,
+    TradeSeq, VenueNanos,
+};
+use serde_json::{Value, json};
+
+const HERE: InstrumentId = InstrumentId(0);
+const MS: u64 = 1_000_000;
+
+fn turn(from: Phase, to: Phase, reason: SessionReason, ends_ms: Option<u64>) -> Event {
+    let ends = ends_ms.map(|ms| VenueNanos(ms * MS));
+    Event::SessionChanged { instrument: HERE, from, to, reason, ends }
+}
+
+fn indicative(price: Option<i64>, volume: u64, imbalance: i64) -> Event {
+    Event::Indicative { instrument: HERE, price: price.map(Ticks), volume: Lots(volume), imbalance }
+}
+
+fn level(side: Side, price: i64, lots: u64) -> Event {
+    Event::Level { instrument: HERE, side, price: Ticks(price), lots: Lots(lots) }
+}
+
+fn changed(floor: &mut Floor) -> Event {
+    floor.changes += 1;
+    Event::BookChanged { instrument: HERE, change_id: 1_000 + floor.changes }
+}
+
+fn trade(seq: u64, price: i64, lots: u64, kind: TradeKind) -> Event {
+    Event::Trade {
+        instrument: HERE,
+        trade_seq: TradeSeq(seq),
+        price: Ticks(price),
+        lots: Lots(lots),
+        taker_side: Side::Buy,
+        maker: OrderId(900),
+        maker_account: AccountId(0),
+        maker_open: Lots(0),
+        taker: OrderId(901),
+        taker_account: AccountId(0),
+        taker_open: Lots(0),
+        kind,
+    }
+}
+
+#[track_caller]
+fn fields(told: &Value, expected: &[(&str, Value)]) {
+    for (field, value) in expected {
+        assert_eq!(&told[*field], value, "{field} of {told}");
+    }
+}
+
+#[test]
+fn each_session_is_told_with_its_reason_and_its_end() {
+    let mut floor = Floor::new();
+    let mut reader = Reader::join(&mut floor, "session.NPN_ZAR");
+    let first = reader.first.take().expect("the present");
+    fields(&first, &[("session", json!("continuous")), ("state", json!("open")), ("match", json!("continuous"))]);
+    assert_eq!(first.get("ends"), None, "nobody has said when it ends");
+
+    floor.at = 5_000 * MS;
+    let book = changed(&mut floor);
+    floor.tell(&[turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(35_000)), book]);
+    // The next one follows before anybody has read the first: neither is lost.
+    floor.at = 6_000 * MS;
+    floor.tell(&[turn(Phase::IntradayCall, Phase::IntradayCall, SessionReason::Extended, Some(65_000))]);
+    let told = reader.read(&mut floor);
+    assert_eq!(told.len(), 2, "{told:?}");
+    fields(
+        &told[0],
+        &[
+            ("timestamp", json!(5_000)),
+            ("session", json!("intraday_auction")),
+            ("previous_session", json!("continuous")),
+            ("state", json!("open")),
+            ("reason", json!("scheduled")),
+            ("begins", json!(5_000)),
+            ("ends", json!(35_000)),
+            ("enter", json!(true)),
+            ("match", json!("uncross")),
+        ],
+    );
+    // An extension moves the end alone.
+    fields(
+        &told[1],
+        &[
+            ("session", json!("intraday_auction")),
+            ("previous_session", json!("continuous")),
+            ("reason", json!("extended")),
+            ("begins", json!(5_000)),
+            ("ends", json!(65_000)),
+        ],
+    );
+    floor.tell(&[changed_only()]);
+    assert_eq!(reader.read(&mut floor), Vec::<Value>::new(), "the session is what it was");
+    let joined = Reader::join(&mut floor, "session.NPN_ZAR").first.expect("the present");
+    assert_eq!(joined["ends"], json!(65_000));
+}
+
+fn changed_only() -> Event {
+    Event::BookChanged { instrument: HERE, change_id: 5_000 }
+}
+
+#[test]
+fn a_breach_is_told_with_the_call_that_it_leads_to_and_not_with_the_next() {
+    let mut floor = Floor::new();
+    let mut reader = Reader::join(&mut floor, "session.NPN_ZAR");
+    floor.at = 1_000 * MS;
+    let breached = Event::Breached {
+        instrument: HERE,
+        price: Ticks(111),
+        reference: Ticks(100),
+        against: Reference::Dynamic,
+        bps: 1_000,
+    };
+    let book = changed(&mut floor);
+    let call = turn(Phase::Continuous, Phase::VolatilityCall, SessionReason::Breaker, Some(301_000));
+    floor.tell(&[breached, call, book]);
+    let told = reader.read(&mut floor);
+    assert_eq!(told[0]["breach"], json!({"price": 1.11, "reference_price": 1.0, "timestamp": 1_000}));
+    fields(&told[0], &[("session", json!("volatility_auction")), ("reason", json!("breaker"))]);
+    floor.at = 301_000 * MS;
+    let book = changed(&mut floor);
+    floor.tell(&[turn(Phase::VolatilityCall, Phase::Continuous, SessionReason::Scheduled, None), book]);
+    assert_eq!(reader.read(&mut floor)[0].get("breach"), None);
+}
+
+#[test]
+fn a_call_is_told_on_each_change_and_its_uncross_too() {
+    let mut floor = Floor::new();
+    let mut reader = Reader::join(&mut floor, "auction.NPN_ZAR");
+    assert_eq!(reader.first.take().expect("the present")["type"], "result");
+    let book = changed(&mut floor);
+    floor.tell(&[turn(Phase::Continuous, Phase::ClosingCall, SessionReason::Scheduled, Some(9_000)), book]);
+    for (price, volume, imbalance) in [(None, 0, 0), (Some(101), 7, 3), (Some(101), 7, 3), (Some(102), 9, -4)] {
+        let book = changed(&mut floor);
+        floor.tell(&[indicative(price, volume, imbalance), book]);
+    }
+    let told = reader.read(&mut floor);
+    // The call's beginning, (none, 0, 0) as its first word, and two changes; what repeats is not told again.
+    assert_eq!(told.len(), 4, "{told:?}");
+    fields(
+        &told[0],
+        &[("type", json!("indicative")), ("indicative_volume", json!(0.0)), ("session_ends", json!(9_000))],
+    );
+    assert_eq!(told[0].get("indicative_price"), None, "no price, no field");
+    fields(
+        &told[2],
+        &[
+            ("indicative_price", json!(1.01)),
+            ("indicative_volume", json!(7.0)),
+            ("imbalance", json!(3.0)),
+            ("imbalance_side", json!("buy")),
+        ],
+    );
+    fields(&told[3], &[("imbalance", json!(-4.0)), ("imbalance_side", json!("sell"))]);
+
+    floor.at = 9_000 * MS;
+    let kind = TradeKind::Call(Phase::ClosingCall);
+    let uncrossed = Event::Uncrossed { instrument: HERE, call: Phase::ClosingCall, price: Ticks(102), volume: Lots(9) };
+    let next = turn(Phase::ClosingCall, Phase::ClosingPricePublication, SessionReason::Scheduled, None);
+    let close = Event::ClosingPriceSet { instrument: HERE, price: Ticks(102), derivation: Derivation::ClosingAuction };
+    let book = changed(&mut floor);
+    let mut trades = Reader::join(&mut floor, "trades.NPN_ZAR.raw");
+    let mut session = Reader::join(&mut floor, "session.NPN_ZAR");
+    floor.tell(&[trade(1, 102, 5, kind), trade(2, 102, 4, kind), uncrossed, next, close, book]);
+    let told = reader.read(&mut floor);
+    fields(
+        &told[0],
+        &[
+            ("type", json!("result")),
+            ("session", json!("closing_price_publication")),
+            ("uncross", json!({"session": "closing_auction", "price": 1.02, "volume": 9.0, "timestamp": 9_000})),
+        ],
+    );
+    assert_eq!(told[0].get("indicative_volume"), None, "nothing is indicated any more");
+    let trades = trades.read(&mut floor);
+    assert_eq!(trades.len(), 1, "one message for one command: {trades:?}");
+    assert_eq!(trades[0].as_array().map(Vec::len), Some(2));
+    assert_eq!(trades[0][0]["auction"], "closing_auction");
+    let told = session.read(&mut floor);
+    assert_eq!(told.len(), 1, "session and closing price are one state: {told:?}");
+    fields(&told[0], &[("closing_price", json!(1.02)), ("closing_price_derivation", json!("closing_auction"))]);
+}
+
+#[test]
+fn the_curves_add_up_to_the_indicative_volume_at_its_price() {
+    let mut floor = Floor::new();
+    let mut reader = Reader::join(&mut floor, "auction.NPN_ZAR.100ms");
+    let book = changed(&mut floor);
+    floor.tell(&[turn(Phase::Continuous, Phase::OpeningCall, SessionReason::Scheduled, None), book]);
+    // Bids 105 x 4, 103 x 6; offers 102 x 5, 104 x 9; market orders: 3 to buy, none to sell. At 103 buyers want
+    // 3 + 4 + 6 = 13, sellers give 5: volume 5, imbalance 8.
+    let book = changed(&mut floor);
+    floor.tell(&[
+        level(Side::Buy, 105, 4),
+        level(Side::Buy, 103, 6),
+        level(Side::Sell, 102, 5),
+        level(Side::Sell, 104, 9),
+        indicative(Some(103), 5, 8),
+        book,
+    ]);
+    assert_eq!(reader.read(&mut floor), Vec::<Value>::new(), "not before the window ends");
+    floor.at = 100 * MS;
+    floor.tell(&[Event::WindowClosed]);
+    let told = reader.read(&mut floor);
+    assert_eq!(
+        told[0]["curves"],
+        json!({
+            "beside_buy": 3.0, "beside_sell": 0.0,
+            "buy": [[1.05, 7.0], [1.03, 13.0]],
+            "sell": [[1.02, 5.0], [1.04, 14.0]],
+        })
+    );
+    floor.at = 200 * MS;
+    floor.tell(&[Event::WindowClosed]);
+    assert_eq!(reader.read(&mut floor), Vec::<Value>::new(), "nothing has changed");
+}
+
+#[test]
+fn a_ticker_names_the_session_its_end_and_what_the_call_would_do() {
+    let mut floor = Floor::new();
+    let mut ticker = Reader::join(&mut floor, "ticker.NPN_ZAR.raw");
+    let plain = ticker.first.take().expect("the present");
+    for absent in ["session_ends", "indicative_price", "indicative_volume", "imbalance", "closing_price"] {
+        assert_eq!(plain.get(absent), None, "{absent} of a market that knows none");
+    }
+    let book = changed(&mut floor);
+    let call = turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(30_000));
+    floor.tell(&[call, indicative(Some(99), 2, 0), book]);
+    let told = ticker.read(&mut floor).pop().expect("a ticker");
+    fields(
+        &told,
+        &[
+            ("session_ends", json!(30_000)),
+            ("indicative_price", json!(0.99)),
+            ("indicative_volume", json!(2.0)),
+            ("imbalance", json!(0.0)),
+            ("imbalance_side", json!("none")),
+        ],
+    );
+}
+
+/// Whatever happens within a command, its book message carries the number of its own last word and no other.
+#[test]
+fn a_session_in_the_middle_of_a_command_cuts_no_message_in_two() {
+    let mut floor = Floor::new();
+    let mut book = Reader::join(&mut floor, "book.NPN_ZAR.raw");
+    let first = book.first.take().expect("a snapshot")["change_id"].clone();
+    let last = changed(&mut floor);
+    floor.tell(&[
+        level(Side::Buy, 90, 1),
+        turn(Phase::Continuous, Phase::Pause, SessionReason::Operator, None),
+        level(Side::Buy, 91, 1),
+        last,
+    ]);
+    let told = book.read(&mut floor);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((&told[0]["prev_change_id"], &told[0]["change_id"]), (&first, &json!(1_001)));
+    assert_eq!(told[0]["bids"], json!([["new", 0.91, 1.0], ["new", 0.9, 1.0]]));
+}
+
+#[test]
+fn states_have_the_dialects_five_words_and_speak_when_orders_begin_or_cease_to_be_taken() {
+    let mut floor = Floor::new();
+    let mut states = Reader::join(&mut floor, "instrument.state.any.any");
+    for (from, to) in [
+        (Phase::Continuous, Phase::ClosingCall),
+        (Phase::ClosingCall, Phase::ClosingPricePublication),
+        (Phase::ClosingPricePublication, Phase::ClosingPriceCross),
+        (Phase::ClosingPriceCross, Phase::PostClose),
+        (Phase::PostClose, Phase::StartOfTrading),
+        (Phase::StartOfTrading, Phase::OpeningCall),
+        (Phase::OpeningCall, Phase::Halted),
+        (Phase::Halted, Phase::HaltAndClose),
+        (Phase::HaltAndClose, Phase::Pause),
+    ] {
+        floor.tell(&[turn(from, to, SessionReason::Scheduled, None)]);
+    }
+    let words: Vec<Value> = states.read(&mut floor).iter().map(|told| told["state"].clone()).collect();
+    assert_eq!(words, ["closed", "started", "closed", "started", "closed", "started"]);
+}
