@@ -2,6 +2,7 @@
 
 mod accounts;
 mod instruments;
+mod sessions;
 mod stops;
 
 use pitwire_jsonrpc::{Json, RpcError};
@@ -14,8 +15,14 @@ use crate::desk::Call;
 pub const METHODS: &[(&str, Method)] = &[
     ("private/pitwire_status", status),
     ("private/pitwire_flow", flow),
-    ("private/pitwire_halt", instruments::halt),
-    ("private/pitwire_resume", instruments::resume),
+    ("private/pitwire_halt", sessions::halt),
+    ("private/pitwire_halt_and_close", sessions::halt_and_close),
+    ("private/pitwire_pause", sessions::pause),
+    ("private/pitwire_resume", sessions::resume),
+    ("private/pitwire_reopen", sessions::reopen),
+    ("private/pitwire_volatility_call", sessions::volatility_call),
+    ("private/pitwire_extend", sessions::extend),
+    ("private/pitwire_closing_price", sessions::closing_price),
     ("private/pitwire_create_instrument", instruments::create),
     ("private/pitwire_change_instrument", instruments::change),
     ("private/pitwire_delete_instrument", instruments::delete),

@@ -11,18 +11,6 @@ use crate::desk::Call;
 
 const MAX_RESTING_ORDERS: u32 = 2_000_000;
 
-pub fn halt(call: &mut Call<'_>) -> Done {
-    let instrument = call.instrument_id()?;
-    call.command(Command::SetPhase { instrument, phase: Phase::Halted })?;
-    call.done()
-}
-
-pub fn resume(call: &mut Call<'_>) -> Done {
-    let instrument = call.instrument_id()?;
-    call.command(Command::SetPhase { instrument, phase: Phase::Continuous })?;
-    call.done()
-}
-
 pub fn delete(call: &mut Call<'_>) -> Done {
     let instrument = call.instrument_id()?;
     call.command(Command::DeleteInstrument { instrument })?;

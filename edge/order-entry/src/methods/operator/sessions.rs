@@ -1,0 +1,99 @@
+//! Sessions by an operator's word: of one instrument, or of a segment, one command each in order of number.
+//!
+//! Holds       whether a session may follow from the one that runs is the engine's to say (rulebook 16).
+
+use pitwire_jsonrpc::RpcError;
+use pitwire_model::{Command, InstrumentId, Phase, SessionReason, Ticks, VenueNanos};
+
+use super::super::Done;
+use super::super::terms;
+use crate::desk::Call;
+
+pub fn halt(call: &mut Call<'_>) -> Done {
+    turn(call, Phase::Halted)
+}
+
+pub fn halt_and_close(call: &mut Call<'_>) -> Done {
+    turn(call, Phase::HaltAndClose)
+}
+
+pub fn pause(call: &mut Call<'_>) -> Done {
+    turn(call, Phase::Pause)
+}
+
+/// With `seconds` or `ends_at` it ends by itself, else by an operator.
+pub fn reopen(call: &mut Call<'_>) -> Done {
+    turn(call, Phase::ReopeningCall)
+}
+
+/// As long as the instrument's rules say, or `seconds` or `ends_at`.
+pub fn volatility_call(call: &mut Call<'_>) -> Done {
+    turn(call, Phase::VolatilityCall)
+}
+
+fn turn(call: &mut Call<'_>, to: Phase) -> Done {
+    let given = ends(call)?;
+    for_each(call, |call, instrument| {
+        let due = call.venue.now();
+        let ends = given.or_else(|| own_length(call, instrument, to).map(|ns| VenueNanos(due.0.saturating_add(ns))));
+        let reason = SessionReason::Operator;
+        call.command(Command::ChangeSession { instrument, to, reason, due, ends }).map(|_| ())
+    })
+}
+
+fn own_length(call: &Call<'_>, instrument: InstrumentId, to: Phase) -> Option<u64> {
+    let rules = call.venue.engine().market(instrument)?.spec.rules.as_ref()?;
+    Some(rules.volatility_call_ns).filter(|ns| to == Phase::VolatilityCall && *ns > 0)
+}
+
+/// To what the schedule says is current.
+pub fn resume(call: &mut Call<'_>) -> Done {
+    for_each(call, |call, instrument| {
+        let (to, ends) = call.venue.scheduled(instrument);
+        let (due, reason) = (call.venue.now(), SessionReason::Operator);
+        call.command(Command::ChangeSession { instrument, to, reason, due, ends }).map(|_| ())
+    })
+}
+
+/// A later end for the call that runs.
+pub fn extend(call: &mut Call<'_>) -> Done {
+    let given = ends(call)?;
+    let given = given.ok_or_else(|| RpcError::invalid("seconds", "seconds from now, or ends_at, is required"))?;
+    for_each(call, |call, instrument| call.command(Command::ExtendSession { instrument, ends: given }).map(|_| ()))
+}
+
+pub fn closing_price(call: &mut Call<'_>) -> Done {
+    let instrument = call.instrument_id()?;
+    let price: Ticks = terms::required_price(call, call.spec(instrument)?)?;
+    call.command(Command::SetClosingPrice { instrument, price })?;
+    call.done()
+}
+
+/// `seconds` from now, or `ends_at` in milliseconds of venue time.
+fn ends(call: &Call<'_>) -> Result<Option<VenueNanos>, RpcError> {
+    let now = call.venue.now();
+    if let Some(seconds) = call.params.integer("seconds")? {
+        let ns = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).and_then(|s| s.checked_mul(1_000_000_000));
+        let ends = ns.and_then(|ns| now.0.checked_add(ns)).map(VenueNanos);
+        return ends.map(Some).ok_or_else(|| RpcError::invalid("seconds", "one second or more"));
+    }
+    let Some(ms) = call.params.integer("ends_at")? else { return Ok(None) };
+    let ends = u64::try_from(ms).ok().and_then(|ms| ms.checked_mul(1_000_000)).map(VenueNanos);
+    let ends = ends.filter(|ends| *ends > now);
+    ends.map(Some).ok_or_else(|| RpcError::invalid("ends_at", format!("later than now, {} ms", now.as_millis())))
+}
+
+/// Does it to `instrument_name`, or to each instrument of `segment`. The first refusal ends it and says how far it came.
+fn for_each(call: &mut Call<'_>, mut work: impl FnMut(&mut Call<'_>, InstrumentId) -> Done) -> Done {
+    let wanted = if call.params.has("segment") { call.segment()? } else { vec![call.instrument_id()?] };
+    for (done, instrument) in wanted.iter().enumerate() {
+        if let Err(mut error) = work(call, *instrument) {
+            if wanted.len() > 1 {
+                let name = call.spec(*instrument).map(|spec| spec.name.clone()).unwrap_or_default();
+                error.reason = format!("{name}: {} ({done} of {} done before it)", error.reason, wanted.len());
+            }
+            return Err(error);
+        }
+    }
+    call.done()
+}
