@@ -8,7 +8,11 @@
 //! Leaves out  when to commit, and what may leave before that: see `edge/host`.
 //! Start at    [`Sequencer::submit`].
 
+mod conductor;
+mod floor;
 pub mod guard;
+mod lane;
+mod plan;
 mod timetable;
 
 use pitwire_engine::Engine;
@@ -16,6 +20,7 @@ use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
 use pitwire_ports::{Log, LogError, OutputHash};
 
 pub use guard::EngineFailed;
+pub use plan::{Boundary, Calendar, Unscheduled};
 pub use timetable::Timetable;
 
 pub struct Sequencer<L> {

@@ -1,20 +1,22 @@
-//! The venue's own timed commands: when a window closes, an index is sampled, a day ends.
+//! The venue's own timed commands: days and sessions, when a window closes, when an index is sampled.
 //!
 //! Holds       1. due times lie on venue-time boundaries, so that every gateway cuts windows alike;
-//!             2. nothing is due in a quiet market but the day's end: an idle venue writes no log.
+//!             2. nothing is due in a quiet market but what its schedule says: an idle venue writes no log.
 
-use pitwire_model::{Command, Event, VenueNanos};
+use pitwire_engine::Engine;
+use pitwire_model::{Command, Event, InstrumentId, Phase, Stamped, VenueNanos};
+
+use crate::conductor::Conductor;
+use crate::plan::Calendar;
 
 const WINDOW_NS: u64 = 100_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-const DAY_NS: u64 = 86_400 * SECOND_NS;
 
-#[derive(Clone, Copy, Debug)]
 pub struct Timetable {
     /// `None` while nothing public has happened since the last one.
     window: Option<VenueNanos>,
     sample: Option<VenueNanos>,
-    day: VenueNanos,
+    conductor: Conductor,
 }
 
 const fn boundary_after(at: VenueNanos, width_ns: u64) -> VenueNanos {
@@ -22,52 +24,58 @@ const fn boundary_after(at: VenueNanos, width_ns: u64) -> VenueNanos {
 }
 
 impl Timetable {
-    /// A day that ended while nobody was there is ended at once, and once only.
-    pub fn starting(now: VenueNanos, last_seen: VenueNanos) -> Self {
-        let day = if last_seen == VenueNanos::ZERO { now } else { last_seen };
-        Timetable { window: None, sample: None, day: boundary_after(day, DAY_NS) }
+    /// Goes on from where an engine stands; what came due while nobody was there is due at once, and once only.
+    /// `last_seen`: venue time of the engine's last command, zero for a fresh one.
+    pub fn starting(calendar: Box<dyn Calendar>, engine: &Engine, now: VenueNanos, last_seen: VenueNanos) -> Self {
+        Timetable { window: None, sample: None, conductor: Conductor::starting(calendar, engine, now, last_seen) }
+    }
+
+    /// Sessions and days alone: windows and samples are for those who watch.
+    pub fn sessions_due(&self) -> VenueNanos {
+        self.conductor.next_due()
     }
 
     pub fn next_due(&self) -> VenueNanos {
-        self.next().0
-    }
-
-    fn next(&self) -> (VenueNanos, Command) {
-        let never = VenueNanos(u64::MAX);
-        let (window, sample) = (self.window.unwrap_or(never), self.sample.unwrap_or(never));
-        // At one instant the day's end comes first, then the index, then the window that shows both.
-        if self.day <= sample && self.day <= window {
-            (self.day, Command::EndDay)
-        } else if sample <= window {
-            (sample, Command::SampleIndex)
-        } else {
-            (window, Command::CloseWindow)
-        }
+        let windows = self.window.into_iter().chain(self.sample);
+        windows.fold(self.conductor.next_due(), VenueNanos::min)
     }
 
     /// The next command, if it is due.
-    pub fn take(&mut self, now: VenueNanos) -> Option<(VenueNanos, Command)> {
-        let (due, command) = self.next();
-        if due > now {
+    pub fn take(&mut self, now: VenueNanos, engine: &Engine) -> Option<(VenueNanos, Command)> {
+        let never = VenueNanos(u64::MAX);
+        let (window, sample) = (self.window.unwrap_or(never), self.sample.unwrap_or(never));
+        // At one instant days and sessions come first, then the index, then the window that shows all.
+        let first = window.min(sample);
+        if let Some(taken) = self.conductor.take(now.min(first), engine) {
+            return Some(taken);
+        }
+        if first > now {
             return None;
         }
-        match command {
-            Command::EndDay => self.day = boundary_after(now.max(due), DAY_NS),
-            Command::SampleIndex => self.sample = None,
-            _ => self.window = None,
+        if sample <= window {
+            self.sample = None;
+            return Some((sample, Command::SampleIndex));
         }
-        Some((due, command))
+        self.window = None;
+        Some((window, Command::CloseWindow))
+    }
+
+    /// What the schedule says is current for an instrument, and when that ends.
+    pub fn scheduled(&self, instrument: InstrumentId, at: VenueNanos) -> (Phase, Option<VenueNanos>) {
+        self.conductor.scheduled(instrument, at)
     }
 
     fn arm_window(&mut self, at: VenueNanos) {
         self.window = Some(self.window.map_or(at, |armed| armed.min(at)));
     }
 
-    /// Takes note of what a command made public.
-    pub fn observe(&mut self, at: VenueNanos, events: &[Event]) {
+    /// Takes note of what a command did.
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine) {
+        self.conductor.observe(stamped, events, engine);
+        let at = stamped.at;
         for event in events {
             match event {
-                Event::BookChanged { .. } | Event::PhaseChanged { .. } => {
+                Event::BookChanged { .. } | Event::PhaseChanged { .. } | Event::SessionChanged { .. } => {
                     self.arm_window(boundary_after(at, WINDOW_NS));
                     self.sample.get_or_insert(boundary_after(at, SECOND_NS));
                 }
@@ -79,51 +87,5 @@ impl Timetable {
                 _ => {}
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pitwire_model::InstrumentId;
-
-    const BUSY: &[Event] = &[Event::BookChanged { instrument: InstrumentId(0), change_id: 1 }];
-
-    fn due(table: &mut Timetable, now: u64) -> Vec<(u64, &'static str)> {
-        std::iter::from_fn(|| table.take(VenueNanos(now)))
-            .map(|(at, command)| {
-                let name = match command {
-                    Command::CloseWindow => "window",
-                    Command::SampleIndex => "sample",
-                    _ => "day",
-                };
-                (at.0, name)
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_quiet_market_costs_nothing_and_a_busy_one_is_cut_on_boundaries() {
-        let mut table = Timetable::starting(VenueNanos(250_000_000), VenueNanos(0));
-        assert_eq!(due(&mut table, 10 * SECOND_NS), []);
-        table.observe(VenueNanos(250_000_000), BUSY);
-        table.observe(VenueNanos(290_000_000), BUSY);
-        assert_eq!(due(&mut table, 299_999_999), []);
-        assert_eq!(due(&mut table, 300_000_000), [(300_000_000, "window")]);
-        // The window's own event arms the one that ends the second; an earlier one may still come between.
-        table.observe(VenueNanos(300_000_000), &[Event::WindowClosed]);
-        table.observe(VenueNanos(450_000_000), BUSY);
-        assert_eq!(due(&mut table, 600_000_000), [(500_000_000, "window")]);
-        table.observe(VenueNanos(500_000_000), &[Event::WindowClosed]);
-        assert_eq!(due(&mut table, 2 * SECOND_NS), [(SECOND_NS, "sample"), (SECOND_NS, "window")]);
-        table.observe(VenueNanos(SECOND_NS), &[Event::WindowClosed]);
-        assert_eq!(due(&mut table, 20 * SECOND_NS), []);
-    }
-
-    #[test]
-    fn days_that_passed_unseen_end_once() {
-        let mut table = Timetable::starting(VenueNanos(5 * DAY_NS + 7), VenueNanos(2 * DAY_NS + 7));
-        assert_eq!(due(&mut table, 5 * DAY_NS + 7), [(3 * DAY_NS, "day")]);
-        assert_eq!(table.next_due(), VenueNanos(6 * DAY_NS));
     }
 }

@@ -1,0 +1,63 @@
+//! What the conductor asks of the engine, so that its own tests need none.
+
+use pitwire_engine::Engine;
+use pitwire_model::{InstrumentId, Phase, RemainingSessions, TradingRules, VenueDay, VenueNanos};
+
+pub trait Floor {
+    /// The day that the last `BeginDay` began.
+    fn venue_day(&self) -> Option<VenueDay>;
+    /// Whether an `EndDay` has come since.
+    fn day_is_over(&self) -> bool;
+    fn instruments(&self) -> usize;
+    fn name(&self, instrument: InstrumentId) -> &str;
+    fn phase(&self, instrument: InstrumentId) -> Phase;
+    fn ends(&self, instrument: InstrumentId) -> Option<VenueNanos>;
+    fn remaining(&self, instrument: InstrumentId) -> RemainingSessions;
+    fn rules(&self, instrument: InstrumentId) -> Option<&TradingRules>;
+    /// Whether hidden orders rest there.
+    fn rests_hidden(&self, instrument: InstrumentId) -> bool;
+    /// The earliest time later than `after` that a live order is good till.
+    fn next_expiry(&self, after: VenueNanos) -> Option<VenueNanos>;
+}
+
+impl Floor for Engine {
+    fn venue_day(&self) -> Option<VenueDay> {
+        None
+    }
+
+    fn day_is_over(&self) -> bool {
+        false
+    }
+
+    fn instruments(&self) -> usize {
+        self.markets().len()
+    }
+
+    fn name(&self, instrument: InstrumentId) -> &str {
+        self.market(instrument).map_or("", |market| market.spec.name.as_str())
+    }
+
+    fn phase(&self, instrument: InstrumentId) -> Phase {
+        self.market(instrument).map_or(Phase::Deleted, |market| market.phase())
+    }
+
+    fn ends(&self, _: InstrumentId) -> Option<VenueNanos> {
+        None
+    }
+
+    fn remaining(&self, _: InstrumentId) -> RemainingSessions {
+        RemainingSessions::default()
+    }
+
+    fn rules(&self, instrument: InstrumentId) -> Option<&TradingRules> {
+        self.market(instrument)?.spec.rules.as_deref()
+    }
+
+    fn rests_hidden(&self, _: InstrumentId) -> bool {
+        false
+    }
+
+    fn next_expiry(&self, _: VenueNanos) -> Option<VenueNanos> {
+        None
+    }
+}
