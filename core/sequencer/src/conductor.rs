@@ -77,7 +77,8 @@ impl Conductor {
         let is_fresh = last_seen == VenueNanos::ZERO;
         let before = |day: VenueDay| VenueDay(day.0.saturating_sub(1));
         let (day, is_over) = match floor.venue_day() {
-            Some(day) => (day, floor.day_is_over()),
+            // Nothing is in the log at a day's close or later but after its end.
+            Some(day) => (day, calendar.closes(day) <= last_seen),
             None if is_fresh => (before(calendar.day_of(now)), true),
             // A log from before days had numbers.
             None => {

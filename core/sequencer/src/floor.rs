@@ -6,8 +6,6 @@ use pitwire_model::{InstrumentId, Phase, RemainingSessions, TradingRules, VenueD
 pub trait Floor {
     /// The day that the last `BeginDay` began.
     fn venue_day(&self) -> Option<VenueDay>;
-    /// Whether an `EndDay` has come since.
-    fn day_is_over(&self) -> bool;
     fn instruments(&self) -> usize;
     fn name(&self, instrument: InstrumentId) -> &str;
     fn phase(&self, instrument: InstrumentId) -> Phase;
@@ -23,10 +21,6 @@ pub trait Floor {
 impl Floor for Engine {
     fn venue_day(&self) -> Option<VenueDay> {
         None
-    }
-
-    fn day_is_over(&self) -> bool {
-        false
     }
 
     fn instruments(&self) -> usize {

@@ -50,6 +50,13 @@ pub fn instrument_of(stamped: &Stamped, engine: &Engine) -> Option<InstrumentId>
         Command::Amend(amend) => engine.order(amend.order).map(|order| order.instrument),
         Command::Cancel { order, .. } => engine.order(*order).map(|order| order.instrument),
         Command::SetPhase { instrument, .. }
+        | Command::ChangeSession { instrument, .. }
+        | Command::ExtendSession { instrument, .. }
+        | Command::SetRemaining { instrument, .. }
+        | Command::FilterHidden { instrument }
+        | Command::RunBatch { instrument }
+        | Command::SetTradingRules { instrument, .. }
+        | Command::SetClosingPrice { instrument, .. }
         | Command::SetInstrumentLimits { instrument, .. }
         | Command::DeleteInstrument { instrument } => Some(*instrument),
         Command::BustTrade(bust) => Some(bust.instrument),

@@ -15,7 +15,7 @@ use pitwire_journal::{Journal, PreparedSegment};
 use pitwire_log::OutputChain;
 use pitwire_model::{Command, Seq, VenueNanos};
 use pitwire_ports::{Log, LogError, OutputHash, Storage};
-use pitwire_sequencer::{Sequencer, Timetable};
+use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
 use pitwire_views::Views;
 
 use crate::failure::Failure;
@@ -173,7 +173,7 @@ impl JournalBench {
         let (journal, _) = Journal::open(storage, journal_config())?;
         let start = VenueNanos(1_767_603_600_000_000_000);
         let sequencer = Sequencer::resume(Engine::new(), Ledger::Disk(Box::new(journal)), Seq(0), start);
-        let timetable = Timetable::starting(start, VenueNanos::ZERO);
+        let timetable = Timetable::starting(Box::new(Unscheduled), sequencer.engine(), start, VenueNanos::ZERO);
         let mut core = Core::new(sequencer, Views::new(), OutputChain::new(), timetable);
         for command in preset::demo().commands()?.into_iter().chain(flow::endowments()) {
             core.submit_at(start, command)?;

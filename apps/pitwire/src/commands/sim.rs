@@ -7,18 +7,20 @@ use clap::{Args, ValueEnum};
 use pitwire_flow::{Flow, FlowConfig, Reading};
 use pitwire_log::OutputChain;
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
-use pitwire_sequencer::{Sequencer, Timetable};
+use pitwire_sequencer::{Calendar, Sequencer, Timetable};
 use pitwire_views::{Change, Views};
 
 use crate::failure::Failure;
 use crate::output::{hex, say};
 use crate::venue::agenda::{Agenda, Due};
 use crate::venue::ledger::Ledger;
-use crate::venue::preset;
+use crate::venue::preset::{self, Preset, PresetName};
+use crate::venue::schedule::{Chance, VenueCalendar};
 
 const EXAMPLES: &str = "Examples:
   pitwire sim --seed 7 --events 100000          the same seed gives the same tape_hash, on any machine
-  pitwire sim --seed 7 --horizon 3600 --json    an hour of venue time, figures as one JSON object";
+  pitwire sim --seed 7 --horizon 3600 --json    an hour of venue time, figures as one JSON object
+  pitwire sim --preset jse --seed 7             a day of the Johannesburg exchange, from 08:25 to the day's end";
 
 /// Monday, 2026-01-05 09:00:00 UTC: a simulation has no wall clock to start from.
 pub const START: VenueNanos = VenueNanos(1_767_603_600_000_000_000);
@@ -37,9 +39,9 @@ pub struct Sim {
     #[arg(long, value_name = "N")]
     seed: u64,
     /// Stop after so many flow commands.
-    #[arg(long, value_name = "N", required_unless_present = "horizon", conflicts_with = "horizon")]
+    #[arg(long, value_name = "N", conflicts_with = "horizon")]
     events: Option<u64>,
-    /// Stop after so many seconds of venue time.
+    /// Stop after so many seconds of venue time. A preset with a day of sessions needs neither: it stops with the day.
     #[arg(long, value_name = "SECONDS")]
     horizon: Option<u64>,
     /// 2: what listens to the engine (hash chain, views) has a thread of its own. The tape is the same.
@@ -48,11 +50,6 @@ pub struct Sim {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum PresetName {
-    Demo,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -67,37 +64,51 @@ enum FlowName {
 
 impl Sim {
     pub fn run(self) -> Result<(), Failure> {
-        let preset = match self.preset {
-            PresetName::Demo => preset::demo(),
-        };
-        let mut market = Market::new(preset.commands()?)?;
+        let preset = self.preset.preset();
+        let calendar = preset.setup.calendar(Chance::of_seed(self.seed))?;
+        let start = preset.start(&calendar, START, VenueNanos::ZERO);
+        let end = self.end(&preset, &calendar, start)?;
+        let mut market = Market::new(preset.commands()?, calendar, start)?;
         let engine = market.sequencer.engine();
         let house = preset::house_of(engine);
         let config = match self.flow {
-            FlowName::Demo => FlowConfig::demo(engine, house),
+            FlowName::Demo => FlowConfig::demo(engine, house).at_rate(preset.flow_percent),
             FlowName::Paper => FlowConfig::paper(InstrumentId(0), house, Reading::File),
             FlowName::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), house, Reading::AsLoaded),
         };
-        let flow = Flow::new(config, self.seed, START, engine);
+        let flow = Flow::new(config, self.seed, start, engine);
         market.agenda.flow = Some(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
         let started = Instant::now();
         let mut listener = std::mem::take(&mut market.listener);
         if self.threads == 1 {
-            self.advance(&mut market, |stamped, events| listener.observe(stamped, events))?;
+            self.advance(&mut market, end, |stamped, events| listener.observe(stamped, events))?;
         } else {
-            listener = self.advance_beside(&mut market, listener)?;
+            listener = self.advance_beside(&mut market, end, listener)?;
         }
         self.report(market.flow_commands(), &listener.chain, started.elapsed().as_secs_f64());
         Ok(())
     }
 
+    fn end(&self, preset: &Preset, calendar: &VenueCalendar, start: VenueNanos) -> Result<VenueNanos, Failure> {
+        match (self.horizon, self.events) {
+            (Some(seconds), _) => Ok(VenueNanos(start.0.saturating_add(seconds.saturating_mul(1_000_000_000)))),
+            (None, Some(_)) => Ok(VenueNanos(u64::MAX)),
+            (None, None) if preset.starts.is_some() => Ok(calendar.closes(calendar.day_of(start))),
+            (None, None) => Err(Failure::usage(format!("the {} market has no end of its own", preset.name))
+                .remedy("give --events N or --horizon SECONDS")),
+        }
+    }
+
     /// Runs the market to its end and tells `hear` of each command.
-    fn advance(&self, market: &mut Market, mut hear: impl FnMut(&Stamped, &[Event])) -> Result<(), Failure> {
-        let end =
-            self.horizon.map_or(u64::MAX, |seconds| START.0.saturating_add(seconds.saturating_mul(1_000_000_000)));
+    fn advance(
+        &self,
+        market: &mut Market,
+        end: VenueNanos,
+        mut hear: impl FnMut(&Stamped, &[Event]),
+    ) -> Result<(), Failure> {
         let most = self.events.unwrap_or(u64::MAX);
-        while market.flow_commands() < most && market.agenda.next_due().0 <= end {
-            if let Some(stamped) = market.step(VenueNanos(end))? {
+        while market.flow_commands() < most && market.agenda.next_due() <= end {
+            if let Some(stamped) = market.step(end)? {
                 hear(&stamped, &market.events);
             }
         }
@@ -105,7 +116,12 @@ impl Sim {
     }
 
     /// The same with the listener on a thread of its own, in batches: a handover costs more than a command.
-    fn advance_beside(&self, market: &mut Market, mut listener: Listener) -> Result<Listener, Failure> {
+    fn advance_beside(
+        &self,
+        market: &mut Market,
+        end: VenueNanos,
+        mut listener: Listener,
+    ) -> Result<Listener, Failure> {
         let (sender, receiver) = sync_channel::<Batch>(BATCHES_AHEAD);
         std::thread::scope(|scope| {
             let listening = scope.spawn(move || {
@@ -115,7 +131,7 @@ impl Sim {
                 listener
             });
             let mut batch = Batch::with_capacity(BATCH);
-            let done = self.advance(market, |stamped, events| {
+            let done = self.advance(market, end, |stamped, events| {
                 batch.push((stamped.clone(), events.to_vec()));
                 if batch.len() == BATCH {
                     // A listener that is gone has panicked; joining it below tells.
@@ -180,13 +196,14 @@ struct Market {
 }
 
 impl Market {
-    fn new(definitions: Vec<Command>) -> Result<Self, Failure> {
-        let sequencer = Sequencer::resume(pitwire_engine::Engine::new(), Ledger::memory(), Seq(0), START);
-        let agenda = Agenda::new(Timetable::starting(START, VenueNanos::ZERO));
+    fn new(definitions: Vec<Command>, calendar: VenueCalendar, start: VenueNanos) -> Result<Self, Failure> {
+        let sequencer = Sequencer::resume(pitwire_engine::Engine::new(), Ledger::memory(), Seq(0), start);
+        let timetable = Timetable::starting(Box::new(calendar), sequencer.engine(), start, VenueNanos::ZERO);
+        let agenda = Agenda::new(timetable);
         let listener = Listener::default();
         let mut market = Market { sequencer, agenda, events: Vec::new(), listener };
         for command in definitions {
-            let stamped = market.submit(START, command)?;
+            let stamped = market.submit(start, command)?;
             market.listener.observe(&stamped, &market.events);
         }
         Ok(market)
@@ -195,7 +212,7 @@ impl Market {
     fn submit(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, Failure> {
         self.events.clear();
         let stamped = self.sequencer.submit(at, command, &mut self.events)?;
-        self.agenda.observe(&stamped, &self.events);
+        self.agenda.observe(&stamped, &self.events, self.sequencer.engine());
         Ok(stamped)
     }
 

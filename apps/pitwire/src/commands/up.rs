@@ -23,15 +23,17 @@ use crate::venue::core::Core;
 use crate::venue::ledger::Ledger;
 use crate::venue::limits;
 use crate::venue::opening::{self, Wishes};
-use crate::venue::preset::{self, Preset};
+use crate::venue::preset::{Preset, PresetName};
 use crate::venue::recovery::{Recovered, recover};
+use crate::venue::schedule::Chance;
 use crate::venue::setup::{AccountDef, Setup};
 use crate::venue::vault::{self, SealedVault};
 
 const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
   pitwire up --http 127.0.0.1:0 --ready-file r  any free port; r tells which, once it serves
-  pitwire up --no-flow --durability memory      an empty venue that keeps nothing";
+  pitwire up --no-flow --durability memory      an empty venue that keeps nothing
+  pitwire up --preset jse --speed 60            a day of sessions in ten minutes, from 08:25";
 
 /// Start a venue: order entry, market data and the page on one port.
 #[derive(Args)]
@@ -80,12 +82,6 @@ pub struct Up {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum PresetName {
-    /// Eleven instruments in continuous trading with resident flow.
-    Demo,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ClockMode {
     Venue,
     Real,
@@ -123,18 +119,16 @@ impl Up {
         })?;
         let signals = stop_signals()?;
         let clock = SystemClock::start();
-        let preset = match self.preset {
-            PresetName::Demo => preset::demo(),
-        };
+        let preset = self.preset.preset();
         let setup = match &self.config {
             Some(path) => preset.setup.clone().with(Setup::read(path)?),
             None => preset.setup.clone(),
         };
-        let (core, chores, lock) = self.build(&setup, &clock)?;
+        let (core, chores, lock) = self.build(&preset, &setup, &clock)?;
         let (desk, shown) = self.desk(&preset, &setup, core.sequencer.engine())?;
         let venue_clock = match self.clock {
             ClockMode::Manual => VenueClock::manual(),
-            ClockMode::Venue | ClockMode::Real if self.no_clients => {
+            ClockMode::Venue | ClockMode::Real if self.no_clients || self.has_own_start(&preset) => {
                 VenueClock::start(0, core.now, clock.monotonic_ns(), self.speed)
             }
             ClockMode::Venue | ClockMode::Real => venue_time(&clock, core.now, self.speed),
@@ -167,9 +161,15 @@ impl Up {
         Ok(())
     }
 
+    /// Whether venue time begins where the preset says and not at the wall clock.
+    fn has_own_start(&self, preset: &Preset) -> bool {
+        preset.starts.is_some() && self.clock == ClockMode::Venue
+    }
+
     /// Recovers or begins the venue, and opens a new epoch on it.
     fn build(
         &self,
+        preset: &Preset,
         setup: &Setup,
         clock: &SystemClock,
     ) -> Result<(Core, Option<Chores>, Option<pitwire_host::DirectoryLock>), Failure> {
@@ -187,8 +187,16 @@ impl Up {
         let (last, last_seen) = (sequencer.last(), sequencer.time());
         // A run that must repeat exactly cannot start at whatever time it is.
         let repeats = self.no_clients || self.clock == ClockMode::Manual;
-        let now = if repeats { sim::START } else { VenueNanos(clock.wall_ns()) }.max(last_seen);
-        let mut core = Core::new(sequencer, views, chain, Timetable::starting(now, last_seen));
+        let chance = if repeats { Chance::of_seed(self.seed) } else { Chance::System };
+        let calendar = setup.calendar(chance)?;
+        let wall = if repeats { sim::START } else { VenueNanos(clock.wall_ns()) };
+        let now = if repeats || self.has_own_start(preset) {
+            preset.start(&calendar, wall, last_seen)
+        } else {
+            wall.max(last_seen)
+        };
+        let timetable = Timetable::starting(Box::new(calendar), sequencer.engine(), now, last_seen);
+        let mut core = Core::new(sequencer, views, chain, timetable);
         core.is_manual = self.clock == ClockMode::Manual;
         core.flow_seed = Some(self.seed);
         let wishes = Wishes {
@@ -196,6 +204,7 @@ impl Up {
             directory: (self.durability == Durability::Disk).then_some(self.data.as_path()),
             apply_config: self.apply_config,
             with_flow: !self.no_flow,
+            flow_percent: preset.flow_percent,
         };
         opening::open(&mut core, &wishes, now)?;
         if core.is_manual {

@@ -2,7 +2,7 @@
 
 use pitwire_engine::Engine;
 use pitwire_flow::Flow;
-use pitwire_model::{Command, Event, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, InstrumentId, Phase, Stamped, VenueNanos};
 use pitwire_sequencer::Timetable;
 
 /// The timetable and, where there is one, the resident flow. At one instant the timetable goes first.
@@ -25,6 +25,11 @@ impl Agenda {
         Agenda { timetable, flow: None }
     }
 
+    /// What the schedule says is current for an instrument, and when that ends.
+    pub fn scheduled(&self, instrument: InstrumentId, at: VenueNanos) -> (Phase, Option<VenueNanos>) {
+        self.timetable.scheduled(instrument, at)
+    }
+
     fn flow_due(&self) -> VenueNanos {
         self.flow.as_ref().and_then(Flow::next_due).unwrap_or(VenueNanos(u64::MAX))
     }
@@ -37,7 +42,7 @@ impl Agenda {
     /// Takes the next thing that is due by `until`.
     pub fn take(&mut self, until: VenueNanos, engine: &Engine) -> Due {
         let flow_due = self.flow_due();
-        if let Some((at, command)) = self.timetable.take(until.min(flow_due)) {
+        if let Some((at, command)) = self.timetable.take(until.min(flow_due), engine) {
             return Due::Timed(at, command);
         }
         match &mut self.flow {
@@ -50,8 +55,8 @@ impl Agenda {
     }
 
     /// Learns from what a command caused.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
-        self.timetable.observe(stamped.at, events);
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine) {
+        self.timetable.observe(stamped, events, engine);
         if let Some(flow) = &mut self.flow {
             flow.observe(stamped, events);
         }

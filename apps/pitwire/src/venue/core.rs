@@ -71,7 +71,7 @@ impl Core {
     /// Shows what a command caused to everything that lives only now: no replay rebuilds it.
     pub(super) fn tell(&mut self, stamped: &Stamped) {
         self.publisher.observe(stamped, &self.events, self.sequencer.engine(), &self.views);
-        self.agenda.observe(stamped, &self.events);
+        self.agenda.observe(stamped, &self.events, self.sequencer.engine());
         if let [.., Event::FlowSet(setting)] = self.events[..] {
             self.renew_flow(setting, stamped.seq);
         }

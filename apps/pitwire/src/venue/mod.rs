@@ -19,6 +19,8 @@ mod quarantine;
 pub mod recovery;
 mod residence;
 mod room;
+pub mod rules;
+pub mod schedule;
 pub mod setup;
 pub mod vault;
 mod windows;

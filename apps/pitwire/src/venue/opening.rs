@@ -24,6 +24,8 @@ pub struct Wishes<'a> {
     pub directory: Option<&'a Path>,
     pub apply_config: bool,
     pub with_flow: bool,
+    /// Events per second of the flow, in percent of its own.
+    pub flow_percent: u32,
 }
 
 /// Applies the setup where it is new or was asked for, and begins the next epoch.
@@ -31,8 +33,13 @@ pub fn open(core: &mut Core, wishes: &Wishes<'_>, now: VenueNanos) -> Result<(),
     bring(core, wishes, now)?;
     let epoch = Epoch(core.sequencer.engine().epoch().0 + 1);
     core.submit_at(now, Command::StartEpoch { epoch })?;
+    // What came due while nobody was there, before anybody is served.
+    while core.step(now)? {}
     // Each start decides by its options whether there is a flow; operators may change that until the next one.
-    core.submit_at(now, Command::SetFlow(FlowSetting { running: wishes.with_flow, rate_percent: 100 }))?;
+    core.submit_at(
+        now,
+        Command::SetFlow(FlowSetting { running: wishes.with_flow, rate_percent: wishes.flow_percent }),
+    )?;
     core.commit()?;
     core.publisher.release();
     core.changes.clear();
@@ -42,21 +49,28 @@ pub fn open(core: &mut Core, wishes: &Wishes<'_>, now: VenueNanos) -> Result<(),
 fn bring(core: &mut Core, wishes: &Wishes<'_>, now: VenueNanos) -> Result<(), Failure> {
     let wanted = wishes.setup.canonical()?;
     let is_fresh = core.sequencer.last().0 == 0;
-    if !is_fresh && applied(wishes.directory)?.as_deref() == Some(&wanted) {
+    let applied = if is_fresh { None } else { applied(wishes.directory)? };
+    if applied.as_deref() == Some(&wanted) {
         return Ok(());
     }
     let commands = wishes.setup.commands(core.sequencer.engine())?;
-    if !(is_fresh || wishes.apply_config || commands.is_empty()) {
-        let first: Vec<String> = commands.iter().take(3).map(told).collect();
+    let other_times = applied.as_deref().is_some_and(|applied| has_other_times(applied, wishes.setup));
+    if !(is_fresh || wishes.apply_config || commands.is_empty() && !other_times) {
+        let mut first: Vec<String> = commands.iter().take(3).map(told).collect();
+        if other_times {
+            first.insert(0, "other schedules".into());
+        }
         let text = format!("the configuration has changed since this directory was last opened: {}", first.join(", "));
-        let more = commands.len().saturating_sub(first.len());
+        let more = (commands.len() + usize::from(other_times)).saturating_sub(first.len());
         let text = if more > 0 { format!("{text} and {more} more") } else { text };
         return Err(Failure::new(text).remedy(
             "start with --apply-config to journal the changes, with the old configuration, or with another --data",
         ));
     }
+    // At the time of the log's end: what came due since comes after the epoch's beginning, which is now.
+    let at = if is_fresh { now } else { core.sequencer.time() };
     for command in &commands {
-        core.submit_at(now, command.clone())?;
+        core.submit_at(at, command.clone())?;
         if let Some(Event::CommandRefused { reason }) = core.last_event() {
             return Err(Failure::new(format!("the engine refuses {}: {}", told(command), reason.name()))
                 .remedy("correct it in the configuration"));
@@ -69,6 +83,14 @@ fn bring(core: &mut Core, wishes: &Wishes<'_>, now: VenueNanos) -> Result<(), Fa
     remember(wishes.directory, &wanted)
 }
 
+/// Whether a schedule says something else than when the directory was last opened. The timetable journals what follows
+/// from it: the sessions that remain, and the one that now runs. A directory from before there were schedules had none.
+fn has_other_times(applied: &str, wanted: &Setup) -> bool {
+    let Ok(applied) = serde_json::from_str::<Setup>(applied) else { return false };
+    let had_none = applied.schedules.is_empty() && applied.calendar.is_none();
+    !had_none && applied.timing().ok() != wanted.timing().ok()
+}
+
 /// A command in a few words.
 fn told(command: &Command) -> String {
     match command {
@@ -76,6 +98,7 @@ fn told(command: &Command) -> String {
         Command::AddInstrument(spec) => format!("new instrument {}", spec.name),
         Command::AddAccount(spec) => format!("new account {}", spec.name),
         Command::SetInstrumentLimits { instrument, .. } => format!("other limits of instrument {instrument}"),
+        Command::SetTradingRules { instrument, .. } => format!("other trading rules of instrument {instrument}"),
         Command::SetAccount { account, .. } => format!("other settings of account {account}"),
         Command::Deposit { account, .. } => format!("a deposit for account {account}"),
         Command::SetPhase { instrument, .. } => format!("instrument {instrument} opens"),

@@ -1,14 +1,43 @@
 //! Ready-made markets.
 
-use pitwire_engine::Engine;
-use pitwire_model::{AccountId, Command, Credit};
+mod jse;
 
+use clap::ValueEnum;
+use pitwire_engine::Engine;
+use pitwire_model::{AccountId, Command, Credit, VenueNanos};
+
+use super::schedule::{ScheduleDef, SessionDef, VenueCalendar};
 use super::setup::{AccountDef, CurrencyDef, InstrumentDef, Kind, SelfMatchDef, Setup};
 use crate::failure::Failure;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PresetName {
+    /// Eleven instruments with resident flow; ten trade for ever, AUC_ZAR holds an auction every three minutes.
+    Demo,
+    /// A day of the Johannesburg exchange: every session, five segments.
+    Jse,
+    /// Three instruments that trade for ever.
+    #[value(name = "crypto24x7")]
+    Crypto,
+}
+
+impl PresetName {
+    pub fn preset(self) -> Preset {
+        match self {
+            PresetName::Demo => demo(),
+            PresetName::Jse => jse::jse(),
+            PresetName::Crypto => crypto(),
+        }
+    }
+}
 
 pub struct Preset {
     pub name: &'static str,
     pub setup: Setup,
+    /// Where its venue time begins, in seconds after midnight, whatever the wall clock says; `None`: where that stands.
+    pub starts: Option<u32>,
+    /// Events per second of its flow, in percent of the flow's own.
+    pub flow_percent: u32,
     /// Client ids and secrets that everybody knows: for a venue to play with.
     pub logins: Vec<(String, String)>,
 }
@@ -53,17 +82,43 @@ const SHARES_HELD: &str = "10000";
 pub fn demo() -> Preset {
     let currencies =
         CURRENCIES.iter().map(|(name, decimals)| CurrencyDef { name: (*name).into(), decimals: *decimals });
-    let logins = ["demo-a", "demo-b", "demo-operator"].map(|name| (name.to_owned(), format!("{name}-secret")));
+    let cycle = SessionDef {
+        session: "intraday_auction".into(),
+        cron: Some("0 */3 * * * *".into()),
+        lasts: Some("30s".into()),
+        ..SessionDef::default()
+    };
     Preset {
         name: "demo",
         setup: Setup {
             currencies: currencies.collect(),
             instruments: instruments(),
-            accounts: accounts(),
-            limits: None,
+            accounts: accounts(endowment()),
+            schedules: vec![ScheduleDef { name: "auctions".into(), sessions: vec![cycle], ..ScheduleDef::default() }],
+            ..Setup::default()
         },
-        logins: logins.into(),
+        starts: None,
+        flow_percent: 100,
+        logins: logins(),
     }
+}
+
+/// The demo's coins alone.
+fn crypto() -> Preset {
+    let demo = demo();
+    let coins = ["USDC", "USD", "BTC", "ETH"];
+    let mut setup = demo.setup;
+    setup.currencies.retain(|def| coins.contains(&def.name.as_str()));
+    setup.instruments.retain(|def| coins.contains(&def.base.as_str()));
+    for account in &mut setup.accounts {
+        account.balances.retain(|(currency, _)| coins.contains(&currency.as_str()));
+    }
+    setup.schedules.clear();
+    Preset { name: "crypto24x7", setup, ..demo }
+}
+
+fn logins() -> Vec<(String, String)> {
+    ["demo-a", "demo-b", "demo-operator"].map(|name| (name.to_owned(), format!("{name}-secret"))).into()
 }
 
 fn instruments() -> Vec<InstrumentDef> {
@@ -74,6 +129,7 @@ fn instruments() -> Vec<InstrumentDef> {
         tick: (*tick).into(),
         lot: (*lot).into(),
         start_price: (*start).into(),
+        schedule: (*base == "AUC").then(|| "auctions".into()),
         ..InstrumentDef::default()
     });
     let perpetual = InstrumentDef {
@@ -90,8 +146,8 @@ fn instruments() -> Vec<InstrumentDef> {
     spot.chain([perpetual]).collect()
 }
 
-fn accounts() -> Vec<AccountDef> {
-    let member = |name: &str| AccountDef { name: name.into(), balances: endowment(), ..AccountDef::default() };
+fn accounts(endowment: Vec<(String, String)>) -> Vec<AccountDef> {
+    let member = |name: &str| AccountDef { name: name.into(), balances: endowment.clone(), ..AccountDef::default() };
     let operator = AccountDef { name: "demo-operator".into(), operator: true, ..AccountDef::default() };
     let house = (1..=HOUSE_ACCOUNTS).map(|n| AccountDef {
         name: format!("house-{n:02}"),
@@ -109,6 +165,15 @@ fn endowment() -> Vec<(String, String)> {
 }
 
 impl Preset {
+    /// Where venue time begins: where the preset says, on the day of `wall` or the next day of trading; a day that was
+    /// broken off goes on where it was.
+    pub fn start(&self, calendar: &VenueCalendar, wall: VenueNanos, last_seen: VenueNanos) -> VenueNanos {
+        match self.starts {
+            Some(seconds) => calendar.starting(wall, last_seen, seconds),
+            None => wall.max(last_seen),
+        }
+    }
+
     /// The commands that a fresh venue begins with.
     pub fn commands(&self) -> Result<Vec<Command>, Failure> {
         self.setup.commands(&Engine::new())
@@ -136,7 +201,13 @@ mod tests {
             assert!(!events.iter().any(|event| matches!(event, Event::CommandRefused { .. })), "{command:?}");
         }
         assert_eq!(engine.markets().len(), 11);
-        assert!(engine.markets().iter().all(|market| market.phase() == Phase::Continuous));
+        let closed: Vec<&str> = engine
+            .markets()
+            .iter()
+            .filter(|market| market.phase() != Phase::Continuous)
+            .map(|market| market.spec.name.as_str())
+            .collect();
+        assert_eq!(closed, ["AUC_ZAR"], "opened by its schedule");
         let zar = engine.currency_named("ZAR").unwrap().id;
         assert_eq!(engine.available(AccountId(0), zar), 1_000_000_000, "ten million rand in cents");
         let shares = engine.currency_named("NPN").unwrap().id;

@@ -10,10 +10,12 @@ use std::path::Path;
 use pitwire_engine::Engine;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase, SelfMatch, Throttle, Ticks,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase, SelfMatch, Throttle, Ticks, TradingRules,
 };
 use serde::{Deserialize, Serialize};
 
+use super::rules::RulesDef;
+use super::schedule::{self, CalendarDef, Line, ScheduleDef, SegmentDef};
 use crate::failure::Failure;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,15 @@ pub struct Setup {
     pub instruments: Vec<InstrumentDef>,
     #[serde(default, rename = "account")]
     pub accounts: Vec<AccountDef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<CalendarDef>,
+    #[serde(default, rename = "schedule", skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<ScheduleDef>,
+    #[serde(default, rename = "segment", skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<SegmentDef>,
+    /// Where it was read from, for messages.
+    #[serde(skip)]
+    pub file: Option<String>,
     /// Of the process and not of the venue: never journaled, free to change at each start.
     #[serde(default, skip_serializing)]
     pub limits: Option<LimitsDef>,
@@ -84,6 +95,16 @@ pub struct InstrumentDef {
     pub max_notional: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collar_percent: Option<String>,
+    /// Gives it the segment's schedule and rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<String>,
+    /// In place of the segment's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RulesDef>,
+    #[serde(skip)]
+    pub line: Line,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -145,7 +166,11 @@ impl Setup {
                 .remedy("docs/configuration.md lists every key")
         };
         let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-        toml::from_str(&text).map_err(|error| failed(error.to_string().trim_end().to_owned()))
+        let mut setup: Setup =
+            toml::from_str(&text).map_err(|error| failed(error.to_string().trim_end().to_owned()))?;
+        schedule::mark(&mut setup, &text);
+        setup.file = Some(path.display().to_string());
+        Ok(setup)
     }
 
     /// This with what another adds; an instrument or account of the same name is replaced.
@@ -162,6 +187,20 @@ impl Setup {
             }
         }
         self.limits = other.limits.or(self.limits);
+        self.calendar = other.calendar.or(self.calendar);
+        self.file = other.file.or(self.file);
+        for schedule in other.schedules {
+            match self.schedules.iter_mut().find(|known| known.name == schedule.name && known.line.0 == 0) {
+                Some(known) => *known = schedule,
+                None => self.schedules.push(schedule),
+            }
+        }
+        for segment in other.segments {
+            match self.segments.iter_mut().find(|known| known.name == segment.name && known.line.0 == 0) {
+                Some(known) => *known = segment,
+                None => self.segments.push(segment),
+            }
+        }
         for account in other.accounts {
             match self.accounts.iter_mut().find(|known| known.name == account.name) {
                 Some(known) => *known = account,
@@ -180,13 +219,46 @@ impl Setup {
     pub fn commands(&self, engine: &Engine) -> Result<Vec<Command>, Failure> {
         let mut plan = Plan::of(engine);
         self.currencies.iter().try_for_each(|def| plan.currency(def, engine))?;
-        self.instruments.iter().try_for_each(|def| plan.instrument(def, engine))?;
+        self.instruments.iter().try_for_each(|def| plan.instrument(def, self, engine))?;
         self.accounts.iter().try_for_each(|def| plan.account(def, engine))?;
         // Nothing trades before everything is there.
         let opened = plan.opened.iter().map(|id| Command::SetPhase { instrument: *id, phase: Phase::Continuous });
         let opened: Vec<Command> = opened.collect();
         plan.commands.extend(opened);
         Ok(plan.commands)
+    }
+}
+
+impl Setup {
+    fn segment_of(&self, def: &InstrumentDef) -> Option<&SegmentDef> {
+        self.segments.iter().find(|segment| Some(&segment.name) == def.segment.as_ref())
+    }
+
+    /// Whether a schedule leads it through its day.
+    pub fn is_scheduled(&self, def: &InstrumentDef) -> bool {
+        def.schedule.is_some() || self.segment_of(def).is_some_and(|segment| segment.schedule.is_some())
+    }
+
+    /// What is said of its rules; `None` when nothing is.
+    fn rules_of(&self, def: &InstrumentDef, tick: Decimal, lot: Decimal) -> Result<Option<TradingRules>, Failure> {
+        let of_segment = self.segment_of(def).map(|segment| segment.rules.clone().unwrap_or_default());
+        let rules = match (of_segment, &def.rules) {
+            (None, None) => return Ok(None),
+            (Some(rules), None) => rules,
+            (None, Some(own)) => own.clone(),
+            (Some(rules), Some(own)) => rules.under(own),
+        };
+        let segment = def.segment.as_deref().unwrap_or_default();
+        rules.compile(&format!("instrument {}", def.name), segment, tick, lot).map(Some)
+    }
+
+    /// What the calendar is made from, as one text: whether a directory was last opened with another.
+    pub fn timing(&self) -> Result<String, Failure> {
+        let followed = self.instruments.iter().filter(|def| self.is_scheduled(def));
+        let followed: Vec<_> = followed.map(|def| (&def.name, &def.schedule, &def.segment)).collect();
+        let segments: Vec<_> = self.segments.iter().map(|segment| (&segment.name, &segment.schedule)).collect();
+        let whole = (&self.calendar, &self.schedules, segments, followed);
+        serde_json::to_string(&whole).map_err(|error| Failure::new(error.to_string()))
     }
 }
 
@@ -233,22 +305,31 @@ impl Plan {
         }
     }
 
-    fn instrument(&mut self, def: &InstrumentDef, engine: &Engine) -> Result<(), Failure> {
+    fn instrument(&mut self, def: &InstrumentDef, setup: &Setup, engine: &Engine) -> Result<(), Failure> {
         let held = engine.instrument_named(&def.name);
         let id = held.map_or(InstrumentId(dense(self.instruments.len())), |market| market.spec.id);
-        let wanted = self.spec(def, id)?;
+        let mut wanted = self.spec(def, id)?;
+        wanted.rules = setup.rules_of(def, wanted.tick, wanted.lot)?.map(Box::new);
         let Some(held) = held else {
             self.instruments.push(def.name.clone());
             self.commands.push(Command::AddInstrument(Box::new(wanted)));
-            self.opened.push(id);
+            // What goes by a schedule is opened by it.
+            if !setup.is_scheduled(def) {
+                self.opened.push(id);
+            }
             return Ok(());
         };
-        if (InstrumentSpec { limits: held.spec.limits, ..wanted.clone() }) != held.spec {
+        let rules = held.spec.rules.clone();
+        if (InstrumentSpec { limits: held.spec.limits, rules, ..wanted.clone() }) != held.spec {
             let terms = "kind, currencies, tick, lot, start price, leverage and the cap on resting orders";
             return Err(fixed(&def.name, terms, "what it was made with"));
         }
         if wanted.limits != held.spec.limits {
             self.commands.push(Command::SetInstrumentLimits { instrument: id, limits: wanted.limits });
+        }
+        let rules = wanted.rules.unwrap_or_default();
+        if *rules != held.spec.rules.as_deref().cloned().unwrap_or_default() {
+            self.commands.push(Command::SetTradingRules { instrument: id, rules });
         }
         Ok(())
     }

@@ -112,7 +112,6 @@ struct Market {
 struct Hall {
     markets: Vec<Market>,
     day: Option<VenueDay>,
-    is_over: bool,
     expiries: BTreeSet<VenueNanos>,
     now: VenueNanos,
     /// The next uncross breaches.
@@ -123,10 +122,6 @@ struct Hall {
 impl Floor for Hall {
     fn venue_day(&self) -> Option<VenueDay> {
         self.day
-    }
-
-    fn day_is_over(&self) -> bool {
-        self.is_over
     }
 
     fn instruments(&self) -> usize {
@@ -175,7 +170,6 @@ impl Hall {
         Hall {
             markets: names.iter().map(market).collect(),
             day: None,
-            is_over: false,
             expiries: BTreeSet::new(),
             now: VenueNanos::ZERO,
             breaches: false,
@@ -207,12 +201,11 @@ impl Hall {
     fn apply(&mut self, command: &Command) -> Vec<Event> {
         match command {
             Command::EndDay => {
-                self.is_over = true;
                 self.markets.iter_mut().for_each(|market| market.remaining = RemainingSessions::default());
                 vec![Event::DayEnded]
             }
             Command::BeginDay { day, .. } => {
-                (self.day, self.is_over) = (Some(*day), false);
+                self.day = Some(*day);
                 vec![Event::DayBegun { day: *day }]
             }
             Command::SetRemaining { instrument, remaining } => {

@@ -1,0 +1,434 @@
+//! From definitions to a calendar that can be kept, or to what is wrong with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use croner::Cron;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use pitwire_model::{Phase, VenueNanos};
+use pitwire_sequencer::Calendar;
+
+use super::days::{Chance, DAY_SECONDS, Fixed, Repeated, Schedule, Sessions, VenueCalendar};
+use super::{CalendarDef, Line, ScheduleDef, SessionDef};
+use crate::failure::Failure;
+use crate::venue::setup::Setup;
+
+/// A definition that breaks a rule: where, which one, and what to do.
+#[derive(Debug)]
+struct Flaw {
+    line: Line,
+    rule: &'static str,
+    what: String,
+    remedy: String,
+}
+
+type Checked<T> = Result<T, Flaw>;
+
+fn flaw<T>(line: Line, rule: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Checked<T> {
+    Err(Flaw { line, rule, what: what.into(), remedy: remedy.into() })
+}
+
+const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+impl Setup {
+    /// The calendar of this setup. Random ends come from `chance`.
+    pub fn calendar(&self, chance: Chance) -> Result<VenueCalendar, Failure> {
+        compile(self, chance).map_err(|flaw| {
+            let file = self.file.as_deref().unwrap_or("the preset");
+            let place = if flaw.line.0 > 0 { format!("{file}:{}", flaw.line.0) } else { file.to_owned() };
+            Failure::new(format!("{place}: {} [rule: {}]", flaw.what, flaw.rule)).remedy(flaw.remedy)
+        })
+    }
+}
+
+fn compile(setup: &Setup, chance: Chance) -> Checked<VenueCalendar> {
+    let unset = CalendarDef::default();
+    let def = setup.calendar.as_ref().unwrap_or(&unset);
+    let mut calendar = frame(def, chance)?;
+    let has_halves = !calendar.half_days.is_empty();
+    let mut names = BTreeSet::new();
+    for def in &setup.schedules {
+        if !names.insert(def.name.as_str()) {
+            return flaw(def.line, "schedule", format!("there are two schedules {:?}", def.name), "rename one of them");
+        }
+        let schedule = schedule(def, calendar.day_ends)?;
+        if has_halves && schedule.half.is_none() && setup.follows(&def.name) {
+            return flaw(
+                def.line,
+                "half-day",
+                format!("the calendar has half days, and schedule {:?} does not say what it does on them", def.name),
+                "give it a half_day list, or take the days out of half_days",
+            );
+        }
+        calendar.schedules.push(schedule);
+    }
+    for (schedule, def) in setup.schedules.iter().enumerate() {
+        crons_fire(&calendar, schedule, def)?;
+    }
+    calendar.followers = followers(setup)?;
+    Ok(calendar)
+}
+
+fn frame(def: &CalendarDef, chance: Chance) -> Checked<VenueCalendar> {
+    let line = def.line;
+    let Ok(zone) = TimeZone::get(&def.time_zone) else {
+        let what = format!("there is no time zone {:?}", def.time_zone);
+        return flaw(line, "zone", what, "take a name of the IANA database, like Africa/Johannesburg or UTC");
+    };
+    let day_ends = match time(&def.day_ends) {
+        Some(seconds) if seconds > 0 => seconds,
+        _ => {
+            let what = format!("day_ends: {:?} is no time of day after midnight", def.day_ends);
+            return flaw(line, "time", what, "write HH:MM or HH:MM:SS, at most 24:00");
+        }
+    };
+    let mut trading = [def.trading_days.is_empty(); 7];
+    for day in &def.trading_days {
+        let Some(at) = WEEKDAYS.iter().position(|name| name == day) else {
+            return flaw(
+                line,
+                "day",
+                format!("trading_days: {day:?} is no day"),
+                "write mon, tue, wed, thu, fri, sat, sun",
+            );
+        };
+        trading[at] = true;
+    }
+    let dates = |key: &str, texts: &[String]| -> Checked<BTreeSet<Date>> {
+        let mut dates = BTreeSet::new();
+        for text in texts {
+            let Ok(date) = Date::from_str(text) else {
+                return flaw(
+                    line,
+                    "date",
+                    format!("{key}: {text:?} is no date"),
+                    "write YYYY-MM-DD, a day of the calendar",
+                );
+            };
+            if !dates.insert(date) {
+                return flaw(line, "date", format!("{key}: {text} stands there twice"), "take one of them out");
+            }
+        }
+        Ok(dates)
+    };
+    let (holidays, half_days) = (dates("holidays", &def.holidays)?, dates("half_days", &def.half_days)?);
+    let calendar = VenueCalendar {
+        zone,
+        day_ends,
+        trading,
+        holidays,
+        half_days,
+        schedules: Vec::new(),
+        followers: BTreeMap::new(),
+        chance,
+    };
+    if let Some(date) = calendar.half_days.iter().find(|date| !calendar.trades_on(**date)) {
+        let what = format!("half_days: {date} is a holiday or no trading day");
+        return flaw(line, "half-day", what, "take it out of half_days");
+    }
+    Ok(calendar)
+}
+
+/// `HH:MM`, `HH:MM:SS`, `24:00`, in seconds.
+fn time(text: &str) -> Option<u32> {
+    let mut parts = text.split(':');
+    let mut part = |most: u32| -> Option<u32> {
+        let part = parts.next()?;
+        let fine = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+        part.parse().ok().filter(|value| fine && *value <= most)
+    };
+    let (hours, minutes) = (part(24)?, part(59)?);
+    let seconds = if text.len() > 5 { part(59)? } else { 0 };
+    let total = hours * 3600 + minutes * 60 + seconds;
+    (parts.next().is_none() && total <= DAY_SECONDS).then_some(total)
+}
+
+/// `500ms`, `30s`, `5m`, `2h`, in nanoseconds.
+pub fn length(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let unit = match &text[digits..] {
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    };
+    let count: u64 = text[..digits].parse().ok()?;
+    count.checked_mul(unit).filter(|ns| *ns > 0 && *ns <= u64::from(DAY_SECONDS) * 1_000_000_000)
+}
+
+fn schedule(def: &ScheduleDef, day_ends: u32) -> Checked<Schedule> {
+    let full = sessions(&def.name, &def.sessions, def.line, day_ends)?;
+    let half = def.half_day.as_ref().map(|list| sessions(&def.name, list, def.line, day_ends)).transpose()?;
+    Ok(Schedule { name: def.name.clone(), full, half })
+}
+
+/// A session's place in its list, in words.
+fn named(schedule: &str, at: usize, def: &SessionDef) -> String {
+    format!("schedule {schedule:?}, session {} ({})", at + 1, def.session)
+}
+
+fn sessions(name: &str, defs: &[SessionDef], line: Line, day_ends: u32) -> Checked<Sessions> {
+    if defs.is_empty() {
+        return flaw(
+            line,
+            "session",
+            format!("schedule {name:?} has no sessions"),
+            "list at least one, or leave it out",
+        );
+    }
+    let mut sessions = Sessions::default();
+    // What begins by the time of day: its place in the list, and in the venue day.
+    let mut placed: Vec<(usize, u32)> = Vec::new();
+    for (at, def) in defs.iter().enumerate() {
+        let of = named(name, at, def);
+        let to = phase(&of, def)?;
+        let random_end_ns = random_end(&of, def, to)?;
+        if let Some(repeated) = repeated(&of, def, to, random_end_ns)? {
+            sessions.crons.push(repeated);
+            continue;
+        }
+        let from = of_day(&of, def, "from", def.from.as_deref().unwrap_or_default())?;
+        if from == DAY_SECONDS {
+            return flaw(def.line, "time", format!("{of}: no session begins at 24:00"), "write 00:00");
+        }
+        let place = into_day(from, day_ends);
+        if let Some((earlier, began)) = placed.last() {
+            follows(&of, def, place, (&defs[*earlier], *began), day_ends)?;
+        }
+        placed.push((at, place));
+        sessions.fixed.push(Fixed { from, to, random_end_ns });
+    }
+    if let Some((at, began)) = placed.last()
+        && let Some(until) = &defs[*at].until
+    {
+        let of = named(name, *at, &defs[*at]);
+        if until_of_day(of_day(&of, &defs[*at], "until", until)?, day_ends) <= *began {
+            return flaw(defs[*at].line, "order", format!("{of} ends before it begins"), "correct from or until");
+        }
+    }
+    leave_room(name, defs, &placed, &sessions.fixed)?;
+    Ok(sessions)
+}
+
+/// A random end must leave something of the session after it.
+fn leave_room(name: &str, defs: &[SessionDef], placed: &[(usize, u32)], fixed: &[Fixed]) -> Checked<()> {
+    for (k, session) in fixed.iter().enumerate() {
+        let Some((at, begins)) = placed.get(k + 1) else { continue };
+        let ends = placed.get(k + 2).map_or(DAY_SECONDS, |(_, place)| *place);
+        if session.random_end_ns >= u64::from(ends - begins) * 1_000_000_000 {
+            let (def, swallowed) = (&defs[placed[k].0], named(name, *at, &defs[*at]));
+            let what = format!("the random end of {} may swallow {swallowed}", def.session);
+            return flaw(def.line, "random-end", what, "make random_end shorter than the session after it");
+        }
+    }
+    Ok(())
+}
+
+/// Seconds since the venue day began.
+fn into_day(seconds: u32, day_ends: u32) -> u32 {
+    (seconds + DAY_SECONDS - day_ends) % DAY_SECONDS
+}
+
+/// The same for an end: the day's own end is its last second, not its first.
+fn until_of_day(seconds: u32, day_ends: u32) -> u32 {
+    match into_day(seconds, day_ends) {
+        0 => DAY_SECONDS,
+        place => place,
+    }
+}
+
+fn of_day(of: &str, def: &SessionDef, key: &str, text: &str) -> Checked<u32> {
+    match time(text) {
+        Some(seconds) => Ok(seconds),
+        None => flaw(def.line, "time", format!("{of}: {key} {text:?} is no time of day"), "write HH:MM or HH:MM:SS"),
+    }
+}
+
+fn phase(of: &str, def: &SessionDef) -> Checked<Phase> {
+    let scheduled: Vec<Phase> = Phase::ALL.into_iter().filter(|phase| is_scheduled(*phase)).collect();
+    if let Some(phase) = scheduled.iter().find(|phase| phase.name() == def.session) {
+        return Ok(*phase);
+    }
+    let names: Vec<&str> = scheduled.iter().map(|phase| phase.name()).collect();
+    let why = match Phase::named(&def.session) {
+        Some(_) => "begins by an operator or a price, not by a schedule",
+        None => "is no session",
+    };
+    flaw(def.line, "session", format!("{of}: {:?} {why}", def.session), format!("one of {}", names.join(", ")))
+}
+
+fn is_scheduled(phase: Phase) -> bool {
+    let by_hand = matches!(phase, Phase::Closed | Phase::Deleted | Phase::Halted | Phase::HaltAndClose | Phase::Pause);
+    !by_hand && !phase.is_triggered_call()
+}
+
+fn random_end(of: &str, def: &SessionDef, to: Phase) -> Checked<u64> {
+    let Some(text) = &def.random_end else { return Ok(0) };
+    if !to.is_call() {
+        return flaw(def.line, "random-end", format!("{of}: only a call ends at random"), "take random_end out");
+    }
+    match length(text) {
+        Some(ns) => Ok(ns),
+        None => flaw(def.line, "time", format!("{of}: random_end {text:?} is no length of time"), "write 30s or 1m"),
+    }
+}
+
+fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> Checked<Option<Repeated>> {
+    let Some(expression) = &def.cron else {
+        if def.from.is_none() {
+            return flaw(def.line, "time", format!("{of} does not say when it begins"), "give it from or cron");
+        }
+        if def.lasts.is_some() {
+            return flaw(def.line, "time", format!("{of}: lasts goes with cron"), "leave it out, or give until");
+        }
+        return Ok(None);
+    };
+    if def.from.is_some() || def.until.is_some() {
+        return flaw(def.line, "cron", format!("{of} has cron beside from or until"), "give one of the two");
+    }
+    let cron = match Cron::from_str(expression) {
+        Ok(cron) => cron,
+        Err(error) => {
+            let what = format!("{of}: cron {expression:?} cannot be read: {error}");
+            return flaw(
+                def.line,
+                "cron",
+                what,
+                "write second, minute, hour, day, month and weekday: \"0 */3 * * * *\"",
+            );
+        }
+    };
+    let lasts_ns = match def.lasts.as_deref().map(|text| (text, length(text))) {
+        None => None,
+        Some((_, Some(ns))) => Some(ns),
+        Some((text, None)) => {
+            return flaw(
+                def.line,
+                "time",
+                format!("{of}: lasts {text:?} is no length of time"),
+                "write 30s, 15m or 1h",
+            );
+        }
+    };
+    if lasts_ns.is_some() && !to.is_call() {
+        return flaw(def.line, "cron", format!("{of}: only a call interrupts trading for a while"), "take lasts out");
+    }
+    Ok(Some(Repeated { cron, to, lasts_ns, random_end_ns }))
+}
+
+/// One session after another: neither before it, nor over it, nor with a hole between.
+fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDef, u32), day_ends: u32) -> Checked<()> {
+    let (from, last) = (def.from.as_deref().unwrap_or_default(), &earlier.session);
+    if place <= began {
+        let what = format!("{of} begins at {from}, not after {last} before it");
+        return flaw(def.line, "order", what, "list sessions in the order of the venue day");
+    }
+    if let Some(text) = &earlier.until {
+        let until = until_of_day(of_day(&format!("session {last}"), earlier, "until", text)?, day_ends);
+        if until < place {
+            let what =
+                format!("nothing runs between {text}, when {last} ends, and {from}, when {} begins", def.session);
+            return flaw(
+                def.line,
+                "gap",
+                what,
+                format!("let {last} last until {from}, or list a session for that time"),
+            );
+        }
+        if until > place {
+            let what = format!("{last} ends at {text}, but {} begins at {from}", def.session);
+            return flaw(
+                def.line,
+                "overlap",
+                what,
+                format!("let {last} end at {from}, or {} begin later", def.session),
+            );
+        }
+    }
+    if def.session == *last {
+        return flaw(def.line, "session", format!("{of} follows itself"), "list it once");
+    }
+    Ok(())
+}
+
+/// Each expression comes true on a day of trading, where it can do something.
+fn crons_fire(calendar: &VenueCalendar, schedule: usize, def: &ScheduleDef) -> Checked<()> {
+    let sessions = &calendar.schedules[schedule].full;
+    // Any day does to begin from; this one every venue has.
+    let start = VenueNanos(1_767_225_600_000_000_000);
+    let defs = def.sessions.iter().enumerate().filter(|(_, session)| session.cron.is_some());
+    for ((at, session), repeated) in defs.zip(&sessions.crons) {
+        let of = named(&def.name, at, session);
+        let days = calendar.firing_days(&repeated.cron, start);
+        if days.is_empty() {
+            let what = format!("{of}: {:?} never comes on a trading day", session.cron.as_deref().unwrap_or_default());
+            return flaw(session.line, "cron-never", what, "correct the expression, or the calendar's trading days");
+        }
+        if repeated.lasts_ns.is_none() {
+            continue;
+        }
+        let mut held = days.iter().flat_map(|day| calendar.boundaries(schedule, *day).to_vec());
+        if !held.any(|boundary| boundary.to == repeated.to) {
+            let what = format!("{of} never finds continuous trading long enough to interrupt");
+            return flaw(session.line, "overlap", what, "let it begin and end inside a continuous session");
+        }
+    }
+    Ok(())
+}
+
+fn followers(setup: &Setup) -> Checked<BTreeMap<String, usize>> {
+    let number = |name: &str, line: Line, of: &str| match setup.schedules.iter().position(|def| def.name == name) {
+        Some(at) => Ok(at),
+        None => {
+            let names: Vec<&str> = setup.schedules.iter().map(|def| def.name.as_str()).collect();
+            let known = if names.is_empty() { "there is none".into() } else { names.join(", ") };
+            let what = format!("{of} goes by schedule {name:?}, which is not there");
+            flaw(line, "schedule", what, format!("define it, or take one of these: {known}"))
+        }
+    };
+    let mut segments = BTreeMap::new();
+    for def in &setup.segments {
+        let of = format!("segment {}", def.name);
+        let schedule = def.schedule.as_deref().map(|name| number(name, def.line, &of)).transpose()?;
+        if segments.insert(def.name.as_str(), schedule).is_some() {
+            return flaw(def.line, "segment", format!("there are two segments {:?}", def.name), "rename one of them");
+        }
+    }
+    let mut followers = BTreeMap::new();
+    for def in &setup.instruments {
+        let of = format!("instrument {}", def.name);
+        let by_segment = match &def.segment {
+            None => None,
+            Some(segment) => match segments.get(segment.as_str()) {
+                Some(schedule) => *schedule,
+                None => {
+                    let names: Vec<&str> = segments.keys().copied().collect();
+                    let what = format!("{of} belongs to segment {segment:?}, which is not there");
+                    let remedy = format!("define it, or take one of these: {}", names.join(", "));
+                    return flaw(def.line, "segment", what, remedy);
+                }
+            },
+        };
+        let own = def.schedule.as_deref().map(|name| number(name, def.line, &of)).transpose()?;
+        if let Some(schedule) = own.or(by_segment) {
+            followers.insert(def.name.clone(), schedule);
+        }
+    }
+    Ok(followers)
+}
+
+impl Setup {
+    /// Whether any instrument goes by a schedule.
+    fn follows(&self, schedule: &str) -> bool {
+        let of_segment = |name: &str| {
+            let segment = self.segments.iter().find(|segment| segment.name == name);
+            segment.and_then(|segment| segment.schedule.as_deref())
+        };
+        self.instruments.iter().any(|def| {
+            let own = def.schedule.as_deref();
+            own.or_else(|| def.segment.as_deref().and_then(of_segment)) == Some(schedule)
+        })
+    }
+}

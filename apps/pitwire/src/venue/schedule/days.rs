@@ -1,0 +1,270 @@
+//! The days of a venue: the calendar that the timetable asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use croner::Cron;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
+use pitwire_flow::Random;
+use pitwire_model::{Phase, VenueDay, VenueNanos};
+use pitwire_sequencer::{Boundary, Calendar};
+
+pub const DAY_SECONDS: u32 = 86_400;
+
+/// Where random ends come from.
+pub enum Chance {
+    Seed(Random),
+    /// Nobody can know them before.
+    System,
+}
+
+impl Chance {
+    /// A stream of its own: no other of a seed's streams has this number.
+    pub fn of_seed(seed: u64) -> Chance {
+        const STREAM: u64 = u64::MAX - 1;
+        Chance::Seed(Random::new(seed, STREAM))
+    }
+}
+
+/// One day's sessions, in order of the venue day.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sessions {
+    pub fixed: Vec<Fixed>,
+    pub crons: Vec<Repeated>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fixed {
+    /// Seconds after midnight; from the day's end on they are the evening before's.
+    pub from: u32,
+    pub to: Phase,
+    pub random_end_ns: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repeated {
+    pub cron: Cron,
+    pub to: Phase,
+    /// How long it interrupts continuous trading; `None`: until the next session begins.
+    pub lasts_ns: Option<u64>,
+    pub random_end_ns: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    pub name: String,
+    pub full: Sessions,
+    pub half: Option<Sessions>,
+}
+
+pub struct VenueCalendar {
+    pub zone: TimeZone,
+    /// Seconds after midnight, to 24 hours.
+    pub day_ends: u32,
+    /// Monday first.
+    pub trading: [bool; 7],
+    pub holidays: BTreeSet<Date>,
+    pub half_days: BTreeSet<Date>,
+    pub schedules: Vec<Schedule>,
+    /// Schedules by instrument.
+    pub followers: BTreeMap<String, usize>,
+    pub chance: Chance,
+}
+
+fn nanos(at: Timestamp) -> VenueNanos {
+    VenueNanos(u64::try_from(at.as_nanosecond()).unwrap_or(0))
+}
+
+/// The last day that is counted; nothing sensible lies beyond it, and everything after it is that day.
+const LAST_DAY: u32 = 2_900_000;
+
+impl VenueCalendar {
+    fn date(day: VenueDay) -> Date {
+        Date::constant(1970, 1, 1).saturating_add(i64::from(day.0.min(LAST_DAY)).days())
+    }
+
+    /// A time of day on a date; one that clocks leave out is taken as much later, one that comes twice the first time.
+    fn instant(&self, date: Date, seconds: u32) -> VenueNanos {
+        let (days, seconds) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
+        let date = date.saturating_add(i64::from(days).days());
+        let time = Time::midnight().saturating_add(SignedDuration::from_secs(i64::from(seconds)));
+        let zoned = self.zone.to_ambiguous_zoned(DateTime::from_parts(date, time)).compatible();
+        zoned.map_or(VenueNanos(u64::MAX), |zoned| nanos(zoned.timestamp()))
+    }
+
+    fn zoned(&self, at: VenueNanos) -> Option<Zoned> {
+        let at = Timestamp::from_nanosecond(i128::from(at.0)).ok()?;
+        Some(at.to_zoned(self.zone.clone()))
+    }
+
+    pub fn trades_on(&self, date: Date) -> bool {
+        let weekday = usize::try_from(date.weekday().to_monday_zero_offset()).unwrap_or(0);
+        self.trading[weekday] && !self.holidays.contains(&date)
+    }
+
+    fn sessions(&self, schedule: usize, date: Date) -> Option<&Sessions> {
+        let schedule = self.schedules.get(schedule).filter(|_| self.trades_on(date))?;
+        schedule.half.as_ref().filter(|_| self.half_days.contains(&date)).or(Some(&schedule.full))
+    }
+
+    /// A time of day on the first trading day that has it, from the date of `wall` on, that is not over by `last_seen`;
+    /// in the midst of a day of trading it is `last_seen` itself.
+    pub fn starting(&self, wall: VenueNanos, last_seen: VenueNanos, seconds: u32) -> VenueNanos {
+        const LOOKED_AT: u32 = 400;
+        let Some(from) = self.zoned(wall.max(last_seen)) else { return last_seen };
+        let is_over = |day: VenueDay| {
+            let lasts =
+                (0..self.schedules.len()).filter_map(|schedule| Some(self.boundaries(schedule, day).last()?.at));
+            lasts.max().is_none_or(|last| last <= last_seen)
+        };
+        let first = VenueDay(self.day_of(nanos(from.timestamp())).0.saturating_sub(1));
+        let days = (0..LOOKED_AT).map(|n| VenueDay(first.0 + n)).filter(|day| Self::date(*day) >= from.date());
+        let mut days = days.filter(|day| self.trades_on(Self::date(*day)) && !is_over(*day));
+        let start = days.next().map_or(wall, |day| self.instant(Self::date(day), seconds));
+        start.max(last_seen)
+    }
+
+    /// When a venue day begins and ends.
+    fn span(&self, day: VenueDay) -> (VenueNanos, VenueNanos) {
+        (self.closes(VenueDay(day.0.saturating_sub(1))), self.closes(day))
+    }
+
+    /// When an expression comes true in a stretch of time.
+    pub fn occurrences(&self, cron: &Cron, from: VenueNanos, until: VenueNanos) -> Vec<VenueNanos> {
+        let Some(start) = self.zoned(from) else { return Vec::new() };
+        let times = cron.iter_from(start, croner::Direction::Forward).map(|zoned| nanos(zoned.timestamp()));
+        times.take_while(|at| *at < until).filter(|at| *at >= from).collect()
+    }
+
+    /// The first few trading days on which an expression comes true; none when it does so on no day of the next many.
+    pub fn firing_days(&self, cron: &Cron, from: VenueNanos) -> Vec<VenueDay> {
+        const WANTED: usize = 7;
+        const LOOKED_AT: usize = 400;
+        let (mut from, mut days) = (from, Vec::new());
+        for _ in 0..LOOKED_AT {
+            let Some(start) = self.zoned(from) else { break };
+            let Ok(next) = cron.find_next_occurrence(&start, true) else { break };
+            let day = self.day_of(nanos(next.timestamp()));
+            if self.trades_on(Self::date(day)) {
+                days.push(day);
+            }
+            if days.len() == WANTED {
+                break;
+            }
+            from = self.closes(day);
+        }
+        days
+    }
+
+    fn plan(&self, sessions: &Sessions, day: VenueDay) -> Vec<Boundary> {
+        let (begins, ends) = self.span(day);
+        let mut base = self.base(sessions, day);
+        let mut calls = Vec::new();
+        for repeated in &sessions.crons {
+            let Some(lasts_ns) = repeated.lasts_ns else { continue };
+            for at in self.occurrences(&repeated.cron, begins, ends) {
+                calls.push((at, VenueNanos(at.0 + lasts_ns), repeated));
+            }
+        }
+        calls.sort_by_key(|(at, ..)| *at);
+        let mut free = begins;
+        for (at, back, repeated) in calls {
+            let k = base.partition_point(|boundary| boundary.at <= at);
+            let inside = k.checked_sub(1).is_some_and(|k| base[k].to == Phase::Continuous);
+            let next = base.get(k).map_or(ends, |next| next.at);
+            if at < free || !inside || back > next {
+                continue;
+            }
+            free = back;
+            base.insert(k, Boundary { at, spread_ns: 0, to: repeated.to });
+            if back < next {
+                base.insert(k + 1, Boundary { at: back, spread_ns: repeated.random_end_ns, to: Phase::Continuous });
+            }
+        }
+        tidied(base)
+    }
+
+    /// Sessions by time of day, and repeated ones that last until the next.
+    fn base(&self, sessions: &Sessions, day: VenueDay) -> Vec<Boundary> {
+        let (begins, ends) = self.span(day);
+        let date = Self::date(day);
+        let mut base = Vec::new();
+        for (k, fixed) in sessions.fixed.iter().enumerate() {
+            let evening_before = self.day_ends < DAY_SECONDS && fixed.from >= self.day_ends;
+            let on = if evening_before { date.yesterday().unwrap_or(date) } else { date };
+            let spread_ns = k.checked_sub(1).map_or(0, |before| sessions.fixed[before].random_end_ns);
+            base.push(Boundary { at: self.instant(on, fixed.from), spread_ns, to: fixed.to });
+        }
+        for repeated in sessions.crons.iter().filter(|repeated| repeated.lasts_ns.is_none()) {
+            for at in self.occurrences(&repeated.cron, begins, ends) {
+                base.push(Boundary { at, spread_ns: 0, to: repeated.to });
+            }
+        }
+        // Calls need something to interrupt.
+        if base.is_empty() && sessions.crons.iter().any(|repeated| repeated.lasts_ns.is_some()) {
+            base.push(Boundary { at: begins, spread_ns: 0, to: Phase::Continuous });
+        }
+        base.sort_by_key(|boundary| boundary.at);
+        base.retain(|boundary| (begins..ends).contains(&boundary.at));
+        base
+    }
+}
+
+/// Of several at one instant the last counts; one that begins what runs already begins nothing.
+fn tidied(boundaries: Vec<Boundary>) -> Vec<Boundary> {
+    let mut tidy: Vec<Boundary> = Vec::with_capacity(boundaries.len());
+    for boundary in boundaries {
+        if tidy.last().is_some_and(|last| last.at == boundary.at) {
+            tidy.pop();
+        }
+        if tidy.last().is_none_or(|last| last.to != boundary.to) {
+            tidy.push(boundary);
+        }
+    }
+    tidy
+}
+
+impl Calendar for VenueCalendar {
+    fn day_of(&self, at: VenueNanos) -> VenueDay {
+        let date = self.zoned(at).map_or(Date::constant(1970, 1, 1), |zoned| zoned.date());
+        let since = date.duration_since(Date::constant(1970, 1, 1)).as_hours() / 24;
+        let mut day = VenueDay(u32::try_from(since).unwrap_or(0));
+        // The day may have ended already; where clocks are moved at midnight, it may not have begun.
+        while day.0 < LAST_DAY && self.closes(day) <= at {
+            day.0 += 1;
+        }
+        while day.0 > 0 && self.closes(VenueDay(day.0 - 1)) > at {
+            day.0 -= 1;
+        }
+        day
+    }
+
+    fn closes(&self, day: VenueDay) -> VenueNanos {
+        self.instant(Self::date(day), self.day_ends)
+    }
+
+    fn schedule_of(&self, instrument: &str) -> Option<usize> {
+        self.followers.get(instrument).copied()
+    }
+
+    fn boundaries(&self, schedule: usize, day: VenueDay) -> Arc<[Boundary]> {
+        self.sessions(schedule, Self::date(day)).map_or_else(Vec::new, |sessions| self.plan(sessions, day)).into()
+    }
+
+    fn draw(&mut self, most_ns: u64) -> u64 {
+        match &mut self.chance {
+            Chance::Seed(random) => random.below(most_ns.saturating_add(1)),
+            Chance::System => {
+                let mut bytes = [0; 16];
+                // Without randomness the scheduled end is as good as any.
+                if getrandom::fill(&mut bytes).is_err() {
+                    return 0;
+                }
+                let wide = u128::from_le_bytes(bytes) % (u128::from(most_ns) + 1);
+                u64::try_from(wide).unwrap_or(0)
+            }
+        }
+    }
+}
