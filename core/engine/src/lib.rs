@@ -23,6 +23,7 @@ mod cancel;
 mod controls;
 mod day;
 mod define;
+mod due;
 mod engine;
 mod enter;
 mod expiry;

@@ -332,6 +332,12 @@ impl Times {
         self.queue.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
+    /// The earliest time later than `after` of an order that still lives.
+    pub fn next_after(&self, after: VenueNanos, lives: impl Fn(OrderId) -> bool) -> Option<VenueNanos> {
+        let later = self.queue.range((VenueNanos(after.0.saturating_add(1)), OrderId::ZERO)..);
+        later.filter(|(_, order)| lives(*order)).map(|(at, _)| *at).next()
+    }
+
     /// When something here is due next.
     pub fn next(&self) -> Option<VenueNanos> {
         self.queue.first().map(|(at, _)| *at)

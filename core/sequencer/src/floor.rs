@@ -1,6 +1,6 @@
 //! What the conductor asks of the engine, so that its own tests need none.
 
-use pitwire_engine::Engine;
+use pitwire_engine::{Engine, Market};
 use pitwire_model::{InstrumentId, Phase, RemainingSessions, TradingRules, VenueDay, VenueNanos};
 
 pub trait Floor {
@@ -20,7 +20,7 @@ pub trait Floor {
 
 impl Floor for Engine {
     fn venue_day(&self) -> Option<VenueDay> {
-        None
+        Some(self.day()).filter(|day| *day != VenueDay::ZERO)
     }
 
     fn instruments(&self) -> usize {
@@ -32,26 +32,26 @@ impl Floor for Engine {
     }
 
     fn phase(&self, instrument: InstrumentId) -> Phase {
-        self.market(instrument).map_or(Phase::Deleted, |market| market.phase())
+        self.market(instrument).map_or(Phase::Deleted, Market::phase)
     }
 
-    fn ends(&self, _: InstrumentId) -> Option<VenueNanos> {
-        None
+    fn ends(&self, instrument: InstrumentId) -> Option<VenueNanos> {
+        self.market(instrument)?.ends()
     }
 
-    fn remaining(&self, _: InstrumentId) -> RemainingSessions {
-        RemainingSessions::default()
+    fn remaining(&self, instrument: InstrumentId) -> RemainingSessions {
+        self.market(instrument).map_or(RemainingSessions::default(), Market::remaining)
     }
 
     fn rules(&self, instrument: InstrumentId) -> Option<&TradingRules> {
         self.market(instrument)?.spec.rules.as_deref()
     }
 
-    fn rests_hidden(&self, _: InstrumentId) -> bool {
-        false
+    fn rests_hidden(&self, instrument: InstrumentId) -> bool {
+        self.market(instrument).is_some_and(Market::rests_hidden)
     }
 
-    fn next_expiry(&self, _: VenueNanos) -> Option<VenueNanos> {
-        None
+    fn next_expiry(&self, after: VenueNanos) -> Option<VenueNanos> {
+        Engine::next_expiry(self, after)
     }
 }
