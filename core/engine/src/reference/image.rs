@@ -160,6 +160,7 @@ fn session_image(market: &Market) -> SessionImage {
         previous_close: market.previous_close,
         uncross_price: market.uncross_price,
         indicated: Indicated { price, volume, imbalance },
-        older_than_batch: 0,
+        older_than_batches: Vec::new(),
+        day: crate::Day::default(),
     }
 }
