@@ -86,10 +86,6 @@ impl Kept {
     pub fn is_market(&self) -> bool {
         matches!(self.kind, OrderType::Market)
     }
-
-    pub fn is_stop(&self) -> bool {
-        self.kind.stop_price().is_some()
-    }
 }
 
 /// What the public was told last of a call's price.
@@ -251,10 +247,6 @@ impl Special {
     /// Market orders that wait, by time.
     pub(crate) fn unpriced(&self, side: Side) -> impl DoubleEndedIterator<Item = Slot> {
         self.unpriced[side as usize & 1].iter().map(|(_, at)| Slot::kept(*at))
-    }
-
-    pub(crate) fn has_unpriced(&self) -> bool {
-        self.unpriced.iter().any(|side| !side.is_empty())
     }
 
     /// By number.

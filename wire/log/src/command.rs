@@ -70,7 +70,7 @@ use crate::bytes::{DecodeError, Reader, Writer};
 pub use operator::{put_limits, put_scope, put_settings, take_limits, take_settings};
 pub(crate) use operator::{put_option_with, take_option_with};
 pub use order::{put_expiry, put_order_type, put_tif, take_expiry, take_order_type, take_post_only, take_tif};
-pub use session::{put_rules, take_rules};
+pub use session::{put_rules, take_remaining, take_rules};
 
 const KIND_VERSION: u8 = 1;
 /// Length, kind, version, seq and time.

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_engine::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Origin, Position, Standing};
+use pitwire_engine::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Place, Position, Standing};
 use pitwire_model::{
-    AccountId, CurrencyId, Epoch, FlowSetting, InstrumentId, MatchGroup, OrderId, SessionId, Ticks, TradeSeq,
+    AccountId, CurrencyId, Epoch, FlowSetting, InstrumentId, MatchGroup, OrderId, SelfMatch, SessionId, Ticks,
+    TradeSeq, VenueDay, VenueNanos,
 };
 
+use super::session::{put_session, take_session};
 use super::{put_all, put_option, take_all, take_option};
 use crate::bytes::{DecodeError, Reader, Writer};
 use crate::command::{
-    put_account, put_currency, put_instrument, take_account, take_currency, take_instrument, take_phase, take_side,
+    put_account, put_currency, put_instrument, put_option_with, put_order_type, put_rules, put_tif, take_account,
+    take_code, take_currency, take_instrument, take_option_with, take_order_type, take_phase, take_rules, take_side,
+    take_tif,
 };
 
 pub(super) fn put(w: &mut Writer<'_>, image: &EngineImage) {
@@ -20,6 +24,8 @@ pub(super) fn put(w: &mut Writer<'_>, image: &EngineImage) {
     w.put_u32(image.last_session.0);
     w.put_bool(image.venue_killed);
     put_all(w, &image.killed_sessions, |w, session| w.put_u32(session.0));
+    w.put_u32(image.day.0);
+    w.put_u64(image.closes.0);
     put_all(w, &image.currencies, put_currency);
     put_all(w, &image.markets, put_market);
     put_all(w, &image.accounts, put_holder);
@@ -32,6 +38,8 @@ pub(super) fn take(r: &mut Reader<'_>) -> Result<EngineImage, DecodeError> {
         last_session: SessionId(r.take_u32()?),
         venue_killed: r.take_bool()?,
         killed_sessions: take_all(r, 4, |r| r.take_u32().map(SessionId))?,
+        day: VenueDay(r.take_u32()?),
+        closes: VenueNanos(r.take_u64()?),
         currencies: take_all(r, 7, take_currency)?,
         markets: take_all(r, 60, take_market)?,
         accounts: take_all(r, 15, take_holder)?,
@@ -40,6 +48,7 @@ pub(super) fn take(r: &mut Reader<'_>) -> Result<EngineImage, DecodeError> {
 
 fn put_market(w: &mut Writer<'_>, market: &MarketImage) {
     put_instrument(w, &market.spec);
+    put_option_with(w, market.spec.rules.as_deref(), put_rules);
     w.put_u8(market.phase as u8);
     w.put_u64(market.change_id);
     w.put_u64(market.trades.0);
@@ -47,12 +56,15 @@ fn put_market(w: &mut Writer<'_>, market: &MarketImage) {
     w.put_i64(market.index.0);
     w.put_i64(market.mark.0);
     put_all(w, &market.busted, |w, trade| w.put_u64(trade.0));
+    put_session(w, &market.session);
     put_all(w, &market.orders, put_order);
 }
 
 fn take_market(r: &mut Reader<'_>) -> Result<MarketImage, DecodeError> {
+    let mut spec = take_instrument(r)?;
+    spec.rules = take_option_with(r, |r| take_rules(r).map(Box::new))?;
     Ok(MarketImage {
-        spec: take_instrument(r)?,
+        spec,
         phase: take_phase(r)?,
         change_id: r.take_u64()?,
         trades: TradeSeq(r.take_u64()?),
@@ -60,21 +72,32 @@ fn take_market(r: &mut Reader<'_>) -> Result<MarketImage, DecodeError> {
         index: Ticks(r.take_i64()?),
         mark: Ticks(r.take_i64()?),
         busted: take_all(r, 8, |r| r.take_u64().map(TradeSeq))?,
-        orders: take_all(r, 44, take_order)?,
+        session: take_session(r)?,
+        orders: take_all(r, SMALLEST_ORDER, take_order)?,
     })
 }
+
+/// A market order that is good for the day and beside the book.
+const SMALLEST_ORDER: usize = 55;
 
 fn put_order(w: &mut Writer<'_>, order: &OrderImage) {
     w.put_u64(order.id.0);
     w.put_u32(order.account.0);
     w.put_u8(order.side as u8);
-    w.put_bool(order.day);
-    w.put_i64(order.price.0);
+    put_option_with(w, order.place, |w, place| w.put_u8(place as u8));
+    put_order_type(w, order.order_type);
+    put_tif(w, order.tif);
+    w.put_u32(order.entered.0);
     w.put_u32(order.open);
     w.put_u32(order.ordered);
     w.put_u32(order.shown);
     w.put_u32(order.display);
-    put_origin(w, order.origin);
+    w.put_i64(order.bound.0);
+    w.put_u32(order.rank);
+    put_option_with(w, order.mode, |w, mode| w.put_u8(mode as u8));
+    w.put_u32(order.session.0);
+    w.put_bool(order.cancel_on_disconnect);
+    put_group(w, order.group);
 }
 
 fn take_order(r: &mut Reader<'_>) -> Result<OrderImage, DecodeError> {
@@ -82,20 +105,33 @@ fn take_order(r: &mut Reader<'_>) -> Result<OrderImage, DecodeError> {
         id: OrderId(r.take_u64()?),
         account: AccountId(r.take_u32()?),
         side: take_side(r)?,
-        day: r.take_bool()?,
-        price: Ticks(r.take_i64()?),
+        place: take_option_with(r, take_place)?,
+        order_type: take_order_type(r)?,
+        tif: take_tif(r)?,
+        entered: VenueDay(r.take_u32()?),
         open: r.take_u32()?,
         ordered: r.take_u32()?,
         shown: r.take_u32()?,
         display: r.take_u32()?,
-        origin: take_origin(r)?,
+        bound: Ticks(r.take_i64()?),
+        rank: r.take_u32()?,
+        mode: take_option_with(r, take_mode)?,
+        session: SessionId(r.take_u32()?),
+        cancel_on_disconnect: r.take_bool()?,
+        group: take_group(r)?,
     })
 }
 
-fn put_origin(w: &mut Writer<'_>, origin: Origin) {
-    w.put_u32(origin.session.0);
-    w.put_bool(origin.cancel_on_disconnect);
-    match origin.group {
+fn take_place(r: &mut Reader<'_>) -> Result<Place, DecodeError> {
+    take_code(r, "place", |code| Place::ALL.into_iter().find(|place| *place as u8 == code))
+}
+
+fn take_mode(r: &mut Reader<'_>) -> Result<SelfMatch, DecodeError> {
+    take_code(r, "self-match mode", |code| SelfMatch::ALL.into_iter().find(|mode| *mode as u8 == code))
+}
+
+fn put_group(w: &mut Writer<'_>, group: MatchGroup) {
+    match group {
         MatchGroup::Account => w.put_u8(0),
         MatchGroup::Order => w.put_u8(1),
         MatchGroup::Key(key) => {
@@ -105,16 +141,14 @@ fn put_origin(w: &mut Writer<'_>, origin: Origin) {
     }
 }
 
-fn take_origin(r: &mut Reader<'_>) -> Result<Origin, DecodeError> {
-    let (session, cancel_on_disconnect) = (SessionId(r.take_u32()?), r.take_bool()?);
+fn take_group(r: &mut Reader<'_>) -> Result<MatchGroup, DecodeError> {
     let at = r.position();
-    let group = match r.take_u8()? {
+    Ok(match r.take_u8()? {
         0 => MatchGroup::Account,
         1 => MatchGroup::Order,
         2 => MatchGroup::Key(r.take_u32()?),
         tag => return Err(DecodeError::UnknownTag { what: "match group", tag: u32::from(tag), at }),
-    };
-    Ok(Origin { session, group, cancel_on_disconnect })
+    })
 }
 
 fn put_holder(w: &mut Writer<'_>, holder: &AccountImage) {

@@ -5,6 +5,7 @@
 //! Start at    [`encode_state`].
 
 mod engine;
+mod session;
 mod sessions;
 mod views;
 
@@ -72,7 +73,10 @@ fn take_option(r: &mut Reader<'_>) -> Result<Option<i64>, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pitwire_engine::{AccountImage, Balance, MarketImage, OrderImage, Origin, Position, Standing};
+    use pitwire_engine::permits::Kinds;
+    use pitwire_engine::{
+        AccountImage, Balance, Day, Indicated, MarketImage, OrderImage, Place, Position, Run, SessionImage, Standing,
+    };
     use pitwire_model::*;
     use pitwire_views::*;
 
@@ -90,21 +94,61 @@ mod tests {
         }
     }
 
+    fn session() -> SessionImage {
+        let run = Run { second: 1, first: TradeSeq(2), last: TradeSeq(3), lots: -4, tick_lots: i128::MIN };
+        let mut remaining = RemainingSessions::default();
+        remaining.counts[15] = 255;
+        SessionImage {
+            ends: Some(VenueNanos(5)),
+            remaining,
+            missed: true,
+            continues: Some(Phase::ClosingCall),
+            unfinished: Some(Kinds(0x8421)),
+            static_reference: Some(Ticks(1)),
+            dynamic_reference: Some(Ticks(2)),
+            closing: Some((Ticks(3), Derivation::Manual)),
+            previous_close: Some(Ticks(4)),
+            uncross_price: Some(Ticks(5)),
+            indicated: Indicated { price: Some(Ticks(6)), volume: u64::MAX, imbalance: i64::MIN },
+            day: Day {
+                last: Some(Ticks(7)),
+                closing_call: Some(Ticks(8)),
+                ended: Some(VenueNanos(9)),
+                runs: vec![run; 40].into(),
+            },
+            older_than_batches: vec![1; 40],
+        }
+    }
+
     fn engine() -> EngineImage {
         let order = OrderImage {
             id: OrderId(9),
             account: AccountId(0),
             side: Side::Sell,
-            day: true,
-            price: Ticks(101),
+            place: Some(Place::Unelected),
+            order_type: OrderType::StopLimit { stop: Ticks(7), price: Ticks(101) },
+            tif: TimeInForce::GoodTillTime { at: VenueNanos(9) },
+            entered: VenueDay(20_000),
             open: 3,
             ordered: 5,
             shown: 2,
             display: 2,
-            origin: Origin { session: SessionId(6), group: MatchGroup::Key(7), cancel_on_disconnect: true },
+            bound: Ticks(1 << 31),
+            rank: 41,
+            mode: Some(SelfMatch::Allow),
+            session: SessionId(6),
+            group: MatchGroup::Key(7),
+            cancel_on_disconnect: true,
         };
-        let plain = Origin { group: MatchGroup::Order, ..Origin::default() };
-        let orders = vec![OrderImage { origin: plain, ..order }; 40].into_iter().chain([order]);
+        let plain = OrderImage {
+            place: None,
+            order_type: OrderType::Market,
+            tif: TimeInForce::Day,
+            mode: None,
+            group: MatchGroup::Order,
+            ..order
+        };
+        let orders = vec![plain; 40].into_iter().chain([order]);
         let standing = Standing {
             closed: true,
             killed: true,
@@ -120,6 +164,8 @@ mod tests {
             last_session: SessionId(6),
             venue_killed: true,
             killed_sessions: vec![SessionId(3); 40],
+            day: VenueDay(20_001),
+            closes: VenueNanos(u64::MAX),
             currencies: vec![Currency { id: CurrencyId(0), name: "A".into(), decimals: 2 }],
             markets: vec![MarketImage {
                 spec: spec(),
@@ -130,6 +176,7 @@ mod tests {
                 index: Ticks(100),
                 mark: Ticks(99),
                 busted: vec![TradeSeq(2); 40],
+                session: session(),
                 orders: orders.collect(),
             }],
             accounts: vec![AccountImage {
@@ -285,6 +332,13 @@ mod tests {
         let order = OrderRecord { label: Label::default(), ..whole.accounts[0].orders[0].clone() };
         let fill = UserTrade { label: Label::default(), ..whole.accounts[0].trades[0].clone() };
         let account = AccountId(0);
+        let resting = vec![engine().markets[0].orders[0]; 40];
+        let market = MarketImage { orders: resting, ..engine().markets[0].clone() };
+        let mut bytes = Vec::new();
+        engine::put(&mut Writer::new(&mut bytes), &EngineImage { markets: vec![market], ..EngineImage::default() });
+        bytes.truncate(bytes.len() - 4); // The count of accounts.
+        let last_order = bytes.split_off(bytes.len() - 40 * 55);
+        assert!(last_order.chunks(55).all(|order| order == &last_order[..55]), "the smallest order takes 55 bytes");
         for (orders, closed, trades) in [
             (vec![order; 40], vec![], vec![]),
             (vec![], vec![OrderId(1); 40], vec![]),
