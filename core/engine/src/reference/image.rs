@@ -146,6 +146,15 @@ fn unfinished(market: &Market) -> Option<Kinds> {
     (!market.unfinished.is_empty()).then_some(Kinds(bits))
 }
 
+/// How many live orders are older than each end of a batch that parts orders.
+fn older_than_batches(market: &Market) -> Vec<u32> {
+    let older = |end: &u64| market.orders.iter().filter(|order| order.time <= *end).count();
+    let mut counts: Vec<u32> =
+        market.batch_ends.iter().map(older).filter(|count| *count > 0).map(|count| lots(count as u64)).collect();
+    counts.dedup();
+    counts
+}
+
 fn session_image(market: &Market) -> SessionImage {
     let super::auction::Indicated { price, volume, imbalance } = market.told;
     SessionImage {
@@ -160,7 +169,6 @@ fn session_image(market: &Market) -> SessionImage {
         previous_close: market.previous_close,
         uncross_price: market.uncross_price,
         indicated: Indicated { price, volume, imbalance },
-        older_than_batches: Vec::new(),
-        day: crate::Day::default(),
+        older_than_batches: older_than_batches(market),
     }
 }

@@ -3,17 +3,19 @@
 //! Does        make commands that mostly mean something: a third and more aim at orders that live.
 //! Holds       swarm testing: a seed switches some kinds off altogether, because a fault that needs a full book, say,
 //!             is never met by a flow in which everything happens equally often.
-//! Start at    [`Flow::command`], then `operators`.
+//! Start at    [`Flow::command`], then `orders`, `sessions`, `operators`.
 
 mod define;
 mod operators;
+mod orders;
+mod sessions;
 
 use std::collections::VecDeque;
 
 use pitwire_model::{
-    AccountId, Amend, Bust, CancelFilter, CancelReason, Command, CurrencyId, Epoch, Event, InstrumentId, KillScope,
-    Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, SelfMatch, Seq, SessionId, Side,
-    Ticks, TimeInForce,
+    AccountId, Allocation, Bust, CancelFilter, CancelReason, Command, CurrencyId, Epoch, Event, InstrumentId,
+    KillScope, Lots, MatchGroup, OrderId, OrderType, Phase, PostOnly, SelfMatch, Seq, SessionId, Side, Ticks,
+    TimeInForce, VenueNanos,
 };
 
 use super::SplitMix64;
@@ -41,6 +43,15 @@ enum Kind {
     Bust,
     SetFlow,
     Quarantine,
+    ChangeSession,
+    ExtendSession,
+    SetRemaining,
+    BeginDay,
+    PassTime,
+    FilterHidden,
+    RunBatch,
+    SetRules,
+    SetClosing,
 }
 
 const USUAL: [(Kind, u64); 20] = [
@@ -66,6 +77,19 @@ const USUAL: [(Kind, u64); 20] = [
     (Kind::Quarantine, 1),
 ];
 
+/// What the rulebook adds; weights by the thousand of the above.
+const RULEBOOK: [(Kind, u64); 9] = [
+    (Kind::ChangeSession, 90),
+    (Kind::ExtendSession, 4),
+    (Kind::SetRemaining, 16),
+    (Kind::BeginDay, 8),
+    (Kind::PassTime, 16),
+    (Kind::FilterHidden, 8),
+    (Kind::RunBatch, 40),
+    (Kind::SetRules, 8),
+    (Kind::SetClosing, 6),
+];
+
 /// Where a seed's prices lie. The fast book keeps a window of 4096 ticks by the touch and the rest elsewhere.
 #[derive(Clone, Copy, Debug)]
 enum Prices {
@@ -89,6 +113,9 @@ struct Known {
     instrument: InstrumentId,
     side: Side,
     price: Ticks,
+    /// What it is by now.
+    order_type: OrderType,
+    tif: TimeInForce,
     lots: u64,
     open: u64,
 }
@@ -96,8 +123,13 @@ struct Known {
 /// Which terms a seed's orders carry.
 #[derive(Debug)]
 struct Terms {
-    tifs: Vec<TimeInForce>,
+    /// The codes of the times in force.
+    tifs: Vec<u8>,
     markets: bool,
+    hidden: bool,
+    /// Every other order is hidden.
+    mostly_hidden: bool,
+    stops: bool,
     /// Never with large orders: an iceberg of billions that shows one lot would trade for ever.
     icebergs: bool,
     post_only: bool,
@@ -117,6 +149,19 @@ pub struct Flow {
     patience: u64,
     live: Vec<Known>,
     dead: OrderId,
+    /// Where each instrument's day is, as the events told.
+    pub phases: Vec<Phase>,
+    /// The sessions that this seed likes.
+    favourites: Vec<Phase>,
+    day: u32,
+    at: VenueNanos,
+    /// One command in so many is preceded by a wait of seconds; zero: none is.
+    waits: u64,
+    allocations: [Allocation; INSTRUMENTS as usize],
+    /// Whether the seed knows the rulebook at all: those that do not keep to what markets did before it.
+    pub by_the_book: bool,
+    /// What sets the rules of the instruments, to be said first.
+    prelude: VecDeque<Command>,
     /// What an operator should lift some day.
     blocked: Vec<KillScope>,
     trades: VecDeque<Bust>,
@@ -130,20 +175,27 @@ pub struct Flow {
 impl Flow {
     pub fn new(seed: u64) -> Self {
         let mut rng = SplitMix64::new(seed);
+        let by_the_book = !rng.one_in(6);
         let mut weights: Vec<(Kind, u64)> = Vec::new();
-        for (kind, weight) in USUAL {
+        let all = USUAL.into_iter().chain(RULEBOOK.into_iter().filter(|_| by_the_book));
+        for (kind, weight) in all {
             if matches!(kind, Kind::Enter) || !rng.one_in(4) {
                 weights.push((kind, weight * (1 + rng.below(4))));
             }
         }
         let all = [Prices::Narrow, Prices::Windows, Prices::Everywhere, Prices::Ceiling, Prices::Floor];
-        let common = rng.pick(&[Prices::Narrow, Prices::Narrow, Prices::Windows, Prices::Everywhere]);
-        let prices = [(); INSTRUMENTS as usize].map(|()| if rng.one_in(3) { rng.pick(&all) } else { common });
-        let large = rng.one_in(4);
-        Self {
+        let common = rng.pick(if by_the_book {
+            &[Prices::Narrow, Prices::Narrow, Prices::Narrow, Prices::Narrow, Prices::Floor, Prices::Everywhere][..]
+        } else {
+            &[Prices::Narrow, Prices::Narrow, Prices::Windows, Prices::Everywhere][..]
+        });
+        let prices = [(); INSTRUMENTS as usize]
+            .map(|()| if rng.one_in(if by_the_book { 12 } else { 3 }) { rng.pick(&all) } else { common });
+        let large = rng.one_in(if by_the_book { 12 } else { 4 });
+        let mut flow = Self {
             weights,
             prices,
-            terms: Terms::new(&mut rng, large),
+            terms: Terms::new(&mut rng, large, by_the_book),
             large,
             patience: rng.pick(&[1, 2, 3, 6, 12]),
             live: Vec::new(),
@@ -153,17 +205,32 @@ impl Flow {
             lies: rng.one_in(8),
             most_resting: rng.pick(&[2, 30, 60, 150, 400, 400]),
             wealth: rng.pick(&[20, 100, 100, 1_000, 1_000_000]),
+            phases: vec![Phase::Closed; INSTRUMENTS as usize],
+            favourites: sessions::favourites(&mut rng),
+            day: 20_000,
+            at: VenueNanos(0),
+            waits: rng.pick(&[0, 40, 400]),
+            allocations: [(); INSTRUMENTS as usize].map(|()| {
+                let all =
+                    [Allocation::PriceTime, Allocation::PriceTime, Allocation::ProRata, Allocation::FrequentBatch];
+                rng.pick(&all)
+            }),
+            by_the_book,
+            prelude: VecDeque::new(),
             rng,
-        }
+        };
+        flow.prelude = flow.prelude();
+        flow
     }
 
     /// Learns from what was said which orders live, so that later commands can aim at them.
     pub fn learn(&mut self, events: &[Event]) {
         for event in events {
             match *event {
-                Event::Accepted { order: id, account, instrument, side, order_type, lots, .. } => {
-                    let price = order_type.limit_price().unwrap_or(START);
-                    self.live.push(Known { id, account, instrument, side, price, lots: lots.0, open: lots.0 });
+                Event::Accepted { order: id, account, instrument, side, order_type, lots, tif, .. } => {
+                    let price = order_type.limit_price().unwrap_or(Ticks(0));
+                    let (lots, open) = (lots.0, lots.0);
+                    self.live.push(Known { id, account, instrument, side, price, order_type, tif, lots, open });
                 }
                 Event::Trade { maker, maker_open, taker, taker_open, .. } => {
                     self.remember(event);
@@ -182,6 +249,19 @@ impl Flow {
                         (known.price, known.lots, known.open) = (price, lots.0, open.0);
                     }
                 }
+                Event::Triggered { order, .. } => {
+                    if let Some(known) = self.live.iter_mut().find(|known| known.id == order) {
+                        known.order_type = match known.order_type {
+                            OrderType::Stop { .. } => OrderType::Market,
+                            _ => OrderType::Limit { price: known.price },
+                        };
+                    }
+                }
+                Event::SessionChanged { instrument, to: phase, .. } | Event::PhaseChanged { instrument, phase } => {
+                    if let Some(known) = self.phases.get_mut(instrument.0 as usize) {
+                        *known = phase;
+                    }
+                }
                 Event::Killed { scope, .. } => self.blocked.push(scope),
                 Event::ThrottleTripped { account } => self.blocked.push(KillScope::Account(account)),
                 _ => {}
@@ -196,7 +276,20 @@ impl Flow {
         }
     }
 
-    pub fn command(&mut self, next: Seq) -> Command {
+    /// How long venue time passes before the next command, beside the usual microsecond.
+    pub fn wait(&mut self) -> u64 {
+        if self.waits == 0 || !self.by_the_book || !self.rng.one_in(self.waits) {
+            return 0;
+        }
+        self.rng.pick(&[1_000, 50_000, 400_000_000, 1_000_000_000, 120_000_000_000, 599_900_000_000, 600_000_000_000])
+    }
+
+    /// The next command, to be stamped with this number and this time.
+    pub fn command(&mut self, next: Seq, at: VenueNanos) -> Command {
+        self.at = at;
+        if let Some(first) = self.prelude.pop_front() {
+            return first;
+        }
         let total: u64 = self.weights.iter().map(|(_, weight)| weight).sum();
         let mut draw = self.rng.below(total);
         let mut kind = Kind::Enter;
@@ -212,6 +305,11 @@ impl Flow {
             return self.lift();
         }
         match kind {
+            // What is gone for good is gone soon enough.
+            Kind::Delete | Kind::Close if self.by_the_book && !self.rng.one_in(8) => Command::PassTime,
+            Kind::Enter if self.rng.one_in(4) && self.phases.iter().any(|phase| sessions::sleeps(*phase)) => {
+                self.wake()
+            }
             Kind::Enter => self.enter(next),
             Kind::Amend => self.amend(),
             Kind::Cancel => {
@@ -224,7 +322,9 @@ impl Flow {
             }
             Kind::EndDay => Command::EndDay,
             Kind::SetPhase => {
-                let phase = if self.rng.one_in(4) { self.rng.pick(&Phase::ALL) } else { Phase::Continuous };
+                let old = [Phase::Closed, Phase::Continuous, Phase::Halted, Phase::Deleted];
+                let all = if self.by_the_book && self.rng.one_in(2) { &Phase::ALL[..] } else { &old[..] };
+                let phase = if self.rng.one_in(4) { self.rng.pick(all) } else { Phase::Continuous };
                 Command::SetPhase { instrument: self.instrument(), phase }
             }
             Kind::SampleIndex => Command::SampleIndex,
@@ -232,49 +332,17 @@ impl Flow {
             Kind::Deposit => self.deposit(),
             Kind::Define => self.define(),
             Kind::StartEpoch => Command::StartEpoch { epoch: Epoch(next.0) },
+            Kind::ChangeSession
+            | Kind::ExtendSession
+            | Kind::SetRemaining
+            | Kind::BeginDay
+            | Kind::PassTime
+            | Kind::FilterHidden
+            | Kind::RunBatch
+            | Kind::SetRules
+            | Kind::SetClosing => self.run_the_day(kind),
             other => self.operate(other, next),
         }
-    }
-
-    fn enter(&mut self, next: Seq) -> Command {
-        let instrument = self.instrument();
-        let market = self.terms.markets && self.rng.one_in(8);
-        let side = self.rng.pick(&[Side::Buy, Side::Sell]);
-        let drawn: Vec<Ticks> = (0..self.patience).map(|_| self.price(instrument)).collect();
-        let price = match side {
-            Side::Buy => drawn.into_iter().min(),
-            Side::Sell => drawn.into_iter().max(),
-        };
-        let price = price.unwrap_or(START);
-        let id = match self.rng.below(300) {
-            0 => self.target().id,
-            1 => self.dead,
-            _ => OrderId(next.0),
-        };
-        let tif = self.rng.pick(&self.terms.tifs);
-        let mut lots = self.lots();
-        if tif == TimeInForce::FillOrKill && self.rng.one_in(2) {
-            lots = self.about_all_there_is(instrument, side, (!market).then_some(price));
-        }
-        let session = SessionId(self.rng.small(self.terms.sessions + 1));
-        let may_rest = !market && tif.rests();
-        Command::Enter(NewOrder {
-            id,
-            account: self.account(),
-            instrument,
-            side,
-            order_type: if market { OrderType::Market } else { OrderType::Limit { price } },
-            lots,
-            tif,
-            display: self.display(may_rest, lots),
-            post_only: self.post_only(may_rest),
-            self_match: self.rng.pick(&self.terms.modes),
-            match_group: self.rng.pick(&self.terms.groups),
-            session,
-            cancel_on_disconnect: session.0 > 0 && self.rng.one_in(4),
-            label: Label::default(),
-            client_order_id: Label::default(),
-        })
     }
 
     /// As much as the other side holds within the limit, or a lot more or less: what just fits, and what just does not.
@@ -303,34 +371,12 @@ impl Flow {
         })
     }
 
-    fn post_only(&mut self, may_rest: bool) -> PostOnly {
-        if self.terms.post_only && self.rng.one_in(if may_rest { 5 } else { 60 }) {
+    fn post_only(&mut self, may_be: bool) -> PostOnly {
+        if self.terms.post_only && self.rng.one_in(if may_be { 5 } else { 60 }) {
             self.rng.pick(&[PostOnly::Reprice, PostOnly::Reprice, PostOnly::Reject])
         } else {
             PostOnly::No
         }
-    }
-
-    fn amend(&mut self) -> Command {
-        let known = self.target();
-        let price = if self.rng.one_in(2) { known.price } else { self.price(known.instrument) };
-        let lots = match self.rng.below(4) {
-            0 => self.lots(),
-            1 => Lots(known.lots + self.rng.below(3)),
-            _ => Lots(known.lots.saturating_sub(self.rng.below(4))),
-        };
-        let priority = self.rng.pick(&[Priority::KeepWhenReduced, Priority::KeepWhenReduced, Priority::AlwaysLose]);
-        let display = if self.rng.one_in(3) { self.display(true, lots) } else { None };
-        Command::Amend(Amend {
-            account: self.owner_or_another(known.account),
-            order: known.id,
-            price,
-            lots,
-            priority,
-            display,
-            post_only: self.post_only(true),
-            ..Amend::PLAIN
-        })
     }
 
     fn filter(&mut self) -> CancelFilter {
@@ -350,6 +396,8 @@ impl Flow {
             instrument: BTC_USDC,
             side: Side::Buy,
             price: START,
+            order_type: OrderType::Limit { price: START },
+            tif: TimeInForce::Day,
             lots: 5,
             open: 5,
         };
@@ -421,12 +469,17 @@ impl Flow {
 }
 
 impl Terms {
-    fn new(rng: &mut SplitMix64, large: bool) -> Self {
-        let mut tifs = vec![TimeInForce::GoodTillCancel];
-        for tif in [TimeInForce::Day, TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill] {
+    fn new(rng: &mut SplitMix64, large: bool, by_the_book: bool) -> Self {
+        let day_or_cancelled = [TimeInForce::GoodTillCancel.code(), TimeInForce::Day.code()];
+        let mut tifs = vec![rng.pick(&day_or_cancelled)];
+        for tif in 0..if by_the_book { 11 } else { 4 } {
             if !rng.one_in(4) {
                 tifs.push(tif);
             }
+        }
+        // Most orders of most worlds are what they always were.
+        if by_the_book && rng.one_in(2) {
+            tifs.extend([TimeInForce::Day.code(); 12]);
         }
         let mut modes = vec![None, None, None];
         if rng.one_in(2) {
@@ -442,6 +495,9 @@ impl Terms {
         Terms {
             tifs,
             markets: !rng.one_in(4),
+            hidden: by_the_book && !rng.one_in(3),
+            mostly_hidden: by_the_book && rng.one_in(4),
+            stops: by_the_book && !rng.one_in(3),
             icebergs: !large && !rng.one_in(4),
             post_only: !rng.one_in(4),
             modes,

@@ -1,6 +1,7 @@
 //! What the random tests share: numbers from a seed, a small world, and a flow of commands through it.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod cells;
 pub mod floor;
 pub mod flow;
 pub mod world;
