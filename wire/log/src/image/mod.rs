@@ -263,7 +263,7 @@ mod tests {
                 candles: vec![candle; 40],
             }],
             // The first as small as can be, the second with all there is.
-            sessions: vec![vec![SessionView::default(); 40], vec![session()]].concat(),
+            sessions: vec![vec![SessionView::default(); 40], vec![session_view()]].concat(),
             accounts: vec![AccountBookImage {
                 account: AccountId(0),
                 // More than one, and unlabelled: the smallest encodings must pass the bound on counts.
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    fn session() -> SessionView {
+    fn session_view() -> SessionView {
         let there = AtPrice { lots: 8, trades: 2 };
         let day = Day {
             volume: 9,
