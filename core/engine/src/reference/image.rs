@@ -6,7 +6,7 @@ use super::tables::permits;
 use super::{Account, Holding, Kind, Market, Order, ReferenceEngine};
 use crate::permits::Kinds;
 use crate::{
-    AccountImage, Balance, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, SessionImage, Standing,
+    AccountImage, Balance, Day, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, Run, SessionImage, Standing,
 };
 
 impl ReferenceEngine {
@@ -155,6 +155,22 @@ fn older_than_batches(market: &Market) -> Vec<u32> {
     counts
 }
 
+fn day_image(market: &Market) -> Day {
+    let run = |run: super::closing::Run| Run {
+        second: run.second,
+        first: TradeSeq(run.first),
+        last: TradeSeq(run.last),
+        lots: run.lots,
+        tick_lots: run.tick_lots,
+    };
+    Day {
+        last: market.day_last,
+        closing_call: market.closing_call,
+        ended: market.continuous_ended,
+        runs: market.runs().into_iter().map(run).collect(),
+    }
+}
+
 fn session_image(market: &Market) -> SessionImage {
     let super::auction::Indicated { price, volume, imbalance } = market.told;
     SessionImage {
@@ -170,5 +186,6 @@ fn session_image(market: &Market) -> SessionImage {
         uncross_price: market.uncross_price,
         indicated: Indicated { price, volume, imbalance },
         older_than_batches: older_than_batches(market),
+        day: day_image(market),
     }
 }
