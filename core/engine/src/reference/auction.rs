@@ -180,10 +180,11 @@ impl Interests {
         allocated.into_iter().filter(|(_, lots)| *lots > 0).collect()
     }
 
+    /// `shares`: the side with too much shares at the price, where priority would serve it in turn.
     fn plan(&self, market: &Market, price: Ticks, shares: bool) -> Plan {
         let volume = self.volume(price);
         let side = |side: Side| {
-            let shares = shares && market.allocation() != Allocation::PriceTime && self.at(side, price) > volume;
+            let shares = shares && self.at(side, price) > volume;
             self.allocate(market, side, price, volume, shares)
         };
         let (mut buys, mut sells) = (side(Side::Buy), side(Side::Sell));
@@ -233,7 +234,12 @@ impl ReferenceEngine {
         {
             return Err(breach);
         }
-        let plan = interests.plan(market, price, true);
+        let shares = match market.allocation() {
+            Allocation::PriceTime => false,
+            Allocation::ProRata => true,
+            Allocation::FrequentBatch => call == Phase::Continuous,
+        };
+        let plan = interests.plan(market, price, shares);
         self.execute(at, &plan, TradeKind::Call(call), out);
         Ok(Some(price))
     }

@@ -44,6 +44,10 @@ impl Market {
 impl ReferenceEngine {
     /// What follows from a command that acted in continuous trading. `fresh` is a hidden order that it brought.
     pub(super) fn settle(&mut self, at: usize, fresh: Option<OrderId>, out: &mut Vec<Event>) {
+        if self.markets[at].is_batching() {
+            self.elect(at, out);
+            self.act_elected(at, out);
+        }
         if !self.markets[at].trades_on_entry() {
             return;
         }
