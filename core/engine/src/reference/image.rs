@@ -6,7 +6,8 @@ use super::tables::permits;
 use super::{Account, Holding, Kind, Market, Order, ReferenceEngine};
 use crate::permits::Kinds;
 use crate::{
-    AccountImage, Balance, Day, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, Run, SessionImage, Standing,
+    AccountImage, Balance, Day, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, Run, SessionImage,
+    Standing,
 };
 
 impl ReferenceEngine {

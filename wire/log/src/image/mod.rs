@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use pitwire_engine::permits::Kinds;
     use pitwire_engine::{
-        AccountImage, Balance, Day, Indicated, MarketImage, OrderImage, Place, Position, Run, SessionImage, Standing,
+        AccountImage, Balance, Indicated, MarketImage, OrderImage, Position, Run, SessionImage, Standing,
     };
     use pitwire_model::*;
     use pitwire_views::*;
@@ -110,7 +110,7 @@ mod tests {
             previous_close: Some(Ticks(4)),
             uncross_price: Some(Ticks(5)),
             indicated: Indicated { price: Some(Ticks(6)), volume: u64::MAX, imbalance: i64::MIN },
-            day: Day {
+            day: pitwire_engine::Day {
                 last: Some(Ticks(7)),
                 closing_call: Some(Ticks(8)),
                 ended: Some(VenueNanos(9)),
@@ -125,7 +125,7 @@ mod tests {
             id: OrderId(9),
             account: AccountId(0),
             side: Side::Sell,
-            place: Some(Place::Unelected),
+            place: Some(pitwire_engine::Place::Unelected),
             order_type: OrderType::StopLimit { stop: Ticks(7), price: Ticks(101) },
             tif: TimeInForce::GoodTillTime { at: VenueNanos(9) },
             entered: VenueDay(20_000),
