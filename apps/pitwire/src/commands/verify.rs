@@ -9,7 +9,7 @@ use pitwire_host::DirectoryStorage;
 use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_log::ChainState;
 use pitwire_log::image::{encode_state, state_hash};
-use pitwire_model::{Lots, Seq, VenueNanos};
+use pitwire_model::{Lots, Seq, TimeInForce, VenueNanos};
 
 use crate::failure::Failure;
 use crate::output::{hex, say};
@@ -188,15 +188,15 @@ fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
                 id: order.id,
                 account: order.account,
                 side: order.side,
-                day: order.day,
-                price: order.price,
+                day: order.tif == TimeInForce::Day,
+                price: order.price(),
                 open: Lots(u64::from(order.open)),
                 ordered: Lots(u64::from(order.ordered)),
                 shown: Lots(u64::from(order.shown)),
                 display: (order.display > 0).then(|| Lots(u64::from(order.display))),
-                group: order.origin.group,
-                session: order.origin.session,
-                cancel_on_disconnect: order.origin.cancel_on_disconnect,
+                group: order.group,
+                session: order.session,
+                cancel_on_disconnect: order.cancel_on_disconnect,
             })
             .collect(),
     });

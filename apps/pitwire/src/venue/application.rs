@@ -342,7 +342,10 @@ fn stop_hearing(listeners: &mut BTreeMap<AccountId, BTreeSet<ConnectionId>>, acc
 /// The one account that a change is about; `None` when it may be about any.
 fn account_of(change: &Change) -> Option<AccountId> {
     match change {
-        Change::Order { account, .. } | Change::Trade { account, .. } | Change::Balance { account } => Some(*account),
+        Change::Order { account, .. }
+        | Change::Elected { account, .. }
+        | Change::Trade { account, .. }
+        | Change::Balance { account } => Some(*account),
         Change::Revalued { .. } => None,
     }
 }
