@@ -114,6 +114,16 @@ impl Desk {
         }
     }
 
+    /// What the upcoming event does while orders gather for one price; the published flow knows no calls.
+    pub fn call_event(&mut self) -> Outcome {
+        let (_, kind) = self.process.upcoming();
+        self.process.advance();
+        match &self.trade {
+            Trade::Demo(demo) => Outcome::Order(demo.trader.gather(kind, demo.reference.ticks(), &mut self.random)),
+            Trade::Paper => Outcome::Infeasible,
+        }
+    }
+
     /// The maker's look at its quotes.
     pub fn look(&mut self, at: VenueNanos, engine: &Engine, market: &Market, wishes: &mut Vec<Wish>) {
         let Trade::Demo(demo) = &mut self.trade else { return };

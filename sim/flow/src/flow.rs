@@ -3,7 +3,7 @@
 //! Does        merge all instruments' events, cancels, maker's looks and seeds into one stream in order of time.
 //! Holds       1. times never go back;
 //!             2. each call does one scheduled thing at most, so its cost is bounded;
-//!             3. a cancel is proposed only while its order lives, an entry only while its market trades.
+//!             3. a cancel is proposed only while its order lives, an entry only while its market takes it.
 //! Start at    [`Flow::next`].
 
 use std::collections::VecDeque;
@@ -202,7 +202,10 @@ impl Flow {
 
     fn event(&mut self, at: usize, engine: &Engine) -> Option<Command> {
         let desk = &mut self.desks[at];
-        let outcome = desk.event(open_market(engine, desk.instrument));
+        let outcome = match engine.market(desk.instrument) {
+            Some(market) if market.phase().is_call() => desk.call_event(),
+            _ => desk.event(open_market(engine, desk.instrument)),
+        };
         let (due, _) = desk.process.upcoming();
         self.schedule.push(due, Due::Event { desk: at });
         self.counts.events += 1;
@@ -265,7 +268,8 @@ impl Flow {
                 {
                     self.quote_filled(*instrument, *maker);
                 }
-                Event::PhaseChanged { instrument, phase: Phase::Continuous } => {
+                Event::PhaseChanged { instrument, phase: Phase::Continuous }
+                | Event::SessionChanged { instrument, to: Phase::Continuous, .. } => {
                     if let Some(desk) = self.desk(*instrument) {
                         self.hasten_look(desk, self.now);
                     }
@@ -360,11 +364,19 @@ fn open_market(engine: &Engine, instrument: InstrumentId) -> Option<&Market> {
     engine.market(instrument).filter(|market| market.phase() == Phase::Continuous)
 }
 
+/// Where an order can go now: anything where trading is continuous, in a call what rests.
+fn market_for<'e>(order: &NewOrder, engine: &'e Engine) -> Option<&'e Market> {
+    let rests = order.order_type.limit_price().is_some() && order.tif.rests();
+    let market = engine.market(order.instrument)?;
+    let takes = market.phase() == Phase::Continuous || rests && market.phase().is_call();
+    takes.then_some(market)
+}
+
 /// Time has passed, or the command waited its turn: what it was meant for may be gone.
 fn makes_sense(command: &Command, engine: &Engine) -> bool {
     match command {
         Command::Cancel { account, order } => engine.order(*order).is_some_and(|live| live.account == *account),
-        Command::Enter(order) => open_market(engine, order.instrument)
+        Command::Enter(order) => market_for(order, engine)
             .is_some_and(|market| market.book().resting_orders() < market.spec.max_resting_orders),
         _ => true,
     }

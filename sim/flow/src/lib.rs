@@ -8,7 +8,7 @@
 //! Leaves out  clocks, pacing, numbering, catching up: the host asks when it likes. Other people's accounts.
 //! Costs       half a microsecond per demo command with the engine's part, two to three per paper command (it draws up
 //!             to a thousand candidates); memory for the orders of a few lifetimes.
-//! Known gap   no entries in any phase but continuous trading, so auctions see resting orders only.
+//! Known gap   no market orders, stops or hidden orders in calls; no orders for a session to come.
 //! Start at    [`Flow`], then `desk`, then `process`.
 
 mod config;

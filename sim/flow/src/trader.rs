@@ -68,6 +68,16 @@ impl Trader {
         }
     }
 
+    /// An order for a call: the first kinds of event, which trade at once, ask more than the belief is worth, the others
+    /// less.
+    pub fn gather(&self, kind: usize, belief: f64, random: &mut Random) -> Proposal {
+        let side = if kind.is_multiple_of(2) { Side::Buy } else { Side::Sell };
+        let eager = if matches!(kind / 2, 0 | 2) { 1 } else { -1 };
+        let step = distance(random.exponential(self.depth));
+        let price = self.in_bounds(distance(belief) + ahead(side) * eager * step);
+        Proposal::resting(side, price, self.size(random))
+    }
+
     fn size(&self, random: &mut Random) -> Lots {
         const SPREAD: f64 = 0.8;
         quantity(self.typical_lots * 0.7 * random.heavy_tailed(SPREAD, Self::LARGEST))

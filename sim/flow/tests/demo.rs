@@ -121,7 +121,7 @@ fn a_fresh_venue_has_a_two_sided_book_at_once() {
 }
 
 fn order(account: AccountId, side: Side, order_type: OrderType, lots: u64) -> Command {
-    let (instrument, tif, label) = (InstrumentId(4), TimeInForce::GoodTillCancel, Label::default());
+    let (instrument, tif, label) = (InstrumentId(4), TimeInForce::Day, Label::default());
     Command::Enter(NewOrder {
         id: OrderId(0),
         account,
