@@ -13,7 +13,8 @@ use crate::output::say;
 const EXAMPLES: &str = "Examples:
   export PITWIRE_CLIENT_ID=demo-operator PITWIRE_CLIENT_SECRET=demo-operator-secret
   pitwire operator status
-  pitwire operator halt NPN_ZAR
+  pitwire operator halt NPN_ZAR                      or all of a segment: halt --segment ZA01
+  pitwire operator reopen NPN_ZAR --seconds 120      a call, then on by the schedule
   pitwire operator kill account demo-a --reason 'runaway strategy'
   pitwire operator lift account demo-a
   pitwire operator create-account carol              prints her secret, once
@@ -44,13 +45,36 @@ enum Verb {
         #[arg(long, default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
         count: u32,
     },
-    /// Stop entries and matching in an instrument; resting orders stay, cancels are taken.
-    Halt {
-        instrument: String,
+    /// Stop entries and matching; resting orders stay, cancels are taken.
+    Halt(Target),
+    /// The same, and a closing price is set.
+    HaltAndClose(Target),
+    /// Take orders, but execute nothing.
+    Pause(Target),
+    /// Go on with the session that the schedule says is current.
+    Resume(Target),
+    /// After a halt or a pause: a call first.
+    Reopen {
+        #[command(flatten)]
+        target: Target,
+        /// Ends by itself after so many seconds; else `resume` ends it.
+        #[arg(long)]
+        seconds: Option<u64>,
     },
-    /// Trade it again.
-    Resume {
+    /// Interrupt continuous trading by a call, as a breach would.
+    VolatilityCall(Target),
+    /// A later end for the call that runs.
+    Extend {
+        #[command(flatten)]
+        target: Target,
+        /// From now.
+        #[arg(long)]
+        seconds: u64,
+    },
+    /// Set the day's closing price by hand, until the closing price cross begins.
+    ClosingPrice {
         instrument: String,
+        price: Number,
     },
     CreateInstrument(Instrument),
     /// Change an instrument's limits; 0 takes one away.
@@ -130,6 +154,25 @@ enum Verb {
         /// Nanoseconds.
         ns: u64,
     },
+}
+
+/// One instrument, or all of a segment in order of number.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Target {
+    instrument: Option<String>,
+    /// All instruments of this segment.
+    #[arg(long, value_name = "NAME")]
+    segment: Option<String>,
+}
+
+impl Target {
+    fn params(&self) -> Value {
+        given(vec![
+            ("instrument_name", self.instrument.as_deref().map(Value::from)),
+            ("segment", self.segment.as_deref().map(Value::from)),
+        ])
+    }
 }
 
 /// A new spot instrument, open for trading.
@@ -302,8 +345,17 @@ impl Verb {
                 "get_orders",
                 given(vec![("name", name.as_deref().map(Value::from)), ("count", Some((*count).into()))]),
             ),
-            Verb::Halt { instrument: name } => ("halt", instrument(name)),
-            Verb::Resume { instrument: name } => ("resume", instrument(name)),
+            Verb::Halt(target) => ("halt", target.params()),
+            Verb::HaltAndClose(target) => ("halt_and_close", target.params()),
+            Verb::Pause(target) => ("pause", target.params()),
+            Verb::Resume(target) => ("resume", target.params()),
+            Verb::Reopen { target, seconds: None } => ("reopen", target.params()),
+            Verb::Reopen { target, seconds: Some(seconds) } => ("reopen", with(target.params(), "seconds", *seconds)),
+            Verb::VolatilityCall(target) => ("volatility_call", target.params()),
+            Verb::Extend { target, seconds } => ("extend", with(target.params(), "seconds", *seconds)),
+            Verb::ClosingPrice { instrument: name, price } => {
+                ("closing_price", with(instrument(name), "price", price.as_str()))
+            }
             Verb::CreateInstrument(definition) => ("create_instrument", definition.params()),
             Verb::ChangeInstrument { instrument: name, limits } => {
                 ("change_instrument", with(limits.params(), "instrument_name", name.as_str()))
