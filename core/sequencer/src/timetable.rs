@@ -30,11 +30,6 @@ impl Timetable {
         Timetable { window: None, sample: None, conductor: Conductor::starting(calendar, engine, now, last_seen) }
     }
 
-    /// Sessions and days alone: windows and samples are for those who watch.
-    pub fn sessions_due(&self) -> VenueNanos {
-        self.conductor.next_due()
-    }
-
     pub fn next_due(&self) -> VenueNanos {
         let windows = self.window.into_iter().chain(self.sample);
         windows.fold(self.conductor.next_due(), VenueNanos::min)

@@ -228,3 +228,66 @@ impl Market {
         self.agenda.flow.as_ref().map_or(0, |flow| flow.counts().commands)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pitwire_model::Phase;
+
+    /// What a day of the preset told the public about one instrument: its sessions with their beginnings in seconds of
+    /// the UTC day, and which of its calls had a price.
+    fn day(instrument: &str, seed: u64) -> (Vec<(u64, &'static str)>, Vec<Phase>) {
+        let preset = PresetName::Jse.preset();
+        let calendar = preset.setup.calendar(Chance::of_seed(seed)).unwrap();
+        let start = preset.start(&calendar, START, VenueNanos::ZERO);
+        let end = calendar.closes(calendar.day_of(start));
+        let mut market = Market::new(preset.commands().unwrap(), calendar, start).unwrap();
+        let engine = market.sequencer.engine();
+        let config = FlowConfig::demo(engine, preset::house_of(engine)).at_rate(3);
+        market.agenda.flow = Some(Flow::new(config, seed, start, engine).unwrap());
+        let watched = market.sequencer.engine().instrument_named(instrument).unwrap().spec.id;
+        let (mut sessions, mut priced) = (Vec::new(), Vec::new());
+        while market.agenda.next_due() <= end {
+            let Some(stamped) = market.step(end).unwrap() else { continue };
+            for event in &market.events {
+                match event {
+                    Event::SessionChanged { instrument, to, .. } if *instrument == watched => {
+                        sessions.push((stamped.at.0 / 1_000_000_000 % 86_400, to.name()));
+                    }
+                    Event::Uncrossed { instrument, call, .. } if *instrument == watched => priced.push(*call),
+                    _ => {}
+                }
+            }
+        }
+        (sessions, priced)
+    }
+
+    #[test]
+    fn a_day_of_the_jse_passes_through_its_sessions_and_every_call_has_a_price() {
+        let (sessions, priced) = day("CLH_ZAR", 7);
+        let names: Vec<&str> = sessions.iter().map(|(_, name)| *name).collect();
+        assert_eq!(
+            names,
+            [
+                "start_of_trading",
+                "opening_auction",
+                "continuous",
+                "intraday_auction",
+                "continuous",
+                "closing_auction",
+                "closing_price_publication",
+                "closing_price_cross",
+                "post_close"
+            ]
+        );
+        assert_eq!(priced, [Phase::OpeningCall, Phase::IntradayCall, Phase::ClosingCall]);
+        // Two hours behind Johannesburg; calls end within their random half minute.
+        let at = |hours: u64, minutes: u64| ((hours - 2) * 60 + minutes) * 60;
+        let due = [at(8, 25), at(8, 30), at(9, 0), at(12, 0), at(12, 15), at(16, 50), at(17, 0), at(17, 5), at(17, 10)];
+        let late: Vec<u64> = sessions.iter().zip(due).map(|((at, _), due)| at - due).collect();
+        assert!(late.iter().all(|late| *late <= 30), "{late:?}");
+        assert_eq!([0, 1, 3, 5, 7, 8].map(|k| late[k]), [0; 6]);
+        assert_eq!(day("CLH_ZAR", 7).0, sessions, "one seed, one day");
+        assert_ne!(day("CLH_ZAR", 8).0, sessions, "another seed, other random ends");
+    }
+}

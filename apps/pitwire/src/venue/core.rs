@@ -4,7 +4,7 @@ use pitwire_engine::Engine;
 use pitwire_journal::Room;
 use pitwire_log::OutputChain;
 use pitwire_market_data::Publisher;
-use pitwire_model::{Command, Event, FlowSetting, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, Stamped, VenueNanos};
 use pitwire_ports::{Log, LogError, OutputHash, Standing, Venue};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
@@ -172,6 +172,10 @@ impl Venue for Core {
             is_durable: self.sequencer.log().journal().is_some(),
             tape_hash: self.chain.tape(),
         }
+    }
+
+    fn scheduled(&self, instrument: InstrumentId) -> (Phase, Option<VenueNanos>) {
+        self.agenda.scheduled(instrument, self.now)
     }
 
     fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {

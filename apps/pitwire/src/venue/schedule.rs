@@ -124,3 +124,6 @@ pub struct SegmentDef {
     #[serde(skip)]
     pub line: Line,
 }
+
+#[cfg(test)]
+mod tests;

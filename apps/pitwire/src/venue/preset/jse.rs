@@ -141,7 +141,7 @@ pub fn jse() -> Preset {
             ..Setup::default()
         },
         starts: Some(STARTS),
-        flow_percent: 40,
+        flow_percent: 24,
         logins: logins(),
     }
 }

@@ -10,7 +10,7 @@ use pitwire_model::{
 };
 use pitwire_ports::{LogError, OutputHash};
 use pitwire_sequencer::guard::{POISON, refusal};
-use pitwire_sequencer::{Sequencer, Timetable};
+use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
 
 use crate::commands::verify::Verify;
 use crate::venue::chores::replicate;
@@ -45,7 +45,8 @@ impl Drop for Scratch {
 fn start(directory: &Path) -> (Core, pitwire_host::DirectoryLock) {
     let Recovered { sequencer, views, chain, lock, .. } = recover(directory).unwrap();
     let (is_fresh, now) = (sequencer.last() == Seq(0), sequencer.time());
-    let mut core = Core::new(sequencer, views, chain, Timetable::starting(now, now));
+    let timetable = Timetable::starting(Box::new(Unscheduled), sequencer.engine(), now, now);
+    let mut core = Core::new(sequencer, views, chain, timetable);
     if is_fresh {
         for command in preset::demo().commands().unwrap() {
             core.submit_at(VenueNanos(1), command).unwrap();
@@ -192,7 +193,7 @@ fn many_poisons_are_taken_out_one_by_one() {
 fn in_memory_there_is_nothing_to_build_the_engine_from() {
     let engine = pitwire_engine::Engine::new();
     let sequencer = Sequencer::resume(engine, Ledger::memory(), Seq(0), VenueNanos(0));
-    let timetable = Timetable::starting(VenueNanos(1), VenueNanos(1));
+    let timetable = Timetable::starting(Box::new(Unscheduled), sequencer.engine(), VenueNanos(1), VenueNanos(1));
     let mut core = Core::new(sequencer, pitwire_views::Views::new(), pitwire_log::OutputChain::new(), timetable);
     for command in preset::demo().commands().unwrap() {
         core.submit_at(VenueNanos(1), command).unwrap();
