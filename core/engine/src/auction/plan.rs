@@ -9,24 +9,25 @@ use pitwire_model::{Side, Ticks};
 
 use super::filter::Interest;
 use super::share::{Claim, InTurn, Share};
-use crate::book::{Book, Origin, Slot, key_of};
+use crate::book::{Book, Origin, Seen, key_of};
 
 /// What one order trades.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    pub slot: Slot,
+    pub order: Seen,
+    /// Its limit or bound; zero where there is none.
+    pub limit: Ticks,
     pub lots: u32,
 }
 
 /// An order that trades but is not in the book: a market order, or a hidden one with what counts of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outsider {
+    pub order: Seen,
     /// None: at any price.
     pub price: Option<Ticks>,
     /// Of a hidden order what it wants at least; zero: visible.
     pub minimum: u32,
-    pub time: u64,
-    pub slot: Slot,
     pub lots: u32,
 }
 
@@ -63,55 +64,34 @@ pub(crate) struct Planner<'a> {
 impl Planner<'_> {
     /// Sorts outsiders as a planner wants them.
     pub fn sort(side: Side, outsiders: &mut [Outsider]) {
-        outsiders.sort_unstable_by_key(|order| (order.rank(side), order.is_hidden(), order.time));
+        outsiders.sort_unstable_by_key(|order| (order.rank(side), order.is_hidden(), order.order.time));
     }
 
     /// Divides `volume` among the orders of the side.
     pub fn side(&self, volume: u64) -> Vec<Part> {
-        let mut parts = Parts { left: volume, list: Vec::with_capacity(self.likely(volume)) };
+        let mut parts = Parts { left: volume, list: Vec::new() };
         let mut outsiders = self.outsiders;
-        while let Some((Outsider { price: None, slot, lots, .. }, rest)) = outsiders.split_first() {
-            parts.give(*slot, *lots);
+        while let Some((Outsider { price: None, order, lots, .. }, rest)) = outsiders.split_first() {
+            parts.give(order, Ticks::ZERO, *lots);
             outsiders = rest;
         }
-        for (price, queue) in self.book.queues(self.side) {
-            let key = key_of(self.side, price);
-            outsiders = self.before(Some(key), outsiders, &mut parts);
-            if parts.left == 0 {
-                break;
-            }
-            let (here, rest) = self.split(price, outsiders);
+        self.book.go_through(self.side, |price, queue| {
+            outsiders = self.before(Some(key_of(self.side, price)), outsiders, &mut parts);
+            let (here, rest) = split(price, outsiders);
             if here.is_empty() && !self.is_shared(price) {
-                for slot in queue {
-                    parts.give(slot, self.book.whole(slot));
-                    if parts.left == 0 {
-                        break;
-                    }
-                }
-            } else {
-                let time = |slot: Slot| self.book.origin(slot).time;
-                let queue = queue.map(|slot| (time(slot), slot, self.book.whole(slot)));
-                self.mixed(price, queue.collect(), here, &mut parts);
+                queue.iter().for_each(|order| parts.give(order, price, order.whole));
+            } else if parts.left > 0 {
+                self.mixed(price, queue, here, &mut parts);
             }
             outsiders = rest;
-        }
+            parts.left > 0
+        });
         self.before(None, outsiders, &mut parts);
         parts.list
     }
 
-    /// Room for the parts: never more than there are orders or lots.
-    fn likely(&self, volume: u64) -> usize {
-        let orders = self.book.resting_orders() as usize + self.outsiders.len();
-        usize::try_from(volume).unwrap_or(orders).min(orders)
-    }
-
     fn is_shared(&self, price: Ticks) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.price == price)
-    }
-
-    /// The outsiders at `price`, which is the first one's or better, and those behind.
-    fn split<'b>(&self, price: Ticks, outsiders: &'b [Outsider]) -> (&'b [Outsider], &'b [Outsider]) {
-        outsiders.split_at(outsiders.partition_point(|order| order.price == Some(price)))
     }
 
     /// Those whose price comes before `key`, price by price: nobody in the book stands there.
@@ -120,29 +100,34 @@ impl Planner<'_> {
             && let Some(price) = first.price
             && key.is_none_or(|key| key_of(self.side, price) < key)
         {
-            let (here, rest) = self.split(price, outsiders);
-            self.mixed(price, Vec::new(), here, parts);
+            let (here, rest) = split(price, outsiders);
+            self.mixed(price, &[], here, parts);
             outsiders = rest;
         }
         outsiders
     }
 
     /// One price at which outsiders stand, or which is shared: the visible ones by time, then the hidden ones.
-    fn mixed(&self, price: Ticks, queue: Vec<(u64, Slot, u32)>, here: &[Outsider], parts: &mut Parts) {
+    fn mixed(&self, price: Ticks, queue: &[Seen], here: &[Outsider], parts: &mut Parts) {
         let (visible, hidden) = here.split_at(here.partition_point(|order| !order.is_hidden()));
-        let mut shown = queue;
-        shown.extend(visible.iter().map(|order| (order.time, order.slot, order.lots)));
-        shown.sort_unstable_by_key(|(time, ..)| *time);
+        let mut shown = queue.to_vec();
+        shown.extend(visible.iter().map(|order| order.order));
+        shown.sort_unstable_by_key(|order| order.time);
         let way: &dyn Share = match &self.shared {
             Some(shared) if shared.price == price => shared.way,
             _ => &InTurn,
         };
-        let claims: Vec<Claim> = shown.iter().map(|(time, _, open)| Claim { time: *time, open: *open }).collect();
+        let claims: Vec<Claim> = shown.iter().map(|order| Claim { time: order.time, open: order.whole }).collect();
         let mut given = Vec::with_capacity(claims.len());
         way.share(parts.left, &claims, &mut given);
-        shown.iter().zip(given).for_each(|((_, slot, _), lots)| parts.give(*slot, lots));
-        hidden.iter().for_each(|order| parts.give(order.slot, order.lots));
+        shown.iter().zip(given).for_each(|(order, lots)| parts.give(order, price, lots));
+        hidden.iter().for_each(|order| parts.give(&order.order, price, order.lots));
     }
+}
+
+/// The outsiders at `price`, which is the first one's or better, and those behind.
+fn split(price: Ticks, outsiders: &[Outsider]) -> (&[Outsider], &[Outsider]) {
+    outsiders.split_at(outsiders.partition_point(|order| order.price == Some(price)))
 }
 
 struct Parts {
@@ -154,11 +139,11 @@ impl Parts {
     /// As much as there is left to give.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
-    fn give(&mut self, slot: Slot, lots: u32) {
+    fn give(&mut self, order: &Seen, limit: Ticks, lots: u32) {
         let lots = self.left.min(u64::from(lots)) as u32;
         if lots > 0 {
             self.left -= u64::from(lots);
-            self.list.push(Part { slot, lots });
+            self.list.push(Part { order: *order, limit, lots });
         }
     }
 }

@@ -17,7 +17,7 @@ use super::filter::{self, Interest};
 use super::plan::{Outsider, Part, Planner, Shared};
 use super::share::{InBatches, InProportion, Share};
 use super::trade::{Deal, Party};
-use crate::book::{Origin, Slot, key_of};
+use crate::book::{Origin, Seen, Slot, key_of};
 use crate::controls::{Breach, References};
 use crate::day::Traded;
 use crate::engine::{Engine, EventSink};
@@ -88,7 +88,7 @@ impl Engine {
         }
         let Some(plan) = market.plan_filter() else { return Ok(false) };
         if let Some(only) = only_if {
-            let is_it = |part: &Part| market.special.get(part.slot).is_some_and(|order| order.id == only);
+            let is_it = |part: &Part| market.special.get(part.order.slot).is_some_and(|order| order.id == only);
             if !plan.sides.iter().flatten().any(is_it) {
                 return Ok(false);
             }
@@ -141,15 +141,20 @@ impl Engine {
         left: &mut Leftovers,
         out: &mut impl EventSink,
     ) {
-        let mut parts = plan.sides.each_ref().map(|side| side.iter());
-        let [mut buyer, mut seller] = [None, None];
-        loop {
-            for (head, parts) in [&mut buyer, &mut seller].into_iter().zip(&mut parts) {
-                if head.is_none() {
-                    *head = parts.next().and_then(|part| self.head(instrument, *part));
-                }
+        let mut at = [0, 0];
+        let mut next = |side: Side, engine: &Engine| {
+            let (at, parts) = (&mut at[side as usize & 1], &plan.sides[side as usize & 1]);
+            let head = parts.get(*at).map(|part| Head::of(side, part));
+            *at += 1;
+            if let Some(later) = parts.get(*at + AHEAD) {
+                engine.orders.expect(later.order.id);
+                engine.markets[instrument.0 as usize].book.expect_order(later.order.slot);
             }
-            let (Some(buy), Some(sell)) = (&mut buyer, &mut seller) else { return };
+            head
+        };
+        let mut buyer = next(Side::Buy, self);
+        let mut seller = next(Side::Sell, self);
+        while let (Some(buy), Some(sell)) = (&mut buyer, &mut seller) {
             let lots = buy.lots.min(sell.lots);
             buy.lots -= lots;
             sell.lots -= lots;
@@ -159,17 +164,15 @@ impl Engine {
             let accounts = (maker.account, taker.account);
             self.trade(Deal { instrument, kind, price: plan.price, lots, maker, taker }, out);
             self.count_trade(accounts.0, accounts.1, out);
-            for head in [&mut buyer, &mut seller] {
-                if let Some(done) = head.take_if(|head| head.lots == 0) {
-                    self.leave(instrument, &done, left);
-                }
+            if let Some(done) = buyer.take_if(|head| head.lots == 0) {
+                self.leave(instrument, &done, left);
+                buyer = next(Side::Buy, self);
+            }
+            if let Some(done) = seller.take_if(|head| head.lots == 0) {
+                self.leave(instrument, &done, left);
+                seller = next(Side::Sell, self);
             }
         }
-    }
-
-    fn head(&self, instrument: InstrumentId, part: Part) -> Option<Head> {
-        let party = self.party(instrument, part.slot)?;
-        Some(Head { party, lots: part.lots, traded: part.lots })
     }
 
     /// A party has traded all that it was to trade. What has nothing left goes, without a word: it has filled.
@@ -240,6 +243,17 @@ struct Head {
     /// What it still is to trade, and what it was to in all.
     lots: u32,
     traded: u32,
+}
+
+/// So many parties ahead, what is asked of them is fetched.
+const AHEAD: usize = 8;
+
+impl Head {
+    fn of(side: Side, part: &Part) -> Head {
+        let Seen { id, time, slot, account, whole: open } = part.order;
+        let party = Party { slot, id, account, side, limit: part.limit, open, time, reserves: true };
+        Head { party, lots: part.lots, traded: part.lots }
+    }
 }
 
 /// What is to be done once everybody has traded.
@@ -414,8 +428,9 @@ impl Market {
 
     fn outsider(&self, slot: Slot) -> Option<Outsider> {
         let order = self.special.get(slot)?;
-        let (price, time, lots, minimum) = (order.bounded_price(), order.origin.time, order.open, order.minimum());
-        Some(Outsider { price, minimum, time, slot, lots })
+        let (id, time, account, whole) = (order.id, order.origin.time, order.account, order.open);
+        let (price, minimum) = (order.bounded_price(), order.minimum());
+        Some(Outsider { order: Seen { id, time, slot, account, whole }, price, minimum, lots: whole })
     }
 }
 

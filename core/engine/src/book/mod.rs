@@ -29,6 +29,7 @@ use pitwire_model::{AccountId, OrderId, Side, Ticks};
 use slab::{NIL, Node, Slab};
 pub use slab::{Owner, Slot};
 pub use sweep::{Maker, Meeting, SweepSink};
+pub(crate) use uncross::Seen;
 
 /// An order on the book, or to be put there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 //!             2. nothing here is on the path of an order in a plain market.
 //! Costs       constant per order.
 
-use pitwire_model::{Side, Ticks};
+use pitwire_model::{AccountId, OrderId, Side, Ticks};
 
-use super::{Book, Reserve, Slot, key_of, price_of};
+use super::{Book, NIL, Origin, Reserve, Slot, key_of, price_of};
 
 /// What an order has after it has traded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,61 @@ pub(crate) struct Deducted {
     pub refreshed: u32,
     /// What its level displays now.
     pub level: u64,
+}
+
+/// A resting order as an uncross sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub id: OrderId,
+    pub time: u64,
+    pub slot: Slot,
+    pub account: AccountId,
+    /// What it has open, shown and hidden together.
+    pub whole: u32,
+}
+
+/// So many queues are walked at once: an order says where the next one lies, but those of other prices need not be waited
+/// for.
+const LANES: usize = 8;
+
+impl Book<Origin> {
+    /// Shows the prices of one side, best first, each with its orders by time, until it is told to stop.
+    pub(crate) fn go_through(&self, side: Side, mut goes_on: impl FnMut(Ticks, &[Seen]) -> bool) {
+        let mut queues: [Vec<Seen>; LANES] = Default::default();
+        let mut levels = self.ladder(side).iter().map(|(key, level)| (price_of(side, key), level.head));
+        // Most go no further than the first price.
+        let mut abreast = 1;
+        loop {
+            let lanes: Vec<(Ticks, u32)> = levels.by_ref().take(abreast).collect();
+            if lanes.is_empty() {
+                return;
+            }
+            self.walk_abreast(lanes.iter().map(|(_, head)| *head), &mut queues);
+            for ((price, _), queue) in lanes.iter().zip(&queues) {
+                if !goes_on(*price, queue) {
+                    return;
+                }
+            }
+            abreast = (abreast * 2).min(LANES);
+        }
+    }
+
+    /// The queues that begin at `heads`, an order of each in turn.
+    fn walk_abreast(&self, heads: impl Iterator<Item = u32>, queues: &mut [Vec<Seen>; LANES]) {
+        let mut next = [NIL; LANES];
+        for (lane, (head, queue)) in next.iter_mut().zip(heads.zip(queues.iter_mut())) {
+            *lane = head;
+            queue.clear();
+        }
+        while next != [NIL; LANES] {
+            for (at, queue) in next.iter_mut().zip(queues.iter_mut()).filter(|(at, _)| **at != NIL) {
+                let (slot, node) = (Slot(*at), self.slab.get(*at));
+                let (time, whole) = (self.cold.origin(*at).time, self.whole(slot));
+                queue.push(Seen { id: node.id, time, slot, account: node.owner.account(), whole });
+                *at = node.next;
+            }
+        }
+    }
 }
 
 impl<E: Copy + Default> Book<E> {
