@@ -287,7 +287,8 @@ impl ReferenceEngine {
         };
         if !order.has_price() {
             let waits_for_funds = !at_once && order.side == Side::Buy && self.is_limited(order.account);
-            order.bound = market.collar(order.side).or_else(|| market.bound_of_buys().filter(|_| waits_for_funds));
+            let bound = market.collar(order.side).or_else(|| market.bound_of_buys().filter(|_| waits_for_funds));
+            order.bound = bound.map(|bound| bound.min(Ticks::MAX_PRICE));
         }
         order
     }

@@ -70,7 +70,7 @@ impl ReferenceEngine {
             return Err(Reject::BadDefinition);
         }
         self.expel_all(|market, _| market.spec.id == instrument, CancelReason::InstrumentDeleted, out);
-        self.markets[instrument.0 as usize].be_deleted();
+        self.markets[instrument.0 as usize].phase = Phase::Deleted;
         out.push(Event::PhaseChanged { instrument, phase: Phase::Deleted });
         Ok(())
     }

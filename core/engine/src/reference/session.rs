@@ -383,12 +383,6 @@ impl Market {
         (self.continues, self.touch, self.told) = (None, None, Indicated::default());
     }
 
-    pub(super) fn be_deleted(&mut self) {
-        (self.phase, self.ends, self.missed) = (Phase::Deleted, None, false);
-        (self.continues, self.touch, self.told) = (None, None, Indicated::default());
-        self.unfinished.clear();
-    }
-
     fn is_crossed(&self) -> bool {
         use pitwire_model::Side::{Buy, Sell};
         matches!((self.best(Buy), self.best(Sell)), (Some(bid), Some(offer)) if bid >= offer)
