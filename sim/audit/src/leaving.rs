@@ -1,24 +1,42 @@
 //! Cancels of one order and of many: exactly those that were asked for go, in their order, for the one reason.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Epoch, Event, InstrumentId, OrderId, Reject};
 
+use crate::Auditor;
 use crate::book::Live;
+use crate::fault::{Judged, offence};
 use crate::turn::Turn;
-use crate::{Auditor, Judged, offence};
 
 impl Auditor {
-    /// Judges the events by which these orders leave.
+    /// Judges the events by which these orders leave: instrument by instrument, in each in the order of entry.
     pub(crate) fn follow_leaving(
         &mut self,
+        turn: &mut Turn<'_>,
         leaves: impl IntoIterator<Item = (InstrumentId, OrderId)>,
         reason: CancelReason,
-        events: &[Event],
     ) -> Judged {
-        // Instrument by instrument, and in each in the order of entry.
-        let leaves: VecDeque<_> = BTreeSet::from_iter(leaves).into_iter().collect();
-        self.follow(Turn { leaves, reason: Some(reason), ..Turn::default() }, events)
+        let mut books: BTreeMap<InstrumentId, Vec<OrderId>> = BTreeMap::new();
+        for (instrument, order) in leaves {
+            books.entry(instrument).or_default().push(order);
+        }
+        for (instrument, mut orders) in books {
+            orders.sort_unstable();
+            orders.dedup();
+            let before = self.market_of(instrument).book.touch();
+            for order in orders {
+                self.see_leaving(turn, order, reason)?;
+            }
+            if let Some(Event::Cancelled { order, reason, .. }) = self.peek(turn)?
+                && self.orders.get(order).is_some_and(|live| live.instrument == instrument)
+            {
+                offence!(M4, "order {order} was cancelled ({reason:?}) and nobody asked for it");
+            }
+            self.settle_book(turn, instrument, Some(before), None)?;
+            self.conclude(turn, instrument)?;
+        }
+        Ok(())
     }
 
     /// All live orders of which this is true.
@@ -33,30 +51,33 @@ impl Auditor {
         all.filter(|(_, id)| self.orders.get(id).is_some_and(&wanted)).copied().collect()
     }
 
-    pub(crate) fn judge_cancel(&mut self, account: AccountId, order: OrderId, events: &[Event]) -> Judged {
+    pub(crate) fn judge_cancel(&mut self, turn: &mut Turn<'_>, account: AccountId, order: OrderId) -> Judged {
         let (due, instrument) = match self.orders.get(&order) {
             None => (Some(Reject::UnknownOrder), None),
             Some(live) if live.account != account => (Some(Reject::NotOwner), None),
             Some(live) => (None, Some(live.instrument)),
         };
-        if let [Event::CancelRefused { order: told, account: whose, reason }] = events
+        if let Some(Event::CancelRefused { order: told, account: whose, reason }) = self.peek(turn)?
             && (*told, *whose) == (order, account)
             && due == Some(*reason)
         {
-            return Ok(());
+            turn.pass();
+            return self.nothing_follows(turn);
         }
         if let Some(reason) = due {
-            offence!("a cancel of order {order} was to be refused ({}) and was not", reason.name());
+            offence!(S1, "a cancel of order {order} was to be refused ({}) and was not", reason.name());
         }
-        self.follow_leaving(instrument.map(|instrument| (instrument, order)), CancelReason::Requested, events)
+        let named = instrument.map(|instrument| (instrument, order));
+        self.follow_leaving(turn, named, CancelReason::Requested)?;
+        self.nothing_follows(turn)
     }
 
     pub(crate) fn judge_cancel_all(
         &mut self,
+        turn: &mut Turn<'_>,
         account: AccountId,
         which: &CancelFilter,
         reason: CancelReason,
-        events: &[Event],
     ) -> Judged {
         let leaves = match which {
             CancelFilter::All => self.live_of(account, |_| true),
@@ -67,26 +88,19 @@ impl Auditor {
                 named.filter(|live| live.account == account).map(|live| (live.instrument, live.id)).collect()
             }
         };
-        self.follow_leaving(leaves, reason, events)
-    }
-
-    pub(crate) fn judge_day_end(&mut self, events: &[Event]) -> Judged {
-        let Some((Event::DayEnded, rest)) = events.split_last() else {
-            offence!("the day was to end and did not");
-        };
-        let leaves = self.live_where(|live| live.day);
-        self.follow_leaving(leaves, CancelReason::DayEnded, rest)
+        self.follow_leaving(turn, leaves, reason)?;
+        self.nothing_follows(turn)
     }
 
     /// A new epoch: nothing of the sessions of the last one is left.
-    pub(crate) fn judge_epoch(&mut self, epoch: Epoch, events: &[Event]) -> Judged {
-        let rest = match events.split_last() {
-            Some((Event::EpochStarted { epoch: told }, rest)) if *told == epoch => rest,
-            _ => offence!("epoch {epoch} was to start and did not"),
-        };
+    pub(crate) fn judge_epoch(&mut self, turn: &mut Turn<'_>, epoch: Epoch) -> Judged {
         let leaves = self.live_where(|live| live.cancel_on_disconnect);
-        self.follow_leaving(leaves, CancelReason::Disconnected, rest)?;
+        self.follow_leaving(turn, leaves, CancelReason::Disconnected)?;
+        match self.peek(turn)? {
+            Some(Event::EpochStarted { epoch: told }) if *told == epoch => turn.pass(),
+            _ => offence!(S1, "epoch {epoch} was to start and did not"),
+        }
         self.killed_sessions.clear();
-        Ok(())
+        self.nothing_follows(turn)
     }
 }

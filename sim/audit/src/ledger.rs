@@ -9,7 +9,8 @@ use pitwire_model::{
     OrderId, Side, Ticks,
 };
 
-use crate::{Judged, Market, offence};
+use crate::Market;
+use crate::fault::{Judged, offence};
 
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -140,15 +141,15 @@ impl Ledger {
 
     pub fn deposit(&mut self, account: AccountId, currency: CurrencyId, units: i128) -> Judged {
         let Some(holder) = self.accounts.get_mut(account.0 as usize) else {
-            offence!("account {account} does not exist and was paid a deposit");
+            offence!(M4, "account {account} does not exist and was paid a deposit");
         };
         let Some(total) = holder.totals.get_mut(currency.0 as usize) else {
-            offence!("currency {currency} does not exist and was deposited");
+            offence!(M4, "currency {currency} does not exist and was deposited");
         };
         *total += units;
         let bound = holder.reserved[currency.0 as usize] - holder.credit[currency.0 as usize];
         if units < 0 && holder.limited && *total < bound {
-            offence!("account {account} withdrew {} of currency {currency}, more than it had free", -units);
+            offence!(M4, "account {account} withdrew {} of currency {currency}, more than it had free", -units);
         }
         self.currencies[currency.0 as usize].deposited += units;
         Ok(())
@@ -185,7 +186,7 @@ impl Ledger {
         };
         let free = self.free(account, currency);
         if units > free {
-            offence!("account {account} spends {units} of currency {currency} and had {free} free");
+            offence!(M4, "account {account} spends {units} of currency {currency} and had {free} free");
         }
         Ok(())
     }
@@ -233,7 +234,7 @@ impl Ledger {
         for (currency, sum) in self.currencies.iter().enumerate() {
             let held = self.held(currency, markets);
             if held != sum.deposited {
-                offence!("currency {currency} sums to {held} and {} were deposited", sum.deposited);
+                offence!(M4, "currency {currency} sums to {held} and {} were deposited", sum.deposited);
             }
         }
         Ok(())

@@ -1,9 +1,17 @@
-//! What an order may be and how far it may reach: collar, notional, post-only, what would trade.
+//! What an order may be and how far it may reach: collar, band, bound, notional, post-only, tolerances.
 
-use pitwire_model::{InstrumentLimits, PostOnly, Reject, SelfMatch, Side, Ticks};
+use pitwire_model::{InstrumentLimits, Lots, PostOnly, Reference, Reject, Side, Ticks, Tolerance};
 
-use crate::turn::Taker;
-use crate::{Auditor, Market, legal_price};
+use crate::book::Live;
+use crate::{Market, legal_price};
+
+/// A price that lies too far from a reference to be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breach {
+    pub price: Ticks,
+    pub tolerance: Tolerance,
+    pub dynamic: Option<Ticks>,
+}
 
 impl Market {
     /// The worst price at which an order of this side may ask to trade.
@@ -15,6 +23,37 @@ impl Market {
             Side::Sell => -(-reference * (10_000 - width)).div_euclid(10_000),
         };
         i64::try_from(edge.max(1)).ok().map(Ticks)
+    }
+
+    /// The reference of calls and filters.
+    pub fn reference(&self) -> Option<Ticks> {
+        self.last.or(self.static_reference)
+    }
+
+    /// Whether a limit price lies inside the band around the static reference.
+    pub fn within_band(&self, price: Ticks) -> Result<(), Reject> {
+        let (Some(percent), Some(reference)) = (self.rules.band_pct, self.static_reference) else { return Ok(()) };
+        let (price, reference) = (i128::from(price.0), i128::from(reference.0));
+        let inside = (price - reference).abs() * 100 <= i128::from(percent) * reference;
+        if inside { Ok(()) } else { Err(Reject::PriceOutsideBand) }
+    }
+
+    /// What bounds an order that waits without a limit: the collar's edge; a limited account's purchase also without
+    /// collar, by the band's edge, else by twice the reference.
+    pub fn bound(&self, side: Side, is_limited: bool) -> Result<Option<Ticks>, Reject> {
+        if let Some(edge) = self.collar(side) {
+            return Ok(Some(edge));
+        }
+        if !is_limited || side == Side::Sell {
+            return Ok(None);
+        }
+        let band = self.rules.band_pct.zip(self.static_reference).and_then(|(percent, reference)| {
+            let edge = i128::from(reference.0) + i128::from(reference.0) * i128::from(percent) / 100;
+            i64::try_from(edge).ok().map(Ticks)
+        });
+        let twice = || self.reference().map(|reference| Ticks(reference.0.saturating_mul(2)));
+        let edge = band.or_else(twice).ok_or(Reject::NotEnoughFunds)?;
+        Ok(Some(edge.min(Ticks::MAX_PRICE)))
     }
 
     /// Where a post-only order is to rest.
@@ -33,27 +72,38 @@ impl Market {
         }
     }
 
-    /// The operator's limits on one order; no price is a market order.
-    pub fn within_limits(&self, side: Side, price: Option<Ticks>, lots: u64) -> Result<(), Reject> {
+    /// The operator's limits on one order.
+    pub fn within_limits(&self, side: Side, lots: u64, worth: Worth) -> Result<(), Reject> {
         let InstrumentLimits { max_lots, max_notional_units, .. } = self.spec.limits;
-        if max_lots.is_some_and(|most| lots > most.0) {
+        if max_lots.is_some_and(|most| Lots(lots) > most) {
             return Err(Reject::QuantityAboveLimit);
         }
-        if max_notional_units.is_some_and(|most| self.notional(side, price, lots) > most) {
+        if max_notional_units.is_some_and(|most| self.notional(side, lots, worth) > most) {
             return Err(Reject::NotionalAboveLimit);
         }
-        match price.zip(self.collar(side)) {
-            Some((price, edge)) if worse(side, price, edge) => {
+        match (worth, self.collar(side)) {
+            (Worth::Limit(price), Some(edge)) if worse(side, price, edge) => {
                 Err(if side == Side::Buy { Reject::PriceAboveCollar } else { Reject::PriceBelowCollar })
             }
             _ => Ok(()),
         }
     }
 
-    fn notional(&self, side: Side, price: Option<Ticks>, lots: u64) -> i128 {
-        if let Some(price) = price {
-            return self.terms.notional(price, lots);
-        }
+    fn notional(&self, side: Side, lots: u64, worth: Worth) -> i128 {
+        let price = match worth {
+            Worth::Limit(price) | Worth::Waiting(Some(price)) => price,
+            Worth::Waiting(None) => match self.reference() {
+                Some(reference) => reference,
+                None => return 0,
+            },
+            Worth::AtOnce => return self.asked(side, lots),
+            Worth::Nothing => return 0,
+        };
+        self.terms.notional(price, lots)
+    }
+
+    /// What the visible book asks for so many lots, up to the collar.
+    fn asked(&self, side: Side, lots: u64) -> i128 {
         let edge = self.collar(side);
         let (mut left, mut sum, mut last) = (lots, 0, 0);
         for (price, there) in self.book.levels(side.opposite()) {
@@ -67,44 +117,57 @@ impl Market {
         }
         if self.spec.is_spot() { sum } else { last }
     }
+
+    /// What a resting order gives to an incoming one when these are the visible best prices without it.
+    pub fn price_against(&self, resting: &Live, bid: Option<Ticks>, offer: Option<Ticks>) -> Ticks {
+        let (price, step) = (resting.price.0, self.rules.improvement.0);
+        if !resting.is_hidden() {
+            return resting.price;
+        }
+        Ticks(match (resting.side, bid, offer) {
+            (Side::Buy, _, Some(offer)) if price > offer.0 => (offer.0 - step).max(bid.map_or(1, |bid| bid.0)).max(1),
+            (Side::Sell, Some(bid), _) if price < bid.0 => {
+                (bid.0 + step).min(offer.map_or(i64::MAX, |offer| offer.0)).min(Ticks::MAX_PRICE.0)
+            }
+            _ => price,
+        })
+    }
+
+    /// Whether an execution at this price is beyond a tolerance.
+    pub fn breach(&self, tolerance: Tolerance, price: Ticks, dynamic: Option<Ticks>) -> Option<Breach> {
+        let static_breach = is_beyond(price, self.static_reference, tolerance.static_bps);
+        let dynamic_breach = is_beyond(price, dynamic, tolerance.dynamic_bps);
+        (static_breach || dynamic_breach).then_some(Breach { price, tolerance, dynamic })
+    }
+
+    /// Whether what a breach was told to be is one.
+    pub fn is_told_right(&self, breach: &Breach, told: (Ticks, Reference, u32)) -> bool {
+        let (reference, against, bps) = told;
+        let (real, tolerance) = match against {
+            Reference::Static => (self.static_reference, breach.tolerance.static_bps),
+            Reference::Dynamic => (breach.dynamic, breach.tolerance.dynamic_bps),
+        };
+        (Some(reference), Some(bps)) == (real, tolerance) && is_beyond(breach.price, real, tolerance)
+    }
 }
 
-impl Auditor {
-    /// What an order that has not met anything yet would trade, price by price.
-    pub(crate) fn reach(&self, taker: &Taker) -> Vec<(Ticks, u64)> {
-        let (book, order) = (&self.markets[taker.order.instrument.0 as usize].book, &taker.order);
-        let mut left = order.open;
-        let mut fills = Vec::new();
-        for (price, _) in book.levels(order.side.opposite()) {
-            if left == 0 || !taker.reaches(price) {
-                break;
-            }
-            let (there, is_end) = self.reach_at(taker, price);
-            let taken = left.min(there);
-            fills.extend((taken > 0).then_some((price, taken)));
-            left -= taken;
-            if is_end {
-                break;
-            }
-        }
-        fills
-    }
+/// By what an order's notional is reckoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worth {
+    Limit(Ticks),
+    /// It waits without a limit, bounded or not.
+    Waiting(Option<Ticks>),
+    /// It takes what the book asks.
+    AtOnce,
+    /// There is no price for it.
+    Nothing,
+}
 
-    /// What would trade at one price, and whether an order of its own group ends it there.
-    fn reach_at(&self, taker: &Taker, price: Ticks) -> (u64, bool) {
-        let (book, side) = (&self.markets[taker.order.instrument.0 as usize].book, taker.order.side.opposite());
-        let (mut shown, mut whole) = (0, 0);
-        for resting in book.orders_at(side, price).filter_map(|id| self.orders.get(&id)) {
-            if !taker.must_not_meet(resting) {
-                shown += resting.shown;
-                whole += resting.open;
-            } else if taker.mode != SelfMatch::CancelResting {
-                // Hidden parts come into the queue behind this one.
-                return (shown, true);
-            }
-        }
-        (whole, false)
-    }
+/// At the tolerance is beyond it.
+fn is_beyond(price: Ticks, reference: Option<Ticks>, bps: Option<u32>) -> bool {
+    let (Some(reference), Some(bps)) = (reference, bps) else { return false };
+    let (price, reference) = (i128::from(price.0), i128::from(reference.0));
+    (price - reference).abs() * 10_000 >= i128::from(bps) * reference
 }
 
 /// Whether a price lies beyond a limit.

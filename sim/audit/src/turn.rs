@@ -1,315 +1,350 @@
-//! The events of one trading command, judged as they are read.
+//! The events of one command, read in order.
 //!
-//! Holds       1. at most one level has changed and not been told at any moment;
-//!             2. a book's last word is its own change number: nothing else may follow for it;
-//!             3. what a trade makes due (a refreshed iceberg, a tripped throttle) is the very next event.
-//! Start at    [`Auditor::follow`], then `trades`.
+//! Does        hand out one event after another; see to what may stand between any two of them: levels.
+//! Holds       1. a level is told when it changed, as it is at that moment, and every level that changed is told;
+//!             2. a book's last word is its own change number, said when something public was and not else;
+//!             3. what a trade makes due (a refreshed iceberg, a tripped throttle, a remainder below its minimum) comes
+//!                before anything else.
+//! Start at    [`Auditor::peek`], [`Auditor::conclude`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use pitwire_model::{
-    AccountId, CancelReason, CurrencyId, Event, InstrumentId, Lots, OrderId, Phase, SelfMatch, Side, Ticks,
+    AccountId, CancelReason, CurrencyId, Event, InstrumentId, Lots, OrderId, Phase, Side, Ticks, TimeInForce, TradeKind,
 };
 
-use crate::book::Live;
-use crate::limits::worse;
-use crate::{Auditor, Judged, offence};
-
-/// What is still owed before the command may end.
-#[derive(Debug, Default)]
-pub struct Turn {
-    pub taker: Option<Taker>,
-    /// The resting orders that the command takes away, in the order in which they must go, and why.
-    pub leaves: VecDeque<(InstrumentId, OrderId)>,
-    pub reason: Option<CancelReason>,
-    /// An iceberg whose shown part is used up.
-    pub refresh: Option<OrderId>,
-    /// Accounts whose throttle a fill has tripped.
-    pub trips: VecDeque<AccountId>,
-    /// A level that changed and was not told yet.
-    pub untold: Option<(InstrumentId, Side, Ticks)>,
-    /// A book that changed and has not had its last word yet.
-    pub touched: Option<InstrumentId>,
-}
+use crate::book::{Kind, Live, Place};
+use crate::fault::{Fault, Judged, Promise, offence};
+use crate::prices::{Curves, Found, call_price};
+use crate::{Auditor, settling};
 
 #[derive(Debug)]
-pub struct Taker {
-    pub order: Live,
-    pub is_market: bool,
-    /// The worst price at which it trades: its own, or a market order's collar.
-    pub limit: Option<Ticks>,
-    pub may_rest: bool,
-    pub mode: SelfMatch,
-    /// It trades whole or not at all, and it could be filled.
-    pub whole: bool,
-    /// It has met an order of its own group under a mode that ends it.
-    pub stopped: bool,
+pub struct Turn<'a> {
+    events: &'a [Event],
+    next: usize,
+    /// Levels that changed since they were last told, with what was told then.
+    untold: BTreeMap<(InstrumentId, Side, Ticks), u64>,
+    /// An instrument of which something public was said since its last change number.
+    spoken: Option<InstrumentId>,
+    /// Accounts whose throttle a fill has tripped.
+    pub trips: VecDeque<AccountId>,
 }
 
-impl Taker {
-    pub fn reaches(&self, price: Ticks) -> bool {
-        self.limit.is_none_or(|limit| !worse(self.order.side, price, limit))
+impl<'a> Turn<'a> {
+    pub fn new(events: &'a [Event]) -> Self {
+        let nobody = VecDeque::new();
+        Turn { events, next: 0, untold: BTreeMap::new(), spoken: None, trips: nobody }
     }
 
-    pub fn must_not_meet(&self, resting: &Live) -> bool {
-        self.mode != SelfMatch::Allow && self.order.is_of_group(resting)
+    /// A level changes: what it showed before counts when nothing else was told meanwhile.
+    pub fn touch(&mut self, level: (InstrumentId, Side, Ticks), before: u64) {
+        self.untold.entry(level).or_insert(before);
+    }
+
+    /// The very next event, levels included.
+    pub fn upcoming(&self) -> Option<&'a Event> {
+        self.events.get(self.next)
+    }
+
+    /// Passes over the event that was peeked at.
+    pub fn pass(&mut self) {
+        let Some(event) = self.events.get(self.next) else { return };
+        self.next += 1;
+        if let (true, Some(instrument)) = (event.is_public(), instrument_of(event)) {
+            self.spoken = Some(instrument);
+        }
     }
 }
 
-impl Turn {
-    pub fn touch(&mut self, instrument: InstrumentId) -> Judged {
-        match self.touched.replace(instrument) {
-            Some(before) if before != instrument => {
-                Err(format!("instrument {instrument} changed before instrument {before} had its change number"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    pub fn nothing_untold(&self) -> Judged {
-        match self.untold {
-            Some((instrument, side, price)) => {
-                Err(format!("the {side:?} level {price} of instrument {instrument} changed and was not told"))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// What the last trade made due and is not what comes now.
-    fn nothing_due(&self) -> Judged {
-        if let Some(order) = self.refresh {
-            offence!("order {order} has shown all it shows and was not refreshed");
-        }
-        match self.trips.front() {
-            Some(account) => Err(format!("account {account} traded more often than it may and was not stopped")),
-            None => Ok(()),
-        }
-    }
-
-    fn nobody_stays(&self, instrument: Option<InstrumentId>) -> Judged {
-        match self.leaves.front() {
-            Some((of, order)) if instrument.is_none_or(|instrument| instrument == *of) => {
-                Err(format!("order {order} was to be cancelled and is still there"))
-            }
-            _ => Ok(()),
-        }
+/// The word of the first release on a phase came without a change number.
+const fn instrument_of(event: &Event) -> Option<InstrumentId> {
+    match event {
+        Event::Trade { instrument, .. }
+        | Event::Level { instrument, .. }
+        | Event::SessionChanged { instrument, .. }
+        | Event::Indicative { instrument, .. }
+        | Event::Uncrossed { instrument, .. }
+        | Event::Breached { instrument, .. }
+        | Event::ClosingPriceSet { instrument, .. } => Some(*instrument),
+        _ => None,
     }
 }
 
 impl Auditor {
-    pub(crate) fn follow(&mut self, mut turn: Turn, events: &[Event]) -> Judged {
-        for event in events {
-            match event {
-                Event::Refreshed { .. } => self.see_refreshed(&mut turn, event)?,
-                Event::ThrottleTripped { account } if turn.refresh.is_none() => {
-                    self.see_tripped(&mut turn, *account)?
-                }
-                _ => {
-                    turn.nothing_due()?;
-                    self.see(&mut turn, event)?;
-                }
+    /// The next event that is no level that has changed; those on the way are judged against the book as it is now.
+    pub(crate) fn peek<'a>(&self, turn: &mut Turn<'a>) -> Judged<Option<&'a Event>> {
+        while let Some(event) = turn.events.get(turn.next) {
+            let Event::Level { instrument, side, price, lots } = *event else { return Ok(Some(event)) };
+            let Some(market) = self.markets.get(instrument.0 as usize) else {
+                offence!(F2, "a level of instrument {instrument} was told, which does not exist");
+            };
+            let shows = market.book.level(side, price);
+            // It may be about to change.
+            if turn.untold.remove(&(instrument, side, price)).is_none() {
+                return Ok(Some(event));
+            }
+            if lots.0 != shows {
+                offence!(
+                    F2,
+                    "the {side:?} level {price} of instrument {instrument} was told as {lots} and shows {shows}"
+                );
+            }
+            turn.pass();
+        }
+        Ok(None)
+    }
+
+    /// An order that goes to the back may leave its level before it comes back: that may be told, or not.
+    pub(crate) fn see_level_left(&self, turn: &mut Turn<'_>, order: &Live) -> Judged {
+        let shows = self.market_of(order.instrument).book.level(order.side, order.price);
+        let left =
+            Event::Level { instrument: order.instrument, side: order.side, price: order.price, lots: Lots(shows) };
+        if order.is_on_show() && turn.events.get(turn.next) == Some(&left) {
+            turn.untold.insert((order.instrument, order.side, order.price), shows);
+            turn.pass();
+        }
+        Ok(())
+    }
+
+    /// The next event must be this one.
+    pub(crate) fn expect(&self, turn: &mut Turn<'_>, due: &Event) -> Judged {
+        match self.peek(turn)? {
+            Some(told) if told == due => turn.pass(),
+            Some(told) => offence!(S1, "{told:?} was said and {due:?} was due"),
+            None => offence!(S1, "nothing more was said and {due:?} was due"),
+        }
+        Ok(())
+    }
+
+    /// Nothing may follow.
+    pub(crate) fn nothing_follows(&self, turn: &mut Turn<'_>) -> Judged {
+        if let Some(event) = self.peek(turn)? {
+            return Err(self.out_of_place(event));
+        }
+        self.all_told(turn)
+    }
+
+    /// What nothing called for.
+    pub(crate) fn out_of_place(&self, event: &Event) -> Fault {
+        if let Event::Level { instrument, side, price, .. } = event {
+            let level = format!("the {side:?} level {price} of instrument {instrument}");
+            return Fault { promise: Promise::F2, sentence: format!("{level} was told and had not changed") };
+        }
+        let waits = |order: &OrderId| self.orders.get(order).is_some_and(|live| live.place == Place::Unelected);
+        let promise = match event {
+            Event::Trade { kind: TradeKind::Continuous | TradeKind::Filter, .. } => Promise::M8,
+            Event::Trade { .. } | Event::Uncrossed { .. } => Promise::M6,
+            // Each stop elects once: more would never end.
+            Event::Triggered { order, .. } if !waits(order) => Promise::M7,
+            Event::Triggered { .. } | Event::Parked { .. } | Event::Injected { .. } => Promise::M5,
+            Event::Cancelled { .. } => Promise::M4,
+            Event::SessionChanged { .. } | Event::Breached { .. } => Promise::M8,
+            Event::BookChanged { .. } => Promise::F1,
+            _ => Promise::S1,
+        };
+        Fault { promise, sentence: format!("{event:?} does not belong to this command") }
+    }
+
+    fn all_told(&self, turn: &Turn<'_>) -> Judged {
+        for ((instrument, side, price), before) in &turn.untold {
+            let shows = self.markets[instrument.0 as usize].book.level(*side, *price);
+            if shows != *before {
+                offence!(F2, "the {side:?} level {price} of instrument {instrument} changed and was not told");
             }
         }
-        turn.nothing_due()?;
-        turn.nothing_untold()?;
-        turn.nobody_stays(None)?;
-        nobody_forgotten(&mut turn)?;
-        match turn.touched {
-            Some(instrument) => Err(format!("instrument {instrument} changed and was given no change number")),
-            None => Ok(()),
-        }
-    }
-
-    fn see(&mut self, turn: &mut Turn, event: &Event) -> Judged {
-        match event {
-            Event::Trade { .. } => self.see_trade(turn, event),
-            Event::Level { instrument, side, price, lots } => self.see_level(turn, (*instrument, *side, *price), *lots),
-            Event::Cancelled { .. } => self.see_cancelled(turn, event),
-            Event::BookChanged { instrument, change_id } => self.see_changed(turn, *instrument, *change_id),
-            other => Err(format!("{other:?} does not belong to this command")),
-        }
-    }
-
-    fn see_level(&mut self, turn: &mut Turn, level: (InstrumentId, Side, Ticks), told: Lots) -> Judged {
-        let (instrument, side, price) = level;
-        if turn.untold.is_none()
-            && let Some(taker) = turn.taker.take_if(|taker| {
-                (taker.order.instrument, taker.order.side) == (instrument, side) && taker.order.open > 0
-            })
-        {
-            self.see_resting(&taker, price)?;
-            turn.untold = Some(level);
-            turn.touch(instrument)?;
-        }
-        if turn.untold != Some(level) {
-            turn.nothing_untold()?;
-            offence!("the {side:?} level {price} of instrument {instrument} was told and had not changed");
-        }
-        let implied = self.markets[instrument.0 as usize].book.level(side, price);
-        if told != implied {
-            offence!("the {side:?} level {price} of instrument {instrument} was told as {told} and shows {implied}");
-        }
-        turn.untold = None;
         Ok(())
     }
 
-    /// What is left of an incoming order joins the book.
-    fn see_resting(&mut self, taker: &Taker, price: Ticks) -> Judged {
-        let order = &taker.order;
-        if !taker.may_rest {
-            offence!("order {} may not rest and was told as resting", order.id);
+    /// The end of what a command does to one instrument: the call's outlook if it moved, the change number if one is due.
+    pub(crate) fn conclude(&mut self, turn: &mut Turn<'_>, instrument: InstrumentId) -> Judged {
+        self.judge_outlook(turn, instrument, false)?;
+        let next = self.peek(turn)?;
+        if let Some(event @ Event::Level { .. }) = next {
+            return Err(self.out_of_place(event));
         }
-        if order.price != price {
-            offence!("order {} rests at {price}, and its limit is {}", order.id, order.price);
-        }
-        if taker.stopped || self.meets_its_own(taker) {
-            offence!("order {} rests and was to be cancelled: it met its own group", order.id);
-        }
-        self.rest(*order);
-        Ok(())
-    }
-
-    fn see_cancelled(&mut self, turn: &mut Turn, event: &Event) -> Judged {
-        let Event::Cancelled { order, account, instrument, side, price, open, reason } = *event else {
-            return Ok(());
+        self.all_told(turn)?;
+        turn.untold.clear();
+        let told = match next {
+            Some(Event::BookChanged { instrument: told, change_id }) if *told == instrument => Some(*change_id),
+            _ => None,
         };
-        let expired = turn.taker.take_if(|taker| taker.order.id == order);
-        let left = match (&expired, self.orders.get(&order)) {
-            (Some(taker), _) => taker.order,
-            (None, Some(live)) => *live,
-            (None, None) => offence!("order {order} was cancelled and did not exist"),
-        };
-        if (account, instrument, side, price, open.0)
-            != (left.account, left.instrument, left.side, left.price, left.open)
-        {
-            offence!("order {order} was cancelled as {event:?}, and it is {left:?}");
-        }
-        let is_met = expired.is_none() && reason == CancelReason::SelfMatch;
-        if !is_met || turn.untold.is_some_and(|untold| untold != (instrument, side, price)) {
-            turn.nothing_untold()?;
-        }
-        self.ledger.release(left.account, self.cost(&left, left.open).filter(|_| left.price > Ticks(0)));
-        if let Some(taker) = expired {
-            return self.judge_expiry(&taker, reason);
-        }
-        if is_met {
-            self.judge_met(turn, &left)?;
-        } else if turn.leaves.pop_front() != Some((instrument, order)) {
-            let due = if turn.leaves.is_empty() { "and nobody asked for it" } else { "out of order" };
-            offence!("order {order} was cancelled ({reason:?}) {due}");
-        } else if turn.reason != Some(reason) {
-            offence!("order {order} was cancelled ({reason:?}), and the reason is {:?}", turn.reason);
-        }
-        self.forget(&left);
-        turn.untold = Some((instrument, side, price));
-        turn.touch(instrument)
-    }
-
-    /// A resting order leaves because it met an incoming one of its own group.
-    fn judge_met(&self, turn: &mut Turn, resting: &Live) -> Judged {
-        let Some(taker) = turn.taker.as_mut().filter(|taker| taker.order.open > 0 && !taker.stopped) else {
-            offence!("order {} was cancelled to keep it from its own, and nothing was coming in", resting.id);
-        };
-        let cancels = matches!(taker.mode, SelfMatch::CancelResting | SelfMatch::CancelBoth);
-        let book = &self.markets[resting.instrument.0 as usize].book;
-        let is_next = resting.instrument == taker.order.instrument
-            && book.first(taker.order.side.opposite()) == Some(resting.id)
-            && taker.reaches(resting.price);
-        if !cancels || !is_next || !taker.order.is_of_group(resting) {
-            offence!("order {} was cancelled to keep it from order {}, which was not due", resting.id, taker.order.id);
-        }
-        taker.stopped = taker.mode == SelfMatch::CancelBoth;
-        Ok(())
-    }
-
-    /// Whether the next order that an incoming one would trade with is of its group, and that ends it.
-    fn meets_its_own(&self, taker: &Taker) -> bool {
-        let book = &self.markets[taker.order.instrument.0 as usize].book;
-        let next = book.first(taker.order.side.opposite()).and_then(|id| self.orders.get(&id));
-        next.is_some_and(|next| taker.reaches(next.price) && taker.must_not_meet(next))
-    }
-
-    /// What may not rest expires, but only when nothing is left that it could have traded with; what met its own
-    /// group expires whatever it may.
-    fn judge_expiry(&self, taker: &Taker, reason: CancelReason) -> Judged {
-        let order = &taker.order;
-        if taker.whole {
-            offence!("order {} was to be filled whole, and {} were not", order.id, order.open);
-        }
-        if taker.stopped || (taker.mode == SelfMatch::CancelIncoming && self.meets_its_own(taker)) {
-            if reason != CancelReason::SelfMatch {
-                offence!("order {} met its own group and was cancelled as {reason:?}", order.id);
-            }
-            return Ok(());
-        }
-        if taker.may_rest || reason != CancelReason::ImmediateRemainder || order.open == 0 {
-            offence!("order {} expired ({reason:?}) and should rest or be filled", order.id);
-        }
-        let best = self.markets[order.instrument.0 as usize].book.best(order.side.opposite());
-        if best.is_some_and(|best| taker.reaches(best)) {
-            offence!("order {} expired while it could still trade", order.id);
-        }
-        Ok(())
-    }
-
-    fn see_changed(&mut self, turn: &mut Turn, instrument: InstrumentId, change_id: u64) -> Judged {
-        turn.nothing_untold()?;
-        if turn.touched.take() != Some(instrument) {
-            offence!("instrument {instrument} was given change {change_id} and had not changed");
-        }
-        turn.nobody_stays(Some(instrument))?;
-        nobody_forgotten(turn)?;
         let market = &mut self.markets[instrument.0 as usize];
-        if change_id != market.change_id + 1 {
-            offence!("change {change_id} of instrument {instrument} follows change {}", market.change_id);
+        match (told, turn.spoken == Some(instrument)) {
+            (Some(change), true) if change == market.change_id + 1 => {
+                turn.pass();
+                market.change_id = change;
+            }
+            (Some(change), true) => {
+                offence!(F1, "change {change} of instrument {instrument} follows change {}", market.change_id)
+            }
+            (Some(change), false) => {
+                offence!(F1, "instrument {instrument} was given change {change} and had not changed")
+            }
+            (None, true) => offence!(F1, "instrument {instrument} changed and was given no change number"),
+            (None, false) => {}
         }
-        market.change_id = change_id;
+        turn.spoken = None;
+        self.is_left_in_order(instrument)
+    }
+
+    /// Continuous trading is never left crossed, and nothing that could be filtered is left.
+    fn is_left_in_order(&self, instrument: InstrumentId) -> Judged {
+        let market = &self.markets[instrument.0 as usize];
         if market.phase == Phase::Continuous
-            && let (Some(bid), Some(ask)) = (market.book.best(Side::Buy), market.book.best(Side::Sell))
-            && bid >= ask
+            && !market.is_batched()
+            && let Some((bid, ask)) = market.book.is_crossed()
         {
-            offence!("instrument {instrument} is left with a bid of {bid} and an offer of {ask}");
+            offence!(M3, "instrument {instrument} is left with a bid of {bid} and an offer of {ask}");
         }
         Ok(())
     }
 
+    /// What a call would do by its visible orders.
+    pub(crate) fn outlook(&self, instrument: InstrumentId) -> Option<Found> {
+        let market = &self.markets[instrument.0 as usize];
+        let [bids, offers] = [Side::Buy, Side::Sell].map(|side| market.book.wholes(side));
+        let unpriced = [Side::Buy, Side::Sell].map(|side| market.book.unpriced(side));
+        call_price(&Curves::new(bids, offers, unpriced), market.reference())
+    }
+
+    /// `Indicative` is told when it differs from what was told last, and after a breach in any case.
+    pub(crate) fn judge_outlook(&mut self, turn: &mut Turn<'_>, instrument: InstrumentId, in_any_case: bool) -> Judged {
+        let market = &self.markets[instrument.0 as usize];
+        let is_told = market.phase.is_call() || (market.phase == Phase::Continuous && market.is_batched());
+        if !is_told || market.missed {
+            return Ok(());
+        }
+        let found = self.outlook(instrument);
+        let (price, volume, imbalance) = match found {
+            Some(found) => (Some(found.price), Lots(found.volume), found.surplus),
+            None => (None, Lots::ZERO, 0),
+        };
+        let now = (price, volume, imbalance);
+        let told = match self.peek(turn)? {
+            Some(Event::Indicative { instrument: told, price, volume, imbalance }) if *told == instrument => {
+                Some((*price, *volume, *imbalance))
+            }
+            _ => None,
+        };
+        let before = self.markets[instrument.0 as usize].indicated;
+        match told {
+            Some(told) if told != now => {
+                offence!(M6, "the call's outlook was told as {told:?} and is {now:?}");
+            }
+            Some(_) if now == before && !in_any_case => {
+                offence!(F1, "the call's outlook {now:?} was told again and had not changed")
+            }
+            Some(_) => turn.pass(),
+            None if now != before || in_any_case => offence!(M6, "the call's outlook is {now:?} and was not told"),
+            None => {}
+        }
+        self.markets[instrument.0 as usize].indicated = now;
+        Ok(())
+    }
+
+    /// An order leaves without having filled: the event that says so is next.
+    pub(crate) fn see_cancelled(&mut self, turn: &mut Turn<'_>, order: &Live, reason: CancelReason) -> Judged {
+        let due = cancelled(order, reason);
+        match self.peek(turn)? {
+            Some(told) if *told == due => turn.pass(),
+            told => return Err(settling::instead_of_leaving(order, reason, told)),
+        }
+        Ok(())
+    }
+
+    /// A live order leaves: judged, and taken out of everything.
+    pub(crate) fn see_leaving(&mut self, turn: &mut Turn<'_>, order: OrderId, reason: CancelReason) -> Judged {
+        let Some(live) = self.orders.get(&order).copied() else {
+            offence!(M4, "order {order} was to leave and is not live");
+        };
+        self.see_cancelled(turn, &live, reason)?;
+        self.forget(turn, &live);
+        Ok(())
+    }
+
+    /// What an order would spend at its limit or bound.
     pub(crate) fn cost(&self, order: &Live, lots: u64) -> Option<(CurrencyId, i128)> {
-        self.markets[order.instrument.0 as usize].terms.cost(order.side, order.price, lots)
+        let price = order.reach().unwrap_or(Ticks::ZERO);
+        self.markets[order.instrument.0 as usize].terms.cost(order.side, price, lots)
     }
 
-    /// Puts an order at the end of its queue, with a fresh part on show.
-    pub(crate) fn rest(&mut self, mut order: Live) {
-        order.shown = order.fresh_part();
-        self.rest_as_it_is(order);
-    }
-
-    pub(crate) fn rest_as_it_is(&mut self, order: Live) {
-        self.join(order);
-        self.ledger.accounts[order.account.0 as usize].live_orders.insert((order.instrument, order.id));
-    }
-
-    /// At the end of its queue as it is.
-    pub(crate) fn join(&mut self, mut order: Live) {
+    /// The next priority number.
+    pub(crate) fn next_arrival(&mut self) -> u64 {
         self.arrivals += 1;
-        order.arrival = self.arrivals;
-        self.markets[order.instrument.0 as usize].book.insert(&order);
+        self.arrivals
+    }
+
+    /// Takes in an order that stays: in its place of the book, or aside.
+    pub(crate) fn keep(&mut self, turn: &mut Turn<'_>, order: Live) {
+        let market = &mut self.markets[order.instrument.0 as usize];
+        market.book.live += 1;
+        market.book.unelected += usize::from(order.place == Place::Unelected);
+        self.place(turn, &order);
+        self.ledger.accounts[order.account.0 as usize].live_orders.insert((order.instrument, order.id));
+        if let TimeInForce::GoodTillTime { at } = order.tif {
+            self.timed.insert((order.instrument, at, order.id));
+        }
         self.orders.insert(order.id, order);
     }
 
     /// Takes an order, given as it was before it left, out of everything.
-    pub(crate) fn forget(&mut self, order: &Live) {
-        self.markets[order.instrument.0 as usize].book.remove(order);
-        self.orders.remove(&order.id);
+    pub(crate) fn forget(&mut self, turn: &mut Turn<'_>, order: &Live) {
+        self.displace(turn, order);
+        let market = &mut self.markets[order.instrument.0 as usize];
+        market.book.live -= 1;
+        market.book.unelected -= usize::from(order.place == Place::Unelected);
+        self.ledger.release(order.account, self.cost(order, order.open));
         self.ledger.accounts[order.account.0 as usize].live_orders.remove(&(order.instrument, order.id));
+        if let TimeInForce::GoodTillTime { at } = order.tif {
+            self.timed.remove(&(order.instrument, at, order.id));
+        }
+        self.orders.remove(&order.id);
+    }
+
+    /// An active order comes into the book.
+    pub(crate) fn place(&mut self, turn: &mut Turn<'_>, order: &Live) {
+        if order.is_active() {
+            self.level_changes(turn, order);
+            self.markets[order.instrument.0 as usize].book.insert(order);
+        }
+    }
+
+    /// An active order goes out of the book.
+    pub(crate) fn displace(&mut self, turn: &mut Turn<'_>, order: &Live) {
+        if order.is_active() {
+            self.level_changes(turn, order);
+            self.markets[order.instrument.0 as usize].book.remove(order);
+        }
+    }
+
+    pub(crate) fn level_changes(&self, turn: &mut Turn<'_>, order: &Live) {
+        if order.is_on_show() {
+            let before = self.markets[order.instrument.0 as usize].book.level(order.side, order.price);
+            turn.touch((order.instrument, order.side, order.price), before);
+        }
+    }
+
+    /// An order becomes another, perhaps elsewhere: what it was is given.
+    pub(crate) fn become_other(&mut self, turn: &mut Turn<'_>, before: &Live, after: Live) {
+        self.displace(turn, before);
+        let book = &mut self.markets[before.instrument.0 as usize].book;
+        book.unelected -= usize::from(before.place == Place::Unelected);
+        book.unelected += usize::from(after.place == Place::Unelected);
+        self.place(turn, &after);
+        self.orders.insert(after.id, after);
     }
 }
 
-/// Every lot of an incoming order trades, rests or expires.
-fn nobody_forgotten(turn: &mut Turn) -> Judged {
-    match turn.taker.take() {
-        Some(Taker { order, .. }) if order.open > 0 => {
-            Err(format!("{} lots of order {} neither traded nor rest nor expired", order.open, order.id))
-        }
-        _ => Ok(()),
+/// The end of an order without a fill. A market order, and a stop, has no price.
+pub fn cancelled(order: &Live, reason: CancelReason) -> Event {
+    let has_price = !matches!(order.kind, Kind::Market | Kind::Stop);
+    Event::Cancelled {
+        order: order.id,
+        account: order.account,
+        instrument: order.instrument,
+        side: order.side,
+        price: if has_price { order.price } else { Ticks::ZERO },
+        open: Lots(order.open),
+        reason,
     }
 }

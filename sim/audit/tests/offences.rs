@@ -303,14 +303,17 @@ fn every_planted_offence_is_named() {
         ),
         ("a window that is not closed", |run| events(run, "window").clear(), "nothing was said to"),
     ];
+    let mut missed = Vec::new();
     for (what, tamper, sentence) in table {
         let mut tampered = run();
         tamper(&mut tampered);
         match audit(&tampered) {
-            Ok(_) => panic!("{what}: the auditor saw nothing"),
-            Err(offence) => assert!(offence.sentence.contains(sentence), "{what}: {offence}"),
+            Ok(_) => missed.push(format!("{what}: the auditor saw nothing")),
+            Err(offence) if offence.sentence.contains(sentence) => {}
+            Err(offence) => missed.push(format!("{what}: {offence}")),
         }
     }
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 /// The nth trade of the sweep, for change.

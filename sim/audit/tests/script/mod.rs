@@ -1,11 +1,13 @@
 //! The honest run: one spot instrument, a house account (0) and a member (1), every kind of trading command once.
 
-use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningStanding};
+use pitwire_audit::{
+    Close, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPlace, OpeningSessions, OpeningStanding,
+};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
     Decimal, Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, MatchGroup, NewOrder,
     OrderId, OrderType, Phase, Priority, Reject, Seq, SessionId, Side, Stamped, Ticks, TimeInForce, TradeKind,
-    TradeSeq, VenueNanos,
+    TradeSeq, VenueDay, VenueNanos,
 };
 
 pub type Run = Vec<(Stamped, Vec<Event>)>;
@@ -194,8 +196,13 @@ pub fn snapshot() -> Opening {
         id: OrderId(16),
         account: MEMBER,
         side: Side::Buy,
-        day: false,
-        price: Ticks(90),
+        order_type: OrderType::Limit { price: Ticks(90) },
+        place: OpeningPlace::Active,
+        tif: TimeInForce::GoodTillCancel,
+        entered: VenueDay::ZERO,
+        bound: None,
+        time: 1,
+        self_match: None,
         open: Lots(6),
         shown: Lots(6),
         display: None,
@@ -204,7 +211,14 @@ pub fn snapshot() -> Opening {
         session: SessionId::ZERO,
         cancel_on_disconnect: false,
     };
+    let sessions = OpeningSessions {
+        static_reference: Some(Ticks(100)),
+        dynamic: Some(Ticks(101)),
+        close: Close::default(), // the day has ended
+        ..OpeningSessions::default()
+    };
     Opening {
+        today: None,
         venue_killed: false,
         killed_sessions: Vec::new(),
         seq: Seq(22),
@@ -221,6 +235,7 @@ pub fn snapshot() -> Opening {
             last: Some(Ticks(101)),
             busted: Vec::new(),
             orders: vec![order],
+            sessions,
         }],
         accounts: vec![
             account(HOUSE, "house", Credit::Unlimited, [-9, 904], 0),
