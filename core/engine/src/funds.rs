@@ -134,7 +134,8 @@ impl Engine {
             }
             Money::Inverse { .. } => {
                 let more = new.open.saturating_sub(old_open);
-                self.check_perpetual(market, account, side, Some(new.price), (more, new.open))
+                let worst = Some(new.price).filter(|price| *price > Ticks::ZERO);
+                self.check_perpetual(market, account, side, worst, (more, new.open))
             }
         }
     }
