@@ -3,9 +3,8 @@
 //! Holds       the first check that fails is the answer; until all have passed nothing changes.
 //! Start at    `Engine::enter`.
 
-use pitwire_model::{Event, Lots, NewOrder, OrderType, PostOnly, Reject, Ticks, TimeInForce};
+use pitwire_model::{Event, Lots, NewOrder, OrderType, PostOnly, Reject, SelfMatch, Ticks};
 
-use crate::account::Account;
 use crate::book::Origin;
 use crate::engine::{Engine, EventSink};
 use crate::limits::peak_of;
@@ -14,84 +13,81 @@ use crate::matching::{Incoming, end_of_book};
 use crate::permits::Tif;
 
 impl Engine {
+    /// HOT. Where something about the order or its market concerns more than the visible book (see [`Market::plain`]), it
+    /// goes another way.
+    #[inline]
     pub(crate) fn enter(&mut self, order: &NewOrder, out: &mut impl EventSink) {
-        if !self.enters_plainly(order) {
+        let tif = Tif::of(order.tif);
+        let price = match order.order_type {
+            OrderType::Limit { price } if tif <= Tif::FillOrKill => Some(price),
+            OrderType::Market if tif <= Tif::FillOrKill && tif != Tif::GoodTillCancel => None,
+            _ => return self.enter_special(order, out),
+        };
+        if self.market(order.instrument).is_some_and(|market| !market.plain) {
             return self.enter_special(order, out);
         }
-        match self.check_entry(order) {
-            Err(reason) => out.emit(Event::Rejected { order: order.id, account: order.account, reason }),
-            Ok(incoming) => {
-                self.last_session = self.last_session.max(order.session);
-                self.times = incoming.origin.time;
-                let order_type = match order.order_type {
-                    OrderType::Limit { .. } => OrderType::Limit { price: incoming.price },
-                    other => other,
-                };
-                out.emit(Event::Accepted {
-                    order: order.id,
-                    account: order.account,
-                    instrument: order.instrument,
-                    side: order.side,
-                    order_type,
-                    lots: order.lots,
-                    tif: order.tif,
-                    display: order.display,
-                });
-                if self.match_and_rest(&incoming, out) {
-                    self.book_changed(order.instrument, out);
-                }
-            }
+        let mut incoming = incoming(order, price, tif);
+        if let Err(reason) = self.check_entry(order, price, &mut incoming) {
+            return out.emit(Event::Rejected { order: order.id, account: order.account, reason });
+        }
+        self.last_session = self.last_session.max(order.session);
+        self.times = incoming.origin.time;
+        let order_type = match price {
+            Some(_) => OrderType::Limit { price: incoming.price },
+            None => OrderType::Market,
+        };
+        out.emit(Event::Accepted {
+            order: order.id,
+            account: order.account,
+            instrument: order.instrument,
+            side: order.side,
+            order_type,
+            lots: order.lots,
+            tif: order.tif,
+            display: order.display,
+        });
+        if self.match_and_rest(&incoming, out) {
+            self.book_changed(order.instrument, out);
         }
     }
 
-    /// HOT. Whether nothing about the order or its market concerns more than the visible book: see [`Market::plain`].
+    /// HOT. In the one place that calls it. Fills in what the order does not say itself.
     #[inline(always)]
-    fn enters_plainly(&self, order: &NewOrder) -> bool {
-        let known = match order.order_type {
-            OrderType::Limit { .. } => order.tif.code() <= TimeInForce::FillOrKill.code(),
-            OrderType::Market => {
-                matches!(order.tif, TimeInForce::Day | TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill)
-            }
-            OrderType::Hidden { .. } | OrderType::Stop { .. } | OrderType::StopLimit { .. } => false,
-        };
-        known && self.market(order.instrument).is_none_or(|market| market.plain)
-    }
-
-    /// HOT. In the one place that calls it, so that a checked order is not copied.
-    #[inline(always)]
-    fn check_entry(&self, order: &NewOrder) -> Result<Incoming, Reject> {
+    fn check_entry(&self, order: &NewOrder, price: Option<Ticks>, incoming: &mut Incoming) -> Result<(), Reject> {
         let market = self.market(order.instrument).ok_or(Reject::UnknownInstrument)?;
         let account = self.account(order.account).ok_or(Reject::UnknownAccount)?;
         if account.blocked || self.blocks.any() {
             self.check_standing(market, account, order.session)?;
         }
-        let lots = whole_lots(order.lots)?;
-        let price = order.order_type.limit_price();
+        whole_lots(order.lots)?;
         check_price(price)?;
         if self.orders.contains(order.id) {
             return Err(Reject::DuplicateOrderId);
         }
-        let mut incoming = incoming(order, account, lots, price);
+        incoming.mode = order.self_match.unwrap_or(account.spec.settings.self_match);
         incoming.origin.time = self.times + 1;
         incoming.origin.day = self.entry_day;
         if order.display.is_some() || order.post_only != PostOnly::No {
-            check_terms(market, order, &mut incoming)?;
+            check_terms(market, order, incoming)?;
         }
         if market.limited {
-            incoming.limit = market.check_limits(&incoming)?;
+            incoming.limit = market.check_limits(incoming)?;
         }
         if incoming.rests {
             market.check_room(account)?;
         }
         if account.is_limited() {
-            self.check_funds(market, &incoming)?;
+            self.check_funds(market, incoming)?;
         }
-        Ok(incoming)
+        Ok(())
     }
 }
 
+/// An order as it says of itself; a quantity that is none is refused later.
 #[inline(always)]
-fn incoming(order: &NewOrder, account: &Account, lots: u32, price: Option<Ticks>) -> Incoming {
+#[allow(clippy::cast_possible_truncation)]
+fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> Incoming {
+    let lots = order.lots.0 as u32;
     Incoming {
         id: order.id,
         account: order.account,
@@ -102,18 +98,18 @@ fn incoming(order: &NewOrder, account: &Account, lots: u32, price: Option<Ticks>
         open: lots,
         ordered: lots,
         peak: 0,
-        day: order.tif == TimeInForce::Day,
-        rests: price.is_some() && order.tif.rests(),
+        day: tif == Tif::Day,
+        rests: price.is_some() && tif.rests(),
         minimum: 0,
         bound: Ticks::ZERO,
-        whole: order.tif == TimeInForce::FillOrKill,
-        mode: order.self_match.unwrap_or(account.spec.settings.self_match),
+        whole: tif == Tif::FillOrKill,
+        mode: SelfMatch::Allow,
         origin: Origin {
+            time: 0,
             session: order.session,
             group: order.match_group,
-            time: 0,
             day: 0,
-            tif: Tif::of(order.tif),
+            tif,
             cancel_on_disconnect: order.cancel_on_disconnect,
         },
     }

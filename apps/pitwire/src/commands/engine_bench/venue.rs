@@ -88,7 +88,11 @@ impl Matcher for Venue {
                 side: op.side,
                 order_type: if kind == Kind::Market { OrderType::Market } else { OrderType::Limit { price } },
                 lots,
-                tif: if kind == Kind::Immediate { TimeInForce::ImmediateOrCancel } else { TimeInForce::GoodTillCancel },
+                tif: match kind {
+                    Kind::Immediate => TimeInForce::ImmediateOrCancel,
+                    Kind::Market => TimeInForce::Day,
+                    _ => TimeInForce::GoodTillCancel,
+                },
                 match_group: MatchGroup::Order,
                 ..NewOrder::PLAIN
             }),
