@@ -34,15 +34,17 @@ impl Engine {
         if !order.is_market() || (!waits && market.phase == Phase::Continuous) {
             return self.check_funds(market, order);
         }
-        let (account, side) = (order.account, order.side);
-        let (price, lots) = if waits {
-            (Some(order.bound).filter(|bound| *bound != Ticks::ZERO), order.open)
+        let (account, side, whole) = (order.account, order.side, order.open);
+        let (price, traded) = if waits {
+            (Some(order.bound).filter(|bound| *bound != Ticks::ZERO), whole)
         } else {
-            (market.cross_price(), self.cross_reach(order))
+            let reach = self.cross_reach(order);
+            (market.cross_price().filter(|_| reach > 0), reach)
         };
         if let Money::Inverse { .. } = market.money {
-            return self.check_perpetual(market, account, side, price, (lots, lots));
+            return self.check_perpetual(market, account, side, price, (whole, whole));
         }
+        let lots = if side == Side::Buy { traded } else { whole };
         // A buy that waits and that nothing bounds could cost anything.
         let unbounded = waits && side == Side::Buy && price.is_none();
         let (currency, needed) = spot_reserve(market.money, side, price.unwrap_or_default(), i128::from(lots));

@@ -13,7 +13,7 @@ use crate::market::Market;
 use crate::matching::{Incoming, end_of_book};
 use crate::permits::{Matching, Tif, permit};
 use crate::settle::set_aside;
-use crate::special::{Kept, Place};
+use crate::special::{Indicated, Kept, Place};
 
 /// Best visible price of each side, and the visible quantity there.
 pub(crate) type Touch = [Option<(Ticks, u64)>; 2];
@@ -145,7 +145,7 @@ impl Engine {
         let Kept { id, account, side, kind, open, ordered, display, origin, .. } = order;
         out.emit(Event::Injected { order: id, account, instrument });
         let Some(price) = kind.limit_price() else {
-            market.relocate_kept(slot, |order| order.place = Place::Unpriced);
+            market.relocate_kept(slot, |order| (order.place, order.mode) = (Place::Unpriced, None));
             return;
         };
         market.take_kept(slot);
@@ -233,12 +233,15 @@ impl Engine {
     /// Tells what the call would do now, if that is not what was told last.
     pub(crate) fn indicate(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
         let now = self.indicative(instrument);
-        let told = &mut self.markets[instrument.0 as usize].special.indicated;
-        if *told != now {
-            *told = now;
-            let (price, volume, imbalance) = (now.price, Lots(now.volume), now.imbalance);
-            out.emit(Event::Indicative { instrument, price, volume, imbalance });
+        if self.markets[instrument.0 as usize].special.indicated != now {
+            self.tell_indicative(instrument, now, out);
         }
+    }
+
+    pub(crate) fn tell_indicative(&mut self, instrument: InstrumentId, now: Indicated, out: &mut impl EventSink) {
+        self.markets[instrument.0 as usize].special.indicated = now;
+        let (price, volume, imbalance) = (now.price, Lots(now.volume), now.imbalance);
+        out.emit(Event::Indicative { instrument, price, volume, imbalance });
     }
 
     /// Who owns a live order, wherever it is.

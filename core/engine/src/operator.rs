@@ -136,8 +136,7 @@ impl Engine {
             if market.phase == Phase::Continuous {
                 market.day.end_continuous(self.now);
             }
-            market.phase = Phase::Halted;
-            market.judge();
+            market.break_off();
             out.emit(Event::PhaseChanged { instrument: market.spec.id, phase: Phase::Halted });
         }
     }

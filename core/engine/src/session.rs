@@ -31,6 +31,13 @@ struct Change {
     old_style: bool,
 }
 
+/// A price that could not be executed.
+struct Broken {
+    breach: Breach,
+    /// The call whose price it was.
+    call: Option<Phase>,
+}
+
 impl Engine {
     pub(crate) fn change_session(
         &mut self,
@@ -75,13 +82,13 @@ impl Engine {
         let out = &mut Noted::new(out);
         match self.end_session(change, out) {
             Ok(()) => self.begin_session(change, out),
-            Err(breach) => self.go_on_in_volatility_call(change, breach, out),
+            Err(broken) => self.go_on_in_volatility_call(change, broken, out),
         }
         self.conclude(change.instrument, None, out);
     }
 
     /// Steps 1 to 6. A breach in a call leaves everything as it was.
-    fn end_session(&mut self, change: Change, out: &mut impl EventSink) -> Result<(), Breach> {
+    fn end_session(&mut self, change: Change, out: &mut impl EventSink) -> Result<(), Broken> {
         let Change { instrument, from, to, .. } = change;
         let market = &mut self.markets[instrument.0 as usize];
         let was_held = !std::mem::take(&mut market.special.missed);
@@ -96,7 +103,8 @@ impl Engine {
             }
             if call {
                 let tolerance = market.tolerance_of_call();
-                let price = self.uncross(instrument, from, tolerance, out)?;
+                let uncrossed = self.uncross(instrument, from, tolerance, out);
+                let price = uncrossed.map_err(|breach| Broken { breach, call: Some(from) })?;
                 self.markets[instrument.0 as usize].call_ended(from, price);
             }
             self.elect(instrument, out);
@@ -106,7 +114,8 @@ impl Engine {
         let market = &self.markets[instrument.0 as usize];
         if to == Phase::Continuous && !call && !market.is_batched() && market.is_crossed() {
             let tolerance = market.rules.tolerance(Phase::ReopeningCall);
-            self.uncross(instrument, Phase::ReopeningCall, tolerance, out)?;
+            let uncrossed = self.uncross(instrument, Phase::ReopeningCall, tolerance, out);
+            uncrossed.map_err(|breach| Broken { breach, call: None })?;
             self.elect(instrument, out);
         }
         Ok(())
@@ -233,17 +242,24 @@ impl Engine {
         }
     }
 
-    /// A call's price breaches (10.4): nothing executes, what stands stays.
-    fn go_on_in_volatility_call(&mut self, change: Change, breach: Breach, out: &mut impl EventSink) {
+    /// A call's price breaches (10.4): nothing executes, what stands stays. So does what a session without a call found
+    /// crossed.
+    fn go_on_in_volatility_call(&mut self, change: Change, broken: Broken, out: &mut impl EventSink) {
         let Change { instrument, from, .. } = change;
-        out.emit(breach.event(instrument));
-        if from.is_call() {
-            self.markets[instrument.0 as usize].special.leave_unfinished(from);
+        let at = instrument.0 as usize;
+        out.emit(broken.breach.event(instrument));
+        if let Some(call) = broken.call {
+            self.markets[at].special.leave_unfinished(call);
         }
         self.enter_session(self.by_breach(instrument, from), out);
-        self.markets[instrument.0 as usize].special.continues = Some(from).filter(|from| from.is_call());
+        self.markets[at].special.continues = broken.call;
         self.inject_for(instrument, out);
         self.act_elected(instrument, out);
+        if broken.call.is_some() {
+            // Told again, though it is what it was.
+            let now = self.indicative(instrument);
+            self.tell_indicative(instrument, now, out);
+        }
     }
 
     fn by_breach(&self, instrument: InstrumentId, from: Phase) -> Change {
@@ -332,6 +348,20 @@ impl Special {
 }
 
 impl Market {
+    /// A halt that does as little as it can: nothing executes, expires or is said; a call's end waits.
+    pub(crate) fn break_off(&mut self) {
+        if self.phase.is_call() && !self.special.missed {
+            self.special.leave_unfinished(self.phase);
+        }
+        self.phase = Phase::Halted;
+        self.special.ends = None;
+        self.special.missed = false;
+        self.special.continues = None;
+        self.special.indicated = Indicated::default();
+        self.phase_changed();
+        self.judge();
+    }
+
     /// Best bid at or above best offer, by what is visible.
     fn is_crossed(&self) -> bool {
         let (bid, offer) = (self.book.best_price(Side::Buy), self.book.best_price(Side::Sell));

@@ -250,7 +250,8 @@ impl Court {
             return Err(format!("images differ: {told:#?}"));
         }
         if self.is_restored && self.fast.is_some() {
-            let again = Engine::from_image(image.clone()).map_err(|error| format!("its image is refused: {}", error.0))?;
+            let again =
+                Engine::from_image(image.clone()).map_err(|error| format!("its image is refused: {}", error.0))?;
             self.fast = Some(again);
         }
         let Some(auditor) = &self.auditor else { return Ok(()) };
@@ -310,7 +311,8 @@ fn complaint_of(sentence: &str) -> String {
 fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard) {
     let mut flow = Flow::new(world_seed);
     let steps = SplitMix64::new(world_seed).pick(&[200, 400, 800, 3_000]);
-    let kind = Bench { is_fast, is_audited: !flow.lies && AUDITOR_KNOWS_THE_RULEBOOK, is_restored: world.is_multiple_of(3) };
+    let kind =
+        Bench { is_fast, is_audited: !flow.lies && AUDITOR_KNOWS_THE_RULEBOOK, is_restored: world.is_multiple_of(3) };
     let mut court = Court::new(kind);
     let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
     let mut stamper = Stamper::default();
