@@ -70,13 +70,13 @@ impl Engine {
     pub(crate) fn cross(&mut self, order: &Incoming, out: &mut impl EventSink) {
         let instrument = order.instrument;
         let price = self.cross_ready(instrument).filter(|price| order.takes_part_at(*price));
+        if order.whole && self.cross_reach(order) < order.open {
+            out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
+            return;
+        }
         let mut left = *order;
         if let Some(price) = price {
             let arrival = Arrival { party: order.party(), group: order.origin.group, mode: order.mode };
-            if order.whole && self.cross_reach(order) < order.open {
-                out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
-                return;
-            }
             let mut touched = Touched::new();
             let (party, stopped) = self.meet_waiting(instrument, price, arrival, &mut touched, out);
             self.tell_touched(instrument, &touched, out);
