@@ -164,7 +164,9 @@ impl Engine {
         let Incoming { id, account, instrument, side, price, ordered, peak, origin, .. } = *order;
         let shown = if peak == 0 { open } else { open.min(peak) };
         let resting = Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display: peak };
-        let (slot, lots) = market.book.rest(resting, origin);
+        // A stop that was elected before another order came to the back has the earlier time.
+        let (slot, lots) =
+            if market.plain { market.book.rest(resting, origin) } else { market.book.rest_by_time(resting, origin) };
         if !market.plain {
             market.whole_changed(side, Some(price), i64::from(open));
         }
