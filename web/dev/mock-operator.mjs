@@ -11,8 +11,11 @@ export function operatorMethods(members, venue) {
       ...{ epoch: 1, durability: 'memory', venue_time: Date.now(), sequence: 1234, live_orders: 880 },
       ...{ flow, venue_killed: members.killed, tape_hash: '9f0c5e2ab1d34c77' },
     }),
-    halt: ({ instrument_name }) => ok((venue.find(instrument_name).halted = true)),
-    resume: ({ instrument_name }) => ok((venue.find(instrument_name).halted = false)),
+    halt: ({ instrument_name }) => ok(venue.begin(instrument_name, 'halt')),
+    pause: ({ instrument_name }) => ok(venue.begin(instrument_name, 'pause')),
+    reopen: ({ instrument_name, seconds }) => ok(venue.begin(instrument_name, 'reopening_auction', seconds)),
+    extend: ({ instrument_name, seconds }) => ok(venue.extend(instrument_name, seconds)),
+    resume: ({ instrument_name }) => ok(venue.begin(instrument_name, 'continuous')),
     create_instrument: (params) => venue.list(params),
     change_instrument: ({ instrument_name, ...limits }) =>
       Object.assign(venue.find(instrument_name).limits, limits),

@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util';
 import { WebSocketServer } from 'ws';
 import { Members, Refusal } from './mock-members.mjs';
 import { operatorMethods } from './mock-operator.mjs';
+import { auctionMessage, begin, inCall, rules, sessionMessage, turn } from './mock-sessions.mjs';
 
 const { values: flags } = parseArgs({
   allowPositionals: true,
@@ -24,8 +25,6 @@ const { values: flags } = parseArgs({
 
 const round = (value, step) => Number((Math.round(value / step) * step).toFixed(8));
 const pick = (size, lot) => Math.max(lot, round(size * -Math.log(1 - Math.random()), lot));
-
-const inCall = () => (Date.now() / 1000) % 180 < 30;
 
 const MARKETS = [
   ['NPN_ZAR', 0.01, 1, 3250, 40],
@@ -98,7 +97,7 @@ function market(name, tick, lot, start, size) {
 
 function refill(m) {
   const centre = Math.round(m.mid / m.tick);
-  const gap = m.name === 'AUC_ZAR' && inCall() ? -4 : 1;
+  const gap = inCall(m) ? -4 : 1;
   const spacing = m.mid / m.tick > 50000 ? 6 : 1;
   for (const [side, sign] of [
     [m.bids, -1],
@@ -151,12 +150,13 @@ function trade(m, timestamp) {
 function ticker(m) {
   const bid = Math.max(...m.bids.keys());
   const ask = Math.min(...m.asks.keys());
-  const call = m.name === 'AUC_ZAR' && inCall();
+  const call = inCall(m) ? auctionMessage(m) : null;
   return {
     instrument_name: m.name,
     timestamp: Date.now(),
     state: m.halted ? 'halted' : 'open',
-    session: m.halted ? 'halt' : call ? 'intraday_auction' : 'continuous',
+    session: m.session?.session ?? 'continuous',
+    ...(m.session?.ends && { session_ends: m.session.ends }),
     last_price: m.last,
     mark_price: m.last,
     index_price: m.start,
@@ -165,7 +165,10 @@ function ticker(m) {
     best_bid_amount: m.bids.get(bid),
     best_ask_price: ask,
     best_ask_amount: m.asks.get(ask),
-    ...(call && { indicative_price: round(m.mid, m.tick), indicative_volume: 1840 }),
+    ...(call && {
+      ...{ indicative_price: call.indicative_price, indicative_volume: call.indicative_volume },
+      imbalance: call.imbalance,
+    }),
     stats: {
       high: m.high,
       low: m.low,
@@ -178,12 +181,21 @@ function ticker(m) {
 
 const edits = (side, sign) => [...side].sort((a, b) => (a[0] - b[0]) * sign);
 
+function tellSession(m) {
+  for (const peer of peers) {
+    peer.publish(`session.${m.name}`, sessionMessage(m));
+    peer.publish(`auction.${m.name}`, auctionMessage(m));
+    peer.publish(`ticker.${m.name}.100ms`, ticker(m));
+  }
+}
+
 function step(m) {
+  turn(m, tellSession);
   if (m.halted || !venue.flow.running) {
     for (const peer of peers) peer.publish(`ticker.${m.name}.100ms`, ticker(m));
     return;
   }
-  const call = m.name === 'AUC_ZAR' && inCall();
+  const call = inCall(m) || m.session.session === 'pause';
   const before = [new Map(m.bids), new Map(m.asks)];
   m.mid +=
     (m.start - m.mid) * 0.0005 + m.tick * (Math.random() - 0.5) * Math.max(2, m.start / m.tick / 30000);
@@ -218,6 +230,7 @@ function step(m) {
       asks: changes[1],
     });
     if (trades.length || Math.random() < 0.3) peer.publish(`ticker.${m.name}.100ms`, ticker(m));
+    if (inCall(m)) peer.publish(`auction.${m.name}`, auctionMessage(m));
   }
 }
 
@@ -241,6 +254,12 @@ const venue = {
     MARKETS.push(market(instrument_name, tick_size, lot_size, start_price, lot_size * 50));
     return METHODS['public/get_instruments']().at(-1);
   },
+  begin: (name, session, seconds) =>
+    begin(find(name), session, 'operator', seconds && Date.now() + seconds * 1000, tellSession),
+  extend: (name, seconds) => {
+    const m = find(name);
+    begin(m, m.session.session, 'extended', Date.now() + seconds * 1000, tellSession);
+  },
   drop: (name) => MARKETS.splice(MARKETS.indexOf(find(name)), 1),
 };
 const members = new Members(venue);
@@ -249,6 +268,9 @@ const METHODS = {
   ...members.methods,
   ...operatorMethods(members, venue),
   'public/test': () => ({ version: 'mock' }),
+  'public/pitwire_get_rules': rules,
+  'public/ticker': ({ instrument_name }) => ticker(find(instrument_name)),
+  'public/pitwire_get_auction': ({ instrument_name }) => auctionMessage(find(instrument_name)),
   'public/get_instruments': () =>
     MARKETS.map((m, i) => {
       const [base, quote] = m.name === 'BTC-PERPETUAL' ? ['BTC', 'USD'] : m.name.split('_');
@@ -294,7 +316,10 @@ const METHODS = {
       const [kind, name] = channel.split('.');
       if (kind === 'user') continue;
       const m = find(name);
+      turn(m, tellSession);
       if (kind === 'ticker') peer.after(channel, () => ticker(m));
+      if (kind === 'session') peer.after(channel, () => sessionMessage(m));
+      if (kind === 'auction') peer.after(channel, () => auctionMessage(m));
       if (kind !== 'book') continue;
       peer.after(channel, () => ({
         type: 'snapshot',

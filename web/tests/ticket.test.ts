@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { blank, hint, params, worth, type Form } from '../src/lib/ticket';
+import { blank, columns, hint, params, timeOfDay, worth, type Form } from '../src/lib/ticket';
 import { paidIn, type Instrument } from '../src/lib/venue';
 
 const SPOT: Instrument = {
@@ -53,7 +53,68 @@ test.each<[string, Partial<Form>, object]>([
     { type: 'market', price: 'junk', postOnly: true, display: '3', terms: 'good_til_day' },
     { ...COMMON, type: 'market' },
   ],
+  [
+    'a stop, that waits without a price of its own',
+    { type: 'stop_market', stop: '3240', price: 'junk' },
+    {
+      ...{ ...COMMON, type: 'stop_market', trigger: 'last_price', trigger_price: 3240 },
+      time_in_force: 'good_til_cancelled',
+    },
+  ],
+  [
+    'a stop limit for the day',
+    { type: 'stop_limit', stop: '3240', terms: 'good_til_day' },
+    {
+      ...{ ...COMMON, type: 'stop_limit', trigger: 'last_price', trigger_price: 3240, price: 3250.1 },
+      time_in_force: 'good_til_day',
+    },
+  ],
+  [
+    'a hidden order with the least it trades',
+    { type: 'hidden', minimum: '3', display: '2' },
+    {
+      ...{ ...COMMON, type: 'limit', price: 3250.1, time_in_force: 'good_til_cancelled' },
+      ...{ hidden: true, min_execution: 3 },
+    },
+  ],
+  [
+    'an order for the closing auction',
+    { terms: 'atc' },
+    { ...COMMON, type: 'limit', price: 3250.1, tif_ext: 'atc' },
+  ],
+  [
+    'a market order for every auction',
+    { type: 'market', terms: 'gfa' },
+    { ...COMMON, type: 'market', tif_ext: 'gfa' },
+  ],
+  [
+    'good till a date',
+    { terms: 'gtd', expires: '2026-11-30' },
+    { ...COMMON, type: 'limit', price: 3250.1, tif_ext: 'gtd', expires_at: '2026-11-30' },
+  ],
 ])('%s', (_, changes, made) => expect(params(form(changes), SPOT)).toEqual({ params: made }));
+
+test('a time of the day is one of the venue, not of this clock', () => {
+  const now = Date.UTC(2031, 4, 6, 9, 0);
+  expect(timeOfDay('16:30', now)).toBe(Date.UTC(2031, 4, 6, 16, 30));
+  expect(timeOfDay('7:05:09', now)).toBe(Date.UTC(2031, 4, 6, 7, 5, 9));
+  for (const text of ['', '24:00', '12:60', 'noon', '1230']) expect(timeOfDay(text, now)).toBeNull();
+  expect(timeOfDay('16:30', null)).toBeNull();
+  expect(params(form({ terms: 'gtt', expires: '16:30' }), SPOT, now)).toMatchObject({
+    params: { tif_ext: 'gtt', expires_at: Date.UTC(2031, 4, 6, 16, 30) },
+  });
+});
+
+test.each<[Partial<Form>, string, string]>([
+  [{}, 'limit', 'gtc'],
+  [{ display: '2' }, 'iceberg', 'gtc'],
+  [{ type: 'market' }, 'market', 'day'],
+  [{ type: 'market', terms: 'opg' }, 'market', 'opg'],
+  [{ type: 'stop_market', terms: 'good_til_day' }, 'stop', 'day'],
+  [{ type: 'hidden', display: '2' }, 'hidden', 'gtc'],
+])('%j stands in the column %s of the row %s', (changes, type, tif) =>
+  expect(columns(form(changes))).toEqual({ type, tif }),
+);
 
 test.each<[Partial<Form>, string]>([
   [{ amount: '' }, 'amount'],
@@ -61,6 +122,10 @@ test.each<[Partial<Form>, string]>([
   [{ price: '' }, 'price'],
   [{ price: '1e5' }, 'price'],
   [{ display: '-1' }, 'display'],
+  [{ type: 'stop_market' }, 'stop'],
+  [{ type: 'hidden', minimum: 'all' }, 'minimum'],
+  [{ terms: 'gtd' }, 'expires'],
+  [{ terms: 'gtt', expires: '16:30' }, 'expires'],
 ])('%j lacks its %s', (changes, missing) => expect(params(form(changes), SPOT)).toEqual({ missing }));
 
 test('hints name the grid, and leave an empty field alone', () => {

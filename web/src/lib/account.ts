@@ -1,5 +1,7 @@
 // What an account sees of itself, as far as this page reads it.
 
+import { clock } from './format';
+
 export type OrderState = 'open' | 'filled' | 'rejected' | 'cancelled' | 'untriggered' | 'triggered';
 
 export interface Order {
@@ -22,6 +24,16 @@ export interface Order {
   cancel_reason?: string;
   /** Pitwire's own: the visible amount that trades before this order. */
   queue_ahead?: number;
+  /** Of stops. */
+  trigger_price?: number;
+  triggered?: boolean;
+  /** Pitwire's own: what the dialect has no word for. */
+  hidden?: boolean;
+  min_execution?: number;
+  tif_ext?: string;
+  expires_at?: number | string;
+  /** Set aside until its session. */
+  parked?: boolean;
 }
 
 export interface Fill {
@@ -77,6 +89,7 @@ export function isOpen(order: Order): boolean {
 /** A partly filled order is still "open" on the wire; a reader wants to see which. */
 export function stateWords(order: Order): string {
   const partly = (order.filled_amount ?? 0) > 0;
+  if (order.order_state === 'open' && order.parked) return partly ? 'partly filled, set aside' : 'set aside';
   if (order.order_state === 'open' && partly) return 'partly filled';
   if (order.order_state !== 'cancelled') return order.order_state;
   const reason = order.cancel_reason?.replaceAll('_', ' ');
@@ -95,10 +108,20 @@ const SHORT_TERMS: Record<string, string> = {
 export function termWords(order: Order): string {
   const shown = order.display_amount ?? order.max_show ?? order.amount;
   const words = [order.order_type.replaceAll('_', ' ')];
-  if (order.order_type !== 'market') words.push(SHORT_TERMS[order.time_in_force] ?? order.time_in_force);
+  if (order.hidden) words.unshift('hidden');
+  if (order.trigger_price !== undefined) words.push(`at ${order.trigger_price}`);
+  const terms = order.tif_ext?.toUpperCase() ?? SHORT_TERMS[order.time_in_force] ?? order.time_in_force;
+  if (order.order_type !== 'market' || order.tif_ext !== undefined) words.push(terms);
+  if (order.expires_at !== undefined) words.push(`to ${until(order.expires_at)}`);
+  if (order.min_execution !== undefined) words.push(`at least ${order.min_execution}`);
   if (order.post_only) words.push('post-only');
-  if (shown < order.amount) words.push(`shows ${shown}`);
+  if (!order.hidden && shown < order.amount) words.push(`shows ${shown}`);
   return words.join(' ');
+}
+
+/** A date as it is; a time of the day in UTC. */
+function until(expires: number | string): string {
+  return typeof expires === 'string' ? expires : clock(expires);
 }
 
 /** Orders by id, oldest first, with the closed ones limited: an account may trade for days under an open page. */

@@ -2,19 +2,65 @@ import { isMultiple, parse } from './decimal';
 import type { Instrument } from './venue';
 
 export const TERMS = [
-  ['good_til_cancelled', 'GTC', 'Good till cancelled'],
-  ['good_til_day', 'DAY', 'Good for the day'],
-  ['immediate_or_cancel', 'IOC', 'Immediate or cancel'],
-  ['fill_or_kill', 'FOK', 'Fill or kill'],
+  ['good_til_cancelled', 'GTC', 'Good till cancelled', 'gtc'],
+  ['good_til_day', 'DAY', 'Good for the day', 'day'],
+  ['immediate_or_cancel', 'IOC', 'Immediate or cancel', 'ioc'],
+  ['fill_or_kill', 'FOK', 'Fill or kill', 'fok'],
+  ['gtd', 'GTD', 'Good till a date', 'gtd'],
+  ['gtt', 'GTT', 'Good till a time of this day', 'gtt'],
+  ['opg', 'OPG', 'The opening auction alone', 'opg'],
+  ['gfa', 'GFA', 'Every auction', 'gfa'],
+  ['gfx', 'GFX', 'The next intraday auction', 'gfx'],
+  ['atc', 'ATC', 'The closing auction', 'atc'],
+  ['cpx', 'CPX', 'The closing price cross', 'cpx'],
 ] as const;
+
+export type Terms = (typeof TERMS)[number][0];
+export type OrderType = 'limit' | 'market' | 'stop_market' | 'stop_limit' | 'hidden';
+
+export const TYPES: [OrderType, string][] = [
+  ['limit', 'Limit'],
+  ['market', 'Market'],
+  ['stop_market', 'Stop'],
+  ['stop_limit', 'Stop limit'],
+  ['hidden', 'Hidden'],
+];
+
+/** The dialect knows the first four; the others go as an extension beside the nearest of those. */
+const DIALECT: ReadonlySet<Terms> = new Set<Terms>(TERMS.slice(0, 4).map(([word]) => word));
+
+/** What the rulebook's tables call an order of this form. */
+export function columns(form: Form): { type: string; tif: string } {
+  const type = {
+    limit: 'limit',
+    market: 'market',
+    stop_market: 'stop',
+    stop_limit: 'stop_limit',
+    hidden: 'hidden',
+  };
+  const shows = form.display.trim() !== '' && form.type === 'limit';
+  const tif = TERMS.find(([word]) => word === form.terms)![3];
+  // The dialect's default: a market order that says nothing is for the day.
+  const says = form.type === 'market' && form.terms === 'good_til_cancelled' ? 'day' : tif;
+  return { type: shows ? 'iceberg' : type[form.type], tif: says };
+}
+
+export const hasPrice = (type: OrderType): boolean => type !== 'market' && type !== 'stop_market';
+export const hasStop = (type: OrderType): boolean => type === 'stop_market' || type === 'stop_limit';
 
 export interface Form {
   side: 'buy' | 'sell';
-  type: 'limit' | 'market';
+  type: OrderType;
   /** As typed. */
   price: string;
   amount: string;
-  terms: (typeof TERMS)[number][0];
+  terms: Terms;
+  /** A date for GTD, a time of the day (UTC) for GTT. */
+  expires: string;
+  /** Of a stop. */
+  stop: string;
+  /** The least that a hidden order trades at a time; empty for all of it. */
+  minimum: string;
   postOnly: boolean;
   /** With post-only: refused where it would trade at once, instead of moved one tick away. */
   rejectPostOnly: boolean;
@@ -22,7 +68,7 @@ export interface Form {
   display: string;
 }
 
-export type Field = 'price' | 'amount' | 'display';
+export type Field = 'price' | 'amount' | 'display' | 'stop' | 'minimum';
 
 export function blank(): Form {
   return {
@@ -31,6 +77,9 @@ export function blank(): Form {
     price: '',
     amount: '',
     terms: 'good_til_cancelled',
+    expires: '',
+    stop: '',
+    minimum: '',
     postOnly: false,
     rejectPostOnly: false,
     display: '',
@@ -45,36 +94,71 @@ export function hint(field: Field, form: Form, instrument: Instrument): string |
   const text = form[field].trim();
   if (text === '') return null;
   if (parse(text) === null) return 'not a number';
-  const step = field === 'price' ? instrument.tick_size : instrument.min_trade_amount;
-  const name = field === 'price' ? 'tick' : 'lot';
+  const onTicks = field === 'price' || field === 'stop';
+  const step = onTicks ? instrument.tick_size : instrument.min_trade_amount;
+  const name = onTicks ? 'tick' : 'lot';
   return isMultiple(text, step) ? null : `not a multiple of the ${name}, ${step}`;
 }
 
-/** The parameters of `private/buy` or `private/sell`, or the field that is missing. */
-export function params(form: Form, instrument: Instrument): { missing: Field } | { params: object } {
+/** The parameters of `private/buy` or `private/sell`, or the field that is missing. `now` is the venue's time. */
+export function params(
+  form: Form,
+  instrument: Instrument,
+  now: number | null = null,
+): { missing: Field | 'expires' } | { params: object } {
   const amount = number(form.amount);
   if (amount === null) return { missing: 'amount' };
-  const common = { instrument_name: instrument.instrument_name, amount, type: form.type };
-  if (form.type === 'market') return { params: common };
-  const price = number(form.price);
-  if (price === null) return { missing: 'price' };
-  const display = number(form.display);
-  if (display === null && form.display.trim() !== '') return { missing: 'display' };
-  return {
-    params: {
-      ...common,
-      price,
-      time_in_force: form.terms,
-      ...(form.postOnly && { post_only: true, reject_post_only: form.rejectPostOnly }),
-      ...(display !== null && { display_amount: display }),
-    },
-  };
+  const type = form.type === 'hidden' ? 'limit' : form.type;
+  const made: Record<string, unknown> = { instrument_name: instrument.instrument_name, amount, type };
+  if (hasPrice(form.type)) {
+    const price = number(form.price);
+    if (price === null) return { missing: 'price' };
+    made.price = price;
+  }
+  if (hasStop(form.type)) {
+    const stop = number(form.stop);
+    if (stop === null) return { missing: 'stop' };
+    Object.assign(made, { trigger: 'last_price', trigger_price: stop });
+  }
+  // A market order of the dialect says nothing of its time; one for a call does.
+  if (form.type !== 'market' || !DIALECT.has(form.terms))
+    made[DIALECT.has(form.terms) ? 'time_in_force' : 'tif_ext'] = form.terms;
+  if (form.terms === 'gtd' || form.terms === 'gtt') {
+    const expires = form.terms === 'gtd' ? form.expires.trim() || null : timeOfDay(form.expires, now);
+    if (expires === null) return { missing: 'expires' };
+    made.expires_at = expires;
+  }
+  if (form.type === 'limit') {
+    const display = number(form.display);
+    if (display === null && form.display.trim() !== '') return { missing: 'display' };
+    if (form.postOnly) Object.assign(made, { post_only: true, reject_post_only: form.rejectPostOnly });
+    if (display !== null) made.display_amount = display;
+  }
+  if (form.type === 'hidden') {
+    const minimum = number(form.minimum);
+    if (minimum === null && form.minimum.trim() !== '') return { missing: 'minimum' };
+    made.hidden = true;
+    if (minimum !== null) made.min_execution = minimum;
+  }
+  return { params: made };
+}
+
+/** `14:30` or `14:30:15` of the venue's day, in UTC as all times of this page, as milliseconds since 1970. */
+export function timeOfDay(text: string, now: number | null): number | null {
+  const parts = /^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/.exec(text.trim());
+  if (!parts || now === null) return null;
+  const midnight = Math.floor(now / 86_400_000) * 86_400_000;
+  return midnight + (Number(parts[1]) * 3600 + Number(parts[2]) * 60 + Number(parts[3] ?? 0)) * 1000;
 }
 
 /** What the order is worth in the other currency; an inverse contract is paid for in its base. */
 export function worth(form: Form, instrument: Instrument, marketPrice: number | undefined): number | null {
   const amount = number(form.amount);
-  const price = form.type === 'limit' ? number(form.price) : (marketPrice ?? null);
+  const price = hasPrice(form.type)
+    ? number(form.price)
+    : form.type === 'stop_market'
+      ? number(form.stop)
+      : (marketPrice ?? null);
   if (amount === null || price === null || price === 0) return null;
   return instrument.instrument_type === 'reversed' ? amount / price : amount * price;
 }

@@ -20,6 +20,9 @@ export interface Instrument {
   max_notional?: number;
   /** Pitwire's own: how far from the last price an order may be, in per cent. */
   collar_percent?: number;
+  /** Pitwire's own: which group of instruments it belongs to, and the least a hidden order may be. */
+  segment?: string;
+  minimum_reserve?: number;
 }
 
 export interface TickerStats {
@@ -42,9 +45,12 @@ export interface Ticker {
   best_bid_amount?: number;
   best_ask_price?: number;
   best_ask_amount?: number;
-  /** Pitwire's own: where an auction would uncross now. */
+  /** Pitwire's own: when the session ends, in venue time. */
+  session_ends?: number;
+  /** Pitwire's own: where an auction would uncross now, and what one side has more than the other there. */
   indicative_price?: number;
   indicative_volume?: number;
+  imbalance?: number;
   stats?: TickerStats;
 }
 
@@ -70,6 +76,8 @@ export interface Trade {
   amount: number;
   /** Of the aggressor. */
   direction: 'buy' | 'sell';
+  /** Pitwire's own: the call of whose one price it is part. */
+  auction?: string;
 }
 
 export interface ChartData {
@@ -103,7 +111,7 @@ export function describe(instrument: Instrument): string {
 
 /** The badge to show beside the name, or null in ordinary continuous trading. */
 export function phase(state: string | undefined, session: string | undefined): string | null {
-  if (state !== undefined && state !== 'open') return state.replaceAll('_', ' ');
   if (session !== undefined && !session.startsWith('continuous')) return session.replaceAll('_', ' ');
+  if (state !== undefined && state !== 'open') return state.replaceAll('_', ' ');
   return null;
 }

@@ -53,6 +53,23 @@ export class Operator {
     return this.#command('resume', { instrument_name: instrument });
   }
 
+  pause(instrument: string): Promise<unknown> {
+    return this.#command('pause', { instrument_name: instrument });
+  }
+
+  /** A call that an operator ends, or that ends by itself after `seconds`. */
+  reopen(instrument: string, seconds?: number): Promise<unknown> {
+    return this.#command('reopen', {
+      instrument_name: instrument,
+      ...(seconds !== undefined && { seconds }),
+    });
+  }
+
+  /** Lets the call that runs end so many seconds from now. */
+  extend(instrument: string, seconds: number): Promise<unknown> {
+    return this.#command('extend', { instrument_name: instrument, seconds });
+  }
+
   createInstrument(params: object): Promise<unknown> {
     return this.#command('create_instrument', params);
   }

@@ -1,5 +1,5 @@
 import { onGrid } from '../lib/decimal';
-import { blank, type Form } from '../lib/ticket';
+import { blank, hasPrice, type Form } from '../lib/ticket';
 import type { Listing } from './board.svelte';
 
 /** The order being written. The book fills it in, so it lives outside the panel that shows it. */
@@ -11,11 +11,11 @@ export class TicketState {
   turnTo(instrument: string | null): void {
     if (instrument === this.#instrument) return;
     this.#instrument = instrument;
-    this.form.price = this.form.amount = this.form.display = '';
+    this.form.price = this.form.amount = this.form.display = this.form.stop = this.form.minimum = '';
   }
 
   take(price: number, listing: Listing): void {
-    this.form.type = 'limit';
+    if (!hasPrice(this.form.type)) this.form.type = 'limit';
     this.form.price = onGrid(price, listing.instrument.tick_size);
   }
 }

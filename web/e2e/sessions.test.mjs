@@ -1,0 +1,190 @@
+// Sessions on the page: an operator pauses, re-opens, extends and resumes a market while a member writes orders for it.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Api, Venue, number, openBrowser, picture, until } from './venue.mjs';
+
+const NAME = 'MTN_ZAR';
+
+let venue;
+let browser;
+let operator;
+let member;
+let api;
+
+before(async () => {
+  venue = await Venue.create();
+  browser = await openBrowser(venue);
+  operator = await enter('demo-operator');
+  member = await enter('demo-a');
+  api = await Api.open(venue, 'demo-a');
+  await operator.getByRole('tab', { name: 'Operator' }).click();
+});
+
+after(async () => {
+  api?.close();
+  await browser?.context.close();
+  await venue?.end();
+});
+
+async function enter(account) {
+  const page = await browser.newPage();
+  await page.goto(`${venue.url}/#${NAME}`);
+  await page.waitForSelector('[data-phase="live"]');
+  await page.getByRole('button', { name: new RegExp(`^${account}`) }).click();
+  await page.waitForSelector(`[data-account="${account}"]`);
+  return page;
+}
+
+const row = () => operator.locator(`[data-instrument="${NAME}"]`);
+const press = (name) =>
+  row()
+    .getByRole('button', { name: `${name} ${NAME}` })
+    .click();
+const confirm = (name) => operator.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+const bar = () => member.getByRole('group', { name: 'Session' });
+const shown = (what) => bar().locator(`[data-of="${what}"]`);
+const ticket = () => member.getByRole('form', { name: 'Order ticket' });
+const choose = (word) => ticket().getByText(word, { exact: true }).click();
+const field = (name) => ticket().getByRole('textbox', { name: new RegExp(`^${name}`) });
+const terms = (label) => ticket().getByLabel('Time in force').selectOption({ label });
+const send = () => ticket().locator('button[type="submit"]');
+const auction = () => api.call('public/pitwire_get_auction', { instrument_name: NAME });
+const seconds = async () => {
+  const [minutes, rest] = (await shown('countdown').textContent()).split(':').map(Number);
+  return minutes * 60 + rest;
+};
+
+async function order(page, { side, type = 'Limit', price, amount }) {
+  const form = page.getByRole('form', { name: 'Order ticket' });
+  await form.getByText(side, { exact: true }).click();
+  await form.getByText(type, { exact: true }).click();
+  if (price !== undefined) await form.getByRole('textbox', { name: /^Price/ }).fill(String(price));
+  await form.getByRole('textbox', { name: /^Amount/ }).fill(String(amount));
+  await form.locator('button[type="submit"]').click();
+  await form.locator('[data-good="true"]').waitFor();
+}
+
+test('a market that trades without end shows no session', async () => {
+  await member.waitForSelector('[data-side="bid"][data-price]');
+  assert.equal(await bar().count(), 0);
+  assert.equal(await member.getByRole('tab', { name: 'Auction' }).count(), 0);
+});
+
+test('a stop waits and says so', async () => {
+  const { last_price } = await api.call('public/ticker', { instrument_name: NAME });
+  await choose('Sell');
+  await choose('Stop');
+  await field('Stop price').fill((last_price / 2).toFixed(2));
+  await field('Amount').fill('3');
+  await send().click();
+  await member.waitForSelector('form [data-good="true"]');
+  const [waiting] = await api.call('private/get_open_orders', { type: 'trigger_all' });
+  assert.equal(waiting.order_state, 'untriggered');
+  const line = member.locator(`[data-order="${waiting.order_id}"]`);
+  await line.waitFor();
+  const text = await line.textContent();
+  assert.ok(text.includes('untriggered') && text.includes('stop market'), text);
+  await api.call('private/cancel', { order_id: waiting.order_id });
+});
+
+test('a hidden order is written, and rests unseen', async () => {
+  const { best_bid_price } = await api.call('public/ticker', { instrument_name: NAME });
+  await choose('Buy');
+  await choose('Hidden');
+  await field('Price').fill((best_bid_price / 2).toFixed(2));
+  await field('Amount').fill('9');
+  await field('Minimum execution').fill('4');
+  await send().click();
+  await member.waitForSelector('form [data-good="true"]');
+  const [hidden] = await api.call('private/get_open_orders', {});
+  assert.deepEqual([hidden.hidden, hidden.min_execution, hidden.amount], [true, 4, 9]);
+  const line = member.locator(`[data-order="${hidden.order_id}"]`);
+  await line.waitFor();
+  assert.ok((await line.textContent()).includes('hidden limit GTC at least 4'), await line.textContent());
+  await picture(member, 'hidden-order');
+  await api.call('private/cancel', { order_id: hidden.order_id });
+});
+
+test('a pause is announced, and the ticket keeps to what it permits', async () => {
+  await press('Pause');
+  await confirm('Pause');
+  await member.waitForSelector('[data-session="pause"]');
+  assert.equal(await shown('reason').textContent(), 'by operator');
+  await choose('Hidden');
+  assert.equal(await ticket().locator('[data-of="permit"]').textContent(), 'Not in this session: pause.');
+  assert.ok(await send().isDisabled());
+  await choose('Limit');
+  await terms('IOC');
+  assert.ok(await send().isDisabled());
+  await terms('GTC');
+  assert.ok(await send().isEnabled());
+});
+
+test('a re-opening call counts down, and an extension moves its end', async () => {
+  await press('Re-open');
+  await member.waitForSelector('[data-session="reopening_auction"]');
+  const first = await seconds();
+  assert.ok(first > 20 && first <= 60, `${first}`);
+  await until(async () => (await seconds()) < first, 'a countdown');
+  await until(async () => (await seconds()) <= first - 3, 'three seconds less');
+  await press('Extend the call of');
+  await until(async () => (await seconds()) > first - 2, 'a later end');
+  assert.equal(await shown('reason').textContent(), 'by extended');
+});
+
+test('what the call would do is what the API says, in numbers and as two curves', async () => {
+  const { best_bid_price: bid, best_ask_price: ask } = await api.call('public/ticker', {
+    instrument_name: NAME,
+  });
+  await order(member, { side: 'Buy', price: Math.max(bid, ask).toFixed(2), amount: 30 });
+  await order(member, { side: 'Sell', price: Math.min(bid, ask).toFixed(2), amount: 20 });
+  // The flow goes on writing orders: asked until both were read at one moment.
+  await until(async () => {
+    const before = await auction();
+    const told = [
+      number(await shown('indicative-price').textContent()),
+      number(await shown('indicative-volume').textContent()),
+      number((await shown('imbalance').textContent()).replace('balanced', '0')),
+    ];
+    const answered = [before.indicative_price, before.indicative_volume, Math.abs(before.imbalance)];
+    return answered[0] !== undefined && JSON.stringify(told) === JSON.stringify(answered);
+  }, 'the same price, volume and imbalance');
+  await member.getByRole('tab', { name: 'Auction' }).click();
+  await member.waitForSelector('svg circle[data-of="cross"]');
+  const paths = await member.$$eval('svg path.buy, svg path.sell', (all) =>
+    all.map((path) => path.getAttribute('d')),
+  );
+  assert.equal(paths.length, 2);
+  assert.ok(
+    paths.every((d) => /^M0 [\d.]+V/.test(d) && !d.includes('NaN')),
+    paths.join(' '),
+  );
+  await picture(member, 'auction');
+});
+
+test('the uncross is shown with its price and its amount', async () => {
+  await press('Resume');
+  await shown('uncross').waitFor();
+  const { uncross, type } = await auction();
+  assert.equal(type, 'result');
+  const text = await shown('uncross').textContent();
+  const words = text.replaceAll(/\s+/g, ' ').trim();
+  assert.ok(words.startsWith('reopening auction uncrossed'), words);
+  assert.equal(number(/at ([\d.,]+)/.exec(words)[1]), uncross.price);
+  await picture(member, 'uncrossed');
+});
+
+test('a halted market can be resumed or re-opened, and takes no orders meanwhile', async () => {
+  await press('Halt');
+  await confirm('Halt');
+  await member.waitForSelector('[data-session="halt"]');
+  assert.equal(await ticket().locator('[data-of="permit"]').textContent(), 'No orders are taken: halt.');
+  await picture(operator, 'operator-sessions');
+  await press('Resume');
+  await until(
+    async () => (await bar().count()) === 0 || (await shown('uncross').count()) === 1,
+    'trading again',
+  );
+});
+
+test('nothing complained', () => assert.deepEqual(browser.complaints, []));

@@ -1,0 +1,164 @@
+// Sessions and calls, as far as this page reads them: Pitwire's own channels.
+
+import type { Level } from './book';
+
+export interface SessionMessage {
+  timestamp: number;
+  instrument_name: string;
+  session: string;
+  state: string;
+  previous_session: string;
+  reason: 'scheduled' | 'operator' | 'breaker' | 'extended' | 'missed';
+  begins: number;
+  /** Absent where nobody has said. */
+  ends?: number;
+  /** Whether it takes new orders, amends and cancels. */
+  enter?: boolean;
+  amend?: boolean;
+  cancel?: boolean;
+  match?: string;
+  breach?: { price: number; reference_price: number; timestamp: number };
+  closing_price?: number;
+  closing_price_derivation?: string;
+}
+
+export interface Uncross {
+  session: string;
+  price: number;
+  volume: number;
+  timestamp: number;
+}
+
+export interface AuctionMessage {
+  timestamp: number;
+  instrument_name: string;
+  session: string;
+  /** `indicative` while orders gather for one price. */
+  type: 'indicative' | 'result';
+  session_ends?: number;
+  indicative_price?: number;
+  indicative_volume?: number;
+  /** What buyers want more than sellers give, at the indicative price. */
+  imbalance?: number;
+  imbalance_side?: 'buy' | 'sell' | 'none';
+  /** The latest, if there has been any. */
+  uncross?: Uncross;
+}
+
+export interface SessionRules {
+  session: string;
+  enter: boolean;
+  /** What a session makes of a time in force, and of an order type: active, immediate, park, carried, reject. */
+  time_in_force: Record<string, string>;
+  order_types: Record<string, string>;
+}
+
+export interface Rules {
+  order_types: { type: string; time_in_force: string; answer: string; rule: string }[];
+  sessions: SessionRules[];
+  rules: { id: string; text: string }[];
+}
+
+/** "intraday auction". */
+export function sessionWords(session: string): string {
+  return session.replaceAll('_', ' ');
+}
+
+/** Whole seconds as m:ss, or h:mm:ss from an hour on; what is over is 0:00. */
+export function countdown(milliseconds: number): string {
+  const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
+  const two = (number: number) => String(number).padStart(2, '0');
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
+}
+
+/**
+ * The venue's clock between two words of it. It may run faster than this one (a day in minutes) or stand still, so its
+ * pace is measured: from the first word kept to the newest, at least `SPAN` apart on this clock.
+ */
+export class VenueClock {
+  static readonly SPAN = 2_000;
+  static readonly KEEP = 30_000;
+  #words: { venue: number; here: number }[] = [];
+
+  heard(venue: number, here: number): void {
+    const last = this.#words.at(-1);
+    // Venue time never goes back; one that does is another venue.
+    if (last && venue < last.venue) this.#words = [];
+    this.#words.push({ venue, here });
+    while (this.#words.length > 2 && here - this.#words[1]!.here > VenueClock.KEEP) this.#words.shift();
+  }
+
+  /** How many seconds of the venue pass in one of ours; 1 until enough has been heard. */
+  get pace(): number {
+    const [first, last] = [this.#words[0], this.#words.at(-1)];
+    if (!first || !last || last.here - first.here < VenueClock.SPAN) return 1;
+    return (last.venue - first.venue) / (last.here - first.here);
+  }
+
+  /** Null before anything was heard. */
+  now(here: number): number | null {
+    const last = this.#words.at(-1);
+    return last ? last.venue + (here - last.here) * this.pace : null;
+  }
+}
+
+/** What the rulebook's tables make of an order in a session: may it be sent at all, and why not. */
+export function permits(
+  rules: Rules | null,
+  session: string | undefined,
+  type: string,
+  tif: string,
+): { good: boolean; why: string | null } {
+  const now = rules?.sessions.find((row) => row.session === session);
+  if (!rules || !now) return { good: true, why: null };
+  const cell = rules.order_types.find((row) => row.type === type && row.time_in_force === tif);
+  if (cell?.answer === 'reject')
+    return { good: false, why: rules.rules.find(({ id }) => id === cell.rule)?.text ?? null };
+  const name = sessionWords(now.session);
+  if (!now.enter) return { good: false, why: `No orders are taken: ${name}.` };
+  if (now.order_types[type] === 'reject') return { good: false, why: `Not in this session: ${name}.` };
+  if (now.time_in_force[tif] === 'reject') return { good: false, why: `Not in this session: ${name}.` };
+  return { good: true, why: null };
+}
+
+/** The two cumulative curves of a call: how much would be bought and sold at each price. */
+export interface CallCurves {
+  /** Ascending prices at which either curve steps. */
+  prices: number[];
+  /** What buyers want at that price, and what sellers give. */
+  buy: number[];
+  sell: number[];
+  most: number;
+  /** In no level: market orders, and what icebergs do not show. */
+  besideBuy: number;
+  besideSell: number;
+}
+
+/**
+ * From the visible book, best levels first. What the indicative volume says is there beyond it belongs to orders without a
+ * price: they lift the whole curve.
+ */
+export function callCurves(
+  bids: readonly Level[],
+  asks: readonly Level[],
+  told: AuctionMessage | null,
+): CallCurves | null {
+  const at = told?.indicative_price;
+  const sum = (levels: readonly Level[]) => levels.reduce((total, [, amount]) => total + amount, 0);
+  const [volume, imbalance] = [told?.indicative_volume ?? 0, told?.imbalance ?? 0];
+  const beside = (willing: number, shown: number) => (at === undefined ? 0 : Math.max(0, willing - shown));
+  const besideBuy = beside(
+    volume + Math.max(0, imbalance),
+    sum(bids.filter(([price]) => at !== undefined && price >= at)),
+  );
+  const besideSell = beside(
+    volume + Math.max(0, -imbalance),
+    sum(asks.filter(([price]) => at !== undefined && price <= at)),
+  );
+  const prices = [...new Set([...bids, ...asks].map(([price]) => price))].sort((a, b) => a - b);
+  if (prices.length === 0) return null;
+  const buy = prices.map((price) => besideBuy + sum(bids.filter(([level]) => level >= price)));
+  const sell = prices.map((price) => besideSell + sum(asks.filter(([level]) => level <= price)));
+  return { prices, buy, sell, most: Math.max(...buy, ...sell), besideBuy, besideSell };
+}
