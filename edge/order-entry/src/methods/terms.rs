@@ -10,7 +10,7 @@ use pitwire_model::{
     AccountId, Amend, Decimal, Expiry, InstrumentId, InstrumentSpec, Label, Lots, NewOrder, OrderType, PostOnly,
     Priority, Side, Ticks, TimeInForce, VenueNanos,
 };
-use pitwire_views::OrderRecord;
+use pitwire_views::{OrderRecord, Place};
 
 use super::Done;
 use crate::desk::Call;
@@ -346,7 +346,24 @@ fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecor
         return fixed(HIDDEN[0]);
     }
     match said_of_tif(call)? {
-        Some((name, said)) if !is_word_of(record.tif, name, &said) => fixed(name),
+        Some((name, said)) if !is_word_of(record.tif, name, &said) => return fixed(name),
+        _ => {}
+    }
+    check_has(call, record)
+}
+
+/// What is new about an order must be something that it has.
+fn check_has(call: &Call<'_>, record: &OrderRecord) -> Done {
+    let lacks = |name: &'static str| {
+        Err(RpcError::param("not_amendable", name, format!("this order has no {name}; cancel it and enter anew")))
+    };
+    if call.params.has("trigger_price") && record.place != Place::Unelected {
+        return lacks("trigger_price");
+    }
+    match (either(call, MINIMUM)?, either(call, EXPIRES)?, record.tif) {
+        (Some((name, _)), ..) if record.minimum_execution().is_none() => lacks(name),
+        (_, Some(_), TimeInForce::GoodTillDate { .. } | TimeInForce::GoodTillTime { .. }) => Ok(()),
+        (_, Some((name, _)), _) => lacks(name),
         _ => Ok(()),
     }
 }
