@@ -22,6 +22,7 @@ use crate::market::Market;
 use crate::matching::{Incoming, end_of_book};
 use crate::permits::{Answer, Kind, Matching, Tif, kind_cell, permit, tif_cell, type_cell};
 use crate::special::{Kept, Place};
+use crate::zoo::{Fault, bites};
 
 /// What becomes of an order that has been let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +179,9 @@ impl Engine {
     /// 4.9. A GTD order's date, a GTT order's time.
     pub(crate) fn check_expiry(&self, tif: TimeInForce) -> Result<(), Reject> {
         match tif {
-            TimeInForce::GoodTillTime { at } if at <= self.now => Err(Reject::ExpiryPassed),
+            TimeInForce::GoodTillTime { at } if at <= self.now && !bites(Fault::ExpiryUnchecked) => {
+                Err(Reject::ExpiryPassed)
+            }
             TimeInForce::GoodTillTime { at } if at > self.closes => Err(Reject::ExpiryTooFar),
             TimeInForce::GoodTillDate { day } if day < self.day => Err(Reject::ExpiryPassed),
             TimeInForce::GoodTillDate { day: VenueDay(day) } if day > self.day.0.saturating_add(LONGEST_DAYS) => {
@@ -209,6 +212,10 @@ impl Market {
         if by_tif == Answer::Reject || (self.batches() && tif == Tif::FillOrKill) {
             return Err(Reject::TifNotAllowedInSession);
         }
+        let by_kind = match kind {
+            Kind::Hidden if bites(Fault::SessionTaken) && self.phase.is_call() => Answer::Active,
+            _ => by_kind,
+        };
         if by_kind == Answer::Reject || (self.batches() && kind == Kind::Hidden) {
             // A market order for the cross is at home there.
             return Err(Reject::TypeNotAllowedInSession);
@@ -228,7 +235,7 @@ impl Market {
             Tif::AnyCall => self.phase.is_call() || holds_call(self.special.remaining),
             _ => true,
         };
-        if is_there { Ok(()) } else { Err(Reject::NoAuctionScheduled) }
+        if is_there || bites(Fault::ScheduleIgnored) { Ok(()) } else { Err(Reject::NoAuctionScheduled) }
     }
 
     /// 4.7. The peak of an iceberg, and whether post-only makes sense.
@@ -253,7 +260,7 @@ impl Market {
     fn check_hidden(&self, order: &NewOrder, incoming: &mut Incoming) -> Result<(), Reject> {
         let OrderType::Hidden { minimum_execution, .. } = order.order_type else { return Ok(()) };
         let reserve = self.rules.minimum_reserve.unwrap_or(Lots::ZERO);
-        if order.lots < reserve {
+        if order.lots < reserve && !bites(Fault::ReserveIgnored) {
             return Err(Reject::QuantityBelowReserve);
         }
         incoming.minimum = self.minimum_of(minimum_execution, incoming.open)?;

@@ -18,6 +18,7 @@ use crate::engine::{Engine, EventSink};
 use crate::market::Market;
 use crate::matching::{Counters, Incoming, Matching, Prices};
 use crate::special::{Kept, Special};
+use crate::zoo::{Fault, bites};
 
 /// Why a walk ended before the order or the book was used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,9 @@ impl Gauge {
     }
 
     fn price_of(&self, hidden: &Kept) -> Ticks {
+        if bites(Fault::NoImprovement) {
+            return hidden.price();
+        }
         self.quote.price_of_hidden(hidden.side, hidden.price(), self.improvement)
     }
 }
@@ -152,7 +156,7 @@ impl Engine {
     /// Trades what can be traded; rests or expires the remainder. A breach leads into the volatility call: whoever calls
     /// this in a loop looks at the phase.
     pub(crate) fn aggress(&mut self, order: &Incoming, out: &mut impl EventSink) {
-        if order.whole && self.careful_reach_of(order) < u64::from(order.open) {
+        if order.whole && !bites(Fault::PartialFill) && self.careful_reach_of(order) < u64::from(order.open) {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
             return;
         }
@@ -197,6 +201,11 @@ impl Engine {
             let hidden = next.and_then(|slot| special.get(slot).copied().map(|hidden| (slot, hidden)));
             // Whoever shows stands before whoever hides at the same price.
             let as_far_as = hidden.map_or(order.limit, |(_, hidden)| hidden.price());
+            let as_far_as = match order.side {
+                _ if !bites(Fault::HiddenFirst) || hidden.is_none() => as_far_as,
+                Side::Buy => Ticks((as_far_as.0 - 1).max(1)),
+                Side::Sell => Ticks((as_far_as.0 + 1).min(Ticks::MAX_PRICE.0)),
+            };
             open = match rules.allocation {
                 Allocation::ProRata => book.sweep_shared(order.side, as_far_as, open, &InProportion, &mut walk),
                 _ => book.sweep(order.side, Some(as_far_as), open, &mut walk),
@@ -233,7 +242,7 @@ impl<S: EventSink> Walk<'_, S> {
     fn meet_hidden(&mut self, special: &mut Special, slot: Slot, hidden: &Kept, open: u32) -> u32 {
         let order = self.matching.order;
         let (lots, price) = (open.min(hidden.open), self.gauge.price_of(hidden));
-        if hidden.minimum() > open {
+        if hidden.minimum() > open && !bites(Fault::MinimumPassed) {
             return open;
         }
         if lots < self.minimum {
@@ -270,7 +279,7 @@ impl<S: EventSink> Walk<'_, S> {
         }
         let prices = Prices { of_maker: hidden.price(), of_trade: price };
         self.matching.trade(hidden.id, owner, prices, lots, maker_open, 0);
-        if (1..hidden.minimum()).contains(&maker_open) {
+        if (1..hidden.minimum()).contains(&maker_open) && !bites(Fault::RemainderStays) {
             self.drop_hidden(special, slot, CancelReason::BelowMinimumExecution);
         }
         let open = self.matching.open;
@@ -316,6 +325,9 @@ impl<S: EventSink> SweepSink<Origin> for Walk<'_, S> {
 
     fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32) {
         self.matching.fill(maker, owner, price, lots, maker_open, refreshed);
+        if bites(Fault::DynamicMoves) {
+            self.gauge.references.dynamic = Some(price);
+        }
     }
 
     fn refreshed(&mut self, origin: &mut Origin) {

@@ -14,6 +14,7 @@ use crate::limits::peak_of;
 use crate::market::Market;
 use crate::matching::Incoming;
 use crate::settle::set_aside;
+use crate::zoo::{Fault, bites};
 
 impl Engine {
     pub(crate) fn amend(&mut self, amend: Amend, out: &mut impl EventSink) {
@@ -105,6 +106,7 @@ impl Engine {
         let market = &mut self.markets[instrument.0 as usize];
         let old = market.book.get(slot);
         let kept_priority = priority == Priority::KeepWhenReduced
+            && !bites(Fault::ReducedLosesPlace)
             && price == old.price
             && open <= old.total_open()
             && peak == old.display;
@@ -156,7 +158,7 @@ fn only_reduces(amend: Amend, old: &Resting) -> bool {
 /// New total and new open lots.
 pub(crate) fn quantities(amend: Amend, ordered: u32, open: u32) -> Result<(u32, u32), Reject> {
     let lots = whole_lots(amend.lots)?;
-    let filled = ordered - open;
+    let filled = if bites(Fault::ExecutedForgotten) { 0 } else { ordered - open };
     match amend.priority {
         Priority::KeepWhenReduced => {
             let open = lots.checked_sub(filled).filter(|open| *open > 0);

@@ -24,6 +24,7 @@ use crate::matching::{Incoming, end_of_book};
 use crate::permits::{Matching, Tif, permit};
 use crate::settle::set_aside;
 use crate::special::{Kept, Place};
+use crate::zoo::{Fault, bites};
 
 /// A live order, wherever it is, as it is or as it shall be.
 #[derive(Clone, Copy, Debug)]
@@ -293,7 +294,7 @@ impl Engine {
         if let Some(Expiry::Time(time)) = new.expiry.filter(|_| new.expiry != old.expiry) {
             self.set_time(old.instrument, old.id, time);
         }
-        if !kept_priority {
+        if !kept_priority && !bites(Fault::AmendKeepsTime) {
             new.origin.time = self.next_time();
         }
         let market = &self.markets[at];

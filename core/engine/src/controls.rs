@@ -5,6 +5,7 @@
 //! Costs       constant.
 //! Start at    [`References::test`].
 
+use crate::zoo::{Fault, bites};
 use pitwire_model::{Event, InstrumentId, Reference, Side, Ticks, Tolerance};
 
 /// What prices are measured against, as it stood when an order arrived.
@@ -47,13 +48,14 @@ impl References {
 
 fn reaches(price: Ticks, reference: Ticks, bps: u32) -> bool {
     let away = (i128::from(price.0) - i128::from(reference.0)).abs();
-    away * 10_000 >= i128::from(bps) * i128::from(reference.0)
+    let inside = i128::from(bites(Fault::ToleranceInside));
+    away * 10_000 >= i128::from(bps) * i128::from(reference.0) + inside
 }
 
 /// Whether a limit price lies within `percent` of the static reference, its edges included.
 pub(crate) fn within_band(price: Ticks, reference: Ticks, percent: u32) -> bool {
     let away = (i128::from(price.0) - i128::from(reference.0)).abs();
-    away * 100 <= i128::from(percent) * i128::from(reference.0)
+    away * 100 <= i128::from(percent) * i128::from(reference.0) || bites(Fault::BandIgnored)
 }
 
 /// The best visible prices as they were before an incoming order's first fill.

@@ -14,6 +14,7 @@ use pitwire_model::{Bust, Derivation, Event, InstrumentId, Phase, Side, Ticks, T
 
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
+use crate::zoo::{Fault, bites};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How far back the closing price looks.
@@ -132,7 +133,8 @@ impl Day {
         let first = (self.ended?.0 / SECOND_NS).saturating_sub(WINDOW_SECONDS);
         let counted = self.runs.iter().filter(|run| run.second >= first);
         let (lots, tick_lots) = counted.fold((0, 0), |sums, run| (sums.0 + run.lots, sums.1 + run.tick_lots));
-        let price = (lots > 0).then(|| (2 * tick_lots + lots).div_euclid(2 * lots))?;
+        let price = (lots > 0)
+            .then(|| (2 * tick_lots + if bites(Fault::VwapRoundsDown) { 0 } else { lots }).div_euclid(2 * lots))?;
         let price = i64::try_from(price).ok()?;
         (1..=Ticks::MAX_PRICE.0).contains(&price).then_some(Ticks(price))
     }

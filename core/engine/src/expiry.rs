@@ -11,6 +11,7 @@ use crate::live::Noted;
 use crate::market::Market;
 use crate::permits::Tif;
 use crate::special::Place;
+use crate::zoo::{Fault, bites};
 
 /// A GTC order lives through so many days after that of its entry; a GTD order's date is no farther off.
 pub(crate) const LONGEST_DAYS: u32 = 90;
@@ -32,7 +33,7 @@ impl Engine {
         for at in 0..self.markets.len() {
             let market = &self.markets[at];
             let waits = market.phase.is_call() || market.special.times.next().is_none_or(|next| next > now);
-            if waits {
+            if waits || bites(Fault::MissedTime) {
                 continue;
             }
             let instrument = market.spec.id;
@@ -120,10 +121,13 @@ impl Market {
         }
         let day = u32::from(origin.day);
         match origin.tif {
-            Tif::GoodTillCancel => {
-                (day > 0 && today.0.saturating_sub(day) >= LONGEST_DAYS).then_some(CancelReason::NinetyDays)
+            Tif::GoodTillCancel => (day > 0
+                && today.0.saturating_sub(day) >= LONGEST_DAYS + u32::from(bites(Fault::NinetyOneDays)))
+            .then_some(CancelReason::NinetyDays),
+            Tif::GoodTillDate => {
+                (day <= today.0 + u32::from(bites(Fault::DateTooEarly))).then_some(CancelReason::DateReached)
             }
-            Tif::GoodTillDate => (day <= today.0).then_some(CancelReason::DateReached),
+            Tif::Day if bites(Fault::DayOutlived) => None,
             Tif::AnyCall => None,
             Tif::Day
             | Tif::ImmediateOrCancel

@@ -43,6 +43,7 @@ mod session;
 mod settle;
 mod settling;
 mod special;
+mod zoo;
 
 pub use account::{Account, Balance, Position, Standing};
 pub use ask::OrderView;
@@ -53,3 +54,5 @@ pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage, 
 pub use index::OrderIndex;
 pub use market::Market;
 pub use special::{Indicated, Place};
+#[cfg(feature = "zoo")]
+pub use zoo::{Fault, choose};

@@ -8,6 +8,7 @@ use pitwire_model::{Lots, Phase, PostOnly, Reject, Side, Ticks};
 
 use crate::market::Market;
 use crate::matching::Incoming;
+use crate::zoo::{Fault, bites};
 
 /// Basis points of a whole.
 const WHOLE_BPS: i64 = 10_000;
@@ -23,13 +24,15 @@ impl Market {
     /// The price of a post-only order: as asked, or short of the other side's best, or refused.
     #[cold]
     pub(crate) fn placed(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
-        let Some(best) = self.book.best_price(side.opposite()) else { return Ok(price) };
+        let hidden = self.special.hidden(side.opposite()).next().and_then(|slot| self.special.get(slot));
+        let hidden = hidden.map(|order| order.price()).filter(|_| bites(Fault::HiddenQuoted));
+        let Some(best) = hidden.or(self.book.best_price(side.opposite())) else { return Ok(price) };
         let (trades, short) = match side {
             Side::Buy => (price >= best, Ticks(best.0 - 1)),
             Side::Sell => (price <= best, Ticks(best.0 + 1)),
         };
         match post_only {
-            _ if !trades => Ok(price),
+            _ if !trades || bites(Fault::PostOnlyTrades) => Ok(price),
             PostOnly::No => Ok(price),
             PostOnly::Reject => Err(Reject::PostOnlyWouldTrade),
             PostOnly::Reprice if (1..=Ticks::MAX_PRICE.0).contains(&short.0) => Ok(short),
@@ -88,6 +91,7 @@ impl Market {
         let reference = self.last.unwrap_or(self.spec.start_price).0;
         let edge = match side {
             Side::Buy => reference * (WHOLE_BPS + i64::from(bps)) / WHOLE_BPS,
+            Side::Sell if bites(Fault::ImprovedCollar) => reference * (WHOLE_BPS - i64::from(bps)) / WHOLE_BPS,
             Side::Sell => (reference * (WHOLE_BPS - i64::from(bps)) + WHOLE_BPS - 1) / WHOLE_BPS,
         };
         Ticks(edge.clamp(1, Ticks::MAX_PRICE.0))

@@ -14,6 +14,7 @@ use crate::matching::{Incoming, end_of_book};
 use crate::permits::{Matching, Tif, permit};
 use crate::settle::set_aside;
 use crate::special::{Indicated, Kept, Place};
+use crate::zoo::{Fault, bites};
 
 /// Best visible price of each side, and the visible quantity there.
 pub(crate) type Touch = [Option<(Ticks, u64)>; 2];
@@ -206,7 +207,7 @@ impl Engine {
         if !self.markets[instrument.0 as usize].plain {
             self.conclude_special(instrument, touch, out);
         }
-        if out.public {
+        if out.public || bites(Fault::ChangeTold) {
             self.book_changed(instrument, out);
         }
     }

@@ -16,6 +16,7 @@ use crate::engine::{Engine, EventSink};
 use crate::index::OrderIndex;
 use crate::market::{Market, Money};
 use crate::settle::{exchange, reserve, set_aside};
+use crate::zoo::{Fault, bites};
 
 /// How far an order without a limit may trade.
 #[inline]
@@ -103,12 +104,12 @@ impl Incoming {
 /// What happens when an order that arrives in this mode meets another.
 pub(crate) fn meeting(mode: SelfMatch, mine: (AccountId, MatchGroup), other: (AccountId, MatchGroup)) -> Meeting {
     let own = match (mine.1, other.1) {
-        (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other,
+        (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other && !bites(Fault::KeysForgotten),
         (MatchGroup::Account, MatchGroup::Account) => mine.0 == other.0,
         _ => false,
     };
     match mode {
-        _ if !own => Meeting::Trade,
+        _ if !own || bites(Fault::OwnOrdersMeet) => Meeting::Trade,
         SelfMatch::Allow => Meeting::Trade,
         SelfMatch::CancelResting => Meeting::CancelMaker,
         SelfMatch::CancelIncoming => Meeting::Stop,
@@ -121,7 +122,7 @@ impl Engine {
     /// that neither trades nor rests leaves no trace.
     #[inline]
     pub(crate) fn match_and_rest(&mut self, order: &Incoming, out: &mut impl EventSink) -> bool {
-        if order.whole && !self.fills_whole(order) {
+        if order.whole && !bites(Fault::PartialFill) && !self.fills_whole(order) {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
             return false;
         }
@@ -140,7 +141,7 @@ impl Engine {
         if open == 0 {
             return true;
         }
-        if order.rests && !stopped {
+        if (order.rests || (bites(Fault::ImmediateRests) && !order.is_market())) && !stopped {
             self.rest(order, open, out);
             return true;
         }
@@ -277,7 +278,8 @@ impl<'a, S: EventSink> Matching<'a, S> {
     /// HOT. `lots` change hands between the order and a maker that still has `maker_open`.
     #[inline(always)]
     pub fn trade(&mut self, maker: OrderId, owner: Owner, prices: Prices, lots: u32, maker_open: u32, refreshed: u32) {
-        let price = prices.of_trade;
+        let price =
+            if bites(Fault::TakersPrice) && !self.order.is_market() { self.order.price } else { prices.of_trade };
         if maker_open == 0 {
             self.orders.remove(maker);
             self.accounts[owner.account().0 as usize].open_orders -= 1;
@@ -326,7 +328,9 @@ impl<'a, S: EventSink> Matching<'a, S> {
         self.orders.remove(order);
         let holder = &mut self.accounts[account.0 as usize];
         holder.open_orders -= 1;
-        reserve(holder, self.money, instrument, side, price, -i128::from(open));
+        if !bites(Fault::MoneyKept) {
+            reserve(holder, self.money, instrument, side, price, -i128::from(open));
+        }
         let open = Lots(u64::from(open));
         self.out.emit(Event::Cancelled { order, account, instrument, side, price, open, reason });
     }

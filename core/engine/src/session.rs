@@ -18,6 +18,7 @@ use crate::market::Market;
 use crate::matching::Incoming;
 use crate::permits::{Kinds, Matching, Tif, permit};
 use crate::special::{Indicated, Kept, Place, Special, Unfinished};
+use crate::zoo::{Fault, bites};
 
 /// A change of session that has been allowed.
 #[derive(Clone, Copy)]
@@ -97,7 +98,7 @@ impl Engine {
             if from.is_triggered_call() && to.is_scheduled_call() && !change.misses_call() {
                 return Ok(());
             }
-            if from.is_call() && breaks_off(to) {
+            if from.is_call() && breaks_off(to) && !bites(Fault::HaltUncrosses) {
                 market.special.leave_unfinished(from);
                 return Ok(());
             }
@@ -132,7 +133,7 @@ impl Engine {
             from,
             expire: permit(from).expire.and(before.expire),
             batch: market.batches(),
-            parks: from.is_call() || before.waits,
+            parks: (from.is_call() || before.waits) && !bites(Fault::NotParked),
             now: self.now,
         };
         let found = self.live_slots(at, |_, _| true);
@@ -177,7 +178,9 @@ impl Engine {
         market.phase = to;
         market.special.ends = ends;
         market.special.continues = None;
-        market.special.remaining.take_one(to);
+        if !bites(Fault::RemainingKept) {
+            market.special.remaining.take_one(to);
+        }
         market.special.indicated = Indicated::default();
         market.phase_changed();
         market.judge();
@@ -195,6 +198,9 @@ impl Engine {
         let is_wanted = |slot: &Slot| market.special.get(*slot).is_some_and(|order| wanted.has(order.origin.tif));
         let slots: Vec<Slot> = market.special.parked().filter(is_wanted).collect();
         for slot in slots {
+            if bites(Fault::NotInjected) && self.markets[instrument.0 as usize].tif_of(slot) == Tif::AnyCall {
+                continue;
+            }
             self.inject(instrument, slot, out);
         }
     }
@@ -312,7 +318,7 @@ impl Ending {
                 passed.then_some(CancelReason::TimeReached)
             }
             Tif::ClosingCross if active && self.expire.has(tif) => Some(CancelReason::CrossEnded),
-            _ if active && self.expire.has(tif) => Some(CancelReason::CallEnded),
+            _ if active && self.expire.has(tif) && !bites(Fault::CallOutlived) => Some(CancelReason::CallEnded),
             _ => None,
         }
     }

@@ -15,6 +15,7 @@ use crate::controls::Breach;
 use crate::engine::{Engine, EventSink};
 use crate::live::Touch;
 use crate::special::Place;
+use crate::zoo::{Fault, bites};
 
 impl Engine {
     /// Ends every command that has acted on an instrument in continuous trading; `remembered` is the touch before it did,
@@ -52,7 +53,8 @@ impl Engine {
         self.uncross_arrivals(instrument, out)?;
         loop {
             let market = &self.markets[instrument.0 as usize];
-            if market.special.has_hidden() && Some(market.touch()) != remembered {
+            let touched = Some(market.touch()) != remembered && !bites(Fault::FilterForgotten);
+            if market.special.has_hidden() && touched {
                 while self.filter(instrument, None, out)? {}
             }
             remembered = Some(self.markets[instrument.0 as usize].touch());
@@ -60,6 +62,9 @@ impl Engine {
                 return Ok(());
             }
             self.act_elected(instrument, out);
+            if bites(Fault::CascadeStopped) {
+                return Ok(());
+            }
             if self.markets[instrument.0 as usize].phase != Phase::Continuous {
                 return Ok(());
             }
@@ -69,7 +74,10 @@ impl Engine {
     /// Hidden orders that this command brought in trade as long as each gets something itself.
     fn uncross_arrivals(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> Result<(), Breach> {
         while let Some(order) = self.markets[instrument.0 as usize].special.arrivals.pop() {
-            while self.hides(instrument, order) && self.filter(instrument, Some(order), out)? {}
+            while self.hides(instrument, order)
+                && !bites(Fault::ArrivalForgotten)
+                && self.filter(instrument, Some(order), out)?
+            {}
         }
         Ok(())
     }
@@ -86,7 +94,10 @@ impl Engine {
     pub(crate) fn elect(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> bool {
         let market = &self.markets[instrument.0 as usize];
         let Some(last) = market.last else { return false };
-        let due: Vec<Slot> = market.special.unelected_due(last).collect();
+        let mut due: Vec<Slot> = market.special.unelected_due(last).collect();
+        if bites(Fault::ElectionByNumber) {
+            due.sort_by_key(|slot| market.special.get(*slot).map(|stop| stop.id));
+        }
         for slot in &due {
             let time = self.next_time();
             let special = &mut self.markets[instrument.0 as usize].special;

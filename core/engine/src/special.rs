@@ -19,6 +19,7 @@ use pitwire_model::{
 use crate::auction::{Cross, Curve};
 use crate::book::{Origin, Slot, key_of};
 use crate::permits::Kinds;
+use crate::zoo::{Fault, bites};
 
 /// Where a live order waits that stands in no visible book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -264,7 +265,10 @@ impl Special {
     pub(crate) fn unelected_due(&self, last: Ticks) -> impl Iterator<Item = Slot> {
         let due = |side: Side| {
             let reach = key_of(side.opposite(), last);
-            self.unelected[side as usize & 1].iter().take_while(move |(key, ..)| *key <= reach).map(|(.., at)| *at)
+            self.unelected[side as usize & 1]
+                .iter()
+                .take_while(move |(key, ..)| *key + u32::from(bites(Fault::StopPassed)) <= reach)
+                .map(|(.., at)| *at)
         };
         due(Side::Buy).chain(due(Side::Sell)).map(Slot::kept)
     }

@@ -19,6 +19,7 @@ use crate::engine::{Engine, EventSink};
 use crate::market::Market;
 use crate::matching::{Incoming, meeting};
 use crate::permits::Tif;
+use crate::zoo::{Fault, bites};
 
 /// Who waits at the closing price, by time. Some have gone since, or changed their time: looked up when their turn comes.
 #[derive(Debug, Default)]
@@ -164,6 +165,9 @@ impl Engine {
     ) {
         let lots = maker.open.min(taker.open);
         self.trade(Deal { instrument, kind: TradeKind::Cross, price, lots, maker, taker }, out);
+        if bites(Fault::CrossMovesLast) {
+            self.markets[instrument.0 as usize].last = Some(price);
+        }
         for party in [&*maker, &*taker] {
             if party.reserves {
                 self.shrink(instrument, party, lots, touched, out);

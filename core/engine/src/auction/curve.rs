@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
+use crate::zoo::{Fault, bites};
 use pitwire_model::{Side, Ticks};
 
 /// What names one price.
@@ -144,6 +145,7 @@ impl Curve {
         // Sellers from here on up, buyers below: one of the two prices at the turn, or, if they are alike, the range.
         let Some(below) = self.below(at) else { return at.clearing() };
         let better = below.volume().cmp(&at.volume());
+        let better = if bites(Fault::SurplusForgotten) { better.then(Ordering::Less) } else { better };
         match better.then(at.surplus().unsigned_abs().cmp(&below.surplus().unsigned_abs())) {
             Ordering::Greater => below.clearing(),
             Ordering::Less => at.clearing(),
@@ -200,7 +202,7 @@ impl Curve {
 fn between(prices: &[Option<Balance>], reference: Option<Ticks>) -> Option<Clearing> {
     let known = || prices.iter().flatten();
     let (lowest, highest) = (known().next()?.price, known().next_back()?.price);
-    let price = match reference {
+    let price = match reference.filter(|_| !bites(Fault::ReferenceForgotten)) {
         Some(Ticks(reference)) => reference.clamp(lowest, highest),
         None => (lowest + highest).div_euclid(2),
     };

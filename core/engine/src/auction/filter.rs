@@ -7,6 +7,7 @@
 //! Costs       a pass: the interests of both sides; passes: at most 4 and 2 for each hidden order.
 //! Start at    [`settle`], then [`crossing`].
 
+use crate::zoo::{Fault, bites};
 use pitwire_model::{Side, Ticks};
 
 /// What stands in one place of a side, in priority order.
@@ -92,7 +93,11 @@ fn pass(own: &mut [Interest], contra: &[Interest], accepts: impl Fn(i64, i64) ->
         }
         if interest.is_hidden() {
             let available = within.saturating_sub(ahead);
-            let lots = if available >= u64::from(interest.minimum) { available.min(interest.open) } else { 0 };
+            let lots = if available >= u64::from(interest.minimum) || bites(Fault::MinimumForgotten) {
+                available.min(interest.open)
+            } else {
+                0
+            };
             changed |= lots != interest.lots;
             interest.lots = lots;
         }

@@ -47,7 +47,9 @@ impl Share for InProportion {
         given.extend(claims.iter().map(|claim| part(lots, claim.open, all)));
         let mut left = lots - given[first..].iter().map(|lots| u64::from(*lots)).sum::<u64>();
         // Less is left than there are claims, and none of them is full: lots are fewer than all.
-        for (lots, claim) in given[first..].iter_mut().zip(claims) {
+        let young = usize::try_from(left).unwrap_or_default();
+        let skipped = if crate::zoo::bites(crate::zoo::Fault::LeftoverToYoungest) { claims.len() - young } else { 0 };
+        for (lots, claim) in given[first..].iter_mut().zip(claims).skip(skipped) {
             if left > 0 && *lots < claim.open {
                 *lots += 1;
                 left -= 1;

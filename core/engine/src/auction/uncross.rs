@@ -23,6 +23,7 @@ use crate::day::Traded;
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
 use crate::special::Indicated;
+use crate::zoo::{Fault, bites};
 
 /// Who trades how much, buyers and sellers each in the order in which they do.
 struct Plan {
@@ -59,6 +60,7 @@ impl Engine {
         let mut curve = market.special.curve.take().unwrap_or_else(|| market.gathered());
         let cleared = market.clear(&mut curve);
         let breach = cleared.as_ref().and_then(|(clearing, _)| market.breach(tolerance, clearing.price));
+        let breach = breach.filter(|_| !bites(Fault::CallBreachesFreely));
         let Some((clearing, outsiders)) = cleared.filter(|_| breach.is_none()) else {
             market.keep_curve(curve);
             return breach.map_or(Ok(None), Err);
@@ -69,7 +71,9 @@ impl Engine {
         self.execute(instrument, &plan, TradeKind::Call(call), Some((told, &mut curve)), out);
         let market = &mut self.markets[at];
         market.keep_curve(curve);
-        market.special.static_reference = Some(price);
+        if !bites(Fault::StaticStale) {
+            market.special.static_reference = Some(price);
+        }
         market.special.uncross_price = Some(price);
         Ok(Some(price))
     }
@@ -162,7 +166,9 @@ impl Engine {
             let [maker, taker] =
                 if buy_is_earlier { [&mut buy.party, &mut sell.party] } else { [&mut sell.party, &mut buy.party] };
             let accounts = (maker.account, taker.account);
-            self.trade(Deal { instrument, kind, price: plan.price, lots, maker, taker }, out);
+            let second = bites(Fault::SecondPrice) && self.markets[instrument.0 as usize].trades.0 % 2 == 1;
+            let price = if second { Ticks(plan.price.0 + 1) } else { plan.price };
+            self.trade(Deal { instrument, kind, price, lots, maker, taker }, out);
             self.count_trade(accounts.0, accounts.1, out);
             if let Some(done) = buyer.take_if(|head| head.lots == 0) {
                 self.leave(instrument, &done, left);

@@ -14,6 +14,7 @@ use super::cold::Cold;
 use super::ladder::Level;
 use super::slab::{NIL, Slab};
 use super::{Book, Owner, Reserve, Resting, key_of, price_of};
+use crate::zoo::{Fault, bites};
 
 /// What is to happen between an incoming order and the maker whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,7 @@ impl<E: Copy + Default> Book<E> {
             if lots == 0 {
                 ladder.retire(key);
             }
-            if changed {
+            if changed && (lots > 0 || !bites(Fault::PhantomLevel)) {
                 sink.level(price, lots);
             }
             if stopped {
@@ -191,8 +192,10 @@ impl<E: Copy + Default> Queue<'_, E> {
         self.cold.reserve_mut(at).hidden = hidden - shown;
         self.level.lots = self.level.lots - u64::from(lots) + u64::from(shown);
         self.slab.get_mut(at).open = shown;
-        self.slab.unlink(self.level, &node);
-        self.slab.append(self.level, at);
+        if !bites(Fault::RefreshKeepsPlace) {
+            self.slab.unlink(self.level, &node);
+            self.slab.append(self.level, at);
+        }
         (hidden, shown)
     }
 
