@@ -308,7 +308,7 @@ impl OrderImage {
             OrderType::Stop { .. } | OrderType::StopLimit { .. } => place == Place::Unelected,
         };
         let forgot = mode.is_none() || matches!(place, Place::Parked | Place::Unelected | Place::Elected);
-        (fits && forgot && self.shown == 0 && display <= ordered).then_some(order)
+        (fits && forgot && self.shown == 0).then_some(order)
     }
 }
 

@@ -356,6 +356,9 @@ impl Special {
 impl Market {
     /// A halt that does as little as it can: nothing executes, expires or is said; a call's end waits.
     pub(crate) fn break_off(&mut self) {
+        if self.phase == Phase::Halted {
+            return;
+        }
         if self.phase.is_call() && !self.special.missed {
             self.special.leave_unfinished(self.phase);
         }
