@@ -80,7 +80,7 @@ impl Market {
             && rules.band_pct.is_none()
             && special.dynamic_reference.is_none()
             && !special.has_hidden()
-            && !special.has_unelected();
+            && !special.has_stops();
     }
 
     /// Continuous trading by batches of one price.

@@ -155,8 +155,9 @@ impl Special {
         self.hidden.iter().any(|side| !side.is_empty())
     }
 
-    pub fn has_unelected(&self) -> bool {
-        self.unelected.iter().any(|side| !side.is_empty())
+    /// Whether stops wait for a price, or, elected, to act.
+    pub fn has_stops(&self) -> bool {
+        self.unelected.iter().any(|side| !side.is_empty()) || !self.elected.is_empty()
     }
 
     /// The order at a slot of this kind.

@@ -121,7 +121,11 @@ impl Flow {
             OrderType::Limit { .. } => OrderType::Limit { price: self.price(side) },
             other => other,
         };
-        let tif = if self.random.one_in(8) { TimeInForce::ImmediateOrCancel } else { TimeInForce::GoodTillCancel };
+        let tif = match order_type {
+            _ if self.random.one_in(8) => TimeInForce::ImmediateOrCancel,
+            OrderType::Market => TimeInForce::Day,
+            _ => TimeInForce::GoodTillCancel,
+        };
         let lots = self.lots();
         let (account, instrument) =
             (account_of(id), InstrumentId(u32::try_from(id.0 % u64::from(INSTRUMENTS)).expect("a handful")));

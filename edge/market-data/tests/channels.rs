@@ -128,7 +128,7 @@ fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
                     side: if random(2) == 0 { Side::Buy } else { Side::Sell },
                     order_type: if random(8) == 0 { OrderType::Market } else { limit },
                     lots: Lots(1 + random(5)),
-                    tif: TimeInForce::GoodTillCancel,
+                    tif: TimeInForce::Day,
                     label: Label::default(),
                     ..NewOrder::PLAIN
                 })
