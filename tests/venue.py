@@ -40,10 +40,11 @@ def run_pitwire(*args: str | Path, timeout_s: float = 120.0) -> subprocess.Compl
 
 @dataclass
 class Venue:
-    """`pitwire up --preset demo` on a data directory, which outlives the process."""
+    """`pitwire up` on a data directory, which outlives the process."""
 
     data: Path
     extra: list[str] = field(default_factory=list)
+    preset: str = "demo"
     address: str = ""
     process: subprocess.Popen[bytes] | None = None
 
@@ -65,7 +66,7 @@ class Venue:
         """Starts the process and does not wait."""
         assert BINARY.exists(), f"{BINARY} does not exist: build it with `make test`, or set PITWIRE_BIN"
         self.data.parent.mkdir(parents=True, exist_ok=True)
-        command = [BINARY, "up", "--preset", "demo", "--data", self.data, "--http", "127.0.0.1:0"]
+        command = [BINARY, "up", "--preset", self.preset, "--data", self.data, "--http", "127.0.0.1:0"]
         command += ["--ready-file", self.ready_file, *self.extra]
         # An old ready file is the venue's to remove; a test that looked too early would talk to a dead port.
         self.ready_file.unlink(missing_ok=True)

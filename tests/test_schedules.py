@@ -1,0 +1,280 @@
+"""Schedules: a day of the exchange at speed and by hand, restarts across its boundaries, operators, bad files."""
+
+import csv
+import json
+import os
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from rpc import Http, RpcError, Ws
+from venue import BINARY, DEMO_A, OPERATOR, Venue, run_pitwire
+
+DAY = [
+    ("start_of_trading", "07:00"),
+    ("opening_auction", "08:30"),
+    ("continuous", "09:00"),
+    ("intraday_auction", "12:00"),
+    ("continuous", "12:15"),
+    ("closing_auction", "16:50"),
+    ("closing_price_publication", "17:00"),
+    ("closing_price_cross", "17:05"),
+    ("post_close", "17:10"),
+]
+SECOND = 1_000_000_000
+JOHANNESBURG_S = 2 * 3600
+
+
+def seconds(clock: str) -> int:
+    hours, minutes = clock.split(":")
+    return int(hours) * 3600 + int(minutes) * 60
+
+
+def local(ms: int) -> int:
+    """Seconds since midnight in Johannesburg."""
+    return (ms // 1000 + JOHANNESBURG_S) % 86_400
+
+
+def jse(data: Path, *extra: str) -> Venue:
+    options = ["--no-flow", "--key-file", str(data.parent / "vault.key"), *extra]
+    return Venue(data, extra=options, preset="jse")
+
+
+def journaled(venue: Venue, kind: str = "session_changed") -> list[dict]:
+    """What the log of a venue that has ended holds of one kind of event, in order."""
+    out = venue.data.parent / "exported"
+    done = run_pitwire("export", venue.data, "--out", out)
+    assert done.returncode == 0, done.stderr
+    with (out / "events.csv").open(newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["Type"] == kind]
+    for path in out.iterdir():
+        path.unlink()
+    # An export spells calls as the code does.
+    fields = [json.loads(row["Fields"].replace('_call"', '_auction"')) for row in rows]
+    return [told | {"instrument": int(row["SecurityId"] or -1)} for told, row in zip(fields, rows, strict=True)]
+
+
+def test_a_day_of_the_exchange_at_speed(data: Path) -> None:
+    with jse(data, "--speed", "1000", "--durability", "memory") as venue, Ws(venue.ws_url) as ws:
+        ws.subscribe("session.CLH_ZAR")
+        seen = []
+        while not seen or seen[-1]["session"] != "post_close":
+            told = ws.notification("session.CLH_ZAR", timeout_s=90)
+            if not seen or told["begins"] != seen[-1]["begins"]:
+                seen.append(told)
+    names = [told["session"] for told in seen]
+    expected = [name for name, _ in DAY]
+    assert names == expected[len(expected) - len(names) :] and len(names) >= 8
+    for told, (name, due) in zip(reversed(seen), reversed(DAY), strict=False):
+        late = local(told["begins"]) - seconds(due)
+        assert told["reason"] == "scheduled"
+        assert name == "start_of_trading" or 0 <= late <= 31, (name, late)
+
+
+class Hand:
+    """A venue whose time only we move."""
+
+    def __init__(self, venue: Venue) -> None:
+        self.http = Http(venue.address, OPERATOR)
+        self.member = Http(venue.address, DEMO_A)
+
+    def to(self, clock: str) -> None:
+        now = int(self.http.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"])
+        ahead = seconds(clock) * SECOND - (now + JOHANNESBURG_S * SECOND) % (86_400 * SECOND)
+        assert ahead >= 0, f"{clock} is over"
+        # An hour at a time is the most that the venue takes.
+        while ahead > 0:
+            step = min(ahead, 3_600 * SECOND)
+            self.http.result("private/pitwire_advance", {"ns": step})
+            ahead -= step
+
+    def session(self, name: str = "CLH_ZAR") -> str:
+        return self.http.result("public/ticker", {"instrument_name": name})["session"]
+
+    def close(self) -> None:
+        self.http.close()
+        self.member.close()
+
+
+def operator(venue: Venue, *arguments: str) -> subprocess.CompletedProcess[str]:
+    who = {"PITWIRE_CLIENT_ID": OPERATOR.client_id, "PITWIRE_CLIENT_SECRET": OPERATOR.secret}
+    command = [BINARY, "operator", "--url", venue.ws_url, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | who)
+
+
+def test_operators_lead_an_instrument_and_a_segment_through_the_day(data: Path) -> None:
+    with jse(data, "--clock", "manual") as venue:
+        hand = Hand(venue)
+        assert hand.session() == "start_of_trading"
+        hand.to("08:31")
+        assert hand.session() == "opening_auction"
+        hand.to("10:00")
+        assert {hand.session(name) for name in ("NPN_ZAR", "CLH_ZAR", "RBO_ZAR")} == {"continuous"}
+        assert operator(venue, "halt", "--segment", "ZA03").returncode == 0
+        assert [hand.session(name) for name in ("NPN_ZAR", "CLH_ZAR", "RBO_ZAR")] == ["continuous", "halt", "halt"]
+        again = operator(venue, "halt", "CLH_ZAR")
+        assert again.returncode == 1 and "cannot go into that session" in again.stderr
+        hand.to("12:05")
+        assert hand.session() == "halt", "a halt is its operator's to end"
+        assert operator(venue, "resume", "CLH_ZAR").returncode == 0
+        assert hand.session() == "intraday_auction"
+        assert operator(venue, "reopen", "RBO_ZAR", "--seconds", "60").returncode == 0
+        assert hand.session("RBO_ZAR") == "reopening_auction"
+        hand.to("12:16")
+        assert [hand.session(name) for name in ("CLH_ZAR", "RBO_ZAR")] == ["continuous", "continuous"]
+        assert operator(venue, "volatility-call", "NPN_ZAR").returncode == 0
+        assert operator(venue, "extend", "NPN_ZAR", "--seconds", "600").returncode == 0
+        hand.to("12:25")
+        assert hand.session("NPN_ZAR") == "volatility_auction"
+        hand.to("12:27")
+        assert hand.session("NPN_ZAR") == "continuous"
+        assert operator(venue, "pause", "CLH_ZAR").returncode == 0
+        hand.to("17:06")
+        assert [hand.session("CLH_ZAR"), hand.session("NPN_ZAR")] == ["pause", "closing_price_cross"]
+        assert operator(venue, "resume", "CLH_ZAR").returncode == 0
+        hand.to("17:07")
+        assert hand.session() == "closing_price_cross", "by way of the publication"
+        hand.to("18:00")
+        assert hand.session() == "post_close"
+        hand.close()
+        assert venue.stop() == 0
+    sessions = [event for event in journaled(venue) if event["instrument"] == 8]
+    passed = [event["to"] for event in sessions]
+    assert passed[-4:] == ["pause", "closing_price_publication", "closing_price_cross", "post_close"]
+
+
+def test_times_in_force_go_by_the_schedule(data: Path) -> None:
+    with jse(data, "--clock", "manual") as venue:
+        hand = Hand(venue)
+        hand.to("10:00")
+
+        def sell(name: str, tif: str, **more: object) -> str:
+            params = {"instrument_name": name, "amount": 10, "price": 7.0 if name == "CLH_ZAR" else 3300.0}
+            return hand.member.result("private/sell", params | {"tif_ext": tif} | more)["order"]["order_id"]
+
+        sell("CLH_ZAR", "gfx")
+        with pytest.raises(RpcError) as refused:
+            sell("NPN_ZAR", "gfx")
+        assert refused.value.error["data"]["name"] == "no_auction_scheduled", "no intraday call in this segment"
+        now = int(hand.http.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"])
+        timed = sell("NPN_ZAR", "gtt", expires_at=now // 1_000_000 + 60_000)
+
+        def state() -> str:
+            return hand.member.result("private/get_order_state", {"order_id": timed})["order_state"]
+
+        assert state() == "open"
+        hand.http.result("private/pitwire_advance", {"ns": 60 * SECOND})
+        assert state() in ("cancelled", "expired")
+        hand.close()
+
+
+def test_kills_across_each_boundary_repeat_nothing_and_leave_nothing_out(data: Path) -> None:
+    expected = [name for name, _ in DAY]
+    for clock in ("08:29", "08:45", "09:30", "12:01", "12:20", "16:55", "17:01", "17:06", "17:30"):
+        with jse(data, "--clock", "manual") as venue:
+            hand = Hand(venue)
+            hand.to(clock)
+            hand.close()
+            venue.kill()
+    passed = [event["to"] for event in journaled(venue) if event["instrument"] == 8]
+    assert passed == expected
+
+
+EVERY_FEW_SECONDS = """
+[[schedule]]
+name = "quick"
+sessions = [{ session = "intraday_auction", cron = "*/4 * * * * *", lasts = "2s" }]
+
+[[currency]]
+name = "XYZ"
+decimals = 0
+
+[[instrument]]
+name = "XYZ_ZAR"
+base = "XYZ"
+quote = "ZAR"
+tick = "0.05"
+lot = "1"
+start_price = "12.50"
+schedule = "quick"
+"""
+
+
+def with_config(data: Path, text: str, *more: str) -> Venue:
+    data.parent.mkdir(parents=True, exist_ok=True)
+    config = data.parent / "pitwire.toml"
+    config.write_text(text)
+    return Venue(
+        data, extra=["--no-flow", "--config", str(config), "--key-file", str(data.parent / "vault.key"), *more]
+    )
+
+
+def test_boundaries_that_passed_while_the_venue_was_down_are_journaled_as_missed(data: Path) -> None:
+    with with_config(data, EVERY_FEW_SECONDS) as venue:
+        time.sleep(1)
+        venue.kill()
+    time.sleep(9)
+    with with_config(data, EVERY_FEW_SECONDS) as venue:
+        assert venue.stop() == 0
+    sessions = [event for event in journaled(venue) if event["instrument"] == 11]
+    missed = [event for event in sessions if event["reason"] == "missed"]
+    assert len(missed) >= 4, sessions
+    pairs = [(event["from"], event["to"]) for event in sessions[1:]]
+    calls = {("continuous", "intraday_auction"), ("intraday_auction", "continuous")}
+    assert set(pairs) <= calls, "each boundary once, in turn"
+
+
+def test_the_demo_holds_an_auction_every_three_minutes(data: Path) -> None:
+    with Venue(data, extra=["--clock", "manual", "--key-file", str(data.parent / "vault.key")]) as venue:
+        http = Http(venue.address, OPERATOR)
+        start = int(http.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"])
+        assert datetime.fromtimestamp(start / SECOND, UTC).minute % 3 == 0
+        seen = set()
+        for _ in range(13):
+            seen.add(http.result("public/ticker", {"instrument_name": "AUC_ZAR"})["session"])
+            http.result("private/pitwire_advance", {"ns": 15 * SECOND})
+        assert seen == {"intraday_auction", "continuous"}
+        http.close()
+        assert venue.stop() == 0
+    priced = [event for event in journaled(venue, "uncrossed") if event["instrument"] == 9]
+    assert priced and all(event["call"] == "intraday_auction" for event in priced)
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ('from = "09:00" },\n{ session = "closing_auction", from = "08:00"', "pitwire.toml:5: "),
+        ('from = "09:00", until = "16:00" },\n{ session = "closing_auction", from = "16:50"', "rule: gap"),
+        ('from = "09:00", until = "17:00" },\n{ session = "closing_auction", from = "16:50"', "rule: overlap"),
+        ('cron = "0 0 9 30 2 *"', "rule: cron-never"),
+        ('from = "nine"', "rule: time"),
+        ('from = "09:00" },\n{ session = "tea", from = "15:00"', "is no session"),
+    ],
+)
+def test_a_schedule_that_cannot_be_kept_is_refused(data: Path, broken: str, says: str) -> None:
+    data.parent.mkdir(parents=True, exist_ok=True)
+    config = data.parent / "pitwire.toml"
+    config.write_text(f'[[schedule]]\nname = "main"\nsessions = [\n{{ session = "continuous", {broken} }},\n]\n')
+    refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", "--config", config)
+    assert refused.returncode == 1 and says in refused.stderr, refused.stderr
+    assert not (data / "configuration.json").exists()
+
+
+def test_another_schedule_on_an_old_directory_waits_to_be_applied(data: Path) -> None:
+    with with_config(data, EVERY_FEW_SECONDS) as venue:
+        assert venue.stop() == 0
+    changed = EVERY_FEW_SECONDS.replace("*/4 *", "*/10 *") + "[instrument.rules]\nband_percent = 50\n"
+    config = data.parent / "pitwire.toml"
+    config.write_text(changed)
+    key = str(data.parent / "vault.key")
+    refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", "--config", config, "--key-file", key)
+    assert refused.returncode == 1 and "other schedules" in refused.stderr and "--apply-config" in refused.stderr
+    assert "other trading rules" in refused.stderr
+    with with_config(data, changed, "--apply-config") as venue:
+        assert venue.stop() == 0
+    with with_config(data, changed) as venue:
+        assert venue.stop() == 0
+    rules = [event for event in journaled(venue, "trading_rules_set") if event["instrument"] == 11]
+    assert len(rules) == 1
