@@ -70,7 +70,7 @@ impl Engine {
         if rules.allocation != market.rules.allocation && !market.phase.is_quiet() {
             return Err(Reject::SessionNotAllowed);
         }
-        market.rules = Box::new(rules.clone());
+        (*market.rules).clone_from(rules);
         market.spec.rules = Some(market.rules.clone());
         market.judge();
         out.emit(Event::TradingRulesSet { instrument, rules: market.rules.clone() });

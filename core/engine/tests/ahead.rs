@@ -45,7 +45,7 @@ fn world(seed: u64) -> (Vec<Stamped>, Engine) {
                 ..NewOrder::PLAIN
             }),
             (true, true) => Command::Cancel { account: HOUSE[0], order: OrderId(1 + random.below(id.0)) },
-            (false, _) => flow.command(stamper.seq.next()),
+            (false, _) => flow.command(stamper.seq.next(), stamper.at),
         };
         commands.push(stamper.stamp(command));
         flow.learn(&apply(&mut engine, commands.last().unwrap()));

@@ -90,8 +90,6 @@ struct Known {
     price: Option<i64>,
     lots: i64,
     account: u64,
-    /// Zero: visible.
-    minimum: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +213,7 @@ fn a_random_call_tells_and_trades_what_trying_every_price_gives() {
                 let order_type = price.map_or(OrderType::Market, |price| OrderType::Limit { price: Ticks(price) });
                 let display = (price.is_some() && random.below(3) == 0).then(|| 1 + random.below(lots));
                 let id = venue.enter(side, order_type, lots, display, account).0;
-                known.push(Known { id, side, price, lots: lots.cast_signed(), account, minimum: 0 });
+                known.push(Known { id, side, price, lots: lots.cast_signed(), account });
                 Vec::new()
             };
             let now = cleared(&known, START);

@@ -32,7 +32,7 @@ fn an_engine_from_an_image_has_the_same_future() {
         }
         let length = seeds.below(BEFORE);
         for _ in 0..length {
-            let command = flow.command(stamper.seq.next());
+            let command = flow.command(stamper.seq.next(), stamper.at);
             flow.learn(&apply(&mut engine, &stamper.stamp(command)));
         }
         let image = engine.image();
@@ -43,7 +43,7 @@ fn an_engine_from_an_image_has_the_same_future() {
         let opening = opening(image, stamper.seq, stamper.at);
         let mut auditor = Auditor::resume(opening).expect("an honest snapshot");
         for step in 0..AFTER {
-            let command = flow.command(stamper.seq.next());
+            let command = flow.command(stamper.seq.next(), stamper.at);
             let stamped = stamper.stamp(command);
             let (events, again) = (apply(&mut engine, &stamped), apply(&mut restored, &stamped));
             assert_eq!(events, again, "TEST_SEED={seed} round={round} step={step} command={:?}", stamped.command);
@@ -63,7 +63,7 @@ fn busy_engine(seed: u64) -> Engine {
         apply(&mut engine, &stamper.stamp(command));
     }
     for _ in 0..200 {
-        let command = flow.command(stamper.seq.next());
+        let command = flow.command(stamper.seq.next(), stamper.at);
         flow.learn(&apply(&mut engine, &stamper.stamp(command)));
     }
     engine

@@ -169,9 +169,11 @@ impl Auditor {
 
     /// An order that has come to its end must not be told to trade on.
     fn trades_no_more(&self, turn: &mut Turn<'_>, taker: &Taker, end: End) -> Judged {
-        let Some(Event::Trade { trade_seq, price, maker, taker: told, .. }) = self.peek(turn)? else { return Ok(()) };
+        let Some(Event::Trade { trade_seq, price, maker, taker: told, kind, .. }) = self.peek(turn)? else {
+            return Ok(());
+        };
         let (order, resting) = (&taker.order, self.orders.get(maker));
-        if *told != order.id {
+        if *told != order.id || *kind != TradeKind::Continuous {
             return Ok(());
         }
         if matches!(end, End::Own(_)) {
@@ -213,7 +215,10 @@ impl Auditor {
         let market = &self.markets[taker.order.instrument.0 as usize];
         let (order, contra) = (&taker.order, taker.order.side.opposite());
         for resting in market.book.orders(contra).filter_map(|id| self.orders.get(&id)) {
-            if resting.is_market() || !taker.reaches(resting.price) {
+            if resting.is_market() {
+                continue; // left behind by a missed call
+            }
+            if !taker.reaches(resting.price) {
                 break;
             }
             if market.rules.allocation == Allocation::ProRata && !resting.is_hidden() {
@@ -247,10 +252,13 @@ impl Auditor {
         market.rules.allocation == Allocation::ProRata
             && !resting.is_hidden()
             && taker.mode != SelfMatch::CancelResting
-            && market
-                .book
-                .shown_at(resting.side, resting.price)
-                .any(|id| self.orders.get(&id).is_some_and(|other| taker.must_not_meet(other)))
+            && self.shown_at(market, resting.side, resting.price).any(|other| taker.must_not_meet(other))
+    }
+
+    /// The visible limit orders at one price, oldest first.
+    fn shown_at<'a>(&'a self, market: &'a Market, side: Side, price: Ticks) -> impl Iterator<Item = &'a Live> {
+        let there = market.book.shown_at(side, price).filter_map(|id| self.orders.get(&id));
+        there.filter(|resting| resting.is_on_show())
     }
 
     fn breach_of(&self, market: &Market, taker: &Taker, price: Ticks) -> Option<Breach> {
@@ -260,7 +268,7 @@ impl Auditor {
     /// A price's visible orders share what comes in, by what they show.
     fn round_at(&self, market: &Market, taker: &Taker, price: Ticks, round: &mut VecDeque<Step>) -> Step {
         let contra = taker.order.side.opposite();
-        let resting = market.book.shown_at(contra, price).filter_map(|id| self.orders.get(&id));
+        let resting = self.shown_at(market, contra, price);
         let (own, others): (Vec<&Live>, Vec<&Live>) = resting.partition(|resting| taker.must_not_meet(resting));
         if let Some(breach) = self.breach_of(market, taker, price) {
             return Step::End(End::Breach(breach));
@@ -290,11 +298,12 @@ impl Auditor {
         let contra = taker.order.side.opposite();
         let mut left = taker.order.open;
         let mut fills: Vec<(Ticks, u64)> = Vec::new();
-        let mut resting = market.book.orders(contra).filter_map(|id| self.orders.get(&id)).peekable();
+        let there = market.book.orders(contra).filter_map(|id| self.orders.get(&id));
+        let mut resting = there.filter(|resting| !resting.is_market()).peekable();
         // Hidden parts of the icebergs of one level come after all that it shows.
         let mut later: (Option<Ticks>, u64) = (None, 0);
         loop {
-            let next = resting.peek().filter(|next| !next.is_market() && taker.reaches(next.price)).copied();
+            let next = resting.peek().filter(|next| taker.reaches(next.price)).copied();
             let ends_level = next.is_none_or(|next| next.is_hidden() || Some(next.price) != later.0);
             if let (Some(price), true) = (later.0, ends_level) {
                 let lots = left.min(later.1);

@@ -177,8 +177,8 @@ impl Auditor {
         }
         if told.is_some() {
             turn.pass();
-            self.market_mut(instrument).close.closing = told;
         }
+        self.market_mut(instrument).close.closing = told;
         Ok(())
     }
 }

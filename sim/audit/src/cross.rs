@@ -75,13 +75,15 @@ impl Auditor {
         Ok(())
     }
 
-    /// The other side, by time: those that came before.
+    /// The other side, by time: those that arrived before. When the cross begins they arrive by time, whoever stands
+    /// there; an order that comes later finds all.
     fn before(&self, taker: &Taker, price: Ticks) -> Vec<Live> {
         let order = &taker.order;
+        let is_incoming = !self.orders.contains_key(&order.id);
         let contra = |other: &&Live| {
             other.instrument == order.instrument
                 && other.side == order.side.opposite()
-                && other.arrival < order.arrival
+                && (is_incoming || other.arrival < order.arrival)
                 && takes_part(other, price)
         };
         let mut there: Vec<Live> = self.orders.values().filter(contra).copied().collect();

@@ -106,8 +106,8 @@ struct Market {
     /// The session is a call that was missed whole: it is not held.
     missed: bool,
     remaining: RemainingSessions,
-    /// Calls that were interrupted, and whose orders have not ended yet.
-    unfinished: BTreeSet<Phase>,
+    /// What a call that was interrupted would have ended, times in force and `market`; none: nothing was interrupted.
+    unfinished: Option<BTreeSet<String>>,
     /// The call that this volatility call goes on from.
     continues: Option<Phase>,
     change_id: u64,
@@ -126,10 +126,19 @@ struct Market {
 }
 
 impl Market {
+    /// What the call would have ended waits.
+    fn interrupt(&mut self, call: Phase) {
+        let expire = tables::tables().permits(call).expire.iter().cloned();
+        self.unfinished.get_or_insert_default().extend(expire);
+    }
+
     /// Without any of what a session's end brings about.
     fn halt(&mut self, now: VenueNanos) {
+        if self.phase == Phase::Halted {
+            return;
+        }
         if self.phase.is_call() && !self.missed {
-            self.unfinished.insert(self.phase);
+            self.interrupt(self.phase);
         }
         if self.phase == Phase::Continuous {
             self.close.ended = Some(now);
@@ -290,7 +299,7 @@ impl Auditor {
             ends: None,
             missed: false,
             remaining: RemainingSessions::default(),
-            unfinished: BTreeSet::new(),
+            unfinished: None,
             continues: None,
             change_id,
             trades,

@@ -42,7 +42,7 @@ impl Market {
     /// collar, by the band's edge, else by twice the reference.
     pub fn bound(&self, side: Side, is_limited: bool) -> Result<Option<Ticks>, Reject> {
         if let Some(edge) = self.collar(side) {
-            return Ok(Some(edge));
+            return Ok(Some(edge.min(Ticks::MAX_PRICE)));
         }
         if !is_limited || side == Side::Sell {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! Where an audit that does not begin at the beginning begins, and what a snapshot is held against.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_model::{
     AccountId, AccountSpec, Currency, CurrencyId, InstrumentId, InstrumentSpec, Lots, MatchGroup, OrderId, OrderType,
@@ -52,8 +52,8 @@ pub struct OpeningSessions {
     pub ends: Option<VenueNanos>,
     pub missed: bool,
     pub remaining: RemainingSessions,
-    /// Interrupted calls, ascending.
-    pub unfinished: Vec<Phase>,
+    /// What an interrupted call would have ended, times in force and `market`; none: nothing was interrupted.
+    pub unfinished: Option<BTreeSet<String>>,
     pub continues: Option<Phase>,
     pub static_reference: Option<Ticks>,
     pub dynamic: Option<Ticks>,
@@ -172,7 +172,7 @@ impl Auditor {
                 market.sessions;
             let own = self.market_mut(market.spec.id);
             (own.ends, own.missed, own.remaining, own.continues) = (ends, missed, remaining, continues);
-            own.unfinished = unfinished.into_iter().collect();
+            own.unfinished = unfinished;
             (own.static_reference, own.dynamic) = (static_reference, dynamic);
             own.indicated = market.sessions.indicated;
             own.close = market.sessions.close;
@@ -330,7 +330,7 @@ impl Auditor {
             ends: own.ends,
             missed: own.missed,
             remaining: own.remaining,
-            unfinished: own.unfinished.iter().copied().collect(),
+            unfinished: own.unfinished.clone(),
             continues: own.continues,
             static_reference: own.static_reference,
             dynamic: own.dynamic,

@@ -150,7 +150,7 @@ impl Auditor {
         let arrivals: std::collections::BTreeSet<u64> = mine.map(|order| order.arrival).collect();
         let mut before = 0;
         self.market_mut(instrument).batch_ends.retain(|end| {
-            let is_needed = arrivals.range(before + 1..=*end).next().is_some();
+            let is_needed = *end > before && arrivals.range(before + 1..=*end).next().is_some();
             before = if is_needed { *end } else { before };
             is_needed
         });

@@ -56,7 +56,7 @@ impl Auditor {
         let is_absorbed = from.is_triggered_call() && change.to.is_scheduled_call() && !is_missed_call;
         if !was_missed && !is_absorbed {
             if from.is_call() && is_standstill(change.to) {
-                self.market_mut(instrument).unfinished.insert(from);
+                self.market_mut(instrument).interrupt(from);
             } else if self.follow_end(turn, instrument, from, change.to)? {
                 return self.follow_call_breach(turn, instrument, from);
             }
@@ -90,9 +90,9 @@ impl Auditor {
         self.see_elections(turn, instrument)?;
         let counts = from.is_call() || !(to.is_call() || is_standstill(to));
         let market = self.market_mut(instrument);
-        let unfinished = if counts { std::mem::take(&mut market.unfinished) } else { BTreeSet::new() };
-        self.see_expiries(turn, instrument, from, &unfinished)?;
-        if from.is_call() || !unfinished.is_empty() {
+        let unfinished = if counts { market.unfinished.take() } else { None };
+        self.see_expiries(turn, instrument, from, unfinished.as_ref())?;
+        if from.is_call() || unfinished.is_some() {
             let waits = |order: &&Live| {
                 order.instrument == instrument && order.is_active() && order.tif == TimeInForce::AnyCall
             };
@@ -109,10 +109,10 @@ impl Auditor {
         turn: &mut Turn<'_>,
         instrument: InstrumentId,
         from: Phase,
-        unfinished: &BTreeSet<Phase>,
+        unfinished: Option<&BTreeSet<String>>,
     ) -> Judged {
         let ends =
-            |what: &str| tables().expires(from, what) || unfinished.iter().any(|phase| tables().expires(*phase, what));
+            |what: &str| tables().expires(from, what) || unfinished.is_some_and(|unfinished| unfinished.contains(what));
         let market = self.market_of(instrument);
         let is_batch = from == Phase::Continuous && market.is_batched();
         let now = self.at;
@@ -144,8 +144,7 @@ impl Auditor {
 
     /// A call whose price breaches goes on as a volatility call; nothing of it has ended.
     fn follow_call_breach(&mut self, turn: &mut Turn<'_>, instrument: InstrumentId, from: Phase) -> Judged {
-        let market = self.market_mut(instrument);
-        market.unfinished.insert(from);
+        self.market_mut(instrument).interrupt(from);
         self.see_session(turn, instrument, Phase::VolatilityCall, SessionReason::Breaker, None)?;
         self.market_mut(instrument).continues = Some(from);
         self.see_injections(turn, instrument)?;

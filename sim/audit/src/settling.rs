@@ -128,6 +128,7 @@ impl Auditor {
             if waits {
                 let after = Live { place: Place::Active, shown: live.fresh_part(), mode: None, ..live };
                 self.become_other(turn, &live, after);
+                self.peek(turn)?;
             } else {
                 self.see_leaving(turn, *order, CancelReason::NothingExecutes)?;
             }
@@ -157,6 +158,10 @@ impl Auditor {
             return None;
         }
         let [mut bids, mut offers] = [Side::Buy, Side::Sell].map(|side| self.interests(instrument, side));
+        // Market orders have no place in it, bounded or not.
+        let has_limit = |order: &Interest| self.orders.get(&order.id).is_some_and(|live| !live.is_market());
+        bids.retain(has_limit);
+        offers.retain(has_limit);
         let best = |orders: &[Interest]| orders.iter().find_map(|order| order.price);
         let (bid, offer) = (best(&bids)?, best(&offers)?);
         if bid < offer {
@@ -235,8 +240,9 @@ impl Auditor {
                 Some(told) if *told == injected => turn.pass(),
                 _ => offence!(M5, "order {} ({}) was to be injected into {}", order.id, order.tif.name(), phase.name()),
             }
-            let after = Live { place: Place::Active, shown: order.fresh_part(), ..order };
+            let after = Live { place: Place::Active, shown: order.fresh_part(), mode: None, ..order };
             self.become_other(turn, &order, after);
+            self.peek(turn)?;
         }
         Ok(())
     }

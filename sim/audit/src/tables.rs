@@ -101,9 +101,10 @@ impl Tables {
         (cell(tif.name()).unwrap_or(Answer::Reject), cell(column).unwrap_or(Answer::Reject))
     }
 
-    /// Closed, deleted: as after the close.
+    /// Closed is as post close; deleted permits nothing.
     pub fn permits(&self, phase: Phase) -> &Permits {
         static NOTHING: OnceLock<Permits> = OnceLock::new();
+        let phase = if phase == Phase::Closed { Phase::PostClose } else { phase };
         self.sessions.get(phase.name()).unwrap_or_else(|| NOTHING.get_or_init(Permits::default))
     }
 

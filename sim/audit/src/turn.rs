@@ -79,15 +79,9 @@ impl Auditor {
                 offence!(F2, "a level of instrument {instrument} was told, which does not exist");
             };
             let shows = market.book.level(side, price);
-            // It may be about to change.
-            if turn.untold.remove(&(instrument, side, price)).is_none() {
+            // It may be about to change, or to change again.
+            if lots.0 != shows || turn.untold.remove(&(instrument, side, price)).is_none() {
                 return Ok(Some(event));
-            }
-            if lots.0 != shows {
-                offence!(
-                    F2,
-                    "the {side:?} level {price} of instrument {instrument} was told as {lots} and shows {shows}"
-                );
             }
             turn.pass();
         }
@@ -126,9 +120,14 @@ impl Auditor {
 
     /// What nothing called for.
     pub(crate) fn out_of_place(&self, event: &Event) -> Fault {
-        if let Event::Level { instrument, side, price, .. } = event {
+        if let Event::Level { instrument, side, price, lots } = *event {
+            let shows = self.market_of(instrument).book.level(side, price);
             let level = format!("the {side:?} level {price} of instrument {instrument}");
-            return Fault { promise: Promise::F2, sentence: format!("{level} was told and had not changed") };
+            let sentence = match lots.0 == shows {
+                true => format!("{level} was told and had not changed"),
+                false => format!("{level} was told as {lots} and shows {shows}"),
+            };
+            return Fault { promise: Promise::F2, sentence };
         }
         let waits = |order: &OrderId| self.orders.get(order).is_some_and(|live| live.place == Place::Unelected);
         let promise = match event {

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pitwire_audit::{Auditor, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition, OpeningStanding};
+use pitwire_audit::Auditor;
 use pitwire_engine::EngineImage;
 use pitwire_host::DirectoryStorage;
 use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_log::ChainState;
 use pitwire_log::image::{encode_state, state_hash};
-use pitwire_model::{Lots, Seq, TimeInForce, VenueNanos};
+use pitwire_model::Seq;
 
+use crate::commands::opening::opening;
 use crate::failure::Failure;
 use crate::output::{hex, say};
 use crate::venue::recovery::{Replay, inspect_settled};
@@ -170,61 +171,4 @@ fn auditor_at(replay: &Replay) -> Result<Auditor, Failure> {
         Failure::new(format!("the snapshot at command {} contradicts itself: {}", offence.seq, offence.sentence))
             .remedy("remove that snapshot: an older one or the journal's beginning is used instead")
     })
-}
-
-/// The engine's image in the auditor's own words: it shares no types with what it judges.
-fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
-    let markets = image.markets.iter().map(|market| OpeningMarket {
-        spec: market.spec.clone(),
-        phase: market.phase,
-        change_id: market.change_id,
-        trades: market.trades,
-        last: market.last,
-        busted: market.busted.clone(),
-        orders: market
-            .orders
-            .iter()
-            .map(|order| OpeningOrder {
-                id: order.id,
-                account: order.account,
-                side: order.side,
-                day: order.tif == TimeInForce::Day,
-                price: order.price(),
-                open: Lots(u64::from(order.open)),
-                ordered: Lots(u64::from(order.ordered)),
-                shown: Lots(u64::from(order.shown)),
-                display: (order.display > 0).then(|| Lots(u64::from(order.display))),
-                group: order.group,
-                session: order.session,
-                cancel_on_disconnect: order.cancel_on_disconnect,
-            })
-            .collect(),
-    });
-    let accounts = image.accounts.iter().map(|account| OpeningAccount {
-        spec: account.spec.clone(),
-        totals: account.balances.iter().map(|balance| balance.total).collect(),
-        reserved: account.balances.iter().map(|balance| balance.reserved).collect(),
-        credit: account.standing.credit_lines.iter().map(|(currency, units)| (*currency, *units)).collect(),
-        standing: OpeningStanding {
-            closed: account.standing.closed,
-            killed: account.standing.killed,
-            throttled: account.standing.throttled,
-            window: account.standing.window,
-            executions: account.standing.executions,
-        },
-        positions: account
-            .positions
-            .iter()
-            .map(|(id, held)| (*id, OpeningPosition { lots: held.lots, entry_value: held.entry_value }))
-            .collect(),
-    });
-    Opening {
-        seq,
-        at,
-        venue_killed: image.venue_killed,
-        killed_sessions: image.killed_sessions.clone(),
-        currencies: image.currencies.clone(),
-        markets: markets.collect(),
-        accounts: accounts.collect(),
-    }
 }

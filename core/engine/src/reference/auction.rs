@@ -165,7 +165,7 @@ impl Interests {
             }
             rounds
         });
-        for interest in takers.iter().filter(|i| !at_price(i) && !(shares && is_hidden_at(i, price))) {
+        for interest in takers.iter().filter(|i| !(at_price(i) || shares && is_hidden_at(i, price))) {
             left -= give(interest, interest.e.min(left));
         }
         for round in rounds {

@@ -3,10 +3,13 @@
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase, Seq, Stamped, Ticks, VenueNanos,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Seq, Stamped, Ticks, VenueNanos,
 };
 
-use pitwire_audit::{Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPosition, OpeningStanding};
+use pitwire_audit::Opening;
+
+#[path = "opening.rs"]
+mod told;
 
 pub const BTC: CurrencyId = CurrencyId(0);
 pub const USDC: CurrencyId = CurrencyId(1);
@@ -101,53 +104,5 @@ pub fn apply(engine: &mut Engine, stamped: &Stamped) -> Vec<Event> {
 
 /// An engine's image in the auditor's own words.
 pub fn opening(image: EngineImage, seq: Seq, at: VenueNanos) -> Opening {
-    let order = |order: pitwire_engine::OrderImage| OpeningOrder {
-        id: order.id,
-        account: order.account,
-        side: order.side,
-        day: order.tif == pitwire_model::TimeInForce::Day,
-        price: order.price(),
-        open: Lots(order.open.into()),
-        ordered: Lots(order.ordered.into()),
-        shown: Lots(order.shown.into()),
-        display: (order.display > 0).then(|| Lots(order.display.into())),
-        group: order.group,
-        session: order.session,
-        cancel_on_disconnect: order.cancel_on_disconnect,
-    };
-    let market = |market: pitwire_engine::MarketImage| OpeningMarket {
-        spec: market.spec,
-        phase: market.phase,
-        change_id: market.change_id,
-        trades: market.trades,
-        last: market.last,
-        busted: market.busted.clone(),
-        orders: market.orders.into_iter().map(order).collect(),
-    };
-    let position = |(id, held): (InstrumentId, pitwire_engine::Position)| {
-        (id, OpeningPosition { lots: held.lots, entry_value: held.entry_value })
-    };
-    let account = |account: pitwire_engine::AccountImage| OpeningAccount {
-        spec: account.spec,
-        totals: account.balances.iter().map(|balance| balance.total).collect(),
-        reserved: account.balances.iter().map(|balance| balance.reserved).collect(),
-        credit: account.standing.credit_lines.iter().map(|(currency, units)| (*currency, *units)).collect(),
-        standing: OpeningStanding {
-            closed: account.standing.closed,
-            killed: account.standing.killed,
-            throttled: account.standing.throttled,
-            window: account.standing.window,
-            executions: account.standing.executions,
-        },
-        positions: account.positions.into_iter().map(position).collect(),
-    };
-    Opening {
-        seq,
-        at,
-        venue_killed: image.venue_killed,
-        killed_sessions: image.killed_sessions,
-        currencies: image.currencies,
-        markets: image.markets.into_iter().map(market).collect(),
-        accounts: image.accounts.into_iter().map(account).collect(),
-    }
+    told::opening(&image, seq, at)
 }
