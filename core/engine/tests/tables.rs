@@ -1,0 +1,143 @@
+//! The tables in the engine are those of `contracts/rules`, cell by cell and both ways; they are parsed here by other means.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use pitwire_engine::permits::{Answer, Kind, Matching, Permit, Tif, kind_cell, permit, tif_cell, type_cell};
+use pitwire_model::{Phase, TimeInForce, VenueDay, VenueNanos};
+use toml::{Table, Value};
+
+fn read(text: &str) -> Table {
+    text.parse().expect("a table of contracts/rules")
+}
+
+fn order_types() -> Table {
+    read(include_str!("../../../contracts/rules/order-types.toml"))
+}
+
+fn sessions() -> Table {
+    read(include_str!("../../../contracts/rules/sessions.toml"))
+}
+
+fn lines<'a>(table: &'a Table, of: &str) -> Vec<&'a Table> {
+    table[of].as_array().expect("a list").iter().map(|line| line.as_table().expect("a line")).collect()
+}
+
+fn text<'a>(line: &'a Table, key: &str) -> &'a str {
+    line[key].as_str().expect("a text")
+}
+
+fn answer(name: &str) -> Answer {
+    match name {
+        "reject" | "carried" => Answer::Reject,
+        "park" => Answer::Park,
+        "immediate" => Answer::Immediate,
+        "active" | "accept" => Answer::Active,
+        other => panic!("unknown answer {other}"),
+    }
+}
+
+/// The sessions that have a row: closed is as post close, deleted takes nothing.
+fn with_rows() -> impl Iterator<Item = Phase> {
+    Phase::ALL.into_iter().filter(|phase| !matches!(phase, Phase::Closed | Phase::Deleted))
+}
+
+#[test]
+fn every_cell_of_type_by_time_in_force_is_as_written() {
+    let table = order_types();
+    let written: BTreeMap<(&str, &str), &Table> =
+        lines(&table, "cell").into_iter().map(|line| ((text(line, "tif"), text(line, "type")), line)).collect();
+    assert_eq!(written.len(), 66);
+    for tif in Tif::ALL {
+        for kind in Kind::ALL {
+            let (line, cell) = (written[&(tif.name(), kind.name())], type_cell(kind, tif));
+            let is = (cell.answer, cell.rule);
+            assert_eq!(is, (answer(text(line, "answer")), text(line, "rule")), "{} {}", tif.name(), kind.name());
+        }
+    }
+}
+
+#[test]
+fn every_cell_of_session_by_time_in_force_and_by_type_is_as_written() {
+    let table = sessions();
+    let key = |line: &'_ Table| {
+        (text(line, "session").to_owned(), text(line, "kind").to_owned(), text(line, "column").to_owned())
+    };
+    let written: BTreeMap<_, _> = lines(&table, "cell").into_iter().map(|line| (key(line), line)).collect();
+    assert_eq!(written.len(), 14 * 17);
+    for phase in with_rows() {
+        let by_tif = Tif::ALL.map(|tif| ("tif", tif.name(), tif_cell(phase, tif)));
+        let by_kind = Kind::ALL.map(|kind| ("type", kind.name(), kind_cell(phase, kind)));
+        for (kind, column, cell) in by_tif.into_iter().chain(by_kind) {
+            let line = written[&(phase.name().to_owned(), kind.to_owned(), column.to_owned())];
+            let is = (cell.answer, cell.rule);
+            assert_eq!(is, (answer(text(line, "answer")), text(line, "rule")), "{} {column}", phase.name());
+        }
+    }
+}
+
+#[test]
+fn every_session_permits_what_is_written() {
+    let table = sessions();
+    let rows = lines(&table, "session");
+    assert_eq!(rows.len(), 14);
+    for row in rows {
+        let name = text(row, "name");
+        let is = permit(Phase::named(name).expect("a session"));
+        let flag = |key: &str| row[key].as_bool().expect("a flag");
+        let list = |key: &str| -> BTreeSet<&str> {
+            row[key].as_array().expect("a list").iter().filter_map(Value::as_str).collect()
+        };
+        let has = |kinds: pitwire_engine::permits::Kinds| -> BTreeSet<&str> {
+            let tifs = Tif::ALL.into_iter().filter(|tif| kinds.has(*tif)).map(Tif::name);
+            tifs.chain(kinds.has_market().then_some("market")).collect()
+        };
+        let Permit { enter, amend, amend_hidden, park, breaker, self_match, matching, inject, expire } = *is;
+        assert_eq!(
+            [enter, amend, amend_hidden, park, breaker, self_match],
+            ["enter", "amend", "amend_hidden", "park", "breaker", "self_match"].map(flag),
+            "{name}"
+        );
+        let matching = match matching {
+            Matching::Nothing => "none",
+            Matching::Continuous => "continuous",
+            Matching::Uncross => "uncross",
+            Matching::ClosingPrice => "closing_price",
+        };
+        assert_eq!(matching, text(row, "match"), "{name}");
+        assert_eq!((has(inject), has(expire)), (list("inject"), list("expire")), "{name}");
+        assert!(flag("cancel"), "a cancel is taken in every session, so the engine does not ask");
+    }
+}
+
+/// A rule that no cell names explains nothing; a cell that names none cannot be explained.
+#[test]
+fn every_rule_is_named_by_a_cell_and_every_cell_names_a_rule() {
+    for table in [order_types(), sessions()] {
+        let rules: BTreeSet<&str> = lines(&table, "rule").into_iter().map(|rule| text(rule, "id")).collect();
+        let named: BTreeSet<&str> = lines(&table, "cell").into_iter().map(|cell| text(cell, "rule")).collect();
+        assert_eq!(rules, named);
+    }
+}
+
+#[test]
+fn codes_and_names_of_times_in_force_are_the_models() {
+    let (day, at) = (VenueDay(1), VenueNanos(1));
+    let all = [
+        TimeInForce::Day,
+        TimeInForce::GoodTillCancel,
+        TimeInForce::ImmediateOrCancel,
+        TimeInForce::FillOrKill,
+        TimeInForce::GoodTillDate { day },
+        TimeInForce::GoodTillTime { at },
+        TimeInForce::OpeningCall,
+        TimeInForce::AnyCall,
+        TimeInForce::IntradayCall,
+        TimeInForce::ClosingCall,
+        TimeInForce::ClosingCross,
+    ];
+    for (tif, here) in all.into_iter().zip(Tif::ALL) {
+        assert_eq!((Tif::of(tif), here as u8, here.name()), (here, tif.code(), tif.name()));
+        assert_eq!(here.rests(), tif.rests());
+    }
+}
