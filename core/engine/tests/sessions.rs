@@ -1,0 +1,344 @@
+//! Sessions, times in force and money where the vectors have one instrument, one day and nobody who could run out of
+//! money. Each expectation is worked out by hand from the rulebook.
+
+mod common;
+
+use common::world::{NPN_ZAR, Stamper, ZAR, apply, opening_commands};
+use pitwire_engine::{Engine, Place};
+use pitwire_model::{
+    AccountId, CancelReason, Command, Event, InstrumentId, InstrumentLimits, Lots, NewOrder, OrderId, OrderType, Phase,
+    Reject, RemainingSessions, SessionReason, Side, Ticks, TimeInForce, VenueDay, VenueNanos,
+};
+
+/// An account that orders without limit, and one that owns 1,000 rand and a hundred shares.
+const HOUSE: AccountId = AccountId(0);
+const MEMBER: AccountId = AccountId(2);
+const TODAY: VenueDay = VenueDay(20_458);
+
+struct Floor {
+    engine: Engine,
+    stamper: Stamper,
+    last: u64,
+}
+
+impl Floor {
+    fn new() -> Self {
+        let mut floor = Floor { engine: Engine::new(), stamper: Stamper::default(), last: 0 };
+        for command in opening_commands(100, 100) {
+            floor.run(command);
+        }
+        floor.run(Command::BeginDay { day: TODAY, closes: VenueNanos(u64::MAX) });
+        let mut remaining = RemainingSessions::default();
+        remaining.counts.fill(1);
+        floor.run(Command::SetRemaining { instrument: NPN_ZAR, remaining });
+        floor
+    }
+
+    fn run(&mut self, command: Command) -> Vec<Event> {
+        let stamped = self.stamper.stamp(command);
+        apply(&mut self.engine, &stamped)
+    }
+
+    fn session(&mut self, to: Phase) -> Vec<Event> {
+        self.change(to, SessionReason::Scheduled)
+    }
+
+    fn change(&mut self, to: Phase, reason: SessionReason) -> Vec<Event> {
+        self.run(Command::ChangeSession { instrument: NPN_ZAR, to, reason, due: VenueNanos(0), ends: None })
+    }
+
+    fn enter(
+        &mut self,
+        account: AccountId,
+        side: Side,
+        order_type: OrderType,
+        lots: u64,
+        tif: TimeInForce,
+    ) -> Vec<Event> {
+        self.last += 1;
+        let order = NewOrder {
+            id: OrderId(1_000 + self.last),
+            account,
+            instrument: NPN_ZAR,
+            side,
+            order_type,
+            lots: Lots(lots),
+            tif,
+            ..NewOrder::PLAIN
+        };
+        self.run(Command::Enter(order))
+    }
+
+    fn limit(&mut self, side: Side, lots: u64, price: i64, tif: TimeInForce) -> Vec<Event> {
+        self.enter(HOUSE, side, OrderType::Limit { price: Ticks(price) }, lots, tif)
+    }
+
+    fn order(&self) -> OrderId {
+        OrderId(1_000 + self.last)
+    }
+
+    fn place(&self, order: OrderId) -> Option<Option<Place>> {
+        self.engine.order(order).map(|order| order.place)
+    }
+
+    /// Rand set aside by the member, in cents.
+    fn reserved(&self) -> i128 {
+        self.engine.account(MEMBER).expect("defined").balance(ZAR).reserved
+    }
+
+    fn change_id(&self) -> u64 {
+        self.engine.market(NPN_ZAR).expect("defined").change_id()
+    }
+}
+
+fn refusal(events: &[Event]) -> Option<Reject> {
+    events.iter().find_map(|event| match event {
+        Event::Rejected { reason, .. } | Event::CommandRefused { reason } => Some(*reason),
+        _ => None,
+    })
+}
+
+fn ends(events: &[Event]) -> Vec<(OrderId, CancelReason)> {
+    let end = |event: &Event| match event {
+        Event::Cancelled { order, reason, .. } => Some((*order, *reason)),
+        _ => None,
+    };
+    events.iter().filter_map(end).collect()
+}
+
+/// One tick is a cent and one lot a share, so a reservation is price times lots in cents.
+#[test]
+fn what_waits_reserves_as_what_rests() {
+    let mut floor = Floor::new();
+    let limit = OrderType::Limit { price: Ticks(900) };
+    floor.enter(MEMBER, Side::Buy, limit, 7, TimeInForce::AnyCall);
+    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(Place::Parked)), 6_300));
+    // No trade yet: the reference is the start price of 1,000; a buy stop is bounded at twice that.
+    floor.enter(MEMBER, Side::Buy, OrderType::Stop { stop: Ticks(1_100) }, 3, TimeInForce::Day);
+    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(Place::Unelected)), 12_300));
+    floor.run(Command::Cancel { account: MEMBER, order: floor.order() });
+    assert_eq!(floor.reserved(), 6_300);
+    // In a call the parked order rests and reserves what it did; a market buy is bounded as the stop was.
+    floor.session(Phase::IntradayCall);
+    assert_eq!(floor.reserved(), 6_300);
+    floor.enter(MEMBER, Side::Buy, OrderType::Market, 2, TimeInForce::Day);
+    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(Place::Unpriced)), 10_300));
+    // It trades at 1,000 with the house and pays that; the rest of its reservation comes back.
+    floor.limit(Side::Sell, 2, 1_000, TimeInForce::Day);
+    floor.session(Phase::Continuous);
+    assert_eq!(floor.reserved(), 6_300);
+    let total = floor.engine.account(MEMBER).expect("defined").balance(ZAR).total;
+    assert_eq!(total, 100_000 - 2_000);
+}
+
+#[test]
+fn a_buy_that_waits_unbounded_is_refused_for_want_of_funds() {
+    let mut floor = Floor::new();
+    floor.session(Phase::IntradayCall);
+    // Bounded at 2,000: fifty cost the 100,000 there are, one more is too many.
+    assert_eq!(
+        refusal(&floor.enter(MEMBER, Side::Buy, OrderType::Market, 51, TimeInForce::Day)),
+        Some(Reject::NotEnoughFunds)
+    );
+    assert_eq!(refusal(&floor.enter(MEMBER, Side::Buy, OrderType::Market, 50, TimeInForce::Day)), None);
+    // A collar of ten percent bounds at 1,100, whoever it is.
+    let mut floor = Floor::new();
+    let limits = InstrumentLimits { collar_bps: Some(1_000), ..InstrumentLimits::default() };
+    floor.run(Command::SetInstrumentLimits { instrument: NPN_ZAR, limits });
+    floor.session(Phase::IntradayCall);
+    assert_eq!(refusal(&floor.enter(MEMBER, Side::Buy, OrderType::Market, 90, TimeInForce::Day)), None);
+    assert_eq!(floor.reserved(), 99_000);
+    // Nothing to measure by: no reference at all.
+    let mut image = Floor::new().engine.image();
+    image.markets[NPN_ZAR.0 as usize].session.static_reference = None;
+    let mut floor = Floor { engine: Engine::from_image(image).expect("sound"), ..Floor::new() };
+    floor.session(Phase::IntradayCall);
+    assert_eq!(
+        refusal(&floor.enter(MEMBER, Side::Buy, OrderType::Market, 1, TimeInForce::Day)),
+        Some(Reject::NotEnoughFunds)
+    );
+    assert_eq!(refusal(&floor.enter(HOUSE, Side::Buy, OrderType::Market, 1, TimeInForce::Day)), None);
+}
+
+#[test]
+fn what_nobody_sees_changes_nothing_public() {
+    let mut floor = Floor::new();
+    let before = floor.change_id();
+    floor.limit(Side::Buy, 5, 900, TimeInForce::ClosingCall);
+    let parked = floor.order();
+    floor.enter(HOUSE, Side::Buy, OrderType::Stop { stop: Ticks(1_100) }, 3, TimeInForce::Day);
+    let hidden = OrderType::Hidden { price: Ticks(900), minimum_execution: Lots(1) };
+    floor.enter(HOUSE, Side::Buy, hidden, 3, TimeInForce::Day);
+    assert_eq!(floor.change_id(), before);
+    for order in [parked, OrderId(parked.0 + 1), floor.order()] {
+        let events = floor.run(Command::Cancel { account: HOUSE, order });
+        assert_eq!((ends(&events), events.len()), (vec![(order, CancelReason::Requested)], 1));
+    }
+    assert_eq!((floor.change_id(), floor.engine.live_orders()), (before, 0));
+}
+
+/// Limits of a market count everybody who waits.
+#[test]
+fn parked_and_unelected_orders_take_room() {
+    let mut floor = Floor::new();
+    for _ in 0..50 {
+        floor.limit(Side::Buy, 1, 900, TimeInForce::ClosingCall);
+        floor.enter(HOUSE, Side::Buy, OrderType::Stop { stop: Ticks(1_100) }, 1, TimeInForce::Day);
+    }
+    assert_eq!(refusal(&floor.limit(Side::Buy, 1, 900, TimeInForce::Day)), Some(Reject::BookFull));
+    assert_eq!(refusal(&floor.limit(Side::Buy, 1, 900, TimeInForce::ImmediateOrCancel)), None);
+    assert_eq!(refusal(&floor.enter(HOUSE, Side::Buy, OrderType::Market, 1, TimeInForce::Day)), None);
+}
+
+#[test]
+fn times_expire_in_order_of_time_then_number_and_not_in_a_call() {
+    let mut floor = Floor::new();
+    floor.session(Phase::IntradayCall);
+    let now = floor.stamper.at.0;
+    // Three of one time around one of an earlier; the second is parked for the closing call in all but its time.
+    for until in [9_000_000_000, 9_000_000_000, 8_000_000_000, 9_000_000_000] {
+        let at = VenueNanos(now + until);
+        floor.limit(Side::Buy, 1, 900, TimeInForce::GoodTillTime { at });
+    }
+    let [a, b, c, d] = [3, 2, 1, 0].map(|back| OrderId(floor.order().0 - back));
+    floor.stamper.at = VenueNanos(now + 9_000_000_000);
+    assert_eq!(ends(&floor.run(Command::PassTime)), [], "a call has its uncross first");
+    let events = floor.session(Phase::Pause);
+    assert_eq!(ends(&events), [], "a pause breaks the call off");
+    let reached = CancelReason::TimeReached;
+    assert_eq!(ends(&floor.run(Command::PassTime)), [(c, reached), (a, reached), (b, reached), (d, reached)]);
+    assert_eq!(floor.run(Command::PassTime), []);
+}
+
+#[test]
+fn ninety_days_are_counted_from_the_day_of_entry() {
+    let mut floor = Floor::new();
+    floor.limit(Side::Buy, 1, 900, TimeInForce::GoodTillCancel);
+    let first = floor.order();
+    let day = |n: u32| Command::BeginDay { day: VenueDay(TODAY.0 + n), closes: VenueNanos(u64::MAX) };
+    floor.run(day(1));
+    floor.limit(Side::Buy, 1, 901, TimeInForce::GoodTillCancel);
+    let second = floor.order();
+    floor.run(day(89));
+    assert_eq!(ends(&floor.run(Command::EndDay)), []);
+    floor.run(day(90));
+    assert_eq!(ends(&floor.run(Command::EndDay)), [(first, CancelReason::NinetyDays)]);
+    floor.run(day(91));
+    assert_eq!(ends(&floor.run(Command::EndDay)), [(second, CancelReason::NinetyDays)]);
+}
+
+/// A venue that never began a day knows no ages; the first day that begins makes nobody old.
+#[test]
+fn orders_of_no_day_do_not_age() {
+    let (mut engine, mut stamper) = (Engine::new(), Stamper::default());
+    for command in opening_commands(100, 100) {
+        apply(&mut engine, &stamper.stamp(command));
+    }
+    let order = NewOrder {
+        id: OrderId(1),
+        instrument: NPN_ZAR,
+        order_type: OrderType::Limit { price: Ticks(900) },
+        lots: Lots(1),
+        tif: TimeInForce::GoodTillCancel,
+        ..NewOrder::PLAIN
+    };
+    apply(&mut engine, &stamper.stamp(Command::Enter(order)));
+    apply(&mut engine, &stamper.stamp(Command::BeginDay { day: TODAY, closes: VenueNanos(u64::MAX) }));
+    assert_eq!(ends(&apply(&mut engine, &stamper.stamp(Command::EndDay))), []);
+    assert_eq!(engine.live_orders(), 1);
+}
+
+#[test]
+fn a_call_that_was_missed_is_told_and_not_held() {
+    let mut floor = Floor::new();
+    floor.limit(Side::Buy, 5, 1_001, TimeInForce::IntradayCall);
+    let parked = floor.order();
+    let missed = floor.change(Phase::IntradayCall, SessionReason::Missed);
+    assert!(matches!(
+        missed[..],
+        [Event::SessionChanged { reason: SessionReason::Missed, .. }, Event::BookChanged { .. }]
+    ));
+    assert_eq!(floor.place(parked), Some(Some(Place::Parked)));
+    // What comes while it stands joins as in a call; leaving it uncrosses nothing, so the halt finds both.
+    floor.limit(Side::Buy, 5, 1_001, TimeInForce::Day);
+    floor.limit(Side::Sell, 5, 1_000, TimeInForce::Day);
+    let events = floor.session(Phase::Halted);
+    assert_eq!(events.len(), 2, "SessionChanged and BookChanged: {events:?}");
+    // The call has left the schedule: another of its kind is refused.
+    let refused = floor.session(Phase::Continuous);
+    assert!(refused.iter().any(|event| matches!(event, Event::Uncrossed { price: Ticks(1_000), .. })), "{refused:?}");
+    assert_eq!(refusal(&floor.limit(Side::Buy, 5, 1_001, TimeInForce::IntradayCall)), Some(Reject::NoAuctionScheduled));
+}
+
+/// Section 16, every pair: by an operator, and by the timetable.
+#[test]
+fn who_may_go_where() {
+    use Phase::{Closed, Continuous, Deleted, HaltAndClose, Halted, Pause, ReopeningCall, VolatilityCall};
+    for from in Phase::ALL.into_iter().filter(|from| *from != Deleted) {
+        for to in Phase::ALL {
+            let mut floor = Floor::new();
+            let set = floor.change(from, SessionReason::Scheduled);
+            assert_eq!(refusal(&set).is_some(), from == Continuous, "it opens in continuous trading");
+            let by_operator = match to {
+                Deleted => false,
+                _ if to == from => false,
+                Halted | HaltAndClose | Pause => from != Closed,
+                ReopeningCall => [Halted, Pause].contains(&from),
+                VolatilityCall => from == Continuous,
+                _ => [Halted, HaltAndClose, Pause, VolatilityCall, ReopeningCall].contains(&from),
+            };
+            let refused = refusal(&floor.change(to, SessionReason::Operator));
+            assert_eq!(refused, (!by_operator).then_some(Reject::SessionNotAllowed), "{from:?} to {to:?}");
+            let mut floor = Floor::new();
+            floor.change(from, SessionReason::Scheduled);
+            let refused = refusal(&floor.change(to, SessionReason::Scheduled));
+            assert_eq!(refused.is_some(), to == from || to == Deleted, "{from:?} to {to:?}");
+        }
+    }
+    let mut floor = Floor::new();
+    let unknown = InstrumentId(77);
+    let change = Command::ChangeSession {
+        instrument: unknown,
+        to: Halted,
+        reason: SessionReason::Scheduled,
+        due: VenueNanos(0),
+        ends: None,
+    };
+    assert_eq!(refusal(&floor.run(change)), Some(Reject::UnknownInstrument));
+}
+
+/// A call that a failed command broke off leaves to do what its end would have done.
+#[test]
+fn a_quarantine_in_a_call_leaves_its_end_to_the_next() {
+    let mut floor = Floor::new();
+    floor.session(Phase::IntradayCall);
+    floor.limit(Side::Buy, 5, 900, TimeInForce::IntradayCall);
+    let for_the_call = floor.order();
+    floor.limit(Side::Buy, 5, 901, TimeInForce::AnyCall);
+    let for_any = floor.order();
+    let events = floor.run(Command::Quarantine { seq: pitwire_model::Seq(1), instrument: Some(NPN_ZAR) });
+    assert!(matches!(events[..], [Event::Quarantined { .. }, Event::PhaseChanged { phase: Phase::Halted, .. }]));
+    assert_eq!(floor.place(for_the_call), Some(None));
+    let events = floor.session(Phase::Continuous);
+    assert_eq!(ends(&events), [(for_the_call, CancelReason::CallEnded)]);
+    assert_eq!(floor.place(for_any), Some(Some(Place::Parked)));
+}
+
+/// The oldest of a price comes first, though it was away in between.
+#[test]
+fn what_comes_back_from_aside_stands_by_its_time() {
+    let mut floor = Floor::new();
+    floor.limit(Side::Buy, 1, 900, TimeInForce::AnyCall);
+    let first = floor.order();
+    floor.limit(Side::Buy, 1, 900, TimeInForce::Day);
+    let second = floor.order();
+    floor.session(Phase::IntradayCall);
+    let queue = |floor: &Floor| -> Vec<OrderId> {
+        floor.engine.market(NPN_ZAR).expect("defined").book().orders(Side::Buy).map(|order| order.id).collect()
+    };
+    assert_eq!(queue(&floor), [first, second]);
+    floor.session(Phase::Continuous);
+    assert_eq!(queue(&floor), [second]);
+    floor.session(Phase::ClosingCall);
+    assert_eq!(queue(&floor), [first, second]);
+}
