@@ -19,6 +19,7 @@ use crate::engine::{Engine, EventSink};
 use crate::market::Market;
 use crate::matching::{Incoming, meeting};
 use crate::permits::Tif;
+use crate::special::Place;
 use crate::zoo::{Fault, bites};
 
 /// Who waits at the closing price, by time. Some have gone since, or changed their time: looked up when their turn comes.
@@ -257,9 +258,13 @@ impl Engine {
         known.chain(unknown.into_iter().flatten().filter(of_side))
     }
 
-    /// A live order as it was when it came to wait; none when it has gone or has another time now.
+    /// A live order as it was when it came to wait; none when it has gone, was set aside or has another time now.
     fn arrival(&self, instrument: InstrumentId, id: OrderId, time: u64) -> Option<Arrival> {
         let (_, slot) = self.orders.get(id).filter(|(of, _)| *of == instrument)?;
+        let place = self.market(instrument)?.special.get(slot).map(|order| order.place);
+        if place.is_some_and(|place| place != Place::Unpriced) {
+            return None;
+        }
         let party = self.party(instrument, slot).filter(|party| party.time == time)?;
         let market = &self.markets[instrument.0 as usize];
         let kept = market.special.get(slot).map(|order| order.origin);
