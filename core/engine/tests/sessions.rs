@@ -259,10 +259,10 @@ fn a_call_that_was_missed_is_told_and_not_held() {
         [Event::SessionChanged { reason: SessionReason::Missed, .. }, Event::BookChanged { .. }]
     ));
     assert_eq!(floor.place(parked), Some(Some(Place::Parked)));
-    // What comes while it stands joins as in a call; leaving it uncrosses nothing, so the halt finds both.
+    // What comes while it stands joins as in a call; leaving it uncrosses nothing, so post close finds both.
     floor.limit(Side::Buy, 5, 1_001, TimeInForce::Day);
     floor.limit(Side::Sell, 5, 1_000, TimeInForce::Day);
-    let events = floor.session(Phase::Halted);
+    let events = floor.session(Phase::PostClose);
     assert_eq!(events.len(), 2, "SessionChanged and BookChanged: {events:?}");
     // The call has left the schedule: another of its kind is refused.
     let refused = floor.session(Phase::Continuous);
