@@ -1,11 +1,13 @@
 //! The price of a call, the filter and the sharing of lots, each beside the plainest way to work them out: every price
 //! tried, every subset of hidden orders tried, lot by lot.
 
-use pitwire_model::{Side, Ticks};
+use pitwire_model::{AccountId, OrderId, Side, Ticks};
 
 use super::curve::{Clearing, Curve};
 use super::filter::{self, Crossing, Interest};
+use super::plan::{Outsider, Planner, Shared};
 use super::share::{Claim, InBatches, InProportion, InTurn, Share};
+use crate::book::{Book, Origin, Owner, Resting, Seen, Slot};
 
 pub(crate) struct Random(pub u64);
 
@@ -322,5 +324,49 @@ fn every_lot_is_given_to_somebody_who_has_it_open() {
             let low = u128::from(*given).saturating_sub(1) * u128::from(all.max(1));
             assert!(low <= due && due < (u128::from(*given) + 1) * u128::from(all.max(1)), "{lots} of {claims:?}");
         }
+    }
+}
+
+/// An order beside the book, its number also its time.
+fn outsider(id: u64, price: Option<i64>, lots: u32, minimum: u32) -> Outsider {
+    let order = Seen { id: OrderId(id), time: id, slot: Slot::default(), account: AccountId(0), whole: lots };
+    Outsider { order, price: price.map(Ticks), minimum, lots }
+}
+
+#[test]
+fn priority_is_market_orders_then_price_then_visible_orders_then_time() {
+    for side in [Side::Buy, Side::Sell] {
+        // So many ticks from 100 for the worse.
+        let off = |ticks: i64| 100 + if side == Side::Buy { -ticks } else { ticks };
+        let mut book = Book::<Origin>::new();
+        for (id, ticks) in [(1, 0), (4, 0), (8, 2)] {
+            let owner = Owner::new(AccountId(0), side, true);
+            let (id, price) = (OrderId(id), Ticks(off(ticks)));
+            let order = Resting { id, price, open: 5, ordered: 5, owner, hidden: 0, display: 0 };
+            book.rest(order, Origin { time: id.0, ..Origin::default() });
+        }
+        let mut outsiders = vec![
+            outsider(7, Some(off(1)), 3, 0),
+            outsider(2, Some(off(0)), 9, 1),
+            outsider(3, Some(off(0)), 4, 0),
+            outsider(6, None, 2, 0),
+            outsider(5, Some(off(-1)), 3, 3),
+            outsider(9, Some(off(3)), 1, 0),
+        ];
+        Planner::sort(side, &mut outsiders);
+        let given = |shared: Option<Shared>, volume: u64| -> Vec<(u64, u32)> {
+            let parts = Planner { book: &book, side, outsiders: &outsiders, shared }.side(volume);
+            parts.iter().map(|part| (part.order.id.0, part.lots)).collect()
+        };
+        let all = [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 9), (7, 3), (8, 5), (9, 1)];
+        assert_eq!(given(None, 37), all, "{side:?}");
+        assert_eq!(given(None, 5), all[..2], "{side:?}");
+        assert_eq!(given(None, 20), [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 1)], "{side:?}");
+        // 7 of 14 visible lots at the price: 2.5, 2, 2.5 rounded down, the one left over to the first.
+        let here = || Some(Shared { price: Ticks(100), way: &InProportion });
+        assert_eq!(given(here(), 12), [(6, 2), (5, 3), (1, 3), (3, 2), (4, 2)], "{side:?}");
+        assert_eq!(given(here(), 21), [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 2)], "{side:?}");
+        let elsewhere = Some(Shared { price: Ticks(off(2)), way: &InProportion });
+        assert_eq!(given(elsewhere, 12), [(6, 2), (5, 3), (1, 5), (3, 2)], "{side:?}");
     }
 }

@@ -237,3 +237,66 @@ fn orders_are_found_by_where_they_came_from() {
     let dropped = book.slots_of(|order, from| from.session == SessionId(1) && order.open == 1);
     assert_eq!(dropped, [(OrderId(1), slots[1]), (OrderId(4), slots[0])]);
 }
+
+#[test]
+fn an_order_that_trades_whole_shows_its_next_part_at_the_back_or_where_it_is() {
+    each_row(
+        // resting        | order 1 trades, shows anew: at the back, where it is | resting after: at the back | where it is
+        "1:3+7/3 2:4      | 2  | 0 | 3 | 1:1+7/3 2:4 | 1:3+5/3 2:4
+         1:3+7/3 2:4      | 3  | 3 | 3 | 2:4 1:3+4/3 | 1:3+4/3 2:4
+         1:3+7/3 2:4      | 8  | 2 | 2 | 2:4 1:2+0/3 | 1:2+0/3 2:4
+         1:2+0/3 2:4      | 1  | 0 | 0 | 1:1+0/3 2:4 | 1:1+0/3 2:4
+         1:3+7/3 2:4      | 10 | 0 | 0 | 2:4         | 2:4
+         1:5 2:4          | 2  | 0 | 0 | 1:3 2:4     | 1:3 2:4
+         1:5 2:4          | 5  | 0 | 0 | 2:4         | 2:4
+         1:5              | 5  | 0 | 0 | -           | -",
+        |row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let [before, lots, anew, anew_in_place, after, after_in_place] = cells[..] else {
+                panic!("six cells: {row}")
+            };
+            for (in_place, anew, after) in [(false, anew, after), (true, anew_in_place, after_in_place)] {
+                let (mut book, slots) = book_of(before);
+                let whole = book.whole(slots[0]);
+                let told = if in_place {
+                    book.deduct_in_place(slots[0], number(lots))
+                } else {
+                    book.deduct(slots[0], number(lots))
+                };
+                assert_eq!(show(&book), after, "{row}");
+                assert_eq!((told.left, told.refreshed), (whole - number::<u32>(lots), number(anew)), "{row}");
+                assert_eq!(Lots(told.level), book.lots_at(Side::Sell, Ticks(100)), "{row}");
+            }
+        },
+    );
+}
+
+#[test]
+fn going_through_a_side_shows_every_order_by_price_and_time() {
+    // More prices than are walked at once, queues of unequal length.
+    let mut book = Venue::new();
+    let mut want = Vec::new();
+    for at in 0..40_u64 {
+        let times = 1 + at * at % 7;
+        for time in 0..times {
+            let id = at * 100 + time;
+            let mut order = parse(&format!("{}:2+{time}/2@{at}", id + 1));
+            order.id = OrderId(id);
+            book.rest(order, Origin { time: id, ..Origin::default() });
+            want.push((100 + at.cast_signed(), id, 2 + u32::try_from(time).unwrap()));
+        }
+    }
+    let mut seen = Vec::new();
+    book.go_through(Side::Sell, |price, orders| {
+        seen.extend(orders.iter().map(|order| (price.0, order.id.0, order.whole)));
+        assert!(orders.iter().all(|order| order.time == order.id.0));
+        true
+    });
+    assert_eq!(seen, want);
+    let mut prices = 0;
+    book.go_through(Side::Sell, |_, _| {
+        prices += 1;
+        prices < 5
+    });
+    assert_eq!(prices, 5, "it stops when it is told to");
+}
