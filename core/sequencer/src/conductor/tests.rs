@@ -1,3 +1,5 @@
+//! A conductor beside a double of the engine that knows sessions, days and remaining counts, and no orders.
+
 use std::sync::Arc;
 
 use super::*;
@@ -43,8 +45,8 @@ const MAIN: [(&str, Phase); 8] = [
 /// 2: a call of half a minute every three, day and night.
 #[derive(Clone, Default)]
 struct Week {
-    /// Half the greatest spread is drawn.
     spread_ns: u64,
+    draws: u64,
 }
 
 impl Calendar for Week {
@@ -92,8 +94,10 @@ impl Calendar for Week {
         boundaries.into()
     }
 
+    /// Half of the spread, and a nanosecond for each draw before.
     fn draw(&mut self, most_ns: u64) -> u64 {
-        most_ns / 2
+        self.draws += 1;
+        most_ns / 2 + self.draws - 1
     }
 }
 
@@ -396,7 +400,7 @@ fn a_fresh_venue_joins_the_session_that_runs() {
 
 #[test]
 fn a_random_end_is_drawn_once_and_told_by_the_command() {
-    let week = Week { spread_ns: 30 * SECOND };
+    let week = Week { spread_ns: 30 * SECOND, draws: 0 };
     let mut house = House::open(Hall::new(&["MAIN"]), on(0, "08:25"), week);
     house.run(on(0, "18:00"));
     assert_eq!(
@@ -405,7 +409,7 @@ fn a_random_end_is_drawn_once_and_told_by_the_command() {
             "0 08:30:00  MAIN opening_auction scheduled due 0 08:30:00",
             "0 09:00:15  MAIN continuous scheduled due 0 09:00:00",
             "0 16:50:00  MAIN closing_auction scheduled due 0 16:50:00",
-            "0 17:00:15  MAIN closing_price_publication scheduled due 0 17:00:00",
+            "0 17:00:15.1  MAIN closing_price_publication scheduled due 0 17:00:00",
             "0 17:05:00  MAIN closing_price_cross scheduled due 0 17:05:00",
             "0 17:10:00  MAIN post_close scheduled due 0 17:10:00",
         ]
@@ -594,6 +598,11 @@ fn an_instrument_without_schedule_comes_back_from_a_volatility_call() {
     house.operate(on(0, "10:00"), Phase::VolatilityCall);
     house.run(on(0, "11:00"));
     assert_eq!(house.sessions(), ["10:00:00 volatility_auction operator", "10:05:00 continuous"]);
+    // One that nobody gave an end has five minutes.
+    let endless = change(0, Phase::VolatilityCall, SessionReason::Operator, on(0, "12:00"), None);
+    house.submit(on(0, "12:00"), endless);
+    house.run(on(0, "12:30"));
+    assert_eq!(house.sessions()[1..], ["12:05:00 continuous"]);
 }
 
 #[test]
@@ -634,6 +643,18 @@ fn time_passes_at_each_expiry_before_anything_else() {
             "0 17:00:00  MAIN closing_price_publication scheduled due 0 17:00:00",
         ]
     );
+}
+
+#[test]
+fn what_is_good_till_the_days_close_goes_by_its_time() {
+    let mut house = House::fresh(&["FOREVER"], on(0, "18:00"));
+    house.run(on(0, "18:00"));
+    house.hall.expiries.insert(on(0, "18:15"));
+    house.conductor.expiry = on(0, "18:15");
+    house.conductor.look(&house.hall);
+    house.said();
+    house.run(on(0, "18:20"));
+    assert_eq!(house.said(), ["0 18:15:00  pass time", "0 18:15:00  end of day", "0 18:15:00  day 1 until 1 18:15:00"]);
 }
 
 #[test]
@@ -703,6 +724,11 @@ fn batches_run_on_their_grid_when_there_is_something_in_them() {
     house.conductor.observe(&stamped, &[triggered], &house.hall);
     house.run(on(0, "08:25:20"));
     assert_eq!(house.said()[1..], ["0 08:25:02  batch FOREVER", "0 08:25:08  batch FOREVER"]);
+    // What a session has left crossed is the first batch's.
+    house.operate(on(0, "08:25:21"), Phase::Pause);
+    house.resume(on(0, "08:25:25"));
+    house.run(on(0, "08:26"));
+    assert_eq!(house.said()[2..], ["0 08:25:26  batch FOREVER"]);
 }
 
 mod restarts;

@@ -102,6 +102,9 @@ fn a_crash_in_the_midst_of_a_boundary_finishes_it() {
     house.run(on(1, "02:02:59"));
     let (at, command) = house.conductor.take(on(1, "02:03"), &house.hall).unwrap();
     house.submit(at, command);
+    let mut later = house.restarted(on(1, "02:05"));
+    later.run(on(1, "02:05"));
+    assert!(later.said().contains(&"1 02:05:00  CYCLE2 intraday_auction missed due 1 02:03:00".to_owned()));
     let mut house = house.restarted(on(1, "02:03"));
     house.run(on(1, "02:03"));
     assert!(house.said().contains(&"1 02:03:00  CYCLE2 intraday_auction scheduled due 1 02:03:00".to_owned()));
