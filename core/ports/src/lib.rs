@@ -11,4 +11,4 @@ mod venue;
 pub use clock::Clock;
 pub use log::{Log, LogError, OutputHash};
 pub use storage::{File, Storage};
-pub use venue::{Standing, Venue};
+pub use venue::{Explained, Standing, Venue};

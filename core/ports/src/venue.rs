@@ -1,7 +1,7 @@
 //! The venue as order entry sees it: ask, command, nothing else.
 
 use pitwire_engine::Engine;
-use pitwire_model::{Command, Event, InstrumentId, Phase, Seq, VenueNanos};
+use pitwire_model::{Command, Event, InstrumentId, OrderId, Phase, Seq, VenueNanos};
 use pitwire_views::Views;
 
 use crate::LogError;
@@ -32,8 +32,24 @@ pub trait Venue {
     fn scheduled(&self, _instrument: InstrumentId) -> (Phase, Option<VenueNanos>) {
         (Phase::Continuous, None)
     }
+    /// What the log says about an order. Looked up apart, so that nobody waits: whoever asked asks again.
+    fn explain(&mut self, _order: OrderId) -> Explained {
+        Explained::Nowhere
+    }
     /// Moves venue time forward and runs everything due on the way. `None` where time moves by itself.
     fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>>;
+}
+
+/// An answer from the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Explained {
+    /// There is no log to look into.
+    Nowhere,
+    /// It is being looked up.
+    Working,
+    /// A JSON array: which rule decided, and with which numbers.
+    Notes(String),
+    Failed(String),
 }
 
 /// What the venue says of itself.

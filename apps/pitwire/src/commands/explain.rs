@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pitwire_explain::{Explainer, Note, Question};
-use pitwire_host::DirectoryStorage;
+use pitwire_explain::{Note, Question};
 use pitwire_model::{OrderId, Seq};
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::output::say;
-use crate::venue::recovery::{Replay, inspect_settled};
+use crate::venue::inquiry::{Answer, inquire};
 
 const EXAMPLES: &str = "Examples:
   pitwire explain --data pitwire-data --order 4711           what befell this order, and what it waits for
@@ -45,33 +44,12 @@ pub struct Explain {
 
 impl Explain {
     pub fn run(self) -> Result<(), Failure> {
-        let storage = DirectoryStorage::read_only(&self.data).map_err(|error| {
-            Failure::new(format!("cannot read {}: {error}", self.data.display()))
-                .remedy("name the data directory of a venue with --data")
-        })?;
-        let recovery = inspect_settled(&storage)?;
-        if recovery.is_fresh {
-            return Err(Failure::new(format!("{} holds no journal", self.data.display()))
-                .remedy("name the data directory of a venue with --data"));
-        }
-        let mut replay = Replay::start(&recovery)?;
         let question = match (self.order, self.at) {
             (Some(order), _) => Question::Order(OrderId(order)),
             (None, at) => Question::At { seq: Seq(at.unwrap_or_default()), instrument: self.instrument.clone() },
         };
-        let mut explainer = Explainer::resume(question, &replay.engine.image(), replay.last);
-        replay.run(
-            &recovery,
-            &storage,
-            |_, stamped, events| {
-                explainer.observe(stamped, events);
-                Ok(())
-            },
-            |_| Ok(()),
-        )?;
-        let notes = explainer.finish();
+        let Answer { notes, first, last } = inquire(&self.data, question)?;
         if notes.is_empty() {
-            let (first, last) = (recovery.base().next(), replay.last);
             let what = match self.order {
                 Some(order) => {
                     format!("nothing concerns an order {order} in commands {first} to {last}, which are kept")

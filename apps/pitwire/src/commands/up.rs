@@ -20,6 +20,7 @@ use crate::venue::application::{VenueApplication, venue_time};
 use crate::venue::chores::Chores;
 use crate::venue::clock::VenueClock;
 use crate::venue::core::Core;
+use crate::venue::inquiry::Inquiries;
 use crate::venue::ledger::Ledger;
 use crate::venue::limits;
 use crate::venue::opening::{self, Wishes};
@@ -199,6 +200,7 @@ impl Up {
         let mut core = Core::new(sequencer, views, chain, timetable);
         core.is_manual = self.clock == ClockMode::Manual;
         core.flow_seed = Some(self.seed);
+        core.inquiries = (self.durability == Durability::Disk).then(|| Inquiries::into(&self.data));
         let wishes = Wishes {
             setup,
             directory: (self.durability == Durability::Disk).then_some(self.data.as_path()),

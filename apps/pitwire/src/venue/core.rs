@@ -4,12 +4,13 @@ use pitwire_engine::Engine;
 use pitwire_journal::Room;
 use pitwire_log::OutputChain;
 use pitwire_market_data::Publisher;
-use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, Stamped, VenueNanos};
-use pitwire_ports::{Log, LogError, OutputHash, Standing, Venue};
+use pitwire_model::{Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_ports::{Explained, Log, LogError, OutputHash, Standing, Venue};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
 
 use super::agenda::{Agenda, Due};
+use super::inquiry::Inquiries;
 use super::ledger::Ledger;
 use super::preset::house_of;
 use super::{quarantine, room};
@@ -28,6 +29,8 @@ pub struct Core {
     pub is_manual: bool,
     /// Nobody but the flow and the timetable may change anything.
     pub no_clients: bool,
+    /// Into its own log, where it has one on disk.
+    pub inquiries: Option<Inquiries>,
     pub(super) events: Vec<Event>,
     /// What accounts may want to hear, not yet told.
     pub changes: Vec<Change>,
@@ -48,6 +51,7 @@ impl Core {
             flow_seed: None,
             is_manual: false,
             no_clients: false,
+            inquiries: None,
             events: Vec::new(),
             changes: Vec::new(),
             is_stopping: false,
@@ -144,6 +148,10 @@ impl Venue for Core {
 
     fn engine(&self) -> &Engine {
         self.sequencer.engine()
+    }
+
+    fn explain(&mut self, order: OrderId) -> Explained {
+        self.inquiries.as_mut().map_or(Explained::Nowhere, |inquiries| inquiries.ask(order))
     }
 
     fn views(&self) -> &Views {

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod core;
 mod doors;
 mod heartbeats;
+pub mod inquiry;
 pub mod ledger;
 pub mod limits;
 mod metrics;

@@ -1,6 +1,7 @@
 //! Questions about one's own orders and fills.
 
 use pitwire_jsonrpc::{Json, RpcError, objects};
+use pitwire_ports::Explained;
 use pitwire_views::{AccountBook, OrderRecord, UserTrade};
 
 use super::cover::{self, Cover};
@@ -66,6 +67,26 @@ pub fn order_state(call: &mut Call<'_>) -> Done {
     let mut out = Vec::new();
     objects::order(&mut Json::new(&mut out), &market.spec, record, trading::moment_of(call.venue.engine(), record));
     call.out = out;
+    Ok(())
+}
+
+/// What the log says about an own order, or, to an operator, about any: `state` is `working` until it has been looked up.
+pub fn explain(call: &mut Call<'_>) -> Done {
+    let id = trading::order_id(call)?;
+    if book(call)?.and_then(|book| book.order(id)).is_none() && call.operator().is_err() {
+        return Err(RpcError::param("unknown_order", "order_id", format!("no order {id}")));
+    }
+    let (state, notes) = match call.venue.explain(id) {
+        Explained::Nowhere => return Err(RpcError::invalid("order_id", "this venue keeps no log on disk")),
+        Explained::Failed(what) => return Err(RpcError::new("internal_error", what)),
+        Explained::Working => ("working", "[]".to_owned()),
+        Explained::Notes(notes) => ("done", notes),
+    };
+    call.json().object(|j| {
+        j.key("order_id").quoted_uint(id.0);
+        j.key("state").string(state);
+        j.key("notes").raw(notes.as_bytes());
+    });
     Ok(())
 }
 

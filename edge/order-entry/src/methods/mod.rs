@@ -93,6 +93,7 @@ const METHODS: &[(&str, Method)] = &[
     ("private/cancel_all_by_kind_or_type", |call| cancelling::cancel_where(call, Which::KindOrType)),
     ("private/cancel_by_label", |call| cancelling::cancel_where(call, Which::Label)),
     ("private/get_order_state", history::order_state),
+    ("private/pitwire_explain", history::explain),
     ("private/get_order_state_by_label", history::order_state_by_label),
     ("private/get_open_orders", |call| history::open_orders(call, By::Currency)),
     ("private/get_open_orders_by_currency", |call| history::open_orders(call, By::Currency)),

@@ -41,7 +41,8 @@ pub const METHODS: &[(&str, Method)] = &[
 
 /// Whether a method is for operators only.
 pub fn is_operators(method: &str) -> bool {
-    method.starts_with("private/pitwire_") && method != "private/pitwire_advance"
+    let of_members = ["private/pitwire_advance", "private/pitwire_explain"];
+    method.starts_with("private/pitwire_") && !of_members.contains(&method)
 }
 
 impl Call<'_> {

@@ -1,0 +1,65 @@
+"""`pitwire explain` and private/pitwire_explain: which rule decided, from the log of a real venue."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rpc import Http
+from venue import DEMO_A, DEMO_B, OPERATOR, Venue, run_pitwire
+
+SELL = {"instrument_name": "NPN_ZAR", "amount": 3, "price": 2900}
+
+
+def explained(data: Path, *arguments: str) -> list[dict[str, Any]]:
+    done = run_pitwire("explain", "--data", data, *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["notes"]
+
+
+def ask(http: Http, order: str) -> list[dict[str, Any]]:
+    """Asks until it has been looked up."""
+    for _ in range(200):
+        answer = http.result("private/pitwire_explain", {"order_id": order})
+        assert answer["order_id"] == order
+        if answer["state"] == "done":
+            return answer["notes"]
+        time.sleep(0.05)
+    raise AssertionError("still looking")
+
+
+def test_an_orders_life_from_the_log(data: Path) -> None:
+    with Venue(data, extra=["--no-flow"]) as venue:
+        seller, buyer = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
+        mine = seller.result("private/sell", SELL)["order"]["order_id"]
+        theirs = seller.result("private/sell", SELL | {"price": 2901})["order"]["order_id"]
+        taken = buyer.result("private/buy", SELL | {"amount": 2})["order"]["order_id"]
+        live = ask(seller, mine)
+        assert [note["what"] for note in live] == ["accepted", "trade", "rests"]
+        # Others' orders are nobody's but an operator's.
+        refused = buyer.call("private/pitwire_explain", {"order_id": mine})
+        assert refused["error"]["data"]["name"] == "unknown_order"
+        assert ask(Http(venue.address, OPERATOR), taken)[-1]["what"] == "filled"
+        assert venue.stop() == 0
+    notes = explained(data, "--order", mine)
+    assert [note["what"] for note in notes] == ["accepted", "trade", "rests"]
+    assert (notes[1]["rule"], notes[1]["numbers"]["open"]) == ("rulebook: 7.2", 1)
+    assert (notes[2]["numbers"]["before"], notes[2]["rule"]) == (0, "rulebook: 7.1")
+    behind = explained(data, "--order", theirs)[-1]
+    assert (behind["numbers"]["before"], behind["numbers"]["before_lots"]) == (1, 1)
+    assert explained(data, "--at", mine)[0]["what"] == "accepted"
+    text = run_pitwire("explain", "--data", data, "--order", mine)
+    assert text.returncode == 0
+    assert "rests first in its side's priority" in text.stdout.splitlines()[-1]
+
+
+def test_what_is_not_there_is_said_in_one_line(data: Path) -> None:
+    with Venue(data, extra=["--no-flow"]) as venue:
+        assert venue.stop() == 0
+    done = run_pitwire("explain", "--data", data, "--order", "999999999")
+    assert done.returncode == 1
+    assert "nothing concerns an order 999999999" in done.stderr
+    done = run_pitwire("explain", "--data", data / "nowhere", "--order", "1")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert run_pitwire("explain", "--data", data).returncode == 2
+    assert run_pitwire("explain", "--data", data, "--order", "1", "--at", "2").returncode == 2
