@@ -204,27 +204,29 @@ impl Auditor {
         }
         (self.seq, self.at) = (stamped.seq, stamped.at);
         let turn = &mut Turn::new(events);
+        self.judge_command(turn, stamped, events).map_err(|fault| self.level_first(turn, fault))?;
+        if stamped.seq.0.is_multiple_of(Self::RECKON_EVERY) {
+            self.ledger.reckon(&self.markets)?;
+        }
+        Ok(())
+    }
+
+    fn judge_command(&mut self, turn: &mut Turn<'_>, stamped: &Stamped, events: &[Event]) -> Judged {
         match &stamped.command {
-            Command::Enter(new) => self.judge_entry(turn, new)?,
-            Command::Amend(amend) => self.judge_amend(turn, amend)?,
-            Command::Cancel { account, order } => self.judge_cancel(turn, *account, *order)?,
-            Command::CancelAll { account, which, reason } => {
-                self.judge_cancel_all(turn, *account, which, *reason)?;
-            }
-            Command::EndDay => self.judge_day_end(turn)?,
-            Command::StartEpoch { epoch } => self.judge_epoch(turn, *epoch)?,
+            Command::Enter(new) => self.judge_entry(turn, new),
+            Command::Amend(amend) => self.judge_amend(turn, amend),
+            Command::Cancel { account, order } => self.judge_cancel(turn, *account, *order),
+            Command::CancelAll { account, which, reason } => self.judge_cancel_all(turn, *account, which, *reason),
+            Command::EndDay => self.judge_day_end(turn),
+            Command::StartEpoch { epoch } => self.judge_epoch(turn, *epoch),
             Command::CloseWindow
             | Command::SampleIndex
             | Command::AddCurrency(_)
             | Command::AddInstrument(_)
             | Command::AddAccount(_)
-            | Command::Deposit { .. } => self.judge_plain(&stamped.command, events)?,
-            other => self.judge_operator(turn, other, events)?,
+            | Command::Deposit { .. } => self.judge_plain(&stamped.command, events),
+            other => self.judge_operator(turn, other, events),
         }
-        if stamped.seq.0.is_multiple_of(Self::RECKON_EVERY) {
-            self.ledger.reckon(&self.markets)?;
-        }
-        Ok(())
     }
 
     /// Commands that are answered by their echo alone, or refused.

@@ -73,8 +73,8 @@ impl Auditor {
             Some(Event::Breached { .. }) => offence!(M8, "a trade at {price} was kept back, and breaches nothing"),
             other => {
                 let said = other.map_or("nothing".to_owned(), |event| format!("{event:?}"));
-                if kind == TradeKind::Continuous {
-                    offence!(M3, "order {} could trade {lots} at {price} with order {}: {said}", taker.id, maker.id);
+                if matches!(kind, TradeKind::Continuous | TradeKind::Filter) {
+                    offence!(M3, "order {} and order {} were to trade {lots} at {price}: {said}", taker.id, maker.id);
                 }
                 offence!(M6, "order {} and order {} were to trade {lots} at {price}: {said}", maker.id, taker.id);
             }

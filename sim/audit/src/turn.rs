@@ -70,7 +70,32 @@ const fn instrument_of(event: &Event) -> Option<InstrumentId> {
     }
 }
 
+/// Where an event of one order, or of two, was.
+const fn order_of(event: &Event) -> Option<InstrumentId> {
+    match event {
+        Event::Trade { instrument, .. }
+        | Event::Cancelled { instrument, .. }
+        | Event::Parked { instrument, .. }
+        | Event::Injected { instrument, .. }
+        | Event::Triggered { instrument, .. } => Some(*instrument),
+        _ => None,
+    }
+}
+
 impl Auditor {
+    /// A level that is told wrong stands in the way of what follows it, and is the offence.
+    pub(crate) fn level_first(&self, turn: &Turn<'_>, fault: Fault) -> Fault {
+        match turn.upcoming() {
+            Some(event @ Event::Level { instrument, side, price, lots })
+                if turn.untold.contains_key(&(*instrument, *side, *price))
+                    && lots.0 != self.market_of(*instrument).book.level(*side, *price) =>
+            {
+                self.out_of_place(event)
+            }
+            _ => fault,
+        }
+    }
+
     /// The next event that is no level that has changed; those on the way are judged against the book as it is now.
     pub(crate) fn peek<'a>(&self, turn: &mut Turn<'a>) -> Judged<Option<&'a Event>> {
         while let Some(event) = turn.events.get(turn.next) {
@@ -179,7 +204,10 @@ impl Auditor {
             (Some(change), false) => {
                 offence!(F1, "instrument {instrument} was given change {change} and had not changed")
             }
-            (None, true) => offence!(F1, "instrument {instrument} changed and was given no change number"),
+            (None, true) => match next {
+                Some(event) if order_of(event) == Some(instrument) => return Err(self.out_of_place(event)),
+                _ => offence!(F1, "instrument {instrument} changed and was given no change number"),
+            },
             (None, false) => {}
         }
         turn.spoken = None;
