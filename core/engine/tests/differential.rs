@@ -32,8 +32,6 @@ const COMMANDS_ALONE: u64 = 250_000;
 const FIXED_SEEDS: [u64; 3] = [20_260_105, 31_337, 4_294_967_291];
 /// How many commands pass between two comparisons of the whole state.
 const IMAGE_EVERY: usize = 17;
-/// Until it does, it looks at nothing.
-const AUDITOR_KNOWS_THE_RULEBOOK: bool = false;
 /// How many replays the cutting down may cost.
 const REPLAYS: usize = 600;
 
@@ -311,8 +309,7 @@ fn complaint_of(sentence: &str) -> String {
 fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard) {
     let mut flow = Flow::new(world_seed);
     let steps = SplitMix64::new(world_seed).pick(&[200, 400, 800, 3_000]);
-    let kind =
-        Bench { is_fast, is_audited: !flow.lies && AUDITOR_KNOWS_THE_RULEBOOK, is_restored: world.is_multiple_of(3) };
+    let kind = Bench { is_fast, is_audited: !flow.lies, is_restored: world.is_multiple_of(3) };
     let mut court = Court::new(kind);
     let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
     let mut stamper = Stamper::default();

@@ -56,7 +56,7 @@ impl Verify {
         let mut replay = Replay::start(&recovery)?;
         let mut auditor = auditor_at(&replay)?;
         let offence = |offence: pitwire_audit::Offence| {
-            Failure::new(format!("offence at command {}: {}", offence.seq, offence.sentence))
+            Failure::new(format!("offence {offence}"))
                 .remedy("keep the directory as it is and report it: the log is whole but the engine broke a rule")
         };
         let mut then = None;
