@@ -27,6 +27,7 @@ mod limits;
 mod opening;
 mod operators;
 mod prices;
+mod punctual;
 mod sessions;
 mod settling;
 mod tables;
@@ -94,6 +95,8 @@ pub struct Auditor {
     killed_sessions: BTreeSet<SessionId>,
     tape: Tape,
     names: Names,
+    /// Whether the timetable is held to its word.
+    is_punctual: bool,
 }
 
 #[derive(Debug)]
@@ -202,6 +205,7 @@ impl Auditor {
         if stamped.at < self.at {
             offence!(M9, "venue time went back from {} to {}", self.at, stamped.at);
         }
+        self.judge_timetable(stamped)?;
         (self.seq, self.at) = (stamped.seq, stamped.at);
         let turn = &mut Turn::new(events);
         self.judge_command(turn, stamped, events).map_err(|fault| self.level_first(turn, fault))?;

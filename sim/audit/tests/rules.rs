@@ -857,3 +857,56 @@ fn a_batch_waits_for_its_end() {
         ],
     );
 }
+
+/// What the timetable forgot, of an honest engine.
+#[test]
+fn a_timetable_is_held_to_its_word_when_asked() {
+    let punctual = |run: &[Step]| {
+        let mut auditor = Auditor::new().with_timetable();
+        run.iter().try_for_each(|(_, stamped, events)| auditor.observe(stamped, events))
+    };
+    let open = || Stage::open(TradingRules::default());
+    // The stage opens out of a closed market with an opening call to come.
+    let offence = punctual(&open().steps).expect_err("no opening call");
+    assert!(offence.promise == M8 && offence.sentence.contains("opening call is still to come"), "{offence}");
+
+    let after = |then: fn(&mut Stage)| {
+        let mut stage = open();
+        let opened = stage.steps.len();
+        then(&mut stage);
+        let mut auditor = Auditor::new();
+        for (_, stamped, events) in &stage.steps[..opened] {
+            auditor.observe(stamped, events).expect("an honest engine");
+        }
+        let mut auditor = auditor.with_timetable();
+        stage.steps[opened..].iter().try_for_each(|(_, stamped, events)| auditor.observe(stamped, events))
+    };
+    let kept = after(|stage| {
+        let at = VenueNanos(stage.now() + 60 * SECOND);
+        stage.rest(NewOrder { tif: TimeInForce::GoodTillTime { at }, ..order(10, A, Buy, 93, 1) });
+        stage.pass(100);
+        let due = vec![cancelled(10, A, Buy, 93, 1, CancelReason::TimeReached), level(Buy, 93, 0)];
+        stage.tell("", Command::PassTime, due);
+        stage.rest(order(11, A, Buy, 94, 1));
+    });
+    assert_eq!(kept, Ok(()));
+    let forgotten = after(|stage| {
+        let at = VenueNanos(stage.now() + 60 * SECOND);
+        stage.rest(NewOrder { tif: TimeInForce::GoodTillTime { at }, ..order(10, A, Buy, 93, 1) });
+        stage.pass(100);
+        stage.rest(order(11, A, Buy, 94, 1));
+    });
+    let offence = forgotten.expect_err("a time that nobody told");
+    assert!(offence.promise == M5 && offence.sentence.contains("order 10 was good till"), "{offence}");
+
+    let early = after(|stage| {
+        stage.session("", Phase::IntradayCall, vec![], vec![]);
+        let (instrument, ends, phase) = (MARKET, VenueNanos(stage.now() + 60 * SECOND), Phase::IntradayCall);
+        let reason = SessionReason::Extended;
+        let moved = Event::SessionChanged { instrument, from: phase, to: phase, reason, ends: Some(ends) };
+        stage.tell("", Command::ExtendSession { instrument, ends }, vec![moved]);
+        stage.session("", Phase::Continuous, vec![], vec![]);
+    });
+    let offence = early.expect_err("a call left before its end");
+    assert!(offence.promise == M8 && offence.sentence.contains("intraday_auction of instrument 0 ended"), "{offence}");
+}
