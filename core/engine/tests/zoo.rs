@@ -62,11 +62,11 @@ impl Zoo {
     }
 
     /// Every check on the engine as it is now.
-    fn examine(&self) -> [(&'static str, Caught); 4] {
+    fn examine(&self, is_clean: bool) -> [(&'static str, Caught); 4] {
         [
             ("vectors", self.by_vectors()),
             ("differential", self.by_worlds()),
-            ("auditor", self.by_auditor()),
+            ("auditor", self.by_auditor(is_clean)),
             ("pairs", self.by_pairs()),
         ]
     }
@@ -94,7 +94,7 @@ impl Zoo {
         differs.then_some(count)
     }
 
-    fn by_auditor(&self) -> Caught {
+    fn by_auditor(&self, is_clean: bool) -> Caught {
         let mut count = 0;
         let objects = self.worlds.iter().any(|world| {
             let (mut engine, mut auditor) = (Engine::new(), Auditor::new());
@@ -104,6 +104,11 @@ impl Zoo {
                     let events = applied(&mut engine, &step.stamped);
                     auditor.observe(&step.stamped, &events)
                 });
+                if let Some(Err(offence)) = &judged
+                    && is_clean
+                {
+                    println!("the auditor minds a clean engine: {offence}; {:?}", step.stamped);
+                }
                 !matches!(judged, Some(Ok(())))
             })
         });
@@ -160,6 +165,8 @@ fn vectors() -> Vec<Scenario> {
 /// A random world as the slow engine lives it: what comes next never depends on the engine that is examined.
 fn world(seed: u64) -> Vec<Step> {
     let mut flow = Flow::new(seed);
+    // A trade that was not so cannot be told from a true one by an engine, so the auditor would object to a clean one.
+    flow.lies = false;
     let mut slow = ReferenceEngine::new();
     let length = SplitMix64::new(seed).pick(&[200, 400, 800]);
     let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
@@ -302,11 +309,11 @@ fn every_fault_is_noticed_and_a_clean_engine_by_nobody() {
     std::panic::set_hook(Box::new(|_| {}));
     let zoo = Zoo::new();
     choose(None);
-    let clean = zoo.examine();
+    let clean = zoo.examine(true);
     let mut table = Vec::new();
     for fault in Fault::ALL {
         choose(Some(*fault));
-        table.push((*fault, zoo.examine()));
+        table.push((*fault, zoo.examine(false)));
     }
     choose(None);
     drop(std::panic::take_hook());
