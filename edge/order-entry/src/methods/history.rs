@@ -6,6 +6,7 @@ use pitwire_views::{AccountBook, OrderRecord, UserTrade};
 
 use super::cover::{self, Cover};
 use super::{Done, trading};
+use crate::access::{Area, Level};
 use crate::desk::Call;
 
 /// What a question goes by. A label goes with a currency, if one is named.
@@ -73,8 +74,10 @@ pub fn order_state(call: &mut Call<'_>) -> Done {
 /// What the log says about an own order, or, to an operator, about any: `state` is `working` until it has been looked up.
 pub fn explain(call: &mut Call<'_>) -> Done {
     let id = trading::order_id(call)?;
-    if book(call)?.and_then(|book| book.order(id)).is_none() && call.operator().is_err() {
-        return Err(RpcError::param("unknown_order", "order_id", format!("no order {id}")));
+    if call.operator().is_err() {
+        call.must_reach(Area::Trade, Level::Read)?;
+        let own = book(call)?.and_then(|book| book.order(id));
+        own.ok_or_else(|| RpcError::param("unknown_order", "order_id", format!("no order {id}")))?;
     }
     let (state, notes) = match call.venue.explain(id) {
         Explained::Nowhere => return Err(RpcError::invalid("order_id", "this venue keeps no log on disk")),
