@@ -15,6 +15,8 @@ pub(crate) struct Floor {
     pub markets: Vec<Market>,
     pub orders: BTreeMap<OrderId, Order>,
     times: u64,
+    /// Those that this command brought in or elected.
+    arriving: Vec<OrderId>,
 }
 
 #[derive(Clone, Debug)]
@@ -149,8 +151,10 @@ impl Floor {
 
     /// Whoever still arrives when a command is over has found a place.
     pub fn settle(&mut self) {
-        for order in self.orders.values_mut().filter(|order| order.place == Place::Arriving) {
-            order.place = if order.stop().is_some() { Place::Unelected } else { Place::Active };
+        for id in self.arriving.drain(..) {
+            if let Some(order) = self.orders.get_mut(&id).filter(|order| order.place == Place::Arriving) {
+                order.place = if order.stop().is_some() { Place::Unelected } else { Place::Active };
+            }
         }
     }
 
@@ -221,6 +225,7 @@ impl Floor {
                 let time = self.next_time();
                 let place = Place::Arriving;
                 let open = lots;
+                self.arriving.push(order);
                 self.orders.insert(
                     order,
                     Order { id: order, instrument, side, order_type, tif, lots, open, display, time, place },
@@ -246,6 +251,7 @@ impl Floor {
             Event::Injected { order, .. } => self.put(order, Place::Active),
             Event::Triggered { order, .. } => {
                 let time = self.next_time();
+                self.arriving.push(order);
                 if let Some(order) = self.orders.get_mut(&order) {
                     (order.time, order.place) = (time, Place::Arriving);
                     order.order_type = match order.order_type {
