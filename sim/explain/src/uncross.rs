@@ -144,6 +144,7 @@ impl Curve {
         Note::new(seq, floor.now, "uncross", &rule, text)
             .with("session", session)
             .with("price", price.map(Ticks::get))
+            .with("computed", self.price)
             .with("reference", self.reference)
             .with("step", self.step)
             .with("candidates", rows)
