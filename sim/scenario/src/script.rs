@@ -148,10 +148,7 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
     let name = members.need("name")?.text()?;
     let of = |malformed: Malformed| Malformed { scenario: Some(name.clone()), ..malformed };
     let read = || {
-        for key in ["rule", "note"] {
-            members.get(key).map(Node::text).transpose()?;
-        }
-        members.get("inferred").map(Node::truth).transpose()?;
+        // What `note` and `inferred` say is for people.
         let setup = members.get("setup").map(setup).transpose()?.unwrap_or_default();
         let nodes = members.need("steps")?.under(OF_STEPS).items()?;
         let mut steps = Vec::with_capacity(nodes.len());
