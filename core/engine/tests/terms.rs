@@ -51,7 +51,7 @@ fn terms_belong_to_orders_that_may_rest() {
         - | x buy 2 market show 1      | refused display_out_of_range  | - | -
         - | x buy 2@101 show 0         | refused display_out_of_range  | - | -
         - | x buy 2@101 show 3         | refused display_out_of_range  | - | -
-        - | x buy 2@101 ioc post show 9 | refused post_only_not_allowed | - | -
+        - | x buy 2@101 ioc post show 9 | refused display_out_of_range  | - | -
         - | x buy 2@101 show 4294967298 | refused display_out_of_range | - | -
         a sell 1@101 | x buy 2@101 post show 3 | refused display_out_of_range | - | a 1@101
         - | x buy 2@101 show 2         | -                             | x 2@101 | -

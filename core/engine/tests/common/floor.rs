@@ -265,6 +265,8 @@ fn new_order(id: OrderId, account: AccountId, side: &str, size: &str, rest: &[&s
         () if rest.contains(&"day") => TimeInForce::Day,
         () if rest.contains(&"ioc") => TimeInForce::ImmediateOrCancel,
         () if rest.contains(&"fok") => TimeInForce::FillOrKill,
+        // What has no price to wait at is for the day.
+        () if order_type == OrderType::Market => TimeInForce::Day,
         () => TimeInForce::GoodTillCancel,
     };
     let match_group = match after(rest, "group") {
