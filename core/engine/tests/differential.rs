@@ -137,7 +137,9 @@ impl Heard {
         }
         let (cells, unmet) = self.cells.unmet();
         println!("{} of {cells} cells met, rarest {:?}", cells - unmet.len(), self.cells.rarest());
-        println!("{} changes of session, {:?}", self.cells.changes(), self.marks);
+        let unseen = self.cells.changes_unseen();
+        println!("changes of session not told: {unseen:?}; {:?}", self.marks);
+        assert!(unseen.is_empty() || self.commands < COMMANDS, "TEST_SEED={seed}: no change of session {unseen:?}");
         assert!(unmet.is_empty(), "TEST_SEED={seed}: cells nobody met: {unmet:?}");
         for mark in expected_marks() {
             assert!(self.marks.contains_key(&mark), "TEST_SEED={seed}: never seen: {mark}");

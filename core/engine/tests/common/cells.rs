@@ -146,8 +146,10 @@ impl Cells {
         self.met.iter().map(|(cell, times)| (cell, *times)).min_by_key(|(_, times)| *times)
     }
 
-    /// How many different changes of session were told.
-    pub fn changes(&self) -> usize {
-        self.changes.len()
+    /// Changes of session that are possible and were never told.
+    pub fn changes_unseen(&self) -> Vec<(Phase, Phase)> {
+        let sessions = || Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted);
+        let all = sessions().flat_map(|from| sessions().map(move |to| (from, to)));
+        all.filter(|(from, to)| from != to && !self.changes.contains(&(*from, *to))).collect()
     }
 }
