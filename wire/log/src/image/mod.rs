@@ -263,7 +263,7 @@ mod tests {
                 candles: vec![candle; 40],
             }],
             // The first as small as can be, the second with all there is.
-            sessions: vec![vec![SessionView::default(); 40], vec![session_view()]].concat(),
+            sessions: [vec![SessionView::default(); 40], vec![session_view()]].concat(),
             accounts: vec![AccountBookImage {
                 account: AccountId(0),
                 // More than one, and unlabelled: the smallest encodings must pass the bound on counts.
