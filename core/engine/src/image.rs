@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::kill::Blocks;
 use crate::market::Market;
 use crate::permits::{Kinds, Tif};
+use crate::schedule::check_rules;
 use crate::special::{Indicated, Kept, Place, Unfinished};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,10 +205,13 @@ impl Engine {
             return Err(ImageError("instruments out of order"));
         }
         // An index is counted in this market's ticks, of which its source's price may be more than an order may name.
-        let is_price = |ticks: Ticks| ticks.0 >= 1;
-        let prices = [image.spec.start_price, image.index, image.mark];
-        if !prices.into_iter().chain(image.last).all(is_price) {
+        let is_value = |ticks: Ticks| ticks.0 >= 1;
+        let is_price = |ticks: Ticks| is_value(ticks) && ticks <= Ticks::MAX_PRICE;
+        if ![image.index, image.mark].into_iter().all(is_value) || !image.last.is_none_or(is_price) {
             return Err(ImageError("a market valued at what is no price"));
+        }
+        if image.spec.rules.as_deref().is_some_and(|rules| check_rules(rules).is_err()) {
+            return Err(ImageError("rules that no operator can have set"));
         }
         let mut market = Market::new(image.spec, money);
         market.phase = image.phase;
@@ -316,7 +320,8 @@ impl Market {
     fn restore_session(&mut self, image: SessionImage) -> Result<(), ImageError> {
         let prices = [image.static_reference, image.dynamic_reference, image.previous_close, image.uncross_price];
         let closing = image.closing.map(|(price, _)| price);
-        if !prices.into_iter().flatten().chain(closing).all(|price| price.0 >= 1) {
+        let is_price = |price: Ticks| (1..=Ticks::MAX_PRICE.0).contains(&price.0);
+        if !prices.into_iter().flatten().chain(closing).all(is_price) {
             return Err(ImageError("a reference that is no price"));
         }
         if !image.unfinished.is_none_or(Kinds::is_sound) {

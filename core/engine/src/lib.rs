@@ -2,12 +2,14 @@
 //!
 //! Does        keep instruments, accounts and books; apply one stamped command at a time.
 //! Holds       1. equal commands give equal events, to the byte, on any machine;
-//!             2. while an instrument trades continuously its best bid is below its best offer;
+//!             2. while an instrument trades continuously, but for frequent batches, its best visible bid is below its best
+//!                visible offer;
 //!             3. a refused command changes nothing;
 //!             4. money is conserved: what one account gains, others lose.
 //! Leaves out  clocks, numbering, logging, byte layouts.
 //! Costs       enter, cancel, fill: constant each; mass cancels, kills, day end: the orders of the books concerned.
-//! Start at    [`Engine::apply`], then `enter` and `matching`, then `book`.
+//! Start at    [`Engine::apply`], then `enter` and `matching`, then `book`: the way of a plain order on a plain market.
+//!             Everything else of the rulebook leaves it at one test: `admit`, `special`, `session`, `aggress`, `auction`.
 
 mod account;
 mod admit;

@@ -340,3 +340,65 @@ impl Times {
         self.queue.first().map(|(at, _)| *at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_nobody_waits_for_are_forgotten() {
+        let mut times = Times::default();
+        // Forty live on; a hundred thousand came and went by another door.
+        let lives = |order: OrderId| order.0 <= 40;
+        for order in (1..=40).chain(100..100_100) {
+            times.set(OrderId(order), VenueNanos(1_000_000 - order), lives);
+            assert!(times.of.len() <= 2 * 40 + SMALL && times.queue.len() == times.of.len(), "at {order}");
+        }
+        let due: Vec<u64> =
+            times.due(VenueNanos(1_000_000)).map(|order| order.0).filter(|order| *order <= 40).collect();
+        assert_eq!(due, (1..=40).rev().collect::<Vec<u64>>(), "by time");
+        times.set(OrderId(7), VenueNanos(5), lives);
+        assert_eq!((times.next(), times.due(VenueNanos(4)).next()), (Some(VenueNanos(5)), None));
+        times.forget(OrderId(7));
+        assert_eq!(times.of(OrderId(7)), None);
+    }
+
+    fn stop(id: u64, side: Side, stop: i64) -> Kept {
+        Kept {
+            id: OrderId(id),
+            account: AccountId(0),
+            side,
+            place: Place::Unelected,
+            kind: OrderType::Stop { stop: Ticks(stop) },
+            open: 1,
+            ordered: 1,
+            display: 0,
+            bound: Ticks::ZERO,
+            mode: None,
+            origin: Origin::default(),
+        }
+    }
+
+    #[test]
+    fn stops_are_elected_buys_first_farthest_first_then_by_number() {
+        let mut special = Special::default();
+        let (buy, sell) = (Side::Buy, Side::Sell);
+        for order in [stop(1, sell, 100), stop(2, buy, 100), stop(3, buy, 98), stop(4, sell, 103), stop(5, buy, 98)] {
+            special.put(order);
+        }
+        special.put(stop(6, buy, 101));
+        special.put(stop(7, sell, 99));
+        let due = |special: &Special, last: i64| -> Vec<u64> {
+            let order = |slot: Slot| special.get(slot).map(|order| order.id.0);
+            special.unelected_due(Ticks(last)).filter_map(order).collect()
+        };
+        assert_eq!(due(&special, 100), [3, 5, 2, 4, 1]);
+        assert_eq!(due(&special, 98), [3, 5, 4, 1, 7]);
+        // A new stop price is another place.
+        let third = special.unelected_due(Ticks(98)).next().expect("the third order");
+        special.relocate(third, |order| order.kind = OrderType::Stop { stop: Ticks(101) });
+        assert_eq!(due(&special, 100), [5, 2, 4, 1]);
+        assert_eq!(special.take(third).map(|order| order.id), Some(OrderId(3)));
+        assert_eq!((special.len(), special.get(third)), (6, None));
+    }
+}

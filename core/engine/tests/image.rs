@@ -10,7 +10,7 @@ use pitwire_engine::permits::Kinds;
 use pitwire_engine::{Engine, EngineImage, Place};
 use pitwire_model::{
     AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Lots, NewOrder, OrderId, OrderType, Phase,
-    SelfMatch, SessionId, Ticks, TradeSeq, VenueDay,
+    SelfMatch, SessionId, Ticks, TradeSeq, TradingRules, VenueDay,
 };
 
 const ROUNDS: u64 = 200;
@@ -88,7 +88,7 @@ fn an_image_that_cannot_be_is_refused() {
     );
     let good = floor.image();
     assert!(Engine::from_image(good.clone()).is_ok());
-    let changes: [fn(&mut EngineImage); 33] = [
+    let changes: [fn(&mut EngineImage); 36] = [
         |image| image.markets[1].orders[0].open = 0,
         |image| image.markets[1].orders[0].open = 99,
         |image| image.markets[1].orders[0].order_type = OrderType::Limit { price: Ticks(0) },
@@ -126,6 +126,12 @@ fn an_image_that_cannot_be_is_refused() {
         |image| image.markets[1].orders[0].entered = VenueDay(1 << 16),
         |image| image.markets[1].session.static_reference = Some(Ticks(0)),
         |image| image.markets[1].session.unfinished = Some(Kinds(1 << 12)),
+        // No price is above the highest, and no rules improve by nothing.
+        |image| image.markets[1].last = Some(Ticks(Ticks::MAX_PRICE.0 + 1)),
+        |image| image.markets[1].session.uncross_price = Some(Ticks(Ticks::MAX_PRICE.0 + 1)),
+        |image| {
+            image.markets[1].spec.rules = Some(Box::new(TradingRules { improvement: Ticks(0), ..Default::default() }))
+        },
     ];
     for (at, change) in changes.into_iter().enumerate() {
         let mut image = good.clone();
