@@ -1,8 +1,10 @@
 """Schedules: a day of the exchange at speed and by hand, restarts across its boundaries, operators, bad files."""
 
+import contextlib
 import csv
 import json
 import os
+import random
 import subprocess
 import time
 from datetime import UTC, datetime
@@ -42,18 +44,19 @@ def jse(data: Path, *extra: str) -> Venue:
     return Venue(data, extra=options, preset="jse")
 
 
-def journaled(venue: Venue, kind: str = "session_changed") -> list[dict]:
-    """What the log of a venue that has ended holds of one kind of event, in order."""
+def journaled(venue: Venue, *kinds: str) -> list[dict]:
+    """What the log of a venue that has ended holds of some kinds of event, in order."""
     out = venue.data.parent / "exported"
     done = run_pitwire("export", venue.data, "--out", out)
     assert done.returncode == 0, done.stderr
     with (out / "events.csv").open(newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["Type"] == kind]
+        rows = [row for row in csv.DictReader(lines) if row["Type"] in (kinds or ("session_changed",))]
     for path in out.iterdir():
         path.unlink()
     # An export spells calls as the code does.
     fields = [json.loads(row["Fields"].replace('_call"', '_auction"')) for row in rows]
-    return [told | {"instrument": int(row["SecurityId"] or -1)} for told, row in zip(fields, rows, strict=True)]
+    named = [{"instrument": int(row["SecurityId"] or -1), "time_ns": int(row["TimeNs"])} for row in rows]
+    return [told | more for told, more in zip(fields, named, strict=True)]
 
 
 def test_a_day_of_the_exchange_at_speed(data: Path) -> None:
@@ -180,6 +183,67 @@ def test_kills_across_each_boundary_repeat_nothing_and_leave_nothing_out(data: P
             venue.kill()
     passed = [event["to"] for event in journaled(venue) if event["instrument"] == 8]
     assert passed == expected
+
+
+NAMES = ["NPN_ZAR", "AVI_ZAR", "CLH_ZAR", "RBO_ZAR", "BNS_ZAR", "STX_ZAR"]
+VERBS = ["halt", "halt_and_close", "pause", "resume", "resume", "reopen", "volatility_call", "extend"]
+
+
+def meddle(chance: random.Random, operators: Http, member: Http) -> None:
+    """One thing that an operator, a member or the clock does; a refusal is an answer too."""
+    name = chance.choice(NAMES)
+    what = chance.random()
+    with contextlib.suppress(RpcError):
+        if what < 0.45:
+            whom = {"instrument_name": name} if chance.random() < 0.8 else {"segment": f"ZA0{chance.randint(1, 4)}"}
+            verb = chance.choice(VERBS)
+            length = {"seconds": chance.randint(1, 900)} if verb in ("reopen", "extend") else {}
+            operators.result(f"private/pitwire_{verb}", whom | length)
+        elif what < 0.6:
+            ticker = member.result("public/ticker", {"instrument_name": name})
+            tif = chance.choice(["day", "gtc", "gtt", "gfa", "gfx", "atc", "cpx", "opg", "ioc"])
+            order = {"instrument_name": name, "amount": chance.randint(1, 20), "tif_ext": tif}
+            order["price"] = round(ticker["last_price"] * chance.uniform(0.99, 1.01), 2)
+            if tif == "gtt":
+                order["expires_at"] = ticker["timestamp"] + chance.randint(1_000, 3_600_000)
+            member.result(f"private/{chance.choice(['buy', 'sell'])}", order)
+        else:
+            operators.result("private/pitwire_advance", {"ns": chance.choice([1, 60, 600, 3_600]) * SECOND})
+
+
+def test_whatever_operators_do_and_whenever_it_dies_the_log_passes_the_audit(data: Path) -> None:
+    seed = int(os.environ.get("TEST_SEED", "0")) or random.randrange(1, 1 << 32)
+    print(f"TEST_SEED={seed}")
+    chance = random.Random(seed)
+    for _ in range(8):
+        with Venue(
+            data, extra=["--clock", "manual", "--key-file", str(data.parent / "vault.key")], preset="jse"
+        ) as venue:
+            operators, member = Http(venue.address, OPERATOR), Http(venue.address, DEMO_A)
+            operators.result("private/pitwire_flow", {"action": "start", "rate_percent": 2})
+            for _ in range(chance.randint(3, 60)):
+                meddle(chance, operators, member)
+            operators.close()
+            member.close()
+            venue.kill()
+    verified = run_pitwire("verify", data)
+    assert verified.returncode == 0, f"TEST_SEED={seed}: {verified.stderr}"
+    # Each whole day of trading brings each instrument a publication, once unless operators meddle with it, and an end.
+    days: list[tuple[datetime, list[dict]]] = []
+    for event in journaled(venue, "day_begun", "session_changed"):
+        if "to" in event:
+            days[-1][1].append(event)
+        else:
+            days.append((datetime.fromtimestamp(event["time_ns"] / SECOND, UTC), []))
+    # The last is cut off; those that begin on a Friday's or a Saturday's evening have no sessions.
+    for day, changes in days[:-1]:
+        for instrument in range(0 if day.weekday() in (4, 5) and day.hour > 12 else 12):
+            own = [event for event in changes if event["instrument"] == instrument]
+            passed = [event["to"] for event in own]
+            published = [event["reason"] for event in own if event["to"] == "closing_price_publication"]
+            told = f"TEST_SEED={seed}, day {day}, instrument {instrument}: {passed}"
+            assert published and len([reason for reason in published if reason != "operator"]) <= 1, told
+            assert "post_close" in passed, told
 
 
 EVERY_FEW_SECONDS = """
