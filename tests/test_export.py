@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 from rpc import Http
-from venue import DEMO_A, DEMO_B, INSTRUMENTS, TOP, Venue, run_pitwire
+from venue import DEMO_A, DEMO_B, INSTRUMENTS, OPERATOR, TOP, Venue, run_pitwire
 
 Row = dict[str, str]
 Book = dict[tuple[str, str, Decimal], Decimal]
@@ -106,10 +106,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         venue.kill()
     with Venue(run.data, ["--no-flow"]) as venue:
         a, b = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
+        # Else an auction may end between what is read here and the end.
+        Http(venue.address, OPERATOR).result("private/pitwire_halt", {"instrument_name": "AUC_ZAR"})
         gone = a.result("private/get_open_orders_by_label", {"label": 'l,"3'})[0]["order_id"]
         a.result("private/cancel", {"order_id": gone})
-        a.result("private/buy", {"instrument_name": "AUC_ZAR", "amount": 7, "price": 90})
-        b.result("private/sell", {"instrument_name": "AUC_ZAR", "amount": 4, "price": 90})
+        a.result("private/buy", {"instrument_name": "MTN_ZAR", "amount": 7, "price": 90})
+        b.result("private/sell", {"instrument_name": "MTN_ZAR", "amount": 4, "price": 90})
         for name in INSTRUMENTS:
             asked = {"instrument_name": name, "count": 1000, "sorting": "asc", "start_seq": 1}
             run.trades[name] = a.result("public/get_last_trades_by_instrument", asked)["trades"]

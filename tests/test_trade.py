@@ -69,11 +69,11 @@ def test_an_order_is_entered_shown_changed_and_cancelled(venue: Venue, http: Htt
 def test_two_members_trade_and_both_see_it(venue: Venue, http: Http, other: Http) -> None:
     at = ["--url", venue.ws_url]
     before = {row["currency"]: row["balance"] for row in result(*at, "balance")["summaries"]}
-    bid = result(*at, "buy", "AUC_ZAR", "3", "1.23")["order"]
+    bid = result(*at, "buy", "SBK_ZAR", "3", "1.23")["order"]
     assert bid["order_state"] == "open"
-    book = result(*at, "book", "AUC_ZAR", "--depth", "10000", who=None)
+    book = result(*at, "book", "SBK_ZAR", "--depth", "10000", who=None)
     assert [Decimal("1.23"), 3] in book["bids"], "no login is needed to look at a book"
-    sold = result(*at, "sell", "AUC_ZAR", "2", "--market", who=DEMO_B)
+    sold = result(*at, "sell", "SBK_ZAR", "2", "--market", who=DEMO_B)
     assert sold["order"]["order_state"] == "filled" and sum(fill["amount"] for fill in sold["trades"]) == 2
     table = trade(*at, "balance").stdout.splitlines()
     assert table[0].split()[:2] == ["currency", "balance"] and any(line.startswith("ZAR ") for line in table)
