@@ -80,8 +80,10 @@ test('only an operator is shown the panel', async () => {
 
 test('the state of the venue is what the API says', async () => {
   const status = await api.call('private/pitwire_status', {});
-  const shown = await panel('Venue').textContent();
-  assert.ok(shown.includes(status.durability), shown);
+  await until(
+    async () => (await panel('Venue').textContent()).includes(status.durability),
+    'the panel to have asked',
+  );
   await operator.waitForSelector(`[data-flow="${status.flow.running ? 'running' : 'stopped'}"]`);
   const accounts = await api.call('private/pitwire_get_accounts', {});
   await operator.waitForSelector('[data-row="demo-a"]');

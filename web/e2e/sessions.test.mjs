@@ -105,19 +105,26 @@ test('a hidden order is written, and rests unseen', async () => {
   await api.call('private/cancel', { order_id: hidden.order_id });
 });
 
-test('a pause is announced, and the ticket keeps to what it permits', async () => {
+test('a pause is announced, and the ticket says what it does not permit', async () => {
   await press('Pause');
   await confirm('Pause');
   await member.waitForSelector('[data-session="pause"]');
-  assert.equal(await shown('reason').textContent(), 'by operator');
+  assert.equal(await shown('reason').textContent(), 'by an operator');
+  const permit = ticket().locator('[data-of="permit"]');
   await choose('Hidden');
-  assert.equal(await ticket().locator('[data-of="permit"]').textContent(), 'Not in this session: pause.');
-  assert.ok(await send().isDisabled());
+  assert.equal(await permit.textContent(), 'Not in this session: pause.');
   await choose('Limit');
   await terms('IOC');
-  assert.ok(await send().isDisabled());
+  assert.equal(await permit.textContent(), 'Not in this session: pause.');
+  // The venue is the judge: it may be sent, and the refusal names the rule.
+  await field('Price').fill('96');
+  await field('Amount').fill('1');
+  await send().click();
+  const answer = ticket().locator('[data-good="false"]');
+  await answer.waitFor();
+  assert.ok((await answer.textContent()).includes('pause x ioc'), await answer.textContent());
   await terms('GTC');
-  assert.ok(await send().isEnabled());
+  assert.equal(await permit.count(), 0);
 });
 
 test('a re-opening call counts down, and an extension moves its end', async () => {
@@ -129,7 +136,7 @@ test('a re-opening call counts down, and an extension moves its end', async () =
   await until(async () => (await seconds()) <= first - 3, 'three seconds less');
   await press('Extend the call of');
   await until(async () => (await seconds()) > first - 2, 'a later end');
-  assert.equal(await shown('reason').textContent(), 'by extended');
+  assert.equal(await shown('reason').textContent(), 'extended');
 });
 
 test('what the call would do is what the API says, in numbers and as two curves', async () => {

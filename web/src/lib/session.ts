@@ -64,6 +64,18 @@ export function sessionWords(session: string): string {
   return session.replaceAll('_', ' ');
 }
 
+/** Why a session began that no schedule wanted, or its end moved. */
+export function reasonWords(reason: SessionMessage['reason']): string | null {
+  const words = {
+    scheduled: null,
+    operator: 'by an operator',
+    breaker: 'after a breach',
+    extended: 'extended',
+    missed: 'made up for',
+  };
+  return words[reason] ?? null;
+}
+
 /** Whole seconds as m:ss, or h:mm:ss from an hour on; what is over is 0:00. */
 export function countdown(milliseconds: number): string {
   const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
