@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Reply, World};
-use pitwire_model::{Command, InstrumentId, Phase, RemainingSessions, SessionReason, VenueDay, VenueNanos};
+use pitwire_model::{
+    Command, InstrumentId, Phase, RemainingSessions, SessionReason, TradingRules, VenueDay, VenueNanos,
+};
 use pitwire_order_entry::Session;
 use serde_json::{Value, json};
 
@@ -242,13 +244,40 @@ fn refusals_by_a_session_say_which_and_why() {
     assert_eq!(refused(&hidden, 10012, "type_not_allowed_in_session")["rule_id"], "hidden-continuous-only");
     world.day();
     let yesterday = order(json!({"price": 3000, "tif_ext": "gtd", "expires_at": "2026-11-20"}));
-    refused(&world.call(&mut alice, "private/buy", yesterday), 11030, "expiry_passed");
+    let data = refused(&world.call(&mut alice, "private/buy", yesterday), 11030, "expiry_passed");
+    // Ninety days after 2026-11-21: nine of November, 31 of December, 31 of January, 19 of February.
+    let days = "the venue day is 2026-11-21, ninety days later 2027-02-19";
+    assert!(data["reason"].as_str().is_some_and(|text| text.starts_with(days)), "{data}");
     let far = order(json!({"price": 3000, "tif_ext": "gtd", "expires_at": "2027-11-20"}));
     refused(&world.call(&mut alice, "private/buy", far), 11030, "expiry_too_far");
     world.turn(Phase::PostClose);
     let closed = world.call(&mut alice, "private/buy", order(json!({"price": 3000})));
     let data = refused(&closed, 10012, "not_open");
     assert!(data["reason"].as_str().is_some_and(|text| text.starts_with("the session is post_close")), "{data}");
+}
+
+#[test]
+fn a_price_outside_the_band_is_told_the_nearest_inside() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    let rules = TradingRules { band_pct: Some(15), ..TradingRules::default() };
+    world.venue.must(Command::SetTradingRules { instrument: NPN, rules: Box::new(rules) });
+    // Around 3200.00 fifteen per cent are 480.00 either way: 2720.00 and 3680.00, both inside.
+    for (price, nearest) in [(2719.99, 2720.0), (1.0, 2720.0), (3680.01, 3680.0)] {
+        let reply = world.call(&mut alice, "private/buy", order(json!({"price": price})));
+        let data = refused(&reply, 10023, "price_outside_band");
+        assert_eq!((&data["limit"], &data["param"]), (&json!(nearest), &json!("price")), "{price}");
+        world.ok(&mut alice, "private/buy", order(json!({"price": nearest})));
+    }
+    let told = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "NPN_ZAR"})).result().clone();
+    fields(
+        &told,
+        &[("price_band_percent", json!(15)), ("allocation", json!("price_time")), ("price_improvement", json!(0.01))],
+    );
+    let told = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "AGL_ZAR"})).result().clone();
+    assert_eq!(told["segment"], "ZA01");
+    let told = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "BTC_USDC"})).result().clone();
+    assert_eq!((told.get("segment"), told.get("allocation")), (None, None), "nothing where nothing is set");
 }
 
 #[test]

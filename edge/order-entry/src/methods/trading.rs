@@ -5,10 +5,10 @@
 //!             2. what has outlived its `valid_until` does not reach the market.
 
 use pitwire_engine::{Engine, OrderView};
-use pitwire_jsonrpc::{Json, RpcError, objects, rules};
+use pitwire_jsonrpc::{Json, RpcError, format_date, objects, rules};
 use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side,
-    Ticks, TimeInForce,
+    Ticks, TimeInForce, VenueDay,
 };
 use pitwire_views::{OrderRecord, OrderState, Place, UserTrade};
 
@@ -98,6 +98,7 @@ struct Asked {
     instrument: InstrumentId,
     side: Side,
     order_type: OrderType,
+    price: Option<Ticks>,
     is_iceberg: bool,
     tif: TimeInForce,
 }
@@ -105,13 +106,15 @@ struct Asked {
 impl Asked {
     fn of_entry(order: &NewOrder) -> Self {
         let NewOrder { account, instrument, side, order_type, tif, .. } = *order;
-        Asked { account, instrument, side, order_type, is_iceberg: order.display.is_some(), tif }
+        let price = order_type.limit_price();
+        Asked { account, instrument, side, order_type, price, is_iceberg: order.display.is_some(), tif }
     }
 
-    fn of_edit(live: &OrderView, record: Option<&OrderRecord>) -> Self {
+    fn of_edit(live: &OrderView, record: Option<&OrderRecord>, amend: &Amend) -> Self {
         let OrderView { account, instrument, side, tif, .. } = *live;
         let order_type = record.map_or(OrderType::Limit { price: live.price }, |record| record.order_type);
-        Asked { account, instrument, side, order_type, is_iceberg: live.display.is_some(), tif }
+        let price = Some(amend.price);
+        Asked { account, instrument, side, order_type, price, is_iceberg: live.display.is_some(), tif }
     }
 }
 
@@ -137,6 +140,7 @@ fn explained(call: &Call<'_>, reason: Reject, asked: &Asked) -> RpcError {
             rules::session_type_rule(market.phase(), asked.order_type, asked.is_iceberg),
         ),
         Reject::NotOpen => (format!("the session is {session}"), None),
+        Reject::ExpiryPassed | Reject::ExpiryTooFar => (expiry_words(engine, asked.tif), None),
         Reject::NoAuctionScheduled => (format!("{tif} in {session}"), None),
         _ => return error,
     };
@@ -148,6 +152,21 @@ fn explained(call: &Call<'_>, reason: Reject, asked: &Asked) -> RpcError {
         None => {
             error.reason = format!("{what}: {}", error.reason);
             error
+        }
+    }
+}
+
+/// The last moment that an order may name, beside the present.
+fn expiry_words(engine: &Engine, tif: TimeInForce) -> String {
+    const MOST_DAYS: u32 = 90;
+    match tif {
+        TimeInForce::GoodTillTime { .. } => {
+            format!("the venue day closes at {} ms", engine.day_closes().as_millis())
+        }
+        _ => {
+            let day = engine.day();
+            let last = VenueDay(day.0.saturating_add(MOST_DAYS));
+            format!("the venue day is {}, ninety days later {}", format_date(day), format_date(last))
         }
     }
 }
@@ -171,10 +190,26 @@ fn limit_of(engine: &Engine, reason: Reject, asked: &Asked) -> Option<Decimal> {
         Reject::PriceAboveCollar | Reject::PriceBelowCollar => {
             Some(spec.price(collar(market.last().unwrap_or(spec.start_price), limits.collar_bps?, asked.side)))
         }
+        Reject::PriceOutsideBand => {
+            let (reference, percent) = (market.static_reference()?, market.rules().band_pct?);
+            Some(spec.price(band_edge(reference, percent, asked.price?)))
+        }
         Reject::TooManyOpenOrders => engine.account(asked.account)?.spec.settings.max_open_orders.map(whole),
         Reject::BookFull => Some(whole(spec.max_resting_orders)),
         _ => None,
     }
+}
+
+/// The price nearest to the one asked for that the band around a reference takes.
+fn band_edge(reference: Ticks, percent: u32, asked: Ticks) -> Ticks {
+    let (reference, percent, whole) = (i128::from(reference.0), i128::from(percent), 100);
+    let edge = if asked.0 > i64::try_from(reference).unwrap_or(i64::MAX) {
+        reference * (whole + percent) / whole
+    } else {
+        // Rounded up: a tick below would be outside.
+        (reference * (whole - percent) + whole - 1) / whole
+    };
+    Ticks(i64::try_from(edge).unwrap_or(i64::MAX).max(1))
 }
 
 /// The worst price that the collar allows an order on a side, as the order rules have it.
@@ -304,7 +339,7 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
     let live = live.ok_or_else(|| not_live(call, account, id, "already_filled"))?;
     let record = call.venue.views().account(account).and_then(|book| book.order(id));
     let amend: Amend = terms::of_edit(call, &live, record)?;
-    let asked = Asked::of_edit(&live, record);
+    let asked = Asked::of_edit(&live, record, &amend);
     call.submit(Command::Amend(amend))?;
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
         return Err(explained(call, *reason, &asked));
