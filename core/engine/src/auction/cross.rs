@@ -288,7 +288,9 @@ impl Engine {
 
     fn wait_in_cross(&mut self, instrument: InstrumentId, side: Side, time: u64, id: OrderId) {
         if let Some(waiting) = self.waiting(instrument, side) {
-            waiting.push_back((time, id));
+            // Nearly always last: but a stop that was elected before others came acts after they have arrived.
+            let at = waiting.partition_point(|(other, _)| *other < time);
+            waiting.insert(at, (time, id));
         }
     }
 }
