@@ -128,7 +128,7 @@ impl Bench {
     /// One operation of the row, measured or not, with what makes and unmakes its scene.
     fn operate(&mut self, operation: &str, is_measured: bool) {
         let limit = OrderType::Limit { price: Ticks(MIDDLE - 15) };
-        let mut act = |bench: &mut Bench, command: Command| {
+        let act = |bench: &mut Bench, command: Command| {
             if is_measured { bench.measure(command) } else { bench.apply(command) }
         };
         match operation {
