@@ -4,7 +4,7 @@
 //!                hidden, then by time;
 //!             2. a level counts what visible priced orders show there, and, apart, what they have open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_model::{
     AccountId, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, SessionId, Side, Ticks, TimeInForce, VenueDay,
@@ -123,8 +123,8 @@ pub struct Book {
     pub live: usize,
     /// Hidden orders in the book.
     pub hidden: usize,
-    /// Stops that wait.
-    pub unelected: usize,
+    /// Stops that wait, by side, then by stop price.
+    stops: [BTreeSet<(Ticks, OrderId)>; 2],
 }
 
 #[derive(Debug, Default)]
@@ -178,6 +178,27 @@ impl Book {
             }
             _ => {}
         }
+    }
+
+    /// A stop begins to wait for its price; anything else is passed over.
+    pub fn await_price(&mut self, order: &Live) {
+        if order.place == Place::Unelected {
+            self.stops[order.side as usize].insert((order.stop, order.id));
+        }
+    }
+
+    /// A stop waits no more; anything else is passed over.
+    pub fn await_no_more(&mut self, order: &Live) {
+        if order.place == Place::Unelected {
+            self.stops[order.side as usize].remove(&(order.stop, order.id));
+        }
+    }
+
+    /// The waiting stops that this price has reached, in no order that matters.
+    pub fn reached(&self, last: Ticks) -> impl Iterator<Item = OrderId> {
+        let [buys, sells] = &self.stops;
+        let buys = buys.range(..=(last, OrderId(u64::MAX)));
+        buys.chain(sells.range((last, OrderId::ZERO)..)).map(|(_, id)| *id)
     }
 
     /// Takes an active order, given as it stands there, out.

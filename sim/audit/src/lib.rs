@@ -9,8 +9,8 @@
 //!             3. after an offence it has stopped making sense: nothing it says later is evidence.
 //! Leaves out  whether a margin sufficed, index and mark prices, what a deposit or definition was refused for.
 //! Costs       a few tree lookups for each event; the orders in reach for a fill-or-kill order; the levels of the book for
-//!             each command in a call; all live orders for an election, a session's or day's end, an epoch, a deletion and
-//!             a kill of a session or the venue; sorting the orders in reach for each filter.
+//!             each command in a call; all live orders for a session's or day's end, an epoch, a deletion and
+//!             a kill of a session or the venue; the orders in reach of each filter.
 //! Start at    [`Auditor::observe`], then `commands`, then `turn`.
 
 mod aggress;

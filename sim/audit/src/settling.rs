@@ -74,16 +74,8 @@ impl Auditor {
     /// The stops whose price the last trade has reached, in the order in which they are elected.
     pub(crate) fn electable(&self, instrument: InstrumentId) -> Vec<OrderId> {
         let market = self.market_of(instrument);
-        let Some(last) = market.last.filter(|_| market.book.unelected > 0) else { return Vec::new() };
-        let holds = |order: &&Live| {
-            order.instrument == instrument
-                && order.place == Place::Unelected
-                && match order.side {
-                    Side::Buy => last >= order.stop,
-                    Side::Sell => last <= order.stop,
-                }
-        };
-        let mut due: Vec<&Live> = self.orders.values().filter(holds).collect();
+        let Some(last) = market.last else { return Vec::new() };
+        let mut due: Vec<&Live> = market.book.reached(last).filter_map(|id| self.orders.get(&id)).collect();
         due.sort_by_key(|order| (order.side, std::cmp::Reverse((order.stop.0 - last.0).abs()), order.id));
         due.iter().map(|order| order.id).collect()
     }
@@ -139,15 +131,6 @@ impl Auditor {
     /// Active orders as a call or filter sees them, in priority order.
     pub(crate) fn interests(&self, instrument: InstrumentId, side: Side) -> Vec<Interest> {
         let orders = self.market_of(instrument).book.orders(side).filter_map(|id| self.orders.get(&id));
-        let interest = |order: &Live| Interest {
-            id: order.id,
-            price: order.reach(),
-            is_hidden: order.is_hidden(),
-            minimum: order.minimum,
-            open: order.open,
-            counts: order.open,
-            arrival: order.arrival,
-        };
         orders.map(interest).collect()
     }
 
@@ -157,18 +140,19 @@ impl Auditor {
         if market.book.hidden == 0 {
             return None;
         }
-        let [mut bids, mut offers] = [Side::Buy, Side::Sell].map(|side| self.interests(instrument, side));
         // Market orders have no place in it, bounded or not.
-        let has_limit = |order: &Interest| self.orders.get(&order.id).is_some_and(|live| !live.is_market());
-        bids.retain(has_limit);
-        offers.retain(has_limit);
-        let best = |orders: &[Interest]| orders.iter().find_map(|order| order.price);
-        let (bid, offer) = (best(&bids)?, best(&offers)?);
+        let priced = |side| {
+            let orders = market.book.orders(side).filter_map(|id| self.orders.get(&id));
+            orders.filter(|order| !order.is_market())
+        };
+        let (bid, offer) = (priced(Side::Buy).next()?.price, priced(Side::Sell).next()?.price);
         if bid < offer {
             return None;
         }
-        bids.retain(|order| order.accepts(Side::Buy, offer));
-        offers.retain(|order| order.accepts(Side::Sell, bid));
+        let mut bids: Vec<Interest> =
+            priced(Side::Buy).take_while(|order| order.price >= offer).map(interest).collect();
+        let mut offers: Vec<Interest> =
+            priced(Side::Sell).take_while(|order| order.price <= bid).map(interest).collect();
         side_passes(&mut bids, &mut offers);
         let touch = market.book.touch().map(|side| side.map(|(price, _)| price));
         let found = filter_price(&Curves::of(&bids, &offers), touch, market.reference())?;
@@ -301,6 +285,18 @@ pub fn instead_of_leaving(order: &Live, reason: CancelReason, told: Option<&Even
                 format!("order {id} was to be cancelled and is still there, with {open} ({reason:?}): {said}"),
             )
         }
+    }
+}
+
+fn interest(order: &Live) -> Interest {
+    Interest {
+        id: order.id,
+        price: order.reach(),
+        is_hidden: order.is_hidden(),
+        minimum: order.minimum,
+        open: order.open,
+        counts: order.open,
+        arrival: order.arrival,
     }
 }
 

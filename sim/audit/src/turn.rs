@@ -305,7 +305,7 @@ impl Auditor {
     pub(crate) fn keep(&mut self, turn: &mut Turn<'_>, order: Live) {
         let market = &mut self.markets[order.instrument.0 as usize];
         market.book.live += 1;
-        market.book.unelected += usize::from(order.place == Place::Unelected);
+        market.book.await_price(&order);
         self.place(turn, &order);
         self.ledger.accounts[order.account.0 as usize].live_orders.insert((order.instrument, order.id));
         if let TimeInForce::GoodTillTime { at } = order.tif {
@@ -319,7 +319,7 @@ impl Auditor {
         self.displace(turn, order);
         let market = &mut self.markets[order.instrument.0 as usize];
         market.book.live -= 1;
-        market.book.unelected -= usize::from(order.place == Place::Unelected);
+        market.book.await_no_more(order);
         self.ledger.release(order.account, self.cost(order, order.open));
         self.ledger.accounts[order.account.0 as usize].live_orders.remove(&(order.instrument, order.id));
         if let TimeInForce::GoodTillTime { at } = order.tif {
@@ -355,8 +355,8 @@ impl Auditor {
     pub(crate) fn become_other(&mut self, turn: &mut Turn<'_>, before: &Live, after: Live) {
         self.displace(turn, before);
         let book = &mut self.markets[before.instrument.0 as usize].book;
-        book.unelected -= usize::from(before.place == Place::Unelected);
-        book.unelected += usize::from(after.place == Place::Unelected);
+        book.await_no_more(before);
+        book.await_price(&after);
         self.place(turn, &after);
         self.orders.insert(after.id, after);
     }
