@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use pitwire_model::{CancelReason, Event, InstrumentId, OrderId, TimeInForce, VenueDay};
 
 use crate::Auditor;
-use crate::book::{Kind, Live};
+use crate::book::{Kind, Live, Place};
 use crate::fault::{Judged, offence};
 use crate::turn::Turn;
 
@@ -65,7 +65,8 @@ impl Auditor {
 
     /// Whether this day's end is an order's, and why.
     fn day_ends(&self, order: &Live) -> Option<CancelReason> {
-        if order.is_active() && order.kind == Kind::Market {
+        // One that was elected and waits for the next session is no stop any more.
+        if matches!(order.place, Place::Active | Place::Elected) && order.kind == Kind::Market {
             return Some(CancelReason::DayEnded);
         }
         match order.tif {
