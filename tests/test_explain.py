@@ -36,6 +36,9 @@ def test_an_orders_life_from_the_log(data: Path) -> None:
         taken = buyer.result("private/buy", SELL | {"amount": 2})["order"]["order_id"]
         live = ask(seller, mine)
         assert [note["what"] for note in live] == ["accepted", "trade", "rests"]
+        # With whom is an operator's to know.
+        assert "with" not in live[1]["numbers"]
+        assert ask(Http(venue.address, OPERATOR), mine)[1]["numbers"]["with"] == int(taken)
         # Others' orders are nobody's but an operator's.
         refused = buyer.call("private/pitwire_explain", {"order_id": mine})
         assert refused["error"]["data"]["name"] == "unknown_order"

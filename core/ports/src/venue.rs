@@ -1,7 +1,7 @@
 //! The venue as order entry sees it: ask, command, nothing else.
 
 use pitwire_engine::Engine;
-use pitwire_model::{Command, Event, InstrumentId, OrderId, Phase, Seq, VenueNanos};
+use pitwire_model::{AccountId, Command, Event, InstrumentId, OrderId, Phase, Seq, VenueNanos};
 use pitwire_views::Views;
 
 use crate::LogError;
@@ -32,8 +32,9 @@ pub trait Venue {
     fn scheduled(&self, _instrument: InstrumentId) -> (Phase, Option<VenueNanos>) {
         (Phase::Continuous, None)
     }
-    /// What the log says about an order. Looked up apart, so that nobody waits: whoever asked asks again.
-    fn explain(&mut self, _order: OrderId) -> Explained {
+    /// What the log says about an order: to the member of an account what that may know, else everything. Looked up apart,
+    /// so that nobody waits: whoever asked asks again.
+    fn explain(&mut self, _order: OrderId, _member: Option<AccountId>) -> Explained {
         Explained::Nowhere
     }
     /// Moves venue time forward and runs everything due on the way. `None` where time moves by itself.

@@ -1,9 +1,12 @@
 //! Follows a log and notes what concerns one question.
 
 use pitwire_engine::EngineImage;
-use pitwire_model::{Command, Event, InstrumentId, Lots, OrderId, Phase, Seq, Side, Stamped, Ticks, TradeKind};
+use pitwire_model::{
+    AccountId, Command, Event, InstrumentId, Lots, OrderId, Phase, Seq, Side, Stamped, Ticks, TradeKind,
+};
 use pitwire_scenario::{Contracts, type_word};
 
+use crate::audience::Audience;
 use crate::floor::{Floor, Order, Place};
 use crate::image::restore;
 use crate::leaving::left;
@@ -24,27 +27,32 @@ pub enum Question {
 #[derive(Debug)]
 pub struct Explainer {
     question: Question,
+    audience: Audience,
     floor: Floor,
     notes: Vec<Note>,
     last: Seq,
     /// Where the order that was asked about is, or was.
     home: Option<InstrumentId>,
+    /// Whose it is.
+    owner: Option<AccountId>,
     /// Whether that order was active when the command came that is looked at.
     took_part: bool,
 }
 
 impl Explainer {
     /// From the beginning of a log.
-    pub fn new(question: Question) -> Explainer {
-        Explainer { question, floor: Floor::default(), notes: Vec::new(), last: Seq(0), home: None, took_part: false }
+    pub fn new(question: Question, audience: Audience) -> Explainer {
+        let (floor, notes, last, home, owner) = (Floor::default(), Vec::new(), Seq(0), None, None);
+        Explainer { question, audience, floor, notes, last, home, owner, took_part: false }
     }
 
     /// From where a snapshot stands.
-    pub fn resume(question: Question, image: &EngineImage, seq: Seq) -> Explainer {
-        let mut explainer = Explainer { last: seq, ..Explainer::new(question) };
+    pub fn resume(question: Question, audience: Audience, image: &EngineImage, seq: Seq) -> Explainer {
+        let mut explainer = Explainer { last: seq, ..Explainer::new(question, audience) };
         restore(&mut explainer.floor, image);
         if let Question::Order(id) = explainer.question {
-            explainer.home = explainer.floor.orders.get(&id).map(|order| order.instrument);
+            let order = explainer.floor.orders.get(&id);
+            (explainer.home, explainer.owner) = order.map(|order| (order.instrument, order.account)).unzip();
         }
         explainer
     }
@@ -55,7 +63,7 @@ impl Explainer {
         if let (&Question::Order(id), Command::Enter(entered)) = (&self.question, &stamped.command)
             && entered.id == id
         {
-            self.home = Some(entered.instrument);
+            (self.home, self.owner) = (Some(entered.instrument), Some(entered.account));
         }
         self.took_part = self.is_active();
         let curve = self.curve_before(stamped);
@@ -72,7 +80,7 @@ impl Explainer {
         if let (&Question::Order(id), false) = (&self.question, traded)
             && let Some(target) = self.floor.orders.get(&id)
         {
-            self.notes.extend(passing.over(&self.floor, target, stamped));
+            self.notes.extend(passing.over(&self.floor, target, stamped, self.audience));
         }
     }
 
@@ -81,12 +89,15 @@ impl Explainer {
         self.floor.orders.get(&id).is_some_and(|order| order.place == Place::Active)
     }
 
-    /// What was noted, and how things stand now.
+    /// What was noted, and how things stand now. To a member of own orders alone.
     pub fn finish(mut self) -> Vec<Note> {
+        if self.audience != Audience::Operator && !self.owner.is_some_and(|owner| self.audience.owns(owner)) {
+            return Vec::new();
+        }
         if let Question::Order(id) = self.question
             && let Some(order) = self.floor.orders.get(&id)
         {
-            self.notes.push(standing(&self.floor, self.last, order));
+            self.notes.push(standing(&self.floor, self.last, order, self.audience));
         }
         self.notes
     }
@@ -144,10 +155,14 @@ impl Explainer {
             (Event::Rejected { order, reason, .. }, Command::Enter(entered)) if self.concerns(*order, seq) => {
                 Some(refusal::entry(floor, seq, entered, *reason))
             }
-            (Event::AmendRefused { order, reason, .. }, Command::Amend(amend)) if self.concerns(*order, seq) => {
+            (Event::AmendRefused { order, account, reason }, Command::Amend(amend))
+                if self.concerns(*order, seq) && self.audience.owns(*account) =>
+            {
                 Some(refusal::amend(floor, seq, amend, *reason))
             }
-            (Event::CancelRefused { order, reason, .. }, _) if self.concerns(*order, seq) => {
+            (Event::CancelRefused { order, account, reason }, _)
+                if self.concerns(*order, seq) && self.audience.owns(*account) =>
+            {
                 Some(refusal::cancel(floor, seq, *order, *reason))
             }
             (Event::CommandRefused { reason }, _) if matches!(self.question, Question::At { seq: asked, .. } if asked == seq) =>
@@ -161,11 +176,11 @@ impl Explainer {
             (Event::Cancelled { order, open, reason, .. }, _) if self.concerns(*order, seq) => floor
                 .orders
                 .get(order)
-                .map(|order| left(floor, seq, order, *open, *reason, events).with("order", order.id.0)),
+                .map(|order| left(floor, seq, order, *open, *reason, events, self.audience).with("order", order.id.0)),
             (Event::Trade { maker, taker, .. }, _) if self.is_of_target(event) => {
                 let Question::Order(id) = self.question else { return };
                 debug_assert!(*maker == id || *taker == id);
-                Some(traded(floor, seq, event, id))
+                Some(traded(floor, seq, event, id, self.audience))
             }
             (Event::Uncrossed { instrument, price, .. }, _) if self.concerns_market(*instrument, seq) => {
                 let found = curve.filter(|(of, _)| of == instrument);
@@ -228,10 +243,17 @@ impl Explainer {
     }
 
     fn uncross(&self, curve: &Curve, seq: Seq, instrument: InstrumentId, price: Ticks) -> Note {
-        let note = curve.note(&self.floor, seq, instrument, Some(price));
+        let note = self.of_curve(curve, seq, instrument, Some(price));
         match self.question {
-            Question::Order(id) => of_target(note, curve, id, price, self.floor.orders.get(&id)),
+            Question::Order(id) => of_target(note, curve, price, self.floor.orders.get(&id), self.audience),
             Question::At { .. } => note,
+        }
+    }
+
+    fn of_curve(&self, curve: &Curve, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
+        match self.audience {
+            Audience::Operator => curve.note(&self.floor, seq, instrument, price),
+            Audience::Member(_) => curve.outcome(&self.floor, seq, instrument, price),
         }
     }
 
@@ -259,18 +281,20 @@ impl Explainer {
             Event::Uncrossed { instrument: of, .. } | Event::Breached { instrument: of, .. } => *of == instrument,
             _ => false,
         });
-        (from.is_call() && !decided).then(|| curve.note(&self.floor, seq, instrument, None))
+        (from.is_call() && !decided).then(|| self.of_curve(curve, seq, instrument, None))
     }
 }
 
 /// What the uncross meant for one order that was in it. The trades have been followed already.
-fn of_target(note: Note, curve: &Curve, id: OrderId, price: Ticks, order: Option<&Order>) -> Note {
+fn of_target(note: Note, curve: &Curve, price: Ticks, order: Option<&Order>, audience: Audience) -> Note {
     let Some(order) = order else { return note };
-    let hidden = curve.passed.iter().find(|(passed, _, _)| *passed == id.0);
+    let hidden = curve.passed.iter().find(|(passed, _, _)| *passed == order.id.0);
     let addition = match hidden {
-        Some((_, mes, available)) => format!("this order's MES is {mes}, and {available} lots were available to it"),
-        None if !order.accepts(price) => format!("this order's limit does not reach {price}"),
-        None => format!("{} lots of this order are left", order.open),
+        Some((_, mes, available)) if audience == Audience::Operator => {
+            format!("this order's MES is {mes}, and {available} lots were available to it")
+        }
+        _ if !order.accepts(price) => format!("this order's limit does not reach {price}"),
+        _ => format!("{} lots of this order are left", order.open),
     };
     Note { text: format!("{}; {addition}", note.text), ..note }
 }
@@ -291,7 +315,7 @@ fn accepted(floor: &Floor, seq: Seq, event: &Event) -> Note {
         .with("lots", lots.0)
 }
 
-fn traded(floor: &Floor, seq: Seq, event: &Event, id: OrderId) -> Note {
+fn traded(floor: &Floor, seq: Seq, event: &Event, id: OrderId, audience: Audience) -> Note {
     let Event::Trade { instrument, price, lots, kind, maker, maker_open, taker, taker_open, trade_seq, .. } = *event
     else {
         return Note::new(seq, floor.now, "trade", "", "");
@@ -306,21 +330,24 @@ fn traded(floor: &Floor, seq: Seq, event: &Event, id: OrderId) -> Note {
             Some(maker) if maker.is_hidden() && maker.price() != Some(price) => {
                 let [bid, offer] = [Side::Buy, Side::Sell].map(|side| floor.best_visible(instrument, side));
                 let show = |price: Option<Ticks>| price.map_or("none".to_owned(), |price| price.to_string());
-                let own = show(maker.price());
-                (
-                    "rulebook: 7.3",
-                    format!("the resting hidden order's {own}, improved between {} and {}", show(bid), show(offer)),
-                )
+                // What a hidden order was ready to pay is its owner's to know.
+                let whose = match audience.owns(maker.account) {
+                    true => format!("the resting hidden order's {}", show(maker.price())),
+                    false => "a resting hidden order's".to_owned(),
+                };
+                ("rulebook: 7.3", format!("{whose}, improved between {} and {}", show(bid), show(offer)))
             }
             _ => ("rulebook: 7.2", "the resting order's price".to_owned()),
         },
     };
-    let text = format!("{lots} lots at {price} with order {other}: {why}; {open} left");
+    // Members trade with the venue's book, not with somebody.
+    let with = if audience == Audience::Operator { format!(" with order {other}") } else { String::new() };
+    let text = format!("{lots} lots at {price}{with}: {why}; {open} left");
     let done = if open == Lots::ZERO { "filled" } else { "trade" };
-    Note::new(seq, floor.now, done, rule, text)
+    let note = Note::new(seq, floor.now, done, rule, text)
         .with("price", price.0)
         .with("lots", lots.0)
-        .with("with", other.0)
         .with("trade_seq", trade_seq.0)
-        .with("open", open.0)
+        .with("open", open.0);
+    if audience == Audience::Operator { note.with("with", other.0) } else { note }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pitwire_model::{
-    Command, Event, InstrumentId, InstrumentSpec, Lots, OrderId, OrderType, Phase, RemainingSessions, Side, Stamped,
-    Ticks, TimeInForce, TradeKind, TradingRules, VenueNanos,
+    AccountId, Command, Event, InstrumentId, InstrumentSpec, Lots, OrderId, OrderType, Phase, RemainingSessions, Side,
+    Stamped, Ticks, TimeInForce, TradeKind, TradingRules, VenueNanos,
 };
 
 #[derive(Debug, Default)]
@@ -43,6 +43,7 @@ pub(crate) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
     pub id: OrderId,
+    pub account: AccountId,
     pub instrument: InstrumentId,
     pub side: Side,
     pub order_type: OrderType,
@@ -50,6 +51,8 @@ pub(crate) struct Order {
     pub lots: Lots,
     pub open: Lots,
     pub display: Option<Lots>,
+    /// What an iceberg shows of `open`; without meaning for others.
+    pub shown: Lots,
     /// Who came first, among equals.
     pub time: u64,
     pub place: Place,
@@ -104,6 +107,15 @@ impl Order {
         matches!(self.order_type, OrderType::Hidden { .. })
     }
 
+    /// What the public sees of it where it stands in the book.
+    pub fn seen(&self) -> Lots {
+        match self.display {
+            _ if self.is_hidden() => Lots::ZERO,
+            Some(_) => self.shown.min(self.open),
+            None => self.open,
+        }
+    }
+
     pub fn accepts(&self, price: Ticks) -> bool {
         self.price().is_none_or(|limit| match self.side {
             Side::Buy => price <= limit,
@@ -154,6 +166,7 @@ impl Floor {
         for id in self.arriving.drain(..) {
             if let Some(order) = self.orders.get_mut(&id).filter(|order| order.place == Place::Arriving) {
                 order.place = if order.stop().is_some() { Place::Unelected } else { Place::Active };
+                order.shown = order.display.unwrap_or_default().min(order.open);
             }
         }
     }
@@ -221,23 +234,36 @@ impl Floor {
 
     fn follow_order(&mut self, event: &Event) {
         match *event {
-            Event::Accepted { order, instrument, side, order_type, lots, tif, display, .. } => {
+            Event::Accepted { order, account, instrument, side, order_type, lots, tif, display } => {
                 let time = self.next_time();
                 let place = Place::Arriving;
-                let open = lots;
+                let (open, shown) = (lots, display.unwrap_or_default());
                 self.arriving.push(order);
                 self.orders.insert(
                     order,
-                    Order { id: order, instrument, side, order_type, tif, lots, open, display, time, place },
+                    Order {
+                        id: order,
+                        account,
+                        instrument,
+                        side,
+                        order_type,
+                        tif,
+                        lots,
+                        open,
+                        display,
+                        shown,
+                        time,
+                        place,
+                    },
                 );
             }
-            Event::Trade { instrument, price, kind, maker, maker_open, taker, taker_open, .. } => {
+            Event::Trade { instrument, price, lots, kind, maker, maker_open, taker, taker_open, .. } => {
                 for (id, open) in [(maker, maker_open), (taker, taker_open)] {
                     match open.is_zero() {
                         true => _ = self.orders.remove(&id),
                         false => {
                             if let Some(order) = self.orders.get_mut(&id) {
-                                order.open = open;
+                                (order.open, order.shown) = (open, order.shown.saturating_sub(lots));
                             }
                         }
                     }
@@ -260,10 +286,10 @@ impl Floor {
                     };
                 }
             }
-            Event::Refreshed { order, .. } => {
+            Event::Refreshed { order, shown, .. } => {
                 let time = self.next_time();
                 if let Some(order) = self.orders.get_mut(&order) {
-                    order.time = time;
+                    (order.time, order.shown) = (time, shown);
                 }
             }
             Event::Amended { order, .. } => self.amended(order, event),
@@ -285,6 +311,8 @@ impl Floor {
         let time = (!kept_priority).then(|| self.next_time());
         let Some(order) = self.orders.get_mut(&id) else { return };
         (order.lots, order.open, order.display) = (lots, open, display);
+        // A reduction in place takes from what is not shown first.
+        order.shown = if kept_priority { order.shown.min(open) } else { display.unwrap_or_default().min(open) };
         order.time = time.unwrap_or(order.time);
         order.order_type = match order.order_type {
             OrderType::Limit { .. } => OrderType::Limit { price },

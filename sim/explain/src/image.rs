@@ -32,6 +32,7 @@ fn restored(image: &MarketImage) -> Market {
 fn standing(market: &MarketImage, order: &OrderImage) -> Order {
     Order {
         id: order.id,
+        account: order.account,
         instrument: market.spec.id,
         side: order.side,
         order_type: order.order_type,
@@ -39,6 +40,7 @@ fn standing(market: &MarketImage, order: &OrderImage) -> Order {
         lots: Lots(order.ordered.into()),
         open: Lots(order.open.into()),
         display: (order.display > 0).then(|| Lots(order.display.into())),
+        shown: Lots(order.shown.into()),
         time: order.rank.into(),
         place: match order.place {
             Some(Stands::Parked) => Place::Parked,

@@ -3,11 +3,20 @@
 use pitwire_model::{CancelReason, Event, Lots, Phase, Seq, Ticks, TimeInForce};
 use pitwire_scenario::{date_text, reason_of_leaving, time_text};
 
+use crate::audience::Audience;
 use crate::floor::{Floor, Order};
 use crate::note::Note;
 
 /// `floor` as it was when the order left; `events` are all of its command.
-pub(crate) fn left(floor: &Floor, seq: Seq, order: &Order, open: Lots, reason: CancelReason, events: &[Event]) -> Note {
+pub(crate) fn left(
+    floor: &Floor,
+    seq: Seq,
+    order: &Order,
+    open: Lots,
+    reason: CancelReason,
+    events: &[Event],
+    audience: Audience,
+) -> Note {
     let market = floor.market(order.instrument);
     let session = market.map_or(Phase::Closed, |market| market.phase).name();
     let to = events.iter().find_map(|event| match event {
@@ -28,8 +37,10 @@ pub(crate) fn left(floor: &Floor, seq: Seq, order: &Order, open: Lots, reason: C
     match reason {
         CancelReason::ImmediateRemainder => immediate(floor, order, open, &note),
         CancelReason::FillOrKill => {
-            let within = reachable(floor, order);
-            let text = format!("fill_or_kill: {} lots were wanted at once, {within} were within reach", order.lots);
+            let within = reachable(floor, order, audience);
+            let which = if audience == Audience::Operator { "" } else { " that are shown" };
+            let text =
+                format!("fill_or_kill: {} lots were wanted at once, {within}{which} were within reach", order.lots);
             note("rulebook: 7.4", text).with("wanted", order.lots.0).with("within_reach", within.0)
         }
         CancelReason::DayEnded => {
@@ -94,15 +105,17 @@ fn immediate(floor: &Floor, order: &Order, open: Lots, note: &impl Fn(&str, Stri
 }
 
 /// What a fill-or-kill order could have had: its limit, minimum executions; not self-match prevention.
-fn reachable(floor: &Floor, order: &Order) -> Lots {
+/// For a member what is shown of it.
+fn reachable(floor: &Floor, order: &Order, audience: Audience) -> Lots {
     let mut left = order.lots.0;
-    for contra in floor.side(order.instrument, order.side.opposite()) {
+    let contras = floor.side(order.instrument, order.side.opposite());
+    for contra in contras.iter().filter(|contra| audience.knows_of(contra)) {
         let Some(price) = contra.price() else { continue };
         if !order.accepts(price) {
             break;
         }
         if contra.minimum_execution().0 <= left {
-            left -= left.min(contra.open.0);
+            left -= left.min(audience.lots_of(contra).0);
         }
     }
     Lots(order.lots.0 - left)

@@ -2,10 +2,12 @@
 //!
 //! Does        follow a log ([`Explainer::observe`]) and note what concerns one question; [`Explainer::finish`] adds how
 //!             things stand at its end.
-//! Holds       what it says comes from commands and events alone: the engine is never asked.
+//! Holds       1. what it says comes from commands and events alone: the engine is never asked;
+//!             2. a member is told the same with and without others' hidden orders that meet nobody.
 //! Leaves out  judging: an auditor does that; funds, of which it says what an order needed and not what there was.
 //! Start at    [`Explainer`], then `floor` for what is followed, then `refusal`, `leaving`, `uncross`, `standing`.
 
+mod audience;
 mod explainer;
 mod floor;
 mod image;
@@ -16,5 +18,6 @@ mod refusal;
 mod standing;
 mod uncross;
 
+pub use audience::Audience;
 pub use explainer::{Explainer, Question};
 pub use note::Note;

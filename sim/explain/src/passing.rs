@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_model::{Event, OrderId, Phase, Seq, Stamped, Ticks};
+use pitwire_model::{Event, OrderId, Phase, Stamped, Ticks};
 
+use crate::audience::Audience;
 use crate::floor::{Floor, Order, Place};
 use crate::note::Note;
 
@@ -45,8 +46,9 @@ impl Passing {
         }
     }
 
-    /// What passed `target` over, once the command is done and the target still rests and has not traded in it.
-    pub fn over(&self, floor: &Floor, target: &Order, stamped: &Stamped) -> Option<Note> {
+    /// What passed `target` over, once the command is done and the target still rests and has not traded in it. A member
+    /// hears of others' visible orders alone, and of none which it was, how large, or at what limit.
+    pub fn over(&self, floor: &Floor, target: &Order, stamped: &Stamped, audience: Audience) -> Option<Note> {
         let market = floor.market(target.instrument)?;
         let price = target.price()?;
         if market.phase != Phase::Continuous || !target.is_hidden() || target.place != Place::Active {
@@ -58,25 +60,36 @@ impl Passing {
                 && order.id != target.id
                 && order.accepts(price)
                 && !order.open.is_zero()
+                && audience.knows_of(order)
         };
         let passer = self.arrivals.values().find(reaches)?;
-        Some(why(floor, stamped.seq, target, passer, price))
+        let (rule, text, unnamed) = why(target, passer);
+        let note = Note::new(stamped.seq, floor.now, "passed over", rule, "");
+        let note = note.with("mes", target.minimum_execution().0).with("price", price.0);
+        if !audience.owns(passer.account) {
+            return Some(Note { text: unnamed, ..note });
+        }
+        let note = note.with("by", passer.id.0).with("available", passer.open.0);
+        Some(Note { text, ..note.with("limit", passer.price().map(Ticks::get)) })
     }
 }
 
-fn why(floor: &Floor, seq: Seq, target: &Order, passer: &Order, price: Ticks) -> Note {
+/// The rule, how it is said to who may know the passer, and to who may not.
+fn why(target: &Order, passer: &Order) -> (&'static str, String, String) {
     let (left, mes) = (passer.open, target.minimum_execution());
     let fill = left.0.min(target.open.0);
-    let (rule, text) = if mes > left {
+    if mes > left {
         (
             "rulebook: 7.2, step 2",
             format!("order {} had {left} lots when it came by, fewer than this one's MES of {mes}", passer.id),
+            format!("an order came by with fewer lots than this one's MES of {mes}"),
         )
     } else if passer.is_hidden() && fill < passer.minimum_execution().0 {
         let theirs = passer.minimum_execution();
         (
             "rulebook: 7.2, step 3",
             format!("order {} is hidden with a MES of {theirs}, and {fill} lots could trade", passer.id),
+            String::new(),
         )
     } else {
         (
@@ -85,12 +98,7 @@ fn why(floor: &Floor, seq: Seq, target: &Order, passer: &Order, price: Ticks) ->
                 "order {} came by with {left} lots at a limit that the improved price did not satisfy, or stopped before",
                 passer.id
             ),
+            "an order came by at a limit that the improved price did not satisfy, or stopped before".to_owned(),
         )
-    };
-    Note::new(seq, floor.now, "passed over", rule, text)
-        .with("by", passer.id.0)
-        .with("available", left.0)
-        .with("mes", mes.0)
-        .with("price", price.0)
-        .with("limit", passer.price().map(Ticks::get))
+    }
 }

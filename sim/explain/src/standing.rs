@@ -2,11 +2,12 @@
 
 use pitwire_model::{Phase, Seq, Ticks};
 
+use crate::audience::Audience;
 use crate::floor::{Floor, Order, Place};
 use crate::note::Note;
 use crate::refusal::waits_for;
 
-pub(crate) fn standing(floor: &Floor, seq: Seq, order: &Order) -> Note {
+pub(crate) fn standing(floor: &Floor, seq: Seq, order: &Order, audience: Audience) -> Note {
     let market = floor.market(order.instrument);
     let session = market.map_or(Phase::Closed, |market| market.phase).name();
     let note = |what, rule: &str, text: String| {
@@ -26,17 +27,23 @@ pub(crate) fn standing(floor: &Floor, seq: Seq, order: &Order) -> Note {
             };
             note("waits", "rulebook: 14, 1", text).with("last", last).with("stop", stop)
         }
-        _ => resting(floor, order, &note),
+        _ => resting(floor, order, audience, &note),
     }
 }
 
-fn resting(floor: &Floor, order: &Order, note: &impl Fn(&'static str, &str, String) -> Note) -> Note {
+fn resting(
+    floor: &Floor,
+    order: &Order,
+    audience: Audience,
+    note: &impl Fn(&'static str, &str, String) -> Note,
+) -> Note {
     let queue = floor.side(order.instrument, order.side);
-    let before: Vec<&Order> = queue.iter().take_while(|other| other.rank() < order.rank()).collect();
+    let before = queue.iter().take_while(|other| other.rank() < order.rank());
+    let before: Vec<&Order> = before.filter(|other| audience.knows_of(other)).collect();
     let better = before.iter().filter(|other| other.price() != order.price()).count();
     let seen = before.iter().filter(|other| other.price() == order.price() && !other.is_hidden()).count();
     let same = before.len() - better;
-    let lots: u64 = before.iter().map(|other| other.open.0).sum();
+    let lots: u64 = before.iter().map(|other| audience.lots_of(other).0).sum();
     let best = floor.best_visible(order.instrument, order.side.opposite()).map(Ticks::get);
     let price = order.price().map(Ticks::get);
     let reason = match (price, best) {

@@ -121,6 +121,19 @@ impl Curve {
         Curve { passed: passed.collect(), candidates, reference, price, step, why }
     }
 
+    /// What the public hears of it: candidates and the step that decided would tell of orders that are not shown.
+    pub fn outcome(&self, floor: &Floor, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
+        let session = floor.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
+        let text = match price {
+            Some(price) => format!("{session} uncrossed at {price}"),
+            None => format!("{session} did not uncross"),
+        };
+        Note::new(seq, floor.now, "uncross", "rulebook: 11.2", text)
+            .with("session", session)
+            .with("price", price.map(Ticks::get))
+            .with("reference", self.reference)
+    }
+
     pub fn note(&self, floor: &Floor, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
         let session = floor.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
         let rows: Vec<Value> = self

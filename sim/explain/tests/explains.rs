@@ -2,7 +2,7 @@
 
 use pitwire_engine::EngineImage;
 use pitwire_engine::reference::ReferenceEngine;
-use pitwire_explain::{Explainer, Note, Question};
+use pitwire_explain::{Audience, Explainer, Note, Question};
 use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
 use pitwire_scenario::{Machine, Witness, play_watched, read};
 use serde_json::{Value, json};
@@ -27,7 +27,11 @@ impl Witness for Looker {
 
 impl Looker {
     fn ask(&self, question: Question) -> Vec<Note> {
-        let mut explainer = Explainer::resume(question, &self.image, self.begins);
+        self.tell(question, Audience::Operator)
+    }
+
+    fn tell(&self, question: Question, audience: Audience) -> Vec<Note> {
+        let mut explainer = Explainer::resume(question, audience, &self.image, self.begins);
         for (stamped, events) in &self.log {
             explainer.observe(stamped, events);
         }
@@ -354,4 +358,140 @@ fn the_price_of_an_uncross_is_the_engines() {
         uncrossed[usize::from(uncross.numbers["price"].is_null())] += 1;
     }
     assert!(uncrossed[0] > 200 && uncrossed[1] > 10, "{uncrossed:?}");
+}
+
+impl Looker {
+    /// To the owner of the order of the n-th entry.
+    fn owner_is_told(&self, n: usize) -> Vec<Note> {
+        let id = self.order(n);
+        let entered = self.log.iter().find_map(|(stamped, _)| match &stamped.command {
+            Command::Enter(order) if order.id == id => Some(order.account),
+            _ => None,
+        });
+        self.tell(Question::Order(id), Audience::Member(entered.expect("an entry")))
+    }
+
+    /// What happened to prices, for everybody to hear.
+    fn tape(&self) -> Vec<&Event> {
+        let events = self.log.iter().flat_map(|(_, events)| events);
+        events.filter(|event| matches!(event, Event::Trade { .. } | Event::Uncrossed { .. })).collect()
+    }
+}
+
+fn stranger(id: &str, side: &str, qty: u64, price: i64, mes: u64) -> Value {
+    json!({"op": "enter", "id": id, "side": side, "type": "hidden", "qty": qty, "price": price, "mes": mes})
+}
+
+/// A scenario and the same without its hidden orders of strangers: those are refused instead, so that all numbers stay.
+fn without(steps: &[Value]) -> Vec<Value> {
+    let is_stranger = |step: &Value| step["id"].as_str().is_some_and(|id| id.starts_with('X'));
+    steps
+        .iter()
+        .map(|step| if is_stranger(step) { with(step.clone(), &json!({"qty": 0, "mes": 0})) } else { step.clone() })
+        .collect()
+}
+
+/// Others' hidden orders that meet nobody change nothing that a member is told, and everything here tells an operator.
+#[test]
+fn a_member_is_told_the_same_with_and_without_others_hidden_orders() {
+    let fok = with(limit("B1", "buy", 30, 101), &json!({"tif": "fok"}));
+    let own = json!({"op": "enter", "id": "S1", "side": "sell", "type": "hidden", "qty": 50, "price": 100, "mes": 30});
+    let call = |first: Value| {
+        json!([
+            first,
+            stranger("X1", "sell", 40, 100, 40),
+            session("intraday_auction"),
+            limit("B1", "buy", 9, 101),
+            limit("B2", "buy", 5, 100),
+            limit("S2", "sell", 9, 100),
+            session("continuous")
+        ])
+    };
+    let cases = [
+        ("what stands before it", json!([stranger("X1", "buy", 70, 100, 70), limit("B1", "buy", 1, 99)]), 1, "rests"),
+        (
+            "what was within reach",
+            json!([limit("S1", "sell", 5, 101), stranger("X1", "sell", 9, 101, 9), fok]),
+            2,
+            "expired",
+        ),
+        ("what passed it over", json!([own, stranger("X1", "buy", 20, 100, 20)]), 0, "passed over"),
+        ("who was passed over in a call", call(limit("S9", "sell", 1, 200)), 4, "uncross"),
+        ("what was available in a call", call(own.clone()), 0, "uncross"),
+    ];
+    for (what, steps, n, kind) in cases {
+        let steps = steps.as_array().expect("steps").clone();
+        let [hiding, plain] = [steps.clone(), without(&steps)].map(|steps| watch(&json!({}), &json!(steps)));
+        assert_eq!(hiding.tape(), plain.tape(), "{what}: the hidden order meets nobody");
+        let of = |looker: &Looker| looker.ask(Question::Order(looker.order(n)));
+        assert!(of(&hiding).iter().any(|note| note.what == kind), "{what}: {:?}", of(&hiding));
+        assert_ne!(of(&hiding), of(&plain), "{what}: an operator sees it");
+        assert_eq!(hiding.owner_is_told(n), plain.owner_is_told(n), "{what}");
+    }
+}
+
+/// The same of random markets: own orders visible, iceberg, hidden, immediate, and calls.
+#[test]
+fn no_random_market_tells_a_member_of_hidden_orders() {
+    let mut state = 11_u64;
+    let mut below = |bound: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    let (mut compared, mut differed) = (0, 0);
+    for _ in 0..400 {
+        let mut steps = Vec::new();
+        for n in 0..4 + below(8) {
+            let side = ["buy", "sell"][usize::try_from(below(2)).expect("0 or 1")];
+            let (qty, price) = (5 + below(20), 96 + i64::try_from(below(9)).expect("small"));
+            let order = limit(&format!("O{n}"), side, qty, price);
+            steps.push(match below(10) {
+                0..3 => stranger(&format!("X{n}"), side, qty, price, 1 + below(qty)),
+                3 => stranger(&format!("H{n}"), side, qty, price, 1 + below(qty)),
+                4 => with(order, &json!({"tif": "fok"})),
+                5 => with(order, &json!({"type": "iceberg", "display": 1 + below(qty)})),
+                6 => with(order, &json!({"tif": "ioc"})),
+                _ => order,
+            });
+        }
+        if below(3) == 0 {
+            steps.push(session("intraday_auction"));
+            for n in 20..20 + below(6) {
+                let side = ["buy", "sell"][usize::try_from(below(2)).expect("0 or 1")];
+                steps.push(limit(&format!("O{n}"), side, 5 + below(20), 96 + i64::try_from(below(9)).expect("small")));
+            }
+            steps.push(session("continuous"));
+        }
+        let [hiding, plain] = [steps.clone(), without(&steps)].map(|steps| watch(&json!({}), &json!(steps)));
+        if hiding.tape() != plain.tape() {
+            continue;
+        }
+        let entries = steps.iter().filter(|step| step["op"] == "enter");
+        for (n, _) in entries.enumerate().filter(|(_, step)| !step["id"].as_str().is_some_and(|id| id.starts_with('X')))
+        {
+            assert_eq!(hiding.owner_is_told(n), plain.owner_is_told(n), "of entry {n} of {steps:?}");
+            let of = |looker: &Looker| looker.ask(Question::Order(looker.order(n)));
+            (compared, differed) = (compared + 1, differed + u32::from(of(&hiding) != of(&plain)));
+        }
+    }
+    assert!(compared > 300 && differed > 50, "{compared} notes compared, of which {differed} differ for an operator");
+}
+
+#[test]
+fn a_member_is_told_of_own_orders_alone_and_of_nobody_elses_size_or_number() {
+    let iceberg = with(limit("S1", "sell", 20, 100), &json!({"type": "iceberg", "display": 4}));
+    let looker = watch(&json!({}), &json!([iceberg, limit("B2", "buy", 5, 100), limit("S3", "sell", 1, 100)]));
+    let [taker, behind] = [1, 2].map(|n| looker.owner_is_told(n));
+    let filled = taker.last().expect("a note");
+    assert_eq!((filled.what, filled.numbers.get("with")), ("filled", None));
+    assert!(!filled.text.contains("with order"), "{}", filled.text);
+    // Of the iceberg's 15 open lots three stand in its second part of four.
+    assert_eq!(behind.last().expect("a note").numbers["before_lots"], json!(3));
+    let whole = looker.ask(Question::Order(looker.order(2)));
+    assert_eq!(whole.last().expect("a note").numbers["before_lots"], json!(15));
+    // Not an own order, nor a command.
+    let stranger = Audience::Member(pitwire_model::AccountId(u32::MAX));
+    for question in [Question::Order(looker.order(1)), Question::At { seq: looker.log[1].0.seq, instrument: None }] {
+        assert_eq!(looker.tell(question, stranger), []);
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pitwire_explain::{Note, Question};
+use pitwire_explain::{Audience, Note, Question};
 use pitwire_model::{OrderId, Seq};
 use serde_json::json;
 
@@ -48,7 +48,7 @@ impl Explain {
             (Some(order), _) => Question::Order(OrderId(order)),
             (None, at) => Question::At { seq: Seq(at.unwrap_or_default()), instrument: self.instrument.clone() },
         };
-        let Answer { notes, first, last } = inquire(&self.data, question)?;
+        let Answer { notes, first, last } = inquire(&self.data, question, Audience::Operator)?;
         if notes.is_empty() {
             let what = match self.order {
                 Some(order) => {

@@ -4,7 +4,7 @@ use pitwire_engine::Engine;
 use pitwire_journal::Room;
 use pitwire_log::OutputChain;
 use pitwire_market_data::Publisher;
-use pitwire_model::{Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_model::{AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
 use pitwire_ports::{Explained, Log, LogError, OutputHash, Standing, Venue};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_views::{Change, Views};
@@ -150,8 +150,8 @@ impl Venue for Core {
         self.sequencer.engine()
     }
 
-    fn explain(&mut self, order: OrderId) -> Explained {
-        self.inquiries.as_mut().map_or(Explained::Nowhere, |inquiries| inquiries.ask(order))
+    fn explain(&mut self, order: OrderId, member: Option<AccountId>) -> Explained {
+        self.inquiries.as_mut().map_or(Explained::Nowhere, |inquiries| inquiries.ask(order, member))
     }
 
     fn views(&self) -> &Views {

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-use pitwire_explain::{Explainer, Note, Question};
+use pitwire_explain::{Audience, Explainer, Note, Question};
 use pitwire_host::DirectoryStorage;
-use pitwire_model::{OrderId, Seq};
+use pitwire_model::{AccountId, OrderId, Seq};
 use pitwire_ports::Explained;
 
 use super::recovery::{Replay, inspect_settled};
@@ -21,7 +21,7 @@ pub struct Answer {
 }
 
 /// Replays everything that is kept: from the first command, or from the oldest snapshot.
-pub fn inquire(directory: &Path, question: Question) -> Result<Answer, Failure> {
+pub fn inquire(directory: &Path, question: Question, audience: Audience) -> Result<Answer, Failure> {
     let nothing = |what: String| Failure::new(what).remedy("name the data directory of a venue with --data");
     let storage = DirectoryStorage::read_only(directory)
         .map_err(|error| nothing(format!("cannot read {}: {error}", directory.display())))?;
@@ -30,7 +30,7 @@ pub fn inquire(directory: &Path, question: Question) -> Result<Answer, Failure> 
         return Err(nothing(format!("{} holds no journal", directory.display())));
     }
     let mut replay = Replay::start(&recovery)?;
-    let mut explainer = Explainer::resume(question, &replay.engine.image(), replay.last);
+    let mut explainer = Explainer::resume(question, audience, &replay.engine.image(), replay.last);
     replay.run(
         &recovery,
         &storage,
@@ -43,10 +43,13 @@ pub fn inquire(directory: &Path, question: Question) -> Result<Answer, Failure> 
     Ok(Answer { notes: explainer.finish(), first: recovery.base().next(), last: replay.last })
 }
 
+/// An order and who asked.
+type Asked = (OrderId, Audience);
+
 /// Those that a venue makes about its own log.
 pub struct Inquiries {
     directory: PathBuf,
-    running: Option<(OrderId, JoinHandle<Result<Answer, Failure>>)>,
+    running: Option<(Asked, JoinHandle<Result<Answer, Failure>>)>,
 }
 
 impl Inquiries {
@@ -55,16 +58,17 @@ impl Inquiries {
     }
 
     /// Begins an inquiry, or gives its answer if it is done. One about another order has to end first.
-    pub fn ask(&mut self, order: OrderId) -> Explained {
+    pub fn ask(&mut self, order: OrderId, member: Option<AccountId>) -> Explained {
+        let asked = (order, member.map_or(Audience::Operator, Audience::Member));
         match self.running.take_if(|(_, thread)| thread.is_finished()) {
-            Some((of, thread)) if of == order => return answer(thread),
+            Some((of, thread)) if of == asked => return answer(thread),
             _ => {}
         }
         if self.running.is_none() {
             let directory = self.directory.clone();
-            let work = move || inquire(&directory, Question::Order(order));
+            let work = move || inquire(&directory, Question::Order(order), asked.1);
             match thread::Builder::new().name("explain".into()).spawn(work) {
-                Ok(thread) => self.running = Some((order, thread)),
+                Ok(thread) => self.running = Some((asked, thread)),
                 Err(error) => return Explained::Failed(error.to_string()),
             }
         }

@@ -74,12 +74,14 @@ pub fn order_state(call: &mut Call<'_>) -> Done {
 /// What the log says about an own order, or, to an operator, about any: `state` is `working` until it has been looked up.
 pub fn explain(call: &mut Call<'_>) -> Done {
     let id = trading::order_id(call)?;
+    let mut member = None;
     if call.operator().is_err() {
         call.must_reach(Area::Trade, Level::Read)?;
         let own = book(call)?.and_then(|book| book.order(id));
         own.ok_or_else(|| RpcError::param("unknown_order", "order_id", format!("no order {id}")))?;
+        member = Some(call.account()?);
     }
-    let (state, notes) = match call.venue.explain(id) {
+    let (state, notes) = match call.venue.explain(id, member) {
         Explained::Nowhere => return Err(RpcError::invalid("order_id", "this venue keeps no log on disk")),
         Explained::Failed(what) => return Err(RpcError::new("internal_error", what)),
         Explained::Working => ("working", "[]".to_owned()),
