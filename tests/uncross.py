@@ -107,7 +107,7 @@ def filtered(region: list[list[Order]]) -> dict[str, int] | None:
     hidden = sum(o.hidden for side in region for o in side)
     turn = 0 if sum(e[o.id] for o in region[0]) >= sum(e[o.id] for o in region[1]) else 1
     still = 0
-    for _ in range(4 + 2 * hidden):
+    for _ in range(min(4 + 2 * hidden, 64)):
         still = 0 if side_pass(region[turn], region[1 - turn], e) else still + 1
         turn = 1 - turn
         if still == 2:

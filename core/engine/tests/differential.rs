@@ -15,14 +15,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::cells::Cells;
 use common::flow::Flow;
-use common::world::{Stamper, opening, opening_commands};
+use common::world::{HOUSE, NPN_ZAR, Stamper, opening, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_audit::Auditor;
 use pitwire_engine::Engine;
 use pitwire_engine::reference::ReferenceEngine;
 use pitwire_model::{
-    CancelReason, Command, Derivation, Event, Phase, PostOnly, Reference, Reject, Seq, SessionReason, Stamped,
-    TimeInForce, TradeKind, VenueNanos,
+    CancelReason, Command, Derivation, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reference, Reject,
+    Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, VenueNanos,
 };
 
 /// Played from each fixed seed and from a fresh one together, unless `TEST_COMMANDS` says otherwise.
@@ -375,6 +375,33 @@ fn play_all(commands: u64, is_fast: bool) {
         worlds += world;
     }
     heard.expect_plenty(fresh, worlds);
+}
+
+/// How many trades the filter makes of a hidden order whose minimum two others meet, where so many pairs rest behind them
+/// that only each other's minimum keeps from trading.
+fn trades_beside_nested_pairs(pairs: u64) -> usize {
+    let mut court = Court::new(Bench { is_fast: true, is_audited: true, is_restored: false });
+    let (mut stamper, mut trades) = (Stamper::default(), 0);
+    let mut judge = |command: Command| {
+        let events = court.judge(&stamper.stamp(command), true).unwrap_or_else(|sentence| panic!("{sentence}"));
+        assert!(!events.iter().any(|event| matches!(event, Event::Rejected { .. } | Event::CommandRefused { .. })));
+        trades += events.iter().filter(|event| matches!(event, Event::Trade { .. })).count();
+    };
+    opening_commands(1_000, 100).into_iter().for_each(&mut judge);
+    let nested = (0..pairs).flat_map(|_| [(Side::Buy, 200, 2_003), (Side::Sell, 100, 2_010)]);
+    let three = [(Side::Buy, 201, 2), (Side::Sell, 99, 1), (Side::Sell, 99, 1)];
+    for (id, (side, price, lots)) in (1_000..).map(OrderId).zip(nested.chain(three)) {
+        let (account, lots) = (if side == Side::Buy { HOUSE[0] } else { HOUSE[1] }, Lots(lots));
+        let order_type = OrderType::Hidden { price: Ticks(price), minimum_execution: lots };
+        let order = NewOrder { id, account, instrument: NPN_ZAR, side, order_type, lots, ..NewOrder::PLAIN };
+        judge(Command::Enter(NewOrder { tif: TimeInForce::Day, ..order }));
+    }
+    trades
+}
+
+#[test]
+fn what_does_not_settle_within_sixty_four_passes_counts_no_hidden_order_for_any_of_the_three() {
+    assert_eq!([0, 20, 40].map(trades_beside_nested_pairs), [2, 2, 0]);
 }
 
 #[test]

@@ -184,9 +184,10 @@ pub fn side_passes(bids: &mut [Interest], offers: &mut [Interest]) {
         return;
     }
     let mut is_buys = total(bids) >= total(offers);
+    let most = (4 + 2 * hidden).min(64);
     let (mut passes, mut quiet) = (0, 0);
     while quiet < 2 {
-        if passes == 4 + 2 * hidden {
+        if passes == most {
             for order in bids.iter_mut().chain(offers.iter_mut()).filter(|order| order.is_hidden) {
                 order.counts = 0;
             }

@@ -78,12 +78,15 @@ impl Wing {
     }
 }
 
+/// However many hidden orders there are (rulebook 8.2 step 5).
+const MOST_PASSES: usize = 64;
+
 /// Both sides after hidden orders have been through 8.2 steps 3 to 5.
 fn wings(floor: &Floor, instrument: InstrumentId) -> [Wing; 2] {
     let [mut buys, mut sells] = [Side::Buy, Side::Sell].map(|side| Wing::new(floor.side(instrument, side)));
     let hidden = buys.orders.iter().chain(&sells.orders).filter(|order| order.is_hidden()).count();
     let (mut quiet, mut buys_turn) = (0, buys.total() >= sells.total());
-    for _ in 0..4 + 2 * hidden {
+    for _ in 0..(4 + 2 * hidden).min(MOST_PASSES) {
         let changed = if buys_turn { buys.pass(&sells) } else { sells.pass(&buys) };
         quiet = if changed { 0 } else { quiet + 1 };
         buys_turn = !buys_turn;

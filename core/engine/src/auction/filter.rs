@@ -4,11 +4,14 @@
 //!             between which prices.
 //! Holds       a hidden order's part is nothing, or its minimum at least.
 //! Leaves out  who stands behind an interest: visible orders of one price are one.
-//! Costs       a pass: the interests of both sides; passes: at most 4 and 2 for each hidden order.
+//! Costs       a pass: the interests of both sides; passes: at most 4 and 2 for each hidden order, and never above 64.
 //! Start at    [`settle`], then [`crossing`].
 
 use crate::zoo::{Fault, bites};
 use pitwire_model::{Side, Ticks};
+
+/// Orders nested in one another settle one a pass: however many somebody rests, a settling costs no more passes.
+const MOST_PASSES: usize = 64;
 
 /// What stands in one place of a side, in priority order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,26 +60,28 @@ fn total(side: &[Interest]) -> u64 {
     side.iter().map(|interest| interest.lots).sum()
 }
 
-/// Sets what counts of each hidden order. `bids` and `asks` in priority order.
-pub fn settle(bids: &mut [Interest], asks: &mut [Interest]) {
+/// Sets what counts of each hidden order, and says in how many passes. `bids` and `asks` in priority order.
+pub fn settle(bids: &mut [Interest], asks: &mut [Interest]) -> usize {
     let hidden = bids.iter().chain(asks.iter()).filter(|interest| interest.is_hidden()).count();
     let mut side = if total(bids) >= total(asks) { Side::Buy } else { Side::Sell };
     let mut quiet = 0;
-    for _ in 0..4 + 2 * hidden {
+    let most = (4 + 2 * hidden).min(MOST_PASSES);
+    for passes in 1..=most {
         let changed = match side {
             Side::Buy => pass(bids, asks, |buyer, seller| seller <= buyer),
             Side::Sell => pass(asks, bids, |seller, buyer| seller <= buyer),
         };
         quiet = if changed { 0 } else { quiet + 1 };
         if quiet == 2 {
-            return;
+            return passes;
         }
         side = side.opposite();
     }
-    // Never seen: what does not settle trades nothing.
+    // No hidden order counts in what does not settle.
     for interest in bids.iter_mut().chain(asks).filter(|interest| interest.is_hidden()) {
         interest.lots = 0;
     }
+    most
 }
 
 /// One side's hidden orders look at what is left for them. Says whether anything changed.

@@ -241,6 +241,21 @@ fn a_filter_obeys_every_minimum_and_trades_no_less_than_any_fair_choice_of_hidde
     assert!(traded > 15_000 && refused > 4_000, "{traded} {refused}");
 }
 
+/// Whoever rests thousands of orders that only each other's minimum keeps from trading costs the venue 64 passes, not
+/// thousands, and their orders count for nothing; a few settle one a pass.
+#[test]
+fn thousands_of_nested_hidden_orders_settle_in_a_fixed_number_of_passes() {
+    for (pairs, want) in [(0, 2), (1, 4), (10, 22), (30, 62), (31, 64), (32, 64), (4_000, 64)] {
+        let side = |price: i64, lots: u32| {
+            let nested = (0..pairs).map(|_| Interest::hidden(Ticks(price), lots, lots));
+            [Interest::visible(Ticks(price), 1)].into_iter().chain(nested).collect::<Vec<Interest>>()
+        };
+        let (mut bids, mut asks) = (side(200, 2_003), side(100, 2_004));
+        assert_eq!(filter::settle(&mut bids, &mut asks), want, "{pairs} pairs");
+        assert!(bids.iter().chain(&asks).all(|interest| interest.lots == u64::from(interest.minimum == 0)));
+    }
+}
+
 #[test]
 fn the_price_of_a_filter_lies_where_the_volume_is_largest() {
     let crossing = |lowest, highest| Crossing { volume: 1, lowest: Ticks(lowest), highest: Ticks(highest) };

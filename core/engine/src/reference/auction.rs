@@ -6,6 +6,9 @@ use super::closing::Breach;
 use super::matching::share;
 use super::{Kind, Market, Order, ReferenceEngine};
 
+/// A settling has no more side passes, however many hidden orders there are.
+const MOST_PASSES: usize = 64;
+
 /// What an order brings to an uncross.
 #[derive(Clone, Copy, Debug)]
 struct Interest {
@@ -70,7 +73,7 @@ impl Interests {
         let hidden = self.bids.iter().chain(&self.offers).filter(|interest| interest.order.is_hidden()).count();
         let mut side = if sum(&self.bids) >= sum(&self.offers) { Side::Buy } else { Side::Sell };
         let mut quiet = 0;
-        for _ in 0..4 + 2 * hidden {
+        for _ in 0..(4 + 2 * hidden).min(MOST_PASSES) {
             quiet = if self.pass(side) { 0 } else { quiet + 1 };
             if quiet == 2 {
                 return;
