@@ -15,7 +15,7 @@ use crate::book::Origin;
 use crate::controls::within_band;
 use crate::engine::{Engine, EventSink};
 use crate::enter::{check_price, whole_lots};
-use crate::expiry::LONGEST_DAYS;
+use crate::expiry::{LAST_DAY, LONGEST_DAYS};
 use crate::limits::peak_of;
 use crate::live::Noted;
 use crate::market::Market;
@@ -113,7 +113,7 @@ impl Engine {
             return Err(Reject::DuplicateOrderId);
         }
         let answer = market.check_tables(order)?;
-        let mut incoming = self.incoming_new(order, account, lots)?;
+        let mut incoming = self.incoming_new(order, account, lots);
         market.check_schedule(incoming.origin.tif)?;
         market.check_terms(order, &mut incoming)?;
         market.check_hidden(order, &mut incoming)?;
@@ -142,14 +142,15 @@ impl Engine {
         Ok((incoming, fate))
     }
 
-    fn incoming_new(&self, order: &NewOrder, account: &Account, lots: u32) -> Result<Incoming, Reject> {
+    fn incoming_new(&self, order: &NewOrder, account: &Account, lots: u32) -> Incoming {
         let price = order.order_type.limit_price();
         let tif = Tif::of(order.tif);
         let day = match order.tif {
-            TimeInForce::GoodTillDate { day } => u16::try_from(day.0).map_err(|_| Reject::ExpiryTooFar)?,
+            // What lies beyond 16 bits check 9 refuses.
+            TimeInForce::GoodTillDate { day } => u16::try_from(day.0).unwrap_or(u16::MAX),
             _ => self.entry_day,
         };
-        Ok(Incoming {
+        Incoming {
             id: order.id,
             account: order.account,
             instrument: order.instrument,
@@ -173,7 +174,7 @@ impl Engine {
                 tif,
                 cancel_on_disconnect: order.cancel_on_disconnect,
             },
-        })
+        }
     }
 
     /// 4.9. A GTD order's date, a GTT order's time.
@@ -184,7 +185,9 @@ impl Engine {
             }
             TimeInForce::GoodTillTime { at } if at > self.closes => Err(Reject::ExpiryTooFar),
             TimeInForce::GoodTillDate { day } if day < self.day => Err(Reject::ExpiryPassed),
-            TimeInForce::GoodTillDate { day: VenueDay(day) } if day > self.day.0.saturating_add(LONGEST_DAYS) => {
+            TimeInForce::GoodTillDate { day: VenueDay(day) }
+                if day > LAST_DAY.min(self.day.0.saturating_add(LONGEST_DAYS)) =>
+            {
                 Err(Reject::ExpiryTooFar)
             }
             _ => Ok(()),

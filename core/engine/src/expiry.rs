@@ -16,6 +16,9 @@ use crate::zoo::{Fault, bites};
 /// A GTC order lives through so many days after that of its entry; a GTD order's date is no farther off.
 pub(crate) const LONGEST_DAYS: u32 = 90;
 
+/// 2149-06-06. No order is good till a later date, whatever the venue day.
+pub(crate) const LAST_DAY: u32 = u16::MAX as u32;
+
 impl Engine {
     pub(crate) fn begin_day(&mut self, day: VenueDay, closes: VenueNanos, out: &mut impl EventSink) {
         self.set_day(day, closes);

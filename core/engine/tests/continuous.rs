@@ -412,6 +412,26 @@ fn elsewhere_an_amended_order_goes_to_the_back_and_meets_nobody() {
     assert_eq!(desk.amend(to(1, 100, 1)), "no: not_open");
 }
 
+/// Check 9 comes after the terms, however far off the date is.
+#[test]
+fn a_date_beyond_sixteen_bits_is_too_far_and_no_more() {
+    let mut desk = Desk::new();
+    for day in [TODAY + 91, 65_536, u32::MAX] {
+        let gtd = TimeInForce::GoodTillDate { day: VenueDay(day) };
+        let new = NewOrder { side: BUY, lots: Lots(10), order_type: limit(99), tif: gtd, ..order(1) };
+        assert_eq!(desk.enters(new.clone()), "no: expiry_too_far", "{day}");
+        assert_eq!(desk.enters(NewOrder { display: Some(Lots(11)), ..new }), "no: display_out_of_range", "{day}");
+    }
+    // The last date there is stays the last one once the venue's days are later.
+    desk.does(Command::BeginDay { day: VenueDay(65_530), closes: VenueNanos(100) });
+    for (id, day, said) in [(1, 65_529, "no: expiry_passed"), (2, 65_536, "no: expiry_too_far"), (3, 65_535, "")] {
+        let gtd = TimeInForce::GoodTillDate { day: VenueDay(day) };
+        let said_here =
+            desk.enters(NewOrder { side: BUY, lots: Lots(10), order_type: limit(99), tif: gtd, ..order(id) });
+        assert!(said_here.contains(said) && said_here.starts_with("no") != said.is_empty(), "{day}: {said_here}");
+    }
+}
+
 #[test]
 fn dates_and_stop_prices_change_in_place() {
     let mut desk = Desk::new();

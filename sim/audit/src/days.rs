@@ -94,6 +94,6 @@ impl Auditor {
 
     /// The latest day that an order may be good till.
     pub(crate) fn last_day(&self) -> VenueDay {
-        VenueDay(self.today().0 + MOST_DAYS)
+        VenueDay(self.today().0.saturating_add(MOST_DAYS).min(65_535))
     }
 }

@@ -8,6 +8,8 @@ use crate::note::Note;
 
 /// Days that a GTD order may lie ahead.
 const MOST_DAYS: u32 = 90;
+/// 2149-06-06.
+const LAST_DAY: u32 = 65_535;
 
 /// What an entry or an amend asked for, in one shape.
 struct Asked {
@@ -193,7 +195,7 @@ fn expiry(note: Note, floor: &Floor, tif: TimeInForce, name: &str) -> Note {
     match tif {
         TimeInForce::GoodTillDate { day } => {
             let (expires, first, last) =
-                (date_text(day.0), date_text(today), date_text(today.saturating_add(MOST_DAYS)));
+                (date_text(day.0), date_text(today), date_text(today.saturating_add(MOST_DAYS).min(LAST_DAY)));
             let text = format!("{name}: {expires} does not lie in {first} to {last}");
             let note = note.with("expires", expires).with("today", first).with("latest", last);
             Note { text, ..note }

@@ -9,6 +9,8 @@ use super::tables::{Answer, answer_to_tif, answer_to_type, column, permits, type
 use super::{Kind, Market, Order, Place, ReferenceEngine};
 
 const MOST_DAYS: u32 = 90;
+/// 2149-06-06.
+const LAST_DAY: u32 = 65_535;
 
 pub(super) fn legal_lots(lots: u64) -> bool {
     (1..=Lots::MAX_ORDER.0).contains(&lots)
@@ -298,7 +300,7 @@ impl ReferenceEngine {
             TimeInForce::GoodTillTime { at } if at <= self.now => Err(Reject::ExpiryPassed),
             TimeInForce::GoodTillTime { at } if at > self.closes => Err(Reject::ExpiryTooFar),
             TimeInForce::GoodTillDate { day } if day < self.day => Err(Reject::ExpiryPassed),
-            TimeInForce::GoodTillDate { day } if u64::from(day.0) > u64::from(self.day.0) + u64::from(MOST_DAYS) => {
+            TimeInForce::GoodTillDate { day } if day.0 > LAST_DAY.min(self.day.0.saturating_add(MOST_DAYS)) => {
                 Err(Reject::ExpiryTooFar)
             }
             _ => Ok(()),

@@ -127,8 +127,11 @@ impl Flow {
         tifs[usize::from(self.rng.pick(&self.terms.tifs))]
     }
 
-    /// Mostly near today or near the farthest day.
+    /// Mostly near today or near the farthest day; now and then beyond what 16 bits hold.
     fn date(&mut self) -> VenueDay {
+        if self.rng.one_in(12) {
+            return VenueDay(self.rng.pick(&[65_535, 65_536, u32::MAX]));
+        }
         let off = self.rng.pick(&[0, 0, 0, 1, 2, 89, 90, 91, -1]);
         VenueDay(self.day.saturating_add_signed(off))
     }
