@@ -64,7 +64,7 @@ EVENT_KEYS = {
 }
 EXPIRY_REASONS = {
     *("immediate_remainder", "fill_or_kill", "day_ended", "time_reached", "date_reached", "ninety_days"),
-    *("auction_ended", "pause_ended", "cross_ended", "session_missed"),
+    *("auction_ended", "pause_ended", "cross_ended"),
     *("below_minimum_execution", "breaker", "nothing_executes"),
 }
 TABLE_REASONS = {"not_open", "tif_not_allowed_for_type", "tif_not_allowed_in_session", "type_not_allowed_in_session"}

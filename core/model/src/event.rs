@@ -304,12 +304,10 @@ pub enum CancelReason {
     Breaker = 16,
     /// An elected order that acts at once, in a session that executes nothing at once.
     NothingExecutes = 17,
-    /// The session it was for did not take place.
-    SessionMissed = 18,
 }
 
 impl CancelReason {
-    pub const ALL: [CancelReason; 19] = [
+    pub const ALL: [CancelReason; 18] = [
         CancelReason::Requested,
         CancelReason::ImmediateRemainder,
         CancelReason::DayEnded,
@@ -328,6 +326,5 @@ impl CancelReason {
         CancelReason::BelowMinimumExecution,
         CancelReason::Breaker,
         CancelReason::NothingExecutes,
-        CancelReason::SessionMissed,
     ];
 }

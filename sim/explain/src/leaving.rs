@@ -67,7 +67,6 @@ pub(crate) fn left(
         CancelReason::CallEnded => note("rulebook: 5.2, step 5", ended("what is left after a call")),
         CancelReason::PauseEnded => note("rulebook: 5.2, step 5", ended("a market order of a pause")),
         CancelReason::CrossEnded => note("rulebook: 5.2, step 5", ended("CPX")),
-        CancelReason::SessionMissed => note("rulebook: 5.6", ended("its session was missed")),
         CancelReason::BelowMinimumExecution => {
             let mes = order.minimum_execution();
             let text = format!("{open} lots were left, fewer than its MES of {mes}");

@@ -6,7 +6,7 @@ pub(crate) const TIFS: [&str; 11] = ["day", "gtc", "gtd", "gtt", "ioc", "fok", "
 pub(crate) const TYPES: [&str; 6] = ["market", "limit", "hidden", "stop", "stop_limit", "iceberg"];
 
 /// Reasons for which an order leaves without having been cancelled by anybody.
-const EXPIRIES: [(CancelReason, &str); 13] = [
+const EXPIRIES: [(CancelReason, &str); 12] = [
     (CancelReason::ImmediateRemainder, "immediate_remainder"),
     (CancelReason::FillOrKill, "fill_or_kill"),
     (CancelReason::DayEnded, "day_ended"),
@@ -19,7 +19,6 @@ const EXPIRIES: [(CancelReason, &str); 13] = [
     (CancelReason::BelowMinimumExecution, "below_minimum_execution"),
     (CancelReason::Breaker, "breaker"),
     (CancelReason::NothingExecutes, "nothing_executes"),
-    (CancelReason::SessionMissed, "session_missed"),
 ];
 
 /// The sessions that a scenario can go to.

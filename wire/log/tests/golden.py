@@ -220,7 +220,8 @@ SESSION_EVENTS = [
     ("rules_set", 42, None, u32(4) + RULES),
     ("amended_terms", 43, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(102) + u64(6) + u64(5) + u8(1)
      + option(None) + AMENDED_TERMS),
-    ("cancelled_missed", 10, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(101) + u64(3) + u8(18)),
+    ("cancelled_nothing_executes", 10, None, u64(8) + u32(8) + u32(4) + u8(SELL) + i64(101) + u64(3)
+     + u8(17)),
     ("rejected_not_amendable", 8, None, u64(8) + u32(8) + u8(41)),
 ]
 

@@ -152,6 +152,5 @@ pub(super) const fn cancel_reason_name(reason: CancelReason) -> &'static str {
         CancelReason::BelowMinimumExecution => "below_minimum_execution",
         CancelReason::Breaker => "breaker",
         CancelReason::NothingExecutes => "nothing_executes",
-        CancelReason::SessionMissed => "session_missed",
     }
 }

@@ -169,7 +169,7 @@ pub fn events() -> Vec<(&'static str, Event)> {
             },
         ),
         (
-            "cancelled_missed",
+            "cancelled_nothing_executes",
             Event::Cancelled {
                 order,
                 account,
@@ -177,7 +177,7 @@ pub fn events() -> Vec<(&'static str, Event)> {
                 side,
                 price: Ticks(101),
                 open: Lots(3),
-                reason: CancelReason::SessionMissed,
+                reason: CancelReason::NothingExecutes,
             },
         ),
         ("rejected_not_amendable", Event::Rejected { order, account, reason: Reject::NotAmendable }),
