@@ -62,6 +62,11 @@ enum What {
     Session(usize),
 }
 
+/// Beyond the last nanosecond lies [`NEVER`].
+const fn after(at: VenueNanos, ns: u64) -> VenueNanos {
+    VenueNanos(at.0.saturating_add(ns))
+}
+
 const fn boundary_after(at: VenueNanos, width_ns: u64) -> VenueNanos {
     VenueNanos((at.0 / width_ns + 1).saturating_mul(width_ns))
 }
@@ -110,7 +115,7 @@ impl Conductor {
             let lane = &mut conductor.lanes[at];
             (lane.phase, lane.ends) = (floor.phase(id), floor.ends(id));
             if lane.standing() == Standing::Volatility {
-                lane.ends.get_or_insert(VenueNanos(last_seen.0 + VOLATILITY_NS));
+                lane.ends.get_or_insert(after(last_seen, VOLATILITY_NS));
             }
             conductor.has_batches |= is_batched(floor.rules(id));
             let seen = if lane.standing() == Standing::Unborn { now } else { last_seen };
@@ -135,14 +140,15 @@ impl Conductor {
     fn plan(&mut self, at: usize) {
         let Some(schedule) = self.lanes[at].schedule else { return };
         // Between two days it is tomorrow's that counts.
-        let day = if self.is_over { VenueDay(self.day.0 + 1) } else { self.day };
+        let day = if self.is_over { VenueDay(self.day.0.saturating_add(1)) } else { self.day };
         let of = |day: u32| self.calendar.boundaries(schedule, VenueDay(day));
         let (plan, earlier) = (of(day.0), (1..=NEAR_DAYS).filter_map(|ago| day.0.checked_sub(ago)));
         let before = earlier.map(of).find_map(|plan| plan.last().map(|boundary| boundary.to));
-        let after = (1..=NEAR_DAYS).map(|n| of(day.0 + n)).find_map(|plan| plan.first().map(|first| first.at));
+        let after =
+            (1..=NEAR_DAYS).map(|n| of(day.0.saturating_add(n))).find_map(|plan| plan.first().map(|first| first.at));
         let lane = &mut self.lanes[at];
         (lane.plan, lane.before, lane.after) = (plan, before.unwrap_or(Phase::Closed), after);
-        (lane.next, lane.drawn, lane.skip_to) = (0, None, None);
+        (lane.next, lane.drawn, lane.skip_to, lane.counted) = (0, None, None, None);
         (lane.is_stuck, lane.is_misplaced) = (false, false);
     }
 
@@ -182,10 +188,9 @@ impl Conductor {
         for (at, lane) in self.lanes.iter_mut().enumerate() {
             let next = lane.plan.get(lane.next).filter(|next| next.spread_ns > 0 && next.at > self.restart);
             if let (Some(next), false) = (next, lane.drawn.is_some_and(|(of, _)| of == lane.next)) {
-                lane.drawn = Some((lane.next, VenueNanos(next.at.0 + self.calendar.draw(next.spread_ns))));
+                lane.drawn = Some((lane.next, after(next.at, self.calendar.draw(next.spread_ns))));
             }
-            lane.wants_remaining =
-                lane.standing() != Standing::Gone && lane.remaining() != floor.remaining(instrument(at));
+            lane.wants_remaining = lane.standing() != Standing::Gone && lane.count() != floor.remaining(instrument(at));
         }
         self.soonest = match self.pick() {
             (_, What::Remaining(_)) => VenueNanos::ZERO,
@@ -201,13 +206,14 @@ impl Conductor {
                 Some(Command::PassTime)
             }
             What::Day if self.is_over => {
-                let day = VenueDay(self.day.0 + 1);
+                let day = VenueDay(self.day.0.saturating_add(1));
                 Some(Command::BeginDay { day, closes: self.calendar.closes(day) })
             }
             What::Day => Some(Command::EndDay),
             What::Remaining(at) => {
-                self.lanes[at].is_stuck = true;
-                Some(Command::SetRemaining { instrument: instrument(at), remaining: self.lanes[at].remaining() })
+                let lane = &mut self.lanes[at];
+                lane.is_stuck = true;
+                Some(Command::SetRemaining { instrument: instrument(at), remaining: lane.count() })
             }
             What::Batch(instrument) => {
                 self.batches.remove(&(due, instrument));
@@ -283,14 +289,18 @@ impl Conductor {
                 Event::Accepted { instrument, order_type, tif, .. } => {
                     let hidden = matches!(order_type, OrderType::Hidden { .. });
                     let expires = if let TimeInForce::GoodTillTime { at } = tif { Some(*at) } else { None };
-                    (hidden || expires.is_some() || self.has_batches)
-                        && self.arrived(*instrument, hidden, expires, floor)
+                    self.arrived(*instrument, hidden, expires, floor);
+                    false
                 }
                 Event::Amended { instrument, expiry, .. } => {
                     let expires = if let Some(Expiry::Time(at)) = expiry { Some(*at) } else { None };
-                    (expires.is_some() || self.has_batches) && self.arrived(*instrument, false, expires, floor)
+                    self.arrived(*instrument, false, expires, floor);
+                    false
                 }
-                Event::Triggered { instrument, .. } => self.has_batches && self.wake(*instrument, floor),
+                Event::Triggered { instrument, .. } => {
+                    self.wake(*instrument, floor);
+                    false
+                }
                 Event::SessionChanged { instrument, from, to, ends, .. } => {
                     if from.is_call()
                         && !to.is_call()
@@ -315,7 +325,8 @@ impl Conductor {
                 }
                 Event::TradingRulesSet { instrument, .. } => {
                     self.has_batches = (0..floor.instruments()).any(|at| is_batched(floor.rules(self::instrument(at))));
-                    self.wake(*instrument, floor)
+                    self.wake(*instrument, floor);
+                    true
                 }
                 _ => false,
             };
@@ -356,33 +367,41 @@ impl Conductor {
             }
             _ => stamped.at,
         };
-        let unnamed = (to == Phase::VolatilityCall).then_some(VenueNanos(stamped.at.0 + VOLATILITY_NS));
+        let unnamed = (to == Phase::VolatilityCall).then_some(after(stamped.at, VOLATILITY_NS));
         lane.entered(to, ends.or(unnamed), at);
     }
 
-    fn arrived(&mut self, id: InstrumentId, hidden: bool, expires: Option<VenueNanos>, floor: &dyn Floor) -> bool {
+    /// HOT. What an order brings along is due at a time of its own: no lane has to be looked at.
+    fn arrived(&mut self, id: InstrumentId, hidden: bool, expires: Option<VenueNanos>, floor: &dyn Floor) {
         if hidden {
             self.await_filter(id);
         }
-        self.expiry = expires.map_or(self.expiry, |at| self.expiry.min(at));
+        if let Some(at) = expires {
+            self.expiry = self.expiry.min(at);
+            self.soonest = self.soonest.min(at);
+        }
         self.wake(id, floor);
-        true
     }
 
     fn await_filter(&mut self, instrument: InstrumentId) {
         self.hidden.insert(instrument);
         self.filter = self.filter.min(boundary_after(self.now, FILTER_NS));
+        self.soonest = self.soonest.min(self.filter);
     }
 
     /// An instrument of frequent batches has something for the next one.
-    fn wake(&mut self, instrument: InstrumentId, floor: &dyn Floor) -> bool {
+    fn wake(&mut self, instrument: InstrumentId, floor: &dyn Floor) {
+        if !self.has_batches {
+            return;
+        }
         let Some(rules) = floor.rules(instrument).filter(|rules| rules.allocation == Allocation::FrequentBatch) else {
-            return false;
+            return;
         };
         if !self.batches.iter().any(|(_, waiting)| *waiting == instrument) {
-            self.batches.insert((boundary_after(self.now, rules.batch_interval_ns.max(1)), instrument));
+            let at = boundary_after(self.now, rules.batch_interval_ns.max(1));
+            self.batches.insert((at, instrument));
+            self.soonest = self.soonest.min(at);
         }
-        true
     }
 
     /// What the schedule says is current for an instrument, and when that ends.

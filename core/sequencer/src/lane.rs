@@ -79,6 +79,8 @@ pub struct Lane {
     pub is_misplaced: bool,
     /// What the engine holds of the day's sessions is not what is left of them.
     pub wants_remaining: bool,
+    /// What the plan holds from boundary `.0` on, as counted last.
+    pub counted: Option<(usize, RemainingSessions)>,
 }
 
 impl Lane {
@@ -97,6 +99,7 @@ impl Lane {
             is_stuck: false,
             is_misplaced: false,
             wants_remaining: false,
+            counted: None,
         }
     }
 
@@ -129,7 +132,7 @@ impl Lane {
         Standing::of(self.phase)
     }
 
-    /// When boundary `k` comes: as drawn, and not before a call that was made longer has ended.
+    /// When boundary `k` comes: as drawn, else as planned.
     pub fn begins(&self, k: usize) -> VenueNanos {
         let Some(boundary) = self.plan.get(k) else { return NEVER };
         match self.drawn {
@@ -189,13 +192,20 @@ impl Lane {
         }
     }
 
-    /// What is left of the day's sessions.
-    pub fn remaining(&self) -> RemainingSessions {
+    /// What is left of the day's sessions; counted anew where that is another stretch than the last time.
+    pub fn count(&mut self) -> RemainingSessions {
         let from = match self.standing() {
             Standing::Held | Standing::Reopening | Standing::Unborn => self.target(self.gone_by).unwrap_or(self.next),
             _ => self.next,
         };
-        counted(self.plan.get(from..).unwrap_or_default())
+        match self.counted {
+            Some((of, remaining)) if of == from => remaining,
+            _ => {
+                let remaining = counted(self.plan.get(from..).unwrap_or_default());
+                self.counted = Some((from, remaining));
+                remaining
+            }
+        }
     }
 
     fn next_call(&self) -> Option<usize> {

@@ -42,7 +42,7 @@ impl Calendar for Unscheduled {
     }
 
     fn closes(&self, day: VenueDay) -> VenueNanos {
-        VenueNanos((u64::from(day.0) + 1) * DAY_NS)
+        VenueNanos((u64::from(day.0) + 1).saturating_mul(DAY_NS))
     }
 
     fn schedule_of(&self, _: &str) -> Option<usize> {
@@ -66,4 +66,17 @@ pub fn counted(boundaries: &[Boundary]) -> RemainingSessions {
         *count = count.saturating_add(1);
     }
     remaining
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_beyond_what_is_counted_close_at_no_time() {
+        assert_eq!(Unscheduled.closes(VenueDay(213_502)), VenueNanos(213_503 * DAY_NS));
+        for day in [213_503, u32::MAX] {
+            assert_eq!(Unscheduled.closes(VenueDay(day)), VenueNanos(u64::MAX), "{day}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub struct Timetable {
 }
 
 const fn boundary_after(at: VenueNanos, width_ns: u64) -> VenueNanos {
-    VenueNanos((at.0 / width_ns + 1) * width_ns)
+    VenueNanos((at.0 / width_ns + 1).saturating_mul(width_ns))
 }
 
 impl Timetable {

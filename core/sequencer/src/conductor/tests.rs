@@ -121,6 +121,8 @@ struct Hall {
     /// The next uncross breaches.
     breaches: bool,
     log: Vec<String>,
+    /// How often the conductor has asked for a day's remaining sessions.
+    asked: std::cell::Cell<usize>,
 }
 
 impl Floor for Hall {
@@ -145,6 +147,7 @@ impl Floor for Hall {
     }
 
     fn remaining(&self, id: InstrumentId) -> RemainingSessions {
+        self.asked.set(self.asked.get() + 1);
         self.markets[id.0 as usize].remaining
     }
 
@@ -178,6 +181,7 @@ impl Hall {
             now: VenueNanos::ZERO,
             breaches: false,
             log: Vec::new(),
+            asked: Default::default(),
         }
     }
 
@@ -681,7 +685,6 @@ fn hidden_orders_are_filtered_on_the_half_minute_while_they_rest() {
         let id = InstrumentId(u32::try_from(id).unwrap());
         house.conductor.arrived(id, true, None, &house.hall);
     }
-    house.conductor.look(&house.hall);
     house.run(on(0, "08:26"));
     house.hall.markets[0].hidden = false;
     house.run(on(0, "08:26:30"));
@@ -731,4 +734,83 @@ fn batches_run_on_their_grid_when_there_is_something_in_them() {
     assert_eq!(house.said()[2..], ["0 08:25:26  batch FOREVER"]);
 }
 
+#[test]
+fn an_order_is_waited_for_without_a_look_at_any_lane() {
+    let mut house = House::fresh(&["CYCLE", "MAIN", "FOREVER"], on(0, "12:00"));
+    house.hall.markets[2].rules =
+        Some(TradingRules { allocation: Allocation::FrequentBatch, batch_interval_ns: SECOND, ..Default::default() });
+    house.conductor.has_batches = true;
+    house.run(on(0, "12:01:01"));
+    let asked = house.hall.asked.get();
+    let expiry = on(0, "12:01:10");
+    let hidden = OrderType::Hidden { price: Ticks(5), minimum_execution: Lots(1) };
+    let limit = OrderType::Limit { price: Ticks(5) };
+    for (instrument, order_type, tif, due) in [
+        (0, limit, TimeInForce::Day, on(0, "12:03")),
+        (1, hidden, TimeInForce::Day, on(0, "12:01:30")),
+        (0, limit, TimeInForce::GoodTillTime { at: expiry }, expiry),
+        (1, limit, TimeInForce::GoodTillTime { at: on(0, "12:02") }, expiry),
+        (2, limit, TimeInForce::Day, on(0, "12:01:02")),
+    ] {
+        let accepted = Event::Accepted {
+            order: OrderId(1),
+            account: pitwire_model::AccountId(0),
+            instrument: InstrumentId(instrument),
+            side: Side::Buy,
+            order_type,
+            lots: Lots(2),
+            tif,
+            display: None,
+        };
+        let stamped = Stamped { seq: Seq(1), at: on(0, "12:01:01"), command: Command::SampleIndex };
+        house.conductor.observe(&stamped, &[accepted], &house.hall);
+        assert_eq!(house.conductor.next_due(), due, "{instrument} {order_type:?}");
+    }
+    assert_eq!(house.hall.asked.get(), asked);
+    house.said();
+    house.run(on(0, "12:01:02"));
+    assert_eq!(house.said(), ["0 12:01:02  batch FOREVER"]);
+}
+
 mod restarts;
+
+/// The last seconds that are counted, with a call in them.
+struct LastDay;
+
+impl Calendar for LastDay {
+    fn day_of(&self, _: VenueNanos) -> VenueDay {
+        VenueDay(u32::MAX)
+    }
+
+    fn closes(&self, _: VenueDay) -> VenueNanos {
+        NEVER
+    }
+
+    fn schedule_of(&self, _: &str) -> Option<usize> {
+        Some(0)
+    }
+
+    fn boundaries(&self, _: usize, _: VenueDay) -> Arc<[Boundary]> {
+        let at = |ago: u64, spread_ns, to| Boundary { at: VenueNanos(u64::MAX - ago), spread_ns, to };
+        [at(9, 0, Phase::OpeningCall), at(5, 30 * SECOND, Phase::Continuous)].into()
+    }
+
+    fn draw(&mut self, most_ns: u64) -> u64 {
+        most_ns
+    }
+}
+
+#[test]
+fn what_would_come_after_the_last_nanosecond_never_comes() {
+    let mut hall = Hall::new(&["MAIN", "HELD"]);
+    hall.day = Some(VenueDay(u32::MAX));
+    (hall.markets[0].phase, hall.markets[1].phase) = (Phase::OpeningCall, Phase::VolatilityCall);
+    let last_seen = VenueNanos(u64::MAX - 8);
+    let mut conductor = Conductor::starting(Box::new(LastDay), &hall, VenueNanos(u64::MAX - 7), last_seen);
+    assert_eq!(conductor.lanes[0].drawn, Some((1, NEVER)));
+    assert_eq!(conductor.lanes[1].ends, Some(NEVER));
+    let breach = change(0, Phase::VolatilityCall, SessionReason::Operator, last_seen, None);
+    let told = hall.apply(&breach);
+    conductor.observe(&Stamped { seq: Seq(1), at: VenueNanos(u64::MAX - 6), command: breach }, &told, &hall);
+    assert_eq!(conductor.lanes[0].ends, Some(NEVER));
+}

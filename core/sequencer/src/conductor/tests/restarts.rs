@@ -42,7 +42,7 @@ fn a_boundary_of_each_kind_is_told_once_as_missed() {
         let mut again = house.restarted(on(0, up));
         again.run(on(0, up));
         assert_eq!(again.said(), Vec::<String>::new(), "{down} to {up}, twice");
-        assert_eq!(again.hall.markets[0].remaining, again.conductor.lanes[0].remaining());
+        assert_eq!(again.hall.markets[0].remaining, again.conductor.lanes[0].count());
     }
 }
 
