@@ -6,7 +6,7 @@
 use pitwire_model::{Allocation, Phase, SelfMatch, Side};
 use serde_json::Value;
 
-use crate::calendar::{day_of, seconds_of};
+use crate::calendar::{date_text, day_of, seconds_of};
 use crate::expectation::check_expectation;
 use crate::json::{Malformed, Members, Node, Source};
 use crate::words::{TIFS, TYPES, session_named, sessions};
@@ -70,6 +70,9 @@ impl Default for Setup {
 
 /// 2026-01-05, a Monday.
 const FIRST_DAY: u32 = 20_458;
+
+/// 2149-06-06: the rulebook's last date (4, check 9).
+const LAST_DAY: u32 = 65_535;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -152,11 +155,16 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
         let setup = members.get("setup").map(setup).transpose()?.unwrap_or_default();
         let nodes = members.need("steps")?.under(OF_STEPS).items()?;
         let mut steps = Vec::with_capacity(nodes.len());
+        let mut today = setup.date;
         for (at, node) in nodes.into_iter().enumerate() {
-            steps.push(step(node).map_err(|malformed| Malformed {
-                what: format!("step {}: {}", at + 1, malformed.what),
-                ..malformed
-            })?);
+            let read = step(node).and_then(|step| {
+                today += u32::from(step == Step::EndOfDay);
+                let too_late = || node.fault(format!("no day comes after {}", date_text(LAST_DAY)));
+                if today > LAST_DAY { Err(too_late()) } else { Ok(step) }
+            });
+            let placed =
+                |malformed: Malformed| Malformed { what: format!("step {}: {}", at + 1, malformed.what), ..malformed };
+            steps.push(read.map_err(placed)?);
         }
         let expect = match members.get("expect") {
             Some(node) => check_expectation(node, steps.len())?,
@@ -241,7 +249,11 @@ fn remaining_sessions(node: Node<'_>) -> Result<Vec<Phase>, Malformed> {
 
 fn date(node: Node<'_>) -> Result<u32, Malformed> {
     let text = node.text()?;
-    day_of(&text).ok_or_else(|| node.fault(format!("{text:?} is no date; write it as 2026-01-05")))
+    let day = day_of(&text).ok_or_else(|| node.fault(format!("{text:?} is no date; write it as 2026-01-05")))?;
+    match day <= LAST_DAY {
+        true => Ok(day),
+        false => Err(node.fault(format!("{text} is after {}, the last date there is", date_text(LAST_DAY)))),
+    }
 }
 
 fn clock(node: Node<'_>) -> Result<u32, Malformed> {
