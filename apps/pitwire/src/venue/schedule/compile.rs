@@ -7,7 +7,6 @@ use croner::Cron;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use pitwire_model::{Phase, VenueNanos};
-use pitwire_sequencer::Calendar;
 
 use super::days::{Chance, DAY_SECONDS, Fixed, Repeated, Schedule, Sessions, VenueCalendar};
 use super::{CalendarDef, Line, ScheduleDef, SessionDef};
@@ -353,26 +352,43 @@ fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDe
     Ok(())
 }
 
-/// Each expression comes true on a day of trading, where it can do something.
+/// Each expression comes true on a day of trading, where it can do something, and ends in time for what follows.
 fn crons_fire(calendar: &VenueCalendar, schedule: usize, def: &ScheduleDef) -> Checked<()> {
-    let sessions = &calendar.schedules[schedule].full;
+    let of = &calendar.schedules[schedule];
+    list_fires(calendar, &def.name, &def.sessions, &of.full, false)?;
+    match (&def.half_day, &of.half) {
+        (Some(defs), Some(half)) if !calendar.half_days.is_empty() => list_fires(calendar, &def.name, defs, half, true),
+        _ => Ok(()),
+    }
+}
+
+fn list_fires(
+    calendar: &VenueCalendar,
+    name: &str,
+    defs: &[SessionDef],
+    sessions: &Sessions,
+    is_half: bool,
+) -> Checked<()> {
     // Any day does to begin from; this one every venue has.
     let start = VenueNanos(1_767_225_600_000_000_000);
-    let defs = def.sessions.iter().enumerate().filter(|(_, session)| session.cron.is_some());
-    for ((at, session), repeated) in defs.zip(&sessions.crons) {
-        let of = named(&def.name, at, session);
-        let days = calendar.firing_days(&repeated.cron, start);
+    let repeating = defs.iter().enumerate().filter(|(_, session)| session.cron.is_some());
+    for ((at, session), repeated) in repeating.zip(&sessions.crons) {
+        let of = named(name, at, session);
+        let days = calendar.firing_days(&repeated.cron, start, is_half);
         if days.is_empty() {
-            let what = format!("{of}: {:?} never comes on a trading day", session.cron.as_deref().unwrap_or_default());
+            let of_which = if is_half { "half day" } else { "trading day" };
+            let what = format!("{of}: {:?} never comes on a {of_which}", session.cron.as_deref().unwrap_or_default());
             return flaw(session.line, "cron-never", what, "correct the expression, or the calendar's trading days");
         }
-        if repeated.lasts_ns.is_none() {
-            continue;
-        }
-        let mut held = days.iter().flat_map(|day| calendar.boundaries(schedule, *day).to_vec());
-        if !held.any(|boundary| boundary.to == repeated.to) {
+        if repeated.lasts_ns.is_some() && !days.iter().any(|day| calendar.holds(sessions, *day, repeated.to)) {
             let what = format!("{of} never finds continuous trading long enough to interrupt");
             return flaw(session.line, "overlap", what, "let it begin and end inside a continuous session");
+        }
+        if let Some((call, swallowed)) = days.iter().find_map(|day| calendar.swallows(sessions, *day)) {
+            let ends_so = |def: &&SessionDef| def.session == call.name() && def.random_end.is_some();
+            let line = defs.iter().find(ends_so).map_or(session.line, |def| def.line);
+            let what = format!("{of}: the random end of {} may swallow {} after it", call.name(), swallowed.name());
+            return flaw(line, "random-end", what, "make random_end shorter than what is left until the next session");
         }
     }
     Ok(())

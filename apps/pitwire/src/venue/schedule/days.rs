@@ -73,8 +73,10 @@ pub struct VenueCalendar {
     pub chance: Chance,
 }
 
+/// From 1970 to the last nanosecond that is counted, in 2554; what lies before or beyond is one of the two.
 fn nanos(at: Timestamp) -> VenueNanos {
-    VenueNanos(u64::try_from(at.as_nanosecond()).unwrap_or(0))
+    let most = if at < Timestamp::UNIX_EPOCH { 0 } else { u64::MAX };
+    VenueNanos(u64::try_from(at.as_nanosecond()).unwrap_or(most))
 }
 
 /// The last day that is counted; nothing sensible lies beyond it, and everything after it is that day.
@@ -83,6 +85,11 @@ const LAST_DAY: u32 = 2_900_000;
 impl VenueCalendar {
     fn date(day: VenueDay) -> Date {
         Date::constant(1970, 1, 1).saturating_add(i64::from(day.0.min(LAST_DAY)).days())
+    }
+
+    fn number(date: Date) -> VenueDay {
+        let hours = date.duration_since(Date::constant(1970, 1, 1)).as_hours();
+        VenueDay(u32::try_from(hours / 24).unwrap_or(0))
     }
 
     /// A time of day on a date; one that clocks leave out is taken as much later, one that comes twice the first time.
@@ -138,16 +145,26 @@ impl VenueCalendar {
         times.take_while(|at| *at < until).filter(|at| *at >= from).collect()
     }
 
-    /// The first few trading days on which an expression comes true; none when it does so on no day of the next many.
-    pub fn firing_days(&self, cron: &Cron, from: VenueNanos) -> Vec<VenueDay> {
+    /// The half days, or the first few other trading days, on which an expression comes true; none when it does so on
+    /// no day of the next many.
+    pub fn firing_days(&self, cron: &Cron, from: VenueNanos, on_half_days: bool) -> Vec<VenueDay> {
         const WANTED: usize = 7;
         const LOOKED_AT: usize = 400;
+        let fires = |day: &VenueDay| {
+            let (begins, ends) = self.span(*day);
+            let next = self.zoned(begins).and_then(|start| cron.find_next_occurrence(&start, true).ok());
+            next.is_some_and(|next| nanos(next.timestamp()) < ends)
+        };
+        if on_half_days {
+            return self.half_days.iter().map(|date| Self::number(*date)).filter(fires).collect();
+        }
         let (mut from, mut days) = (from, Vec::new());
         for _ in 0..LOOKED_AT {
             let Some(start) = self.zoned(from) else { break };
             let Ok(next) = cron.find_next_occurrence(&start, true) else { break };
             let day = self.day_of(nanos(next.timestamp()));
-            if self.trades_on(Self::date(day)) {
+            let date = Self::date(day);
+            if self.trades_on(date) && !self.half_days.contains(&date) {
                 days.push(day);
             }
             if days.len() == WANTED {
@@ -159,68 +176,103 @@ impl VenueCalendar {
     }
 
     fn plan(&self, sessions: &Sessions, day: VenueDay) -> Vec<Boundary> {
+        let (_, ends) = self.span(day);
+        let begun = self.begun(sessions, day);
+        let mut plan = Vec::with_capacity(begun.len());
+        let mut spread_ns = 0;
+        for (k, session) in begun.iter().enumerate() {
+            // Whatever the configuration was found to leave, clocks that are moved may leave less.
+            let room = begun.get(k + 1).map_or(ends, |next| next.at).0.saturating_sub(session.at.0);
+            plan.push(Boundary { at: session.at, spread_ns: spread_ns.min(room.saturating_sub(1)), to: session.to });
+            spread_ns = session.random_end_ns;
+        }
+        plan
+    }
+
+    pub fn holds(&self, sessions: &Sessions, day: VenueDay, phase: Phase) -> bool {
+        self.begun(sessions, day).iter().any(|session| session.to == phase)
+    }
+
+    /// The first call of a day whose random end leaves nothing of the session after it: which, and that session.
+    pub fn swallows(&self, sessions: &Sessions, day: VenueDay) -> Option<(Phase, Phase)> {
+        let (_, ends) = self.span(day);
+        let begun = self.begun(sessions, day);
+        let pairs = begun.windows(2).enumerate();
+        let mut rooms = pairs.map(|(k, pair)| (&pair[0], &pair[1], begun.get(k + 2).map_or(ends, |next| next.at)));
+        let found = rooms.find(|(call, next, until)| call.random_end_ns >= until.0.saturating_sub(next.at.0));
+        found.map(|(call, next, _)| (call.to, next.to))
+    }
+
+    /// What begins on a day, in order.
+    fn begun(&self, sessions: &Sessions, day: VenueDay) -> Vec<Begun> {
         let (begins, ends) = self.span(day);
         let mut base = self.base(sessions, day);
         let mut calls = Vec::new();
         for repeated in &sessions.crons {
             let Some(lasts_ns) = repeated.lasts_ns else { continue };
             for at in self.occurrences(&repeated.cron, begins, ends) {
-                calls.push((at, VenueNanos(at.0 + lasts_ns), repeated));
+                calls.push((at, VenueNanos(at.0.saturating_add(lasts_ns)), repeated));
             }
         }
         calls.sort_by_key(|(at, ..)| *at);
         let mut free = begins;
         for (at, back, repeated) in calls {
-            let k = base.partition_point(|boundary| boundary.at <= at);
+            let k = base.partition_point(|session| session.at <= at);
             let inside = k.checked_sub(1).is_some_and(|k| base[k].to == Phase::Continuous);
             let next = base.get(k).map_or(ends, |next| next.at);
             if at < free || !inside || back > next {
                 continue;
             }
             free = back;
-            base.insert(k, Boundary { at, spread_ns: 0, to: repeated.to });
+            base.insert(k, Begun { at, to: repeated.to, random_end_ns: repeated.random_end_ns });
             if back < next {
-                base.insert(k + 1, Boundary { at: back, spread_ns: repeated.random_end_ns, to: Phase::Continuous });
+                base.insert(k + 1, Begun { at: back, to: Phase::Continuous, random_end_ns: 0 });
             }
         }
         tidied(base)
     }
 
     /// Sessions by time of day, and repeated ones that last until the next.
-    fn base(&self, sessions: &Sessions, day: VenueDay) -> Vec<Boundary> {
+    fn base(&self, sessions: &Sessions, day: VenueDay) -> Vec<Begun> {
         let (begins, ends) = self.span(day);
         let date = Self::date(day);
         let mut base = Vec::new();
-        for (k, fixed) in sessions.fixed.iter().enumerate() {
+        for fixed in &sessions.fixed {
             let evening_before = self.day_ends < DAY_SECONDS && fixed.from >= self.day_ends;
             let on = if evening_before { date.yesterday().unwrap_or(date) } else { date };
-            let spread_ns = k.checked_sub(1).map_or(0, |before| sessions.fixed[before].random_end_ns);
-            base.push(Boundary { at: self.instant(on, fixed.from), spread_ns, to: fixed.to });
+            base.push(Begun { at: self.instant(on, fixed.from), to: fixed.to, random_end_ns: fixed.random_end_ns });
         }
         for repeated in sessions.crons.iter().filter(|repeated| repeated.lasts_ns.is_none()) {
             for at in self.occurrences(&repeated.cron, begins, ends) {
-                base.push(Boundary { at, spread_ns: 0, to: repeated.to });
+                base.push(Begun { at, to: repeated.to, random_end_ns: repeated.random_end_ns });
             }
         }
         // Calls need something to interrupt.
         if base.is_empty() && sessions.crons.iter().any(|repeated| repeated.lasts_ns.is_some()) {
-            base.push(Boundary { at: begins, spread_ns: 0, to: Phase::Continuous });
+            base.push(Begun { at: begins, to: Phase::Continuous, random_end_ns: 0 });
         }
-        base.sort_by_key(|boundary| boundary.at);
-        base.retain(|boundary| (begins..ends).contains(&boundary.at));
+        base.sort_by_key(|session| session.at);
+        base.retain(|session| (begins..ends).contains(&session.at));
         base
     }
 }
 
+/// A session begins; its random end moves the one after it.
+struct Begun {
+    at: VenueNanos,
+    to: Phase,
+    random_end_ns: u64,
+}
+
 /// Of several at one instant the last counts; one that begins what runs already begins nothing.
-fn tidied(boundaries: Vec<Boundary>) -> Vec<Boundary> {
-    let mut tidy: Vec<Boundary> = Vec::with_capacity(boundaries.len());
-    for boundary in boundaries {
-        if tidy.last().is_some_and(|last| last.at == boundary.at) {
+fn tidied(sessions: Vec<Begun>) -> Vec<Begun> {
+    let mut tidy: Vec<Begun> = Vec::with_capacity(sessions.len());
+    for session in sessions {
+        if tidy.last().is_some_and(|last| last.at == session.at) {
             tidy.pop();
         }
-        if tidy.last().is_none_or(|last| last.to != boundary.to) {
-            tidy.push(boundary);
+        if tidy.last().is_none_or(|last| last.to != session.to) {
+            tidy.push(session);
         }
     }
     tidy
@@ -229,8 +281,7 @@ fn tidied(boundaries: Vec<Boundary>) -> Vec<Boundary> {
 impl Calendar for VenueCalendar {
     fn day_of(&self, at: VenueNanos) -> VenueDay {
         let date = self.zoned(at).map_or(Date::constant(1970, 1, 1), |zoned| zoned.date());
-        let since = date.duration_since(Date::constant(1970, 1, 1)).as_hours() / 24;
-        let mut day = VenueDay(u32::try_from(since).unwrap_or(0));
+        let mut day = Self::number(date);
         // The day may have ended already; where clocks are moved at midnight, it may not have begun.
         while day.0 < LAST_DAY && self.closes(day) <= at {
             day.0 += 1;

@@ -190,6 +190,23 @@ sessions = [
 }
 
 #[test]
+fn days_beyond_what_is_counted_close_at_its_end_and_not_in_1970() {
+    let cycle = calendar(
+        r#"
+[[schedule]]
+name = "cycle"
+sessions = [{ session = "intraday_auction", cron = "0 0 */6 * * *", lasts = "24h" }]
+"#,
+    );
+    // 21 July 2554 is the last day that has an end: the count runs out at 23:34:33 of it.
+    assert_eq!(cycle.closes(day("2554-07-20")), at("2554-07-21T00:00:00Z"));
+    for beyond in ["2554-07-21", "2900-01-01"] {
+        assert_eq!(cycle.closes(day(beyond)), VenueNanos(u64::MAX), "{beyond}");
+    }
+    cycle.boundaries(0, day("2554-07-21"));
+}
+
+#[test]
 fn an_evening_session_belongs_to_the_next_venue_day() {
     let calendar = calendar(
         r#"
@@ -266,6 +283,19 @@ fn what_cannot_be_kept_is_refused_with_file_line_rule_and_remedy() {
             "random-end",
             "may swallow",
         ),
+        (sessions(&format!("{one}\n{NOON},\n{{ session = \"post_close\", from = \"17:00\" }}")), 5, "random-end", "may swallow continuous"),
+        (
+            sessions(&format!("{one}\n{{ session = \"intraday_auction\", cron = \"0 0 16 * * *\", lasts = \"1h\", random_end = \"10m\" }},\n{{ session = \"closing_auction\", from = \"17:00\" }},\n{{ session = \"post_close\", from = \"17:05\" }}")),
+            5,
+            "random-end",
+            "may swallow closing_auction",
+        ),
+        (
+            sessions("{ session = \"intraday_auction\", cron = \"0 */3 * * * *\", lasts = \"30s\", random_end = \"150s\" },"),
+            4,
+            "random-end",
+            "may swallow continuous",
+        ),
         ("\n[calendar]\ntime_zone = \"Mars/Olympus\"\n".into(), 2, "zone", "no time zone"),
         ("[calendar]\nday_ends = \"noon\"\n".into(), 1, "time", "no time of day"),
         ("[calendar]\ntrading_days = [\"monday\"]\n".into(), 1, "day", "is no day"),
@@ -291,6 +321,57 @@ fn what_cannot_be_kept_is_refused_with_file_line_rule_and_remedy() {
         assert!(said.contains(&format!("[rule: {rule}]")) && said.contains(says), "{said}\n{text}");
         assert!(said.ends_with(')'), "no remedy: {said}");
     }
+}
+
+/// A call that would run into the night.
+const NOON: &str = r#"{ session = "intraday_auction", cron = "0 0 12 * * *", lasts = "15m", random_end = "24h" }"#;
+
+#[test]
+fn the_calls_of_half_days_are_judged_too() {
+    let with = |call: &str| {
+        MAIN.replace(
+            "    { session = \"post_close\", from = \"12:00\" },",
+            &format!("{call},\n    {{ session = \"post_close\", from = \"12:00\" }},"),
+        )
+    };
+    let call = |cron: &str, more: &str| {
+        with(&format!("    {{ session = \"intraday_auction\", cron = \"{cron}\", lasts = \"15m\"{more} }}"))
+    };
+    let at_ten = calendar(&call("0 0 10 * * *", ", random_end = \"30s\""));
+    assert_eq!(held(&at_ten, "2026-03-19").len(), 5);
+    assert_eq!(held(&at_ten, "2026-03-18").len(), 4);
+    for (text, rule, says) in [
+        (call("0 0 10 * * *", ", random_end = \"2h\""), "random-end", "may swallow continuous after it"),
+        (call("0 55 11 * * *", ""), "overlap", "never finds continuous"),
+        (call("0 0 10 * * MON", ""), "cron-never", "never comes on a half day"),
+    ] {
+        let said = complaint(&text);
+        assert!(said.starts_with("venue.toml:20: ") && said.contains(&format!("[rule: {rule}]")), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
+fn a_random_end_leaves_something_of_what_follows_whatever_clocks_do() {
+    // London's clocks go from 01:00 to 02:00 on 29 March: of the hour from 01:00 on nothing is left that day.
+    let calendar = calendar(
+        r#"
+[calendar]
+time_zone = "Europe/London"
+[[schedule]]
+name = "night"
+sessions = [
+    { session = "opening_auction", from = "00:30", random_end = "50m" },
+    { session = "continuous", from = "00:50" },
+    { session = "post_close", from = "02:00" },
+]
+"#,
+    );
+    let spreads = |date: &str| -> Vec<u64> {
+        calendar.boundaries(0, day(date)).iter().map(|boundary| boundary.spread_ns / 1_000_000_000).collect()
+    };
+    assert_eq!(spreads("2026-03-28"), [0, 3000, 0]);
+    assert_eq!(spreads("2026-03-29"), [0, 599, 0], "ten minutes are left, but for a nanosecond");
 }
 
 #[test]
