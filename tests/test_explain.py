@@ -56,6 +56,24 @@ def test_an_orders_life_from_the_log(data: Path) -> None:
     assert "rests first in its side's priority" in text.stdout.splitlines()[-1]
 
 
+def test_those_who_ask_in_turn_are_all_answered(data: Path) -> None:
+    with Venue(data, extra=["--no-flow"]) as venue:
+        askers = [Http(venue.address, who) for who in (DEMO_A, DEMO_B, OPERATOR)]
+        orders = [http.result("private/sell", SELL)["order"]["order_id"] for http in askers[:2]]
+        waiting = {0: orders[0], 1: orders[1], 2: orders[0]}
+        for _ in range(100):
+            for at, order in list(waiting.items()):
+                answer = askers[at].result("private/pitwire_explain", {"order_id": order})
+                if answer["state"] == "done":
+                    assert answer["notes"][-1]["what"] == "rests"
+                    del waiting[at]
+            if not waiting:
+                break
+            time.sleep(0.05)
+        assert not waiting
+        assert venue.stop() == 0
+
+
 def test_what_is_not_there_is_said_in_one_line(data: Path) -> None:
     with Venue(data, extra=["--no-flow"]) as venue:
         assert venue.stop() == 0

@@ -200,7 +200,7 @@ impl Up {
         let mut core = Core::new(sequencer, views, chain, timetable);
         core.is_manual = self.clock == ClockMode::Manual;
         core.flow_seed = Some(self.seed);
-        core.inquiries = (self.durability == Durability::Disk).then(|| Inquiries::into(&self.data));
+        core.inquiries = (self.durability == Durability::Disk).then(|| Inquiries::into(&self.data, *clock));
         let wishes = Wishes {
             setup,
             directory: (self.durability == Durability::Disk).then_some(self.data.as_path()),

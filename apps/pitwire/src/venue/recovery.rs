@@ -95,12 +95,18 @@ impl Replay {
         })
     }
 
+    /// The same, passing over commands that make the engine fail and that the log does not name yet.
+    pub fn start_without(recovery: &Recovery, skipped: &BTreeSet<Seq>) -> Result<Self, Failure> {
+        let mut replay = Replay::start(recovery)?;
+        replay.quarantined.extend(skipped);
+        Ok(replay)
+    }
+
     /// The state at the end of a recovery. A command that makes the engine fail is passed over in another replay.
     pub fn whole(recovery: &Recovery, storage: &dyn Storage) -> Result<Self, Failure> {
         let mut skipped = BTreeSet::new();
         loop {
-            let mut replay = Replay::start(recovery)?;
-            replay.quarantined.extend(&skipped);
+            let mut replay = Replay::start_without(recovery, &skipped)?;
             match replay.run_apart(recovery, storage) {
                 Ok(()) => return Ok(replay),
                 Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use pitwire_explain::{Audience, Question};
 use pitwire_log::image::encode_state;
 use pitwire_model::{
     AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Reject, Seq, Side,
@@ -15,6 +16,7 @@ use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
 use crate::commands::verify::Verify;
 use crate::venue::chores::replicate;
 use crate::venue::core::Core;
+use crate::venue::inquiry::inquire;
 use crate::venue::ledger::Ledger;
 use crate::venue::preset;
 use crate::venue::recovery::{Recovered, recover};
@@ -154,6 +156,12 @@ fn a_restart_finds_the_poison_once_and_does_not_loop() {
     core.sequencer.commit(OutputHash(chain.seal())).unwrap();
     drop((core, lock));
     assert!(Verify::of(scratch.0.clone()).run().unwrap_err().to_string().contains("makes the engine fail"));
+
+    // Whoever asks the log passes over it, as the start will.
+    let question = Question::Order(OrderId(last.0));
+    let answer = inquire(&scratch.0, question, Audience::Operator).unwrap_or_else(|failure| panic!("{failure}"));
+    let reasons: Vec<_> = answer.notes.iter().map(|note| (note.what, note.numbers["reason"].as_str())).collect();
+    assert_eq!((reasons, answer.last), (vec![("rejected", Some("quarantined"))], last));
 
     let (core, lock) = start(&scratch.0);
     assert_eq!(core.sequencer.last(), last.next(), "one record more");
