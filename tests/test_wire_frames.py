@@ -8,10 +8,11 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rpc import Http
-from venue import Venue
+from venue import DEMO_A, Venue
 
 TEXT, BINARY, CONTINUATION, CLOSE, PING, PONG = 1, 2, 0, 8, 9, 10
 REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"public/test"}'
@@ -290,6 +291,25 @@ def test_metrics_are_prometheus_text(venue: Venue) -> None:
     suffixes = re.compile(r"_(bucket|sum|count)$")
     assert all(name in typed or suffixes.sub("", name) in typed for name in names)
     assert any(name.startswith("pitwire_") for name in names)
+
+
+def test_metrics_tell_nobody_of_a_hidden_order(data: Path) -> None:
+    names = ("live_orders", "orders_total", "events_total", "trades_total", "open_channels")
+    with Venue(data, extra=["--no-flow"]) as venue:
+        member = Http(venue.address, DEMO_A)
+        order = {"instrument_name": "NPN_ZAR", "amount": 5, "price": 2900}
+
+        def counted() -> list[str]:
+            lines = Http(venue.address).get("/metrics").body.decode().splitlines()
+            return [line for line in lines if line.startswith(tuple(f"pitwire_{name} " for name in names))]
+
+        before = counted()
+        assert len(before) == len(names)
+        hidden = member.result("private/buy", order | {"hidden": True, "min_execution": 5})["order"]
+        assert hidden["order_state"] == "open"
+        assert counted() == before
+        member.result("private/buy", order)
+        assert counted() != before
 
 
 def test_the_page_is_served_with_everything_it_names(venue: Venue) -> None:

@@ -134,8 +134,14 @@ impl Engine {
         self.accounts.iter().find(|account| account.spec.name == name)
     }
 
+    /// Of all sorts: in the visible book, hidden, parked, waiting for a price.
     pub fn live_orders(&self) -> usize {
         self.orders.len()
+    }
+
+    /// Those in the visible books, of which market data tells.
+    pub fn shown_orders(&self) -> u64 {
+        self.markets.iter().map(|market| u64::from(market.book.resting_orders())).sum()
     }
 
     pub fn order(&self, id: OrderId) -> Option<OrderView> {

@@ -279,7 +279,7 @@ impl VenueApplication {
                 chain: self.core.chain.state(),
                 epoch: self.core.sequencer.engine().epoch().0,
                 durable: self.core.durable().0,
-                live_orders: self.core.sequencer.engine().live_orders(),
+                shown_orders: self.core.sequencer.engine().shown_orders(),
                 open_connections: self.clients.len(),
                 open_channels: self.core.publisher.open_channels(),
                 is_durable: self.chores.is_some(),

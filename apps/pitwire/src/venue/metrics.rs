@@ -1,4 +1,7 @@
-//! `/metrics` in the Prometheus text format, and `/healthz`.
+//! `/metrics` in the Prometheus text format.
+//!
+//! Holds       anybody may read it, so it counts what the public sees; what also counts hidden, parked or unelected orders is
+//!             told in whole thousands. That a command was given is no secret: every order's number is its command's.
 
 use std::fmt::Write as _;
 
@@ -27,26 +30,31 @@ pub struct Gauges<'a> {
     pub chain: &'a ChainState,
     pub epoch: u64,
     pub durable: u64,
-    pub live_orders: usize,
+    /// In the visible books.
+    pub shown_orders: u64,
     pub open_connections: usize,
     pub open_channels: usize,
     pub is_durable: bool,
 }
 
+/// How fine a count may be that tells of orders nobody sees.
+const COARSE: u64 = 1_000;
+
 pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {
     let mut out = String::new();
+    let coarse = |count: u64| (count - count % COARSE).to_string();
     let seconds = |ns: u64| {
         let (whole, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
         format!("{whole}.{rest:09}")
     };
     let rows: [(&str, &str, &str, String); 16] = [
         ("commands_total", "counter", "Commands in the log.", gauges.chain.commands.to_string()),
-        ("events_total", "counter", "Events put out by the engine.", gauges.chain.events.to_string()),
-        ("orders_total", "counter", "Orders accepted.", gauges.chain.orders.to_string()),
+        ("events_total", "counter", "Events put out by the engine, in whole thousands.", coarse(gauges.chain.events)),
+        ("orders_total", "counter", "Orders accepted, in whole thousands.", coarse(gauges.chain.orders)),
         ("trades_total", "counter", "Trades.", gauges.chain.trades.to_string()),
         ("durable_command", "gauge", "Newest command that would survive a power cut.", gauges.durable.to_string()),
         ("epoch", "gauge", "Starts of this venue so far.", gauges.epoch.to_string()),
-        ("live_orders", "gauge", "Orders resting in all books.", gauges.live_orders.to_string()),
+        ("live_orders", "gauge", "Orders in the visible books.", gauges.shown_orders.to_string()),
         ("open_connections", "gauge", "WebSocket connections.", gauges.open_connections.to_string()),
         ("open_channels", "gauge", "Public channels with a subscriber.", gauges.open_channels.to_string()),
         ("connections_total", "counter", "WebSocket connections accepted.", counters.connections.to_string()),
