@@ -4,7 +4,8 @@
 //!             fails is cut down to the fewest commands that still fail before it is printed.
 //! Holds       1. the events of every command are equal, the images are equal, and the auditor finds no offence;
 //!             2. an engine restored from its own image goes on as the one it was taken of;
-//!             3. every cell of both tables of `contracts/rules` is met, and every reason, call and derivation.
+//!             3. a refused command leaves the state as it was, the image before it equal to the one after it;
+//!             4. every cell of both tables of `contracts/rules` is met, and every reason, call and derivation.
 //! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-engine --test differential`; `TEST_COMMANDS=100000000` plays longer,
 //!             `TEST_SURVEY=1` prints every world that fails and goes on.
 
@@ -18,8 +19,8 @@ use common::flow::Flow;
 use common::world::{HOUSE, NPN_ZAR, Stamper, opening, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_audit::Auditor;
-use pitwire_engine::Engine;
 use pitwire_engine::reference::ReferenceEngine;
+use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
     CancelReason, Command, Derivation, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reference, Reject,
     Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, VenueNanos,
@@ -52,6 +53,8 @@ struct Heard {
     self_matches: u64,
     trips: u64,
     busts: u64,
+    /// Refused commands, by reason, before and after which the state was looked at.
+    left_alone: BTreeMap<u8, u64>,
     cells: Cells,
     /// What the rulebook adds, by its name here.
     marks: BTreeMap<String, u64>,
@@ -103,7 +106,7 @@ impl Heard {
     fn expect_plenty(&self, seed: u64, worlds: u64) {
         println!(
             "{} commands: {} accepted, {} trades, {} sweeps, {} places kept, {} refreshes, {} orders filled whole, \
-             {} repriced, {} self-matches, {} trips, {} busts",
+             {} repriced, {} self-matches, {} trips, {} busts, {} refusals that changed nothing",
             self.commands,
             self.accepted,
             self.trades,
@@ -114,7 +117,8 @@ impl Heard {
             self.repriced,
             self.self_matches,
             self.trips,
-            self.busts
+            self.busts,
+            self.left_alone.values().sum::<u64>()
         );
         let named = |code: u8| Reject::from_code(code).map_or("?", Reject::name);
         let mut refusals: Vec<(u64, &str)> = self.rejects.iter().map(|(code, times)| (*times, named(*code))).collect();
@@ -140,6 +144,8 @@ impl Heard {
         for reason in Reject::ALL.iter().filter(|reason| !uncounted.contains(reason)) {
             let heard = self.rejects.contains_key(&(*reason as u8));
             assert!(heard, "TEST_SEED={seed}: nothing was refused as {}", reason.name());
+            let looked = self.left_alone.contains_key(&(*reason as u8));
+            assert!(looked, "TEST_SEED={seed}: no state was looked at around a refusal as {}", reason.name());
         }
         for reason in CancelReason::ALL {
             assert!(self.cancels.contains_key(&(reason as u8)), "TEST_SEED={seed}: nothing left as {reason:?}");
@@ -188,6 +194,26 @@ fn difference(fast: &[Event], slow: &[Event]) -> String {
     format!("event {at}: fast {f:?}\n              slow {s:?}\nfast says {fast:?}\nslow says {slow:?}")
 }
 
+/// The first lines in which two images differ.
+fn unlike(one: &EngineImage, other: &EngineImage) -> Vec<String> {
+    let (one, other) = (format!("{one:#?}"), format!("{other:#?}"));
+    let lines = one.lines().zip(other.lines()).enumerate().filter(|(_, (one, other))| one != other).take(6);
+    lines.map(|(at, (one, other))| format!("{at}: {}, {}", one.trim(), other.trim())).collect()
+}
+
+/// Why a command was refused, whatever it was.
+fn refusal(events: &[Event]) -> Option<Reject> {
+    match events {
+        [
+            Event::Rejected { reason, .. }
+            | Event::AmendRefused { reason, .. }
+            | Event::CancelRefused { reason, .. }
+            | Event::CommandRefused { reason },
+        ] => Some(*reason),
+        _ => None,
+    }
+}
+
 /// The judges of one world.
 struct Court {
     fast: Option<Engine>,
@@ -197,6 +223,10 @@ struct Court {
     /// Whether the fast engine is put together anew from its image whenever that is compared.
     is_restored: bool,
     seq: Seq,
+    /// The state before the next command, where the one before it was compared.
+    before: Option<EngineImage>,
+    /// How many refused commands, by reason, were seen to leave the state as it was.
+    left_alone: BTreeMap<u8, u64>,
 }
 
 /// Who judges a world.
@@ -215,6 +245,8 @@ impl Court {
             auditor: bench.is_audited.then(Auditor::new),
             is_restored: bench.is_restored,
             seq: Seq(0),
+            before: None,
+            left_alone: BTreeMap::new(),
         }
     }
 
@@ -234,10 +266,25 @@ impl Court {
         if let Some(Err(offence)) = self.auditor.as_mut().map(|auditor| auditor.observe(&stamped, &events)) {
             return Err(format!("the auditor says: {offence}\nevents {events:#?}"));
         }
+        if let (Some(before), Some(reason)) = (self.before.take(), refusal(&events)) {
+            self.has_left_alone(&before, reason)?;
+        }
         if is_image_due {
             self.compare_images(&stamped)?;
         }
         Ok(events)
+    }
+
+    /// A refused command has changed nothing, in either engine.
+    fn has_left_alone(&mut self, before: &EngineImage, reason: Reject) -> Result<(), String> {
+        for (which, after) in [("slow", Some(self.slow.image())), ("fast", self.fast.as_ref().map(Engine::image))] {
+            if let Some(after) = after.filter(|after| after != before) {
+                let told = unlike(before, &after);
+                return Err(format!("a command refused as {} changed the state, {which}: {told:#?}", reason.name()));
+            }
+        }
+        *self.left_alone.entry(reason as u8).or_default() += 1;
+        Ok(())
     }
 
     fn compare_images(&mut self, stamped: &Stamped) -> Result<(), String> {
@@ -245,13 +292,9 @@ impl Court {
         if let Some(fast) = self.fast.as_ref().map(Engine::image)
             && fast != image
         {
-            let (fast, slow) = (format!("{fast:#?}"), format!("{image:#?}"));
-            let lines = fast.lines().zip(slow.lines()).enumerate();
-            let unlike = lines.filter(|(_, (fast, slow))| fast != slow).take(6);
-            let told: Vec<String> =
-                unlike.map(|(at, (f, s))| format!("{at}: fast {}, slow {}", f.trim(), s.trim())).collect();
-            return Err(format!("images differ: {told:#?}"));
+            return Err(format!("images differ, fast and slow: {:#?}", unlike(&fast, &image)));
         }
+        self.before = Some(image.clone());
         if self.is_restored && self.fast.is_some() {
             let again =
                 Engine::from_image(image.clone()).map_err(|error| format!("its image is refused: {}", error.0))?;
@@ -334,6 +377,9 @@ fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard
             }
             _ => return fail(seed, world, commands.clone(), kind),
         }
+    }
+    for (reason, times) in court.left_alone {
+        *heard.left_alone.entry(reason).or_default() += times;
     }
 }
 
