@@ -220,9 +220,9 @@ impl Market {
             _ => by_kind,
         };
         if by_kind == Answer::Reject || (self.batches() && kind == Kind::Hidden) {
-            // A market order for the cross is at home there.
             return Err(Reject::TypeNotAllowedInSession);
         }
+        // A market order for the cross is at home there.
         let waits_in_cross = self.phase == Phase::ClosingPriceCross && kind == Kind::Market && tif == Tif::ClosingCross;
         Ok(if waits_in_cross { Answer::Active } else { by_tif.min(by_kind) })
     }
