@@ -139,7 +139,7 @@ impl<E: Copy + Default> Book<E> {
     }
 
     /// HOT. Puts an order last in the queue of its price; returns its slot and the level's new quantity.
-    #[inline]
+    #[inline(always)]
     pub fn rest(&mut self, order: Resting, origin: E) -> (Slot, u64) {
         let at = self.lay(order, origin);
         let side = order.owner.side();
@@ -150,7 +150,7 @@ impl<E: Copy + Default> Book<E> {
     }
 
     /// HOT. A node for an order, on no queue yet.
-    #[inline]
+    #[inline(always)]
     fn lay(&mut self, order: Resting, origin: E) -> u32 {
         debug_assert!(order.open > 0, "a resting order shows at least one lot");
         debug_assert!(order.hidden == 0 || order.display > 0, "what hides must come out some lots at a time");
@@ -174,7 +174,7 @@ impl<E: Copy + Default> Book<E> {
     }
 
     /// HOT. Takes an order off the book, what it hides included; returns it and what remains on its level.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, slot: Slot) -> (Resting, u64) {
         let node = *self.slab.get(slot.0);
         let ladder = &mut self.ladders[node.owner.side() as usize & 1];

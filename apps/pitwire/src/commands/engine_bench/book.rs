@@ -108,7 +108,7 @@ impl<B: Books> Bare<B> {
     }
 
     /// HOT. Inlined into the one operation that is nearly every other one.
-    #[inline]
+    #[inline(always)]
     fn enter(
         &mut self,
         (seq, at): (u32, InstrumentId),
