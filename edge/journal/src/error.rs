@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use pitwire_log::{DecodeError, FORMAT_VERSION, GroupFault};
+use pitwire_log::{DecodeError, FORMAT_VERSION, GroupFault, SNAPSHOT_VERSION};
 use pitwire_model::Seq;
 
 use crate::names;
@@ -73,6 +73,12 @@ pub enum OpenError {
         first_segment: u32,
         damaged: Vec<String>,
     },
+    /// The log no longer begins with the first command, and the newest whole snapshot is of an earlier build's layout.
+    OlderSnapshot {
+        file: String,
+        found: u16,
+        first_segment: u32,
+    },
     NewerFormat {
         file: String,
         found: u16,
@@ -121,6 +127,12 @@ impl fmt::Display for OpenError {
                 names::segment(*first_segment),
                 if damaged.is_empty() { "none there".to_owned() } else { damaged.join(", ") }
             ),
+            OpenError::OlderSnapshot { file, found, first_segment } => write!(
+                f,
+                "{file} has layout version {found}, this build knows {SNAPSHOT_VERSION}, and the log, which begins with \
+                 {}, does not reach back to the first command",
+                names::segment(*first_segment)
+            ),
             OpenError::NewerFormat { file, found } | OpenError::OlderFormat { file, found } => {
                 write!(f, "{file} has format version {found}; this build knows {FORMAT_VERSION}")
             }
@@ -164,6 +176,10 @@ impl OpenError {
             }
             OpenError::NoUsableSnapshot { .. } => {
                 "restore a snapshot from a copy, or the segments from the first one on"
+            }
+            OpenError::OlderSnapshot { .. } => {
+                "it was made by an earlier build and is not damaged: restore the segments from the first one on from a \
+                 copy, or export with that build and start with a fresh --data directory"
             }
             OpenError::OlderFormat { .. } => {
                 "it was made by an earlier build and is not damaged: export with that build, or start with a fresh \

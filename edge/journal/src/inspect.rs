@@ -35,11 +35,24 @@ pub struct RecoveredSnapshot {
     pub payload: Vec<u8>,
 }
 
-/// A snapshot that could not be used; an older one, or the log from its beginning, was used instead.
+/// A snapshot that could not be used, because it is damaged or of an earlier layout; an older one, or the log from its
+/// beginning, was used instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSnapshot {
     pub name: String,
     pub fault: SnapshotFault,
+}
+
+impl fmt::Display for DamagedSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DamagedSnapshot { name, fault } = self;
+        match fault {
+            SnapshotFault::OlderFormat { .. } => {
+                write!(f, "{name} was passed over: {fault}; what it holds was made again from the log")
+            }
+            _ => write!(f, "{name} is damaged ({fault}); an older one, or the log from its beginning, was used"),
+        }
+    }
 }
 
 /// What a power cut left of the last, unacknowledged commit.
@@ -148,6 +161,9 @@ fn check_segments(listing: &Listing, start: JournalPosition, choice: &Choice) ->
     let first = needed.first().copied().unwrap_or(0);
     if first != start.segment {
         if choice.used.is_none() && first > start.segment {
+            if let Some((file, found)) = choice.damaged.iter().find_map(of_older_layout) {
+                return Err(OpenError::OlderSnapshot { file, found, first_segment: first });
+            }
             let damaged = choice.damaged.iter().map(|damaged| damaged.name.clone()).collect();
             return Err(OpenError::NoUsableSnapshot { first_segment: first, damaged });
         }
@@ -157,6 +173,13 @@ fn check_segments(listing: &Listing, start: JournalPosition, choice: &Choice) ->
     match gap {
         Some((_, expected)) => Err(OpenError::MissingSegment { segment: expected }),
         None => Ok(needed.last().copied().unwrap_or(start.segment)),
+    }
+}
+
+fn of_older_layout(snapshot: &DamagedSnapshot) -> Option<(String, u16)> {
+    match snapshot.fault {
+        SnapshotFault::OlderFormat { found } => Some((snapshot.name.clone(), found)),
+        _ => None,
     }
 }
 

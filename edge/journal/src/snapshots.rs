@@ -100,7 +100,6 @@ pub(crate) fn load(
         Ok((meta, _)) if meta.seq != seq => Ok(Err(SnapshotFault::BadLength)),
         Ok((meta, payload)) => Ok(Ok(RecoveredSnapshot { meta, payload: payload.to_vec() })),
         Err(SnapshotFault::NewerFormat { found }) => Err(OpenError::NewerFormat { file: name, found }),
-        Err(SnapshotFault::OlderFormat { found }) => Err(OpenError::OlderFormat { file: name, found }),
         Err(fault) => Ok(Err(fault)),
     }
 }

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Writer, judge, open, small};
-use pitwire_journal::{OpenError, StartAt, inspect, retain, write_snapshot};
-use pitwire_log::{ChainState, SnapshotMeta};
+use pitwire_journal::{OpenError, Removed, StartAt, inspect, retain, write_snapshot};
+use pitwire_log::{ChainState, SNAPSHOT_VERSION, SnapshotMeta};
 use pitwire_model::{Seq, VenueNanos};
 use pitwire_ports::{Log, LogError, Storage};
 use pitwire_world::{Crash, FaultyStorage, Trouble};
@@ -80,6 +80,48 @@ fn without_any_snapshot_the_log_from_its_beginning_will_do() {
     disk.remove("journal-00000001.seg").unwrap();
     let refused = open(&disk).err().expect("refused");
     assert!(matches!(&refused, OpenError::NoUsableSnapshot { damaged, .. } if damaged.len() == 2), "{refused}");
+}
+
+/// As an earlier build would have left it: whole, and of its own layout.
+fn make_older(disk: &FaultyStorage, seq: Seq) {
+    disk.edit(&name(seq), |bytes| {
+        bytes[8..10].copy_from_slice(&(SNAPSHOT_VERSION - 1).to_le_bytes());
+        let end = bytes.len() - 32;
+        let hash = blake3::hash(&bytes[..end]);
+        bytes[end..].copy_from_slice(hash.as_bytes());
+    });
+}
+
+#[test]
+fn a_snapshot_of_an_older_layout_is_passed_over_while_the_log_reaches_back() {
+    let (disk, writer, seqs) = with_snapshots(3);
+    make_older(&disk, seqs[2]);
+    let (_, recovery) = open(&disk).unwrap();
+    assert_eq!(recovery.base(), seqs[1], "a newer layout behind it is used all the same");
+    let said: Vec<String> = recovery.damaged_snapshots.iter().map(ToString::to_string).collect();
+    let layout = format!("{} was passed over: its layout is version 2, and this build knows 3", name(seqs[2]));
+    assert!(said.len() == 1 && said[0].starts_with(&layout), "{said:?}");
+    seqs[..2].iter().for_each(|seq| make_older(&disk, *seq));
+    let (_, recovery) = open(&disk).unwrap();
+    assert_eq!((recovery.base(), recovery.damaged_snapshots.len()), (Seq(0), 3));
+    let verified = inspect(&disk, &small(), StartAt::Oldest).unwrap();
+    assert_eq!((verified.base(), verified.later_snapshots.len()), (Seq(0), 0), "none is compared with");
+    judge(&disk, writer.acked, &writer.appended).unwrap();
+    assert_eq!(retain(&disk, &small(), 2).unwrap(), Removed::default(), "nothing can be spared yet");
+}
+
+#[test]
+fn a_snapshot_of_an_older_layout_that_is_needed_is_refused_by_name() {
+    let (disk, _, seqs) = with_snapshots(2);
+    seqs.iter().for_each(|seq| make_older(&disk, *seq));
+    disk.remove("journal-00000001.seg").unwrap();
+    let before = disk.bytes(&name(seqs[1]));
+    for refused in [open(&disk).err().expect("refused"), inspect(&disk, &small(), StartAt::Oldest).unwrap_err()] {
+        assert!(matches!(&refused, OpenError::OlderSnapshot { found: 2, first_segment: 2, .. }), "{refused}");
+        assert!(refused.to_string().starts_with(&name(seqs[1])), "{refused}");
+        assert!(refused.remedy().contains("not damaged: restore the segments"), "{}", refused.remedy());
+    }
+    assert_eq!(disk.bytes(&name(seqs[1])), before, "and left as it is");
 }
 
 #[test]

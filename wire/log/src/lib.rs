@@ -25,11 +25,12 @@ pub use chain::{ChainState, OutputChain};
 pub use command::{decode_command, encode_command, fits};
 pub use event::{encode_event, encode_public_event};
 pub use group::{Group, GroupFault, GroupHeader, GroupSeal};
-pub use snapshot::{JournalPosition, SnapshotFault, SnapshotMeta};
+pub use snapshot::{JournalPosition, SNAPSHOT_VERSION, SnapshotFault, SnapshotMeta};
 pub use stream::StreamHash;
 pub use superblock::{Superblock, SuperblockFault};
 
-/// Of records, groups, superblocks and snapshots together. Written into each container; a newer one is refused.
+/// Of records, groups and superblocks together. Written into each container; another one is refused. Snapshots have a
+/// version of their own, [`SNAPSHOT_VERSION`]: what they hold can be made again from the log.
 pub const FORMAT_VERSION: u16 = 2;
 
 /// A BLAKE3 hash.

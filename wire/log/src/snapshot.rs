@@ -1,7 +1,7 @@
 //! The container of a snapshot: where in the log it belongs, the chains there, and an opaque payload.
 //!
 //! Layout      0   8   magic "PITWSNAP"
-//!             8   u16 format version
+//!             8   u16 layout version: of snapshots alone, see [`SNAPSHOT_VERSION`]
 //!             10  u16 rule version
 //!             12  u32 zero
 //!             16  u64 seq: the last command that the payload contains
@@ -24,11 +24,14 @@ use std::fmt;
 use pitwire_model::{Seq, VenueNanos};
 
 use crate::{
-    FORMAT_VERSION, Hash,
+    Hash,
     bytes::{DecodeError, Reader, Writer},
     chain::ChainState,
 };
 
+/// Of this container and of the payload that `image` puts into it. An older one is passed over where the log before it is
+/// kept; a newer one is refused. Version 2 had no sessions, trading rules or orders beside the book.
+pub const SNAPSHOT_VERSION: u16 = 3;
 const MAGIC: &[u8; 8] = b"PITWSNAP";
 /// All but the payload, at most: with every subtree and a whole unit of the tape's hash.
 const MOST_HEADER_BYTES: usize = 168 + 12 + 50 * 32 + (16 << 10);
@@ -85,7 +88,7 @@ impl fmt::Display for SnapshotFault {
             SnapshotFault::BadHash => write!(f, "the file's hash is wrong"),
             SnapshotFault::BadLength => write!(f, "the payload's length contradicts the file's"),
             SnapshotFault::NewerFormat { found } | SnapshotFault::OlderFormat { found } => {
-                write!(f, "format version {found}, and this build knows {FORMAT_VERSION}")
+                write!(f, "its layout is version {found}, and this build knows {SNAPSHOT_VERSION}")
             }
         }
     }
@@ -102,7 +105,7 @@ pub fn encode_snapshot(meta: &SnapshotMeta, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(MOST_HEADER_BYTES + payload.len() + HASH_BYTES);
     let mut w = Writer::new(&mut out);
     w.put_raw(MAGIC);
-    w.put_u16(FORMAT_VERSION);
+    w.put_u16(SNAPSHOT_VERSION);
     w.put_u16(meta.rule_version);
     w.put_u32(0);
     w.put_u64(meta.seq.0);
@@ -132,10 +135,10 @@ pub fn decode_snapshot(file: &[u8]) -> Result<(SnapshotMeta, &[u8]), SnapshotFau
         return Err(SnapshotFault::BadHash);
     }
     let version = r.take_u16()?;
-    if version > FORMAT_VERSION {
+    if version > SNAPSHOT_VERSION {
         return Err(SnapshotFault::NewerFormat { found: version });
     }
-    if version < FORMAT_VERSION {
+    if version < SNAPSHOT_VERSION {
         return Err(SnapshotFault::OlderFormat { found: version });
     }
     let meta = take_meta(&mut r)?;

@@ -2,7 +2,9 @@
 
 Run:  python3 wire/log/tests/golden.py > contracts/vectors/log/v2.txt
       python3 wire/log/tests/golden.py sessions > contracts/vectors/log/v2-sessions.txt
+      python3 wire/log/tests/golden.py snapshot > contracts/vectors/log/v3-snapshot.txt
 The second file has what came with sessions and calls: new kinds and tags beside those of the first, which stay.
+The third is the snapshot, whose layout has a version of its own since then.
 A line is a name, a space, and bytes in hex. A new layout is a new file, never an edit of an old one.
 BLAKE3 and CRC-32C are written out here, from their specifications, because Python brings neither.
 """
@@ -300,8 +302,8 @@ def superblock(generation, watermark, number, segment, offset, digest):
     return slot[:12] + u32(crc32c(slot)) + slot[16:]
 
 
-def snapshot(payload):
-    body = (b"PITWSNAP" + u16(FORMAT) + u16(3) + u32(0) + u64(18) + u64(1018) + u32(2) + u32(0) + u64(8192) + u64(5)
+def snapshot(payload, layout=FORMAT):
+    body = (b"PITWSNAP" + u16(layout) + u16(3) + u32(0) + u64(18) + u64(1018) + u32(2) + u32(0) + u64(8192) + u64(5)
             + u64(19) + bytes([1] * 32) + bytes([2] * 32) + u64(18) + u64(19) + u64(20) + u64(21)
             + u64(0) + u32(12) + b"a short tape"
             + u64(len(payload)) + payload)
@@ -347,4 +349,8 @@ def main():
         sys.stdout.write(name + " " + data.hex() + "\n")
 
 
-sessions() if sys.argv[1:] == ["sessions"] else main()
+def snapshots():
+    sys.stdout.write("snapshot " + snapshot(b"payload" * 300, layout=3).hex() + "\n")
+
+
+{"sessions": sessions, "snapshot": snapshots}.get("".join(sys.argv[1:]), main)()

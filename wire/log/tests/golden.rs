@@ -6,8 +6,8 @@ mod samples;
 use std::collections::BTreeMap;
 
 use pitwire_log::{
-    ChainState, GroupSeal, JournalPosition, OutputChain, SnapshotMeta, StreamHash, Superblock, decode_command,
-    encode_command, encode_event, encode_public_event,
+    ChainState, GroupSeal, JournalPosition, OutputChain, SnapshotFault, SnapshotMeta, StreamHash, Superblock,
+    decode_command, encode_command, encode_event, encode_public_event,
     group::{begin_group, read_group, seal_group},
     snapshot::{decode_snapshot, encode_snapshot},
 };
@@ -26,6 +26,10 @@ fn golden_of(file: &'static str) -> BTreeMap<&'static str, Vec<u8>> {
 
 fn golden() -> BTreeMap<&'static str, Vec<u8>> {
     golden_of(include_str!("../../../contracts/vectors/log/v2.txt"))
+}
+
+fn golden_snapshot() -> BTreeMap<&'static str, Vec<u8>> {
+    golden_of(include_str!("../../../contracts/vectors/log/v3-snapshot.txt"))
 }
 
 fn golden_of_sessions() -> BTreeMap<&'static str, Vec<u8>> {
@@ -141,7 +145,7 @@ fn tape_of(bytes: &[u8]) -> StreamHash {
 
 #[test]
 fn snapshots_never_change() {
-    let golden = golden();
+    let golden = golden_snapshot();
     let meta = SnapshotMeta {
         rule_version: 3,
         seq: Seq(18),
@@ -159,4 +163,10 @@ fn snapshots_never_change() {
     let payload = b"payload".repeat(300);
     assert_eq!(encode_snapshot(&meta, &payload), golden["snapshot"]);
     assert_eq!(decode_snapshot(&golden["snapshot"]), Ok((meta, &payload[..])));
+}
+
+/// The payload of an earlier layout is never given to a decoder of this one.
+#[test]
+fn a_snapshot_of_the_layout_before_is_known_by_its_number() {
+    assert_eq!(decode_snapshot(&self::golden()["snapshot"]), Err(SnapshotFault::OlderFormat { found: 2 }));
 }

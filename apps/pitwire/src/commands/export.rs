@@ -147,7 +147,7 @@ impl Export {
             eprintln!("pitwire: note: the journal ends in something unfinished, which is left out: {torn}");
         }
         for damaged in &recovery.damaged_snapshots {
-            eprintln!("pitwire: note: {} is damaged ({}); another was used", damaged.name, damaged.fault);
+            eprintln!("pitwire: note: {damaged}");
         }
     }
 }

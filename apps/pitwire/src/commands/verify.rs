@@ -128,7 +128,7 @@ impl Verify {
             say(&format!("output_hash   {output}"));
         }
         for damaged in &recovery.damaged_snapshots {
-            eprintln!("pitwire: note: {} is damaged ({}); an older one was used", damaged.name, damaged.fault);
+            eprintln!("pitwire: note: {damaged}");
         }
         if let Some(torn) = &recovery.torn {
             eprintln!("pitwire: note: torn tail, to be cut at the next start: {torn}");

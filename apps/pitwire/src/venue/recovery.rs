@@ -251,7 +251,7 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     let storage: Arc<dyn Storage> = Arc::new(storage);
     let (journal, recovery) = Journal::open(Arc::clone(&storage), journal_config())?;
     for damaged in &recovery.damaged_snapshots {
-        warn!(snapshot = damaged.name, fault = %damaged.fault, "damaged snapshot passed over; an older one is used");
+        warn!("{damaged}");
     }
     if let Some(torn) = &recovery.torn {
         warn!(%torn, "cut: nothing in it had been acknowledged");
