@@ -1,4 +1,4 @@
-"""Makes the golden journal of this release anew: `scripts/golden_journal.py` in the tests' environment.
+"""Makes the golden journal of this release anew: `scripts/golden_journal.py [market-gtc]` in the tests' environment.
 
 The binary is the tests' too: `target/release/pitwire`, or what PITWIRE_BIN names.
 
@@ -10,6 +10,7 @@ Every later release must read it to the same figures, or name the migration; so 
 as long as that release is being made is it made again.
 """
 
+import contextlib
 import json
 import shutil
 import sys
@@ -21,7 +22,7 @@ from typing import Any
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests"))
 
-from rpc import Ws  # noqa: E402
+from rpc import RpcError, Ws  # noqa: E402
 from venue import DEMO_A, DEMO_B, Credentials, Venue, run_pitwire  # noqa: E402
 
 BLOCK = 4096
@@ -77,6 +78,19 @@ def second_day(venue: Venue) -> None:
         a.receive()
 
 
+def market_gtc(venue: Venue) -> None:
+    """What only the first rules know: only a build of rule version 1 takes these as they are written."""
+    a, b = logged_in(venue, DEMO_A), logged_in(venue, DEMO_B)
+    a.call("private/buy", limit(2000, 3))
+    a.call("private/buy", limit(1999, 3))
+    market = {"instrument_name": "NPN_ZAR", "type": "market", "time_in_force": "good_til_cancelled"}
+    b.call("private/sell", market | {"amount": 4})
+    cannot_rest = {"time_in_force": "immediate_or_cancel", "post_only": True, "max_show": 1}
+    with contextlib.suppress(RpcError):
+        b.call("private/sell", limit(1999, 1, **cannot_rest))
+    b.call("private/sell", market | {"amount": 9})
+
+
 def shorten(directory: Path) -> None:
     """Cuts zeros behind the last group; segments without any go, and what the killed venue was still making."""
     for unfinished in directory.glob("*.new"):
@@ -97,24 +111,36 @@ def verified(directory: Path) -> dict[str, Any]:
     return {name: said[name] for name in KEPT}
 
 
+def layout(directory: Path) -> str:
+    """Of what the state hash is taken over: the snapshots' own."""
+    newest = max(directory.glob("snapshot-*.snap"))
+    return str(int.from_bytes(newest.read_bytes()[8:10], "little"))
+
+
 def main() -> None:
     version = run_pitwire("--version")
     release = ".".join(version.stdout.split()[1].split(".")[:2])
-    target = TOP / "contracts/vectors/journal" / release
+    scene = "".join(sys.argv[1:])
+    target = TOP / "contracts/vectors/journal" / "-".join(filter(None, [release, scene]))
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         with Venue(data, ["--no-flow"]) as venue:
-            first_day(venue)
-            assert venue.stop() == 0
-            venue.start()
-            second_day(venue)
-            # The superblock follows within 10 ms.
-            time.sleep(0.2)
-            venue.kill()
+            if scene == "market-gtc":
+                market_gtc(venue)
+                assert venue.stop() == 0
+            else:
+                first_day(venue)
+                assert venue.stop() == 0
+                venue.start()
+                second_day(venue)
+                # The superblock follows within 10 ms.
+                time.sleep(0.2)
+                venue.kill()
         (data / "lock").unlink(missing_ok=True)
         whole = verified(data)
         shorten(data)
         assert verified(data) == whole, "cutting zeros changes nothing"
+        whole["state_hash"] = {layout(data): whole["state_hash"]}
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(data, target / "data")
     (target / "expected.json").write_text(json.dumps(whole, indent=2) + "\n")

@@ -46,7 +46,15 @@ pub struct Engine {
     pub(crate) blocks: Blocks,
     /// Guesses: no part of any image.
     pub(crate) ahead: Ahead,
+    /// What is applied was let in or refused under rule version 1. No part of any image: see [`Engine::follow`].
+    pub(crate) first_rules: bool,
 }
+
+/// Of the rules by which this engine plays, which every group of a journal names.
+///
+/// Version 1 let a market order be good till cancelled, which meant nothing, and asked an order that cannot rest about
+/// post-only before it asked about its display.
+pub const RULE_VERSION: u16 = 2;
 
 /// So many books and what they look at lie at hand anyway.
 const FEW_MARKETS: usize = 64;
@@ -54,6 +62,12 @@ const FEW_MARKETS: usize = 64;
 impl Engine {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What is applied from now on was first applied under these rules: a replay says so group by group, and a venue that
+    /// goes on says [`RULE_VERSION`], which is what a new engine follows.
+    pub fn follow(&mut self, rule_version: u16) {
+        self.first_rules = rule_version < 2;
     }
 
     /// Makes room for so many live orders ahead of time.

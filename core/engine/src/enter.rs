@@ -20,7 +20,7 @@ impl Engine {
         let tif = Tif::of(order.tif);
         let price = match order.order_type {
             OrderType::Limit { price } if tif <= Tif::FillOrKill => Some(price),
-            OrderType::Market if tif <= Tif::FillOrKill && tif != Tif::GoodTillCancel => None,
+            OrderType::Market if tif <= Tif::FillOrKill && (tif != Tif::GoodTillCancel || self.first_rules) => None,
             _ => return self.enter_special(order, out),
         };
         if self.market(order.instrument).is_some_and(|market| !market.plain) {
@@ -68,7 +68,7 @@ impl Engine {
         incoming.origin.time = self.times + 1;
         incoming.origin.day = self.entry_day;
         if order.display.is_some() || order.post_only != PostOnly::No {
-            check_terms(market, order, incoming)?;
+            check_terms(market, order, self.first_rules, incoming)?;
         }
         if market.limited {
             incoming.limit = market.check_limits(incoming)?;
@@ -116,8 +116,8 @@ fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> Incoming {
 }
 
 #[cold]
-fn check_terms(market: &Market, order: &NewOrder, incoming: &mut Incoming) -> Result<(), Reject> {
-    if order.display.is_some() && incoming.price != Ticks::ZERO && !incoming.rests {
+fn check_terms(market: &Market, order: &NewOrder, first_rules: bool, incoming: &mut Incoming) -> Result<(), Reject> {
+    if !first_rules && order.display.is_some() && incoming.price != Ticks::ZERO && !incoming.rests {
         return Err(Reject::DisplayOutOfRange);
     }
     if order.post_only != PostOnly::No && !incoming.rests {

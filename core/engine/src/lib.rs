@@ -51,7 +51,7 @@ pub use account::{Account, Balance, Position, Standing};
 pub use ask::OrderView;
 pub use book::{Book, Maker, Meeting, Origin, Owner, Reach, Resting, Slot, SweepSink};
 pub use day::{Day, Run};
-pub use engine::{Engine, EventSink};
+pub use engine::{Engine, EventSink, RULE_VERSION};
 pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
 pub use index::OrderIndex;
 pub use market::Market;

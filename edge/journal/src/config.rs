@@ -12,13 +12,14 @@ pub struct JournalConfig {
     pub group_bytes: usize,
     /// The superblock is rewritten at most this often.
     pub superblock_interval_ns: u64,
-    /// Of the rules that this build plays by. A journal written under newer rules is refused.
+    /// Of the rules that this build plays by. A journal written under newer rules is refused; a group written under
+    /// older ones tells a replay so.
     pub rule_version: u16,
 }
 
 impl Default for JournalConfig {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, group_bytes: 1 << 20, superblock_interval_ns: 5_000_000, rule_version: 1 }
+        Self { segment_bytes: 64 << 20, group_bytes: 1 << 20, superblock_interval_ns: 5_000_000, rule_version: 2 }
     }
 }
 

@@ -15,6 +15,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailGroup {
     pub place: Place,
+    /// Under which they were first applied.
+    pub rule_version: u16,
     /// Those after the snapshot, in order.
     pub commands: Vec<Stamped>,
     /// The output chain after the last of them, as it was when they were first applied. Missing only in a group that
@@ -99,7 +101,8 @@ pub(crate) fn decode_group(
     if !payload.is_empty() {
         return Err(bad_record(place, "bytes after the last record"));
     }
-    Ok(TailGroup { place, commands, output: group.header.output.map(OutputHash) })
+    let rule_version = group.header.rule_version;
+    Ok(TailGroup { place, rule_version, commands, output: group.header.output.map(OutputHash) })
 }
 
 fn bad_record(place: Place, what: &'static str) -> OpenError {

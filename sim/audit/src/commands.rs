@@ -89,7 +89,7 @@ impl Auditor {
         if self.orders.contains_key(&new.id) {
             return Err(Reject::DuplicateOrderId);
         }
-        let answer = market.answer(new)?;
+        let answer = if self.first_rules { market.first_answer(new)? } else { market.answer(new)? };
         market.is_scheduled(new.tif)?;
         market.terms_due(new)?;
         self.expiry_due(new.tif)?;
@@ -291,6 +291,18 @@ impl Market {
 
     fn is_batched_now(&self) -> bool {
         self.is_batched() && self.phase == Phase::Continuous
+    }
+
+    /// The same under rule version 1.
+    fn first_answer(&self, new: &NewOrder) -> Result<Answer, Reject> {
+        let column = column(new.order_type, new.display.is_some());
+        if column == "iceberg" && !new.tif.rests() && new.post_only != PostOnly::No {
+            return Err(Reject::PostOnlyNotAllowed);
+        }
+        if column == "market" && new.tif == TimeInForce::GoodTillCancel {
+            return self.answer(&NewOrder { tif: TimeInForce::Day, ..new.clone() });
+        }
+        self.answer(new)
     }
 
     /// What the tables make of an order here and now.

@@ -97,6 +97,8 @@ pub struct Auditor {
     names: Names,
     /// Whether the timetable is held to its word.
     is_punctual: bool,
+    /// What is judged happened under rule version 1.
+    first_rules: bool,
 }
 
 #[derive(Debug)]
@@ -164,6 +166,12 @@ impl Auditor {
     /// An audit from the first command on.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What is judged from now on happened under these rules; a new auditor judges by the newest. Version 1 let a market
+    /// order be good till cancelled, and refused post-only before a display where an order cannot rest.
+    pub fn follow(&mut self, rule_version: u16) {
+        self.first_rules = rule_version < 2;
     }
 
     /// Judges one command and all that the venue said to it.

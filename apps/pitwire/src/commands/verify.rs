@@ -64,6 +64,7 @@ impl Verify {
             &recovery,
             &storage,
             |replay, stamped, events| {
+                auditor.follow(replay.rule_version);
                 let judged = match replay.is_quarantined(stamped.seq) {
                     true => auditor.pass_over(stamped, events),
                     false => auditor.observe(stamped, events),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use pitwire_engine::Engine;
 use pitwire_engine::ahead::Coming;
+use pitwire_engine::{Engine, RULE_VERSION};
 use pitwire_host::{DirectoryLock, DirectoryStorage};
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, Tail, TailGroup, inspect};
 use pitwire_log::OutputChain;
@@ -43,6 +43,8 @@ pub struct Replay {
     pub chain: OutputChain,
     pub last: Seq,
     pub time: VenueNanos,
+    /// Under which the group was written whose commands are applied.
+    pub rule_version: u16,
     /// Not applied but refused, as the log says or as the caller found out.
     quarantined: BTreeSet<Seq>,
     /// Of those that the log does not name yet, what each concerns.
@@ -75,7 +77,16 @@ impl Replay {
         let Some(snapshot) = &recovery.snapshot else {
             let (engine, views, chain) = (Engine::new(), Views::new(), OutputChain::new());
             let (quarantined, found) = (recovery.quarantined.clone(), Vec::new());
-            return Ok(Replay { engine, views, chain, last: Seq(0), time: VenueNanos(0), quarantined, found });
+            return Ok(Replay {
+                engine,
+                views,
+                chain,
+                last: Seq(0),
+                time: VenueNanos(0),
+                rule_version: RULE_VERSION,
+                quarantined,
+                found,
+            });
         };
         let seq = snapshot.meta.seq;
         let unusable = |why: String| {
@@ -90,6 +101,7 @@ impl Replay {
             chain: OutputChain::resume(snapshot.meta.chain.clone()),
             last: seq,
             time: snapshot.meta.at,
+            rule_version: RULE_VERSION,
             quarantined: recovery.quarantined.clone(),
             found: Vec::new(),
         })
@@ -134,6 +146,7 @@ impl Replay {
             let (mut events, mut changes, mut replayed) = (Vec::new(), Vec::new(), 0);
             for group in groups {
                 let group = group?;
+                self.follow(group.rule_version);
                 for (at, stamped) in group.commands.iter().enumerate() {
                     events.clear();
                     changes.clear();
@@ -161,6 +174,12 @@ impl Replay {
     #[inline]
     fn look_ahead(&mut self, group: &[Stamped], at: usize) {
         self.engine.look_ahead(|n| group.get(at + n).and_then(|behind| Coming::of(&behind.command)));
+    }
+
+    /// What comes now was first applied under these rules.
+    fn follow(&mut self, rule_version: u16) {
+        self.rule_version = rule_version;
+        self.engine.follow(rule_version);
     }
 
     /// The engine's part: appends what the command caused.
@@ -237,7 +256,7 @@ fn read_ahead(mut tail: Tail<'_>, ahead: &SyncSender<Result<TailGroup, OpenError
 
 /// How every part of this program reads and writes a journal. Small segments: a fresh venue starts in a blink.
 pub fn journal_config() -> JournalConfig {
-    JournalConfig { segment_bytes: 16 << 20, ..JournalConfig::default() }
+    JournalConfig { segment_bytes: 16 << 20, rule_version: RULE_VERSION, ..JournalConfig::default() }
 }
 
 pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
@@ -261,7 +280,8 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
         let (snapshot, last) = (recovery.base().0, replay.last.0);
         info!(snapshot, replayed = last - snapshot, last, "recovered");
     }
-    let Replay { engine, mut views, mut chain, last, time, found, .. } = replay;
+    let Replay { mut engine, mut views, mut chain, last, time, found, .. } = replay;
+    engine.follow(RULE_VERSION);
     let mut sequencer = Sequencer::resume(engine, Ledger::Disk(Box::new(journal)), last, time);
     // The process died between such a command and the record that quarantines it.
     for Found { seq, instrument } in found {

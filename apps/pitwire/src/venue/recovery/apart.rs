@@ -57,6 +57,7 @@ impl Replay {
     ) -> Result<(), Interrupted> {
         for group in groups {
             let group = group?;
+            self.follow(group.rule_version);
             let (mut events, mut ends) = used.try_recv().unwrap_or_default();
             for (at, stamped) in group.commands.iter().enumerate() {
                 self.look_ahead(&group.commands, at);
