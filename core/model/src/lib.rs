@@ -3,10 +3,11 @@
 //! Does        name every quantity, every thing a member may ask, and every thing the venue may say.
 //! Holds       1. prices are whole ticks, quantities whole lots, time whole nanoseconds, money whole units;
 //!             2. nothing here reads a clock, a file or a random source.
-//! Leaves out  byte layouts (`wire/log`), text layouts (`wire/jsonrpc`), matching (`core/engine`).
+//! Leaves out  byte layouts (`wire/log`), text layouts (`wire/jsonrpc`; decimals and dates alone are read and written here), matching (`core/engine`).
 //! Start at    [`Command`], then [`Event`].
 
 mod command;
+mod date;
 mod decimal;
 mod event;
 mod instrument;
@@ -18,6 +19,7 @@ pub use command::{
     Amend, Bust, CancelFilter, Command, Credit, Expiry, FlowSetting, KillScope, Label, MatchGroup, NewOrder, OrderType,
     PostOnly, Priority, Stamped, TimeInForce,
 };
+pub use date::{format_date, parse_date};
 pub use decimal::{Decimal, DecimalError};
 pub use event::{CancelReason, Event, TradeKind};
 pub use instrument::{

@@ -1,28 +1,12 @@
 //! Dates and times of day as scenarios write them, as days and seconds. The venue's time zone is UTC here.
 
+use pitwire_model::{VenueDay, format_date, parse_date};
+
 pub(crate) const SECONDS_A_DAY: u64 = 86_400;
-const DAYS_BY_MONTH: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-
-const fn is_leap(year: u32) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-const fn days_in_month(year: u32, month: u32) -> u32 {
-    if month == 2 && is_leap(year) { 29 } else { DAYS_BY_MONTH[(month - 1) as usize] }
-}
-
-/// Days from 1970-01-01 to the first day of `year`.
-fn days_before(year: u32) -> u32 {
-    let leaps = |years: u32| years / 4 - years / 100 + years / 400;
-    365 * (year - 1970) + leaps(year - 1) - leaps(1969)
-}
 
 /// Days since 1970 of `YYYY-MM-DD`, from 1970 to 9999; anything else is none.
 pub fn day_of(text: &str) -> Option<u32> {
-    let (year, month, day) = three_numbers(text, '-', [4, 2, 2])?;
-    let exists =
-        (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
-    exists.then(|| days_before(year) + (1..month).map(|month| days_in_month(year, month)).sum::<u32>() + day - 1)
+    parse_date(text).map(|day| day.0)
 }
 
 /// Seconds since midnight of `HH:MM:SS`.
@@ -43,17 +27,7 @@ fn three_numbers(text: &str, between: char, digits: [usize; 3]) -> Option<(u32, 
 
 /// `YYYY-MM-DD` of a number of days since 1970.
 pub fn date_text(days: u32) -> String {
-    // A year has at least 365 days, so this guess is never too early; it is too late by a few years at most.
-    let mut year = 1970 + days / 365;
-    while days_before(year) > days {
-        year -= 1;
-    }
-    let (mut left, mut month) = (days - days_before(year), 1);
-    while left >= days_in_month(year, month) {
-        left -= days_in_month(year, month);
-        month += 1;
-    }
-    format!("{year:04}-{month:02}-{:02}", left + 1)
+    format_date(VenueDay(days))
 }
 
 /// `HH:MM:SS` of nanoseconds since 1970, with the fraction of a second when there is one.

@@ -8,7 +8,6 @@
 //! Start at    [`Request::parse`], then [`Params`], then `objects`.
 
 mod channel;
-mod date;
 mod envelope;
 mod error;
 mod json;
@@ -19,7 +18,6 @@ mod request;
 pub mod rules;
 
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
-pub use date::{format_date, parse_date};
 pub use envelope::{write_error, write_heartbeat, write_logout, write_notification, write_result};
 pub use error::{ErrorEntry, RpcError, registry};
 pub use json::Json;

@@ -5,10 +5,10 @@
 use std::borrow::Cow;
 
 use pitwire_engine::OrderView;
-use pitwire_jsonrpc::{RpcError, objects, parse_date, rules};
+use pitwire_jsonrpc::{RpcError, objects, rules};
 use pitwire_model::{
     AccountId, Amend, Decimal, Expiry, InstrumentId, InstrumentSpec, Label, Lots, NewOrder, OrderType, PostOnly,
-    Priority, Side, Ticks, TimeInForce, VenueNanos,
+    Priority, Side, Ticks, TimeInForce, VenueNanos, parse_date,
 };
 use pitwire_views::{OrderRecord, Place};
 

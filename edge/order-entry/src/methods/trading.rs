@@ -5,10 +5,10 @@
 //!             2. what has outlived its `valid_until` does not reach the market.
 
 use pitwire_engine::{Engine, OrderView};
-use pitwire_jsonrpc::{Json, RpcError, format_date, objects, rules};
+use pitwire_jsonrpc::{Json, RpcError, objects, rules};
 use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side,
-    Ticks, TimeInForce, VenueDay,
+    Ticks, TimeInForce, VenueDay, format_date,
 };
 use pitwire_views::{OrderRecord, OrderState, Place, UserTrade};
 

@@ -1,10 +1,9 @@
 //! Orders (wire object 5.2).
 
-use pitwire_model::{CancelReason, InstrumentSpec, Lots, OrderType, PostOnly, TimeInForce};
+use pitwire_model::{CancelReason, InstrumentSpec, Lots, OrderType, PostOnly, TimeInForce, format_date};
 use pitwire_views::{OrderRecord, OrderState, Place};
 
 use super::{amount, average_price, contracts, price, side_name, tif_name};
-use crate::date::format_date;
 use crate::json::Json;
 
 /// What only the moment knows about an order.

@@ -2,7 +2,7 @@
 //!
 //! Holds       the proleptic Gregorian calendar, without a clock and without zones: a venue day is a date already.
 
-use pitwire_model::VenueDay;
+use crate::VenueDay;
 
 const DAYS_OF_400_YEARS: i64 = 146_097;
 /// From the first of March of the year 0 to 1970-01-01: years are counted from March, so that a leap day ends one.
@@ -71,6 +71,13 @@ mod tests {
             assert_eq!(parse_date(text), Some(VenueDay(days)), "{text}");
             assert_eq!(format_date(VenueDay(days)), text);
         }
+    }
+
+    /// Days come from commands that nobody may have checked. The date by Python's datetime, 29,398 times 400 years later.
+    #[test]
+    fn the_last_day_that_can_be_written_has_a_date() {
+        assert_eq!(format_date(VenueDay(u32::MAX)), "11761191-01-20");
+        assert_eq!(parse_date("9999-12-31").map(format_date).as_deref(), Some("9999-12-31"));
     }
 
     #[test]
