@@ -296,6 +296,20 @@ impl OrderType {
             _ => None,
         }
     }
+
+    /// What an amend that was taken makes of it: `None` keeps what it has.
+    #[must_use]
+    pub fn amended(self, price: Ticks, new_stop: Option<Ticks>, new_minimum: Option<Lots>) -> OrderType {
+        match self {
+            OrderType::Limit { .. } => OrderType::Limit { price },
+            OrderType::Market => OrderType::Market,
+            OrderType::Hidden { minimum_execution, .. } => {
+                OrderType::Hidden { price, minimum_execution: new_minimum.unwrap_or(minimum_execution) }
+            }
+            OrderType::Stop { stop } => OrderType::Stop { stop: new_stop.unwrap_or(stop) },
+            OrderType::StopLimit { stop, .. } => OrderType::StopLimit { stop: new_stop.unwrap_or(stop), price },
+        }
+    }
 }
 
 /// How long an order lives, or which session it is for.
@@ -326,6 +340,16 @@ pub enum TimeInForce {
 }
 
 impl TimeInForce {
+    /// What an amend that was taken makes of it: another day or time, never another time in force.
+    #[must_use]
+    pub fn amended(self, expiry: Option<Expiry>) -> TimeInForce {
+        match (self, expiry) {
+            (TimeInForce::GoodTillDate { .. }, Some(Expiry::Day(day))) => TimeInForce::GoodTillDate { day },
+            (TimeInForce::GoodTillTime { .. }, Some(Expiry::Time(at))) => TimeInForce::GoodTillTime { at },
+            _ => self,
+        }
+    }
+
     /// Whether a remainder may rest in continuous trading.
     pub const fn rests(self) -> bool {
         !matches!(self, TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_model::{
-    AccountId, Amend, CancelReason, Event, Expiry, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly,
+    AccountId, Amend, CancelReason, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly,
     SessionId, Side, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
@@ -201,8 +201,8 @@ impl AccountBook {
             return;
         };
         if let Some(order) = self.orders.get_mut(&amend.order) {
-            order.order_type = amended_type(order.order_type, price, stop, minimum_execution);
-            order.tif = amended_tif(order.tif, expiry);
+            order.order_type = order.order_type.amended(price, stop, minimum_execution);
+            order.tif = order.tif.amended(expiry);
             order.lots = lots;
             order.display = display;
             // No event tells it: the engine keeps no such property of a resting order.
@@ -282,26 +282,5 @@ impl AccountBook {
             self.by_client_order_id.remove(forgotten.client_order_id.as_str());
         }
         self.closed.push_back(id);
-    }
-}
-
-/// What an amend makes of an order's type: the engine has accepted it, so it fits.
-fn amended_type(before: OrderType, price: Ticks, new_stop: Option<Ticks>, new_minimum: Option<Lots>) -> OrderType {
-    match before {
-        OrderType::Limit { .. } => OrderType::Limit { price },
-        OrderType::Market => OrderType::Market,
-        OrderType::Hidden { minimum_execution, .. } => {
-            OrderType::Hidden { price, minimum_execution: new_minimum.unwrap_or(minimum_execution) }
-        }
-        OrderType::Stop { stop } => OrderType::Stop { stop: new_stop.unwrap_or(stop) },
-        OrderType::StopLimit { stop, .. } => OrderType::StopLimit { stop: new_stop.unwrap_or(stop), price },
-    }
-}
-
-fn amended_tif(before: TimeInForce, expiry: Option<Expiry>) -> TimeInForce {
-    match (before, expiry) {
-        (TimeInForce::GoodTillDate { .. }, Some(Expiry::Day(day))) => TimeInForce::GoodTillDate { day },
-        (TimeInForce::GoodTillTime { .. }, Some(Expiry::Time(at))) => TimeInForce::GoodTillTime { at },
-        _ => before,
     }
 }

@@ -314,23 +314,7 @@ impl Floor {
         // A reduction in place takes from what is not shown first.
         order.shown = if kept_priority { order.shown.min(open) } else { display.unwrap_or_default().min(open) };
         order.time = time.unwrap_or(order.time);
-        order.order_type = match order.order_type {
-            OrderType::Limit { .. } => OrderType::Limit { price },
-            OrderType::Market => OrderType::Market,
-            OrderType::Hidden { minimum_execution: kept, .. } => {
-                OrderType::Hidden { price, minimum_execution: minimum_execution.unwrap_or(kept) }
-            }
-            OrderType::Stop { stop: kept } => OrderType::Stop { stop: stop.unwrap_or(kept) },
-            OrderType::StopLimit { stop: kept, .. } => OrderType::StopLimit { stop: stop.unwrap_or(kept), price },
-        };
-        order.tif = match (order.tif, expiry) {
-            (TimeInForce::GoodTillDate { .. }, Some(pitwire_model::Expiry::Day(day))) => {
-                TimeInForce::GoodTillDate { day }
-            }
-            (TimeInForce::GoodTillTime { .. }, Some(pitwire_model::Expiry::Time(at))) => {
-                TimeInForce::GoodTillTime { at }
-            }
-            (kept, _) => kept,
-        };
+        order.order_type = order.order_type.amended(price, stop, minimum_execution);
+        order.tif = order.tif.amended(expiry);
     }
 }
