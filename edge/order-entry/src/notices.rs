@@ -149,7 +149,7 @@ impl Venue<'_> {
         let mut out = Vec::new();
         write_notification(&mut out, name, |j| {
             j.array(|j| match sub.channel {
-                Channel::UserTrades { .. } => drop_ref(j.raw(&sub.trades)),
+                Channel::UserTrades { .. } => j.raw(&sub.trades).end(),
                 _ => sub.orders.iter().for_each(|id| self.write_order(j, account, *id)),
             });
         });
@@ -166,7 +166,7 @@ impl Venue<'_> {
             write_notification(&mut out, name, |j| {
                 j.object(|j| {
                     j.key("instrument_name").string(&market.spec.name);
-                    j.key("trades").array(|j| drop_ref(j.raw(&trades)));
+                    j.key("trades").array(|j| j.raw(&trades).end());
                     j.key("orders").array(|j| orders.iter().for_each(|id| self.write_order(j, account, *id)));
                     j.key("positions").array(|j| {
                         if !market.spec.is_spot() && !trades.is_empty() {
@@ -199,7 +199,7 @@ impl Venue<'_> {
                 continue;
             }
             let mut out = Vec::new();
-            write_notification(&mut out, name, |j| drop_ref(j.raw(&summary)));
+            write_notification(&mut out, name, |j| j.raw(&summary).end());
             send(&out);
             sub.portfolio.told.insert(currency.id, summary);
         }
@@ -229,9 +229,6 @@ impl Venue<'_> {
 fn is_fill_of(change: &Change, account: AccountId) -> bool {
     matches!(change, Change::Trade { account: of, .. } if *of == account)
 }
-
-/// The builder returns itself for chaining; a closure that ends a chain has no use for it.
-fn drop_ref(_: &mut Json<'_>) {}
 
 fn covers(scope: &Scope, spec: &InstrumentSpec, engine: &Engine) -> bool {
     match scope {

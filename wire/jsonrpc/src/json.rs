@@ -39,6 +39,9 @@ impl<'a> Json<'a> {
         self
     }
 
+    /// Ends a chain in a closure or an arm that gives nothing back.
+    pub const fn end(&mut self) {}
+
     /// A key, which is a name of ours and has nothing to escape; exactly one value must follow.
     pub fn key(&mut self, key: &str) -> &mut Self {
         debug_assert!(!key.bytes().any(must_be_escaped), "{key:?} is no key of ours");

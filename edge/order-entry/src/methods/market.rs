@@ -166,28 +166,25 @@ pub fn chart(call: &mut Call<'_>) -> Done {
     };
     let spec = call.spec(id)?.clone();
     call.json().object(|j| {
-        j.key("ticks").array(|j| candles.iter().for_each(|candle| drop_ref(j.uint(candle.start_ms))));
+        j.key("ticks").array(|j| candles.iter().for_each(|candle| j.uint(candle.start_ms).end()));
         for (key, price) in [
             ("open", (|candle| candle.open) as fn(&pitwire_views::Candle) -> Ticks),
             ("high", |candle| candle.high),
             ("low", |candle| candle.low),
             ("close", |candle| candle.close),
         ] {
-            j.key(key).array(|j| candles.iter().for_each(|candle| drop_ref(j.decimal(spec.price(price(candle))))));
+            j.key(key).array(|j| candles.iter().for_each(|candle| j.decimal(spec.price(price(candle))).end()));
         }
         j.key("volume").array(|j| {
-            candles.iter().for_each(|candle| drop_ref(j.decimal(spec.amount(Lots(candle.lots)))));
+            candles.iter().for_each(|candle| j.decimal(spec.amount(Lots(candle.lots))).end());
         });
         j.key("cost").array(|j| {
-            candles.iter().for_each(|candle| drop_ref(j.decimal(objects::candle_cost(&spec, candle))));
+            candles.iter().for_each(|candle| j.decimal(objects::candle_cost(&spec, candle)).end());
         });
         j.key("status").string(if candles.is_empty() { "no_data" } else { "ok" });
     });
     Ok(())
 }
-
-/// The builder returns itself for chaining; a closure that ends a chain has no use for it.
-fn drop_ref(_: &mut Json<'_>) {}
 
 fn write_summary(j: &mut Json<'_>, facts: &MarketFacts<'_>, call_names: (&str, &str)) {
     let spec = facts.spec;

@@ -99,17 +99,14 @@ fn extensions(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
         j.key("tif_ext").string(order.tif.name());
     }
     match order.tif {
-        TimeInForce::GoodTillDate { day } => drop_ref(j.key("expires_at").string(&format_date(day))),
-        TimeInForce::GoodTillTime { at } => drop_ref(j.key("expires_at").uint(at.as_millis())),
+        TimeInForce::GoodTillDate { day } => j.key("expires_at").string(&format_date(day)).end(),
+        TimeInForce::GoodTillTime { at } => j.key("expires_at").uint(at.as_millis()).end(),
         _ => {}
     }
     if order.place == Place::Parked {
         j.key("parked").bool(order.state == OrderState::Open);
     }
 }
-
-/// The builder returns itself for chaining; an arm that ends a chain has no use for it.
-fn drop_ref(_: &mut Json<'_>) {}
 
 /// Whether the dialect has no word for it.
 const fn is_extension(tif: TimeInForce) -> bool {

@@ -25,15 +25,12 @@ pub fn public_trade(j: &mut Json<'_>, spec: &InstrumentSpec, trade: &PublicTrade
         j.key("direction").string(side_name(trade.taker_side));
         // Ours: of which call's one price it is part. Other trades say nothing of themselves.
         match trade.kind {
-            TradeKind::Call(call) => drop_ref(j.key("auction").string(call.name())),
-            TradeKind::Cross => drop_ref(j.key("auction").string(Phase::ClosingPriceCross.name())),
+            TradeKind::Call(call) => j.key("auction").string(call.name()).end(),
+            TradeKind::Cross => j.key("auction").string(Phase::ClosingPriceCross.name()).end(),
             TradeKind::Continuous | TradeKind::Filter => {}
         }
     });
 }
-
-/// The builder returns itself for chaining; an arm that ends a chain has no use for it.
-fn drop_ref(_: &mut Json<'_>) {}
 
 pub fn user_trade(j: &mut Json<'_>, spec: &InstrumentSpec, fill: &UserTrade, currencies: &[Currency]) {
     j.object(|j| {
