@@ -284,6 +284,8 @@ impl OrderImage {
         let day = match self.tif {
             TimeInForce::GoodTillDate { day } => u16::try_from(day.0).ok()?,
             TimeInForce::GoodTillCancel => u16::try_from(self.entered.0).ok()?,
+            // It was later than some venue time once.
+            TimeInForce::GoodTillTime { at: VenueNanos(0) } => return None,
             _ if self.entered != VenueDay::ZERO => return None,
             _ => 0,
         };

@@ -10,7 +10,7 @@ use pitwire_engine::permits::Kinds;
 use pitwire_engine::{Engine, EngineImage, Place};
 use pitwire_model::{
     AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Lots, NewOrder, OrderId, OrderType, Phase,
-    SelfMatch, SessionId, Ticks, TradeSeq, TradingRules, VenueDay,
+    SelfMatch, SessionId, Ticks, TimeInForce, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 const ROUNDS: u64 = 200;
@@ -88,7 +88,7 @@ fn an_image_that_cannot_be_is_refused() {
     );
     let good = floor.image();
     assert!(Engine::from_image(good.clone()).is_ok());
-    let changes: [fn(&mut EngineImage); 36] = [
+    let changes: [fn(&mut EngineImage); 37] = [
         |image| image.markets[1].orders[0].open = 0,
         |image| image.markets[1].orders[0].open = 99,
         |image| image.markets[1].orders[0].order_type = OrderType::Limit { price: Ticks(0) },
@@ -126,6 +126,7 @@ fn an_image_that_cannot_be_is_refused() {
         |image| image.markets[1].orders[0].entered = VenueDay(1 << 16),
         |image| image.markets[1].session.static_reference = Some(Ticks(0)),
         |image| image.markets[1].session.unfinished = Some(Kinds(1 << 12)),
+        |image| image.markets[1].orders[0].tif = TimeInForce::GoodTillTime { at: VenueNanos(0) },
         // No price is above the highest, and no rules improve by nothing.
         |image| image.markets[1].last = Some(Ticks(Ticks::MAX_PRICE.0 + 1)),
         |image| image.markets[1].session.uncross_price = Some(Ticks(Ticks::MAX_PRICE.0 + 1)),
@@ -138,6 +139,21 @@ fn an_image_that_cannot_be_is_refused() {
         change(&mut image);
         assert!(Engine::from_image(image).is_err(), "change {at}");
     }
+}
+
+/// New rules leave resting orders as they are, so an image may well hold an order that could not enter any more.
+#[test]
+fn a_hidden_order_below_a_reserve_size_that_was_raised_later_is_restored() {
+    let mut floor = common::floor::Floor::new(10, 100);
+    let order_type = OrderType::Hidden { price: Ticks(100), minimum_execution: Lots(2) };
+    let (account, instrument, lots) = (AccountId(2), NPN_ZAR, Lots(5));
+    let hidden = NewOrder { id: OrderId(1), account, instrument, order_type, lots, ..NewOrder::PLAIN };
+    floor.apply(Command::Enter(hidden));
+    let rules = Box::new(TradingRules { minimum_reserve: Some(Lots(50)), ..Default::default() });
+    floor.apply(Command::SetTradingRules { instrument, rules });
+    let image = floor.image();
+    assert_eq!(image.markets[1].orders.len(), 1);
+    assert_eq!(Engine::from_image(image.clone()).map(|engine| engine.image()), Ok(image));
 }
 
 /// Whatever members and operators may set stands in the image, and the engine made from it behaves as the first one.
