@@ -10,15 +10,19 @@
 use std::{
     fmt,
     fs::{self, OpenOptions, TryLockError},
-    io::{self, Read, Write},
+    io::{self, Read, Seek, Write},
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process,
+    time::Duration,
 };
 
 use pitwire_ports::{File, Storage};
 
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
+/// Looks at who holds the lock before it is called another process: half a second of them.
+const HOLDER_LOOKS: u32 = 50;
+const HOLDER_LOOK_EVERY: Duration = Duration::from_millis(10);
 const LOCK_FILE: &str = "lock";
 /// The log holds everybody's orders: for the owner's eyes.
 const FILE_MODE: u32 = 0o600;
@@ -191,7 +195,8 @@ pub enum LockError {
 }
 
 impl DirectoryLock {
-    /// Never waits. The file stays where it is afterwards: removing it would let two processes hold "the" lock.
+    /// Never waits for the lock itself. The file stays where it is afterwards: removing it would let two processes hold
+    /// "the" lock.
     pub fn acquire(directory: &Path) -> Result<Self, LockError> {
         let path = directory.join(LOCK_FILE);
         let failed = |source| LockError::Io { path: path.clone(), source };
@@ -209,10 +214,24 @@ impl DirectoryLock {
     }
 }
 
+/// Who has the lock. It writes its number a moment after it got it: until then the file is empty or names one that is gone.
 fn read_holder(file: &mut fs::File) -> Option<u32> {
-    let mut text = String::new();
-    file.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    for _ in 0..HOLDER_LOOKS {
+        let mut text = String::new();
+        file.rewind().ok()?;
+        file.take(32).read_to_string(&mut text).ok()?;
+        let named = text.strip_suffix('\n').and_then(|pid| pid.parse().ok());
+        if let Some(pid) = named.filter(|pid| is_alive(*pid)) {
+            return Some(pid);
+        }
+        std::thread::sleep(HOLDER_LOOK_EVERY);
+    }
+    None
+}
+
+fn is_alive(pid: u32) -> bool {
+    // Where there is no /proc, whoever is named is believed.
+    !Path::new("/proc/self").exists() || Path::new("/proc").join(pid.to_string()).exists()
 }
 
 impl LockError {
@@ -307,5 +326,26 @@ mod tests {
         assert!(refused.to_string().ends_with(&format!("held by process {}", process::id())), "{refused}");
         drop(held);
         DirectoryLock::acquire(&scratch.0).unwrap();
+    }
+
+    /// The moment between getting the lock and writing one's number, and what an earlier run left in the file.
+    #[test]
+    fn a_holder_that_has_not_said_its_number_yet_is_waited_for() {
+        for left in ["", "4000000000\n"] {
+            let scratch = Scratch::new(if left.is_empty() { "unnamed" } else { "stale" });
+            DirectoryStorage::open_or_create(&scratch.0).unwrap();
+            let path = scratch.0.join(LOCK_FILE);
+            fs::write(&path, left).unwrap();
+            let held = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            held.try_lock().unwrap();
+            let naming = std::thread::spawn(move || {
+                std::thread::sleep(HOLDER_LOOK_EVERY * 5);
+                fs::write(&path, format!("{}\n", process::id())).unwrap();
+                held
+            });
+            let refused = DirectoryLock::acquire(&scratch.0).unwrap_err();
+            assert!(matches!(refused, LockError::Held { holder: Some(pid), .. } if pid == process::id()), "{refused}");
+            drop(naming.join());
+        }
     }
 }
