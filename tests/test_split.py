@@ -397,9 +397,10 @@ def test_a_statistics_line_comes_at_every_8192nd_trade_of_a_connection() -> None
         to_stderr = split(feed.url, "--limit-trades", "9000", "--stats-every", "1000", "--json")
         none = split(feed.url, "--limit-trades", "9000", "--stats-every", "0")
     lines = [match.groups() for match in map(LINE.fullmatch, ended.stdout.splitlines()) if match]
-    # A frame counts from its first byte on: the next one may have begun when the line falls due.
+    # A frame counts from its first byte on, and up to 256 trades of what was read are handed on at once: the line falls
+    # due at the 64th frame's last trade, when up to two more may have begun. Where reads end is the host's affair.
     assert [line[1:] for line in lines] == [("8192", "8192"), ("8192", "20992")], ended.stdout
-    assert all(line[0] in ("126.03", "128.00") for line in lines)
+    assert all(line[0] in ("124.12", "126.03", "128.00") for line in lines), lines
     assert len([line for line in to_stderr.stderr.splitlines() if LINE.fullmatch(line)]) == 9
     assert summary(to_stderr)["trades"] == 9000 and "Rate" not in none.stdout + none.stderr
 
