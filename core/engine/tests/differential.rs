@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::cells::Cells;
 use common::flow::Flow;
-use common::world::{HOUSE, NPN_ZAR, Stamper, opening, opening_commands};
+use common::world::{HOUSE, NPN_ZAR, Stamper, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_audit::Auditor;
 use pitwire_engine::reference::ReferenceEngine;
@@ -25,6 +25,7 @@ use pitwire_model::{
     CancelReason, Command, Derivation, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reference, Reject,
     Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, VenueNanos,
 };
+use pitwire_opening::opening;
 
 /// Played from each fixed seed and from a fresh one together, unless `TEST_COMMANDS` says otherwise.
 const COMMANDS: u64 = 2_000_000;
@@ -301,7 +302,7 @@ impl Court {
             self.fast = Some(again);
         }
         let Some(auditor) = &self.auditor else { return Ok(()) };
-        let told = opening(image, stamped.seq, stamped.at);
+        let told = opening(&image, stamped.seq, stamped.at);
         let audited = auditor.compare(&told).and_then(|()| auditor.reckon());
         audited.map_err(|offence| format!("the auditor says: {offence}"))
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::flow::Flow;
-use common::world::{NPN_ZAR, Stamper, ZAR, apply, opening, opening_commands};
+use common::world::{NPN_ZAR, Stamper, ZAR, apply, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_audit::Auditor;
 use pitwire_engine::permits::Kinds;
@@ -12,6 +12,7 @@ use pitwire_model::{
     AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Lots, NewOrder, OrderId, OrderType, Phase,
     SelfMatch, SessionId, Ticks, TimeInForce, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
+use pitwire_opening::opening;
 
 const ROUNDS: u64 = 200;
 const BEFORE: u64 = 3_000;
@@ -40,7 +41,7 @@ fn an_engine_from_an_image_has_the_same_future() {
         let mut restored = Engine::from_image(image.clone()).expect("its own image");
         assert_eq!(restored.image(), image, "TEST_SEED={seed} round={round}");
         assert_eq!(restored.live_orders(), engine.live_orders());
-        let opening = opening(image, stamper.seq, stamper.at);
+        let opening = opening(&image, stamper.seq, stamper.at);
         let mut auditor = Auditor::resume(opening).expect("an honest snapshot");
         for step in 0..AFTER {
             let command = flow.command(stamper.seq.next(), stamper.at);

@@ -1,8 +1,5 @@
 //! The published vectors under the eyes of the auditor: it minds nothing of what either engine does.
 
-#[path = "../../../core/engine/tests/common/opening.rs"]
-mod opening;
-
 use std::path::{Path, PathBuf};
 
 use pitwire_audit::{Auditor, Offence};
@@ -22,7 +19,9 @@ struct Judge {
 impl Witness for Judge {
     fn begins(&mut self, image: &EngineImage, seq: Seq, at: VenueNanos) {
         self.last = (seq, at);
-        self.note(Auditor::resume(opening::opening(image, seq, at)), |judge, auditor| judge.auditor = Some(auditor));
+        self.note(Auditor::resume(pitwire_opening::opening(image, seq, at)), |judge, auditor| {
+            judge.auditor = Some(auditor)
+        });
     }
 
     fn saw(&mut self, stamped: &Stamped, events: &[Event]) {
@@ -46,7 +45,7 @@ impl Judge {
     }
 
     fn compare(&mut self, image: &EngineImage) {
-        let told = opening::opening(image, self.last.0, self.last.1);
+        let told = pitwire_opening::opening(image, self.last.0, self.last.1);
         if let (Some(auditor), None) = (&self.auditor, &self.offence) {
             self.offence = auditor.compare(&told).and_then(|()| auditor.reckon()).err();
             self.events.clear();

@@ -6,7 +6,6 @@ pub mod engine_bench;
 pub mod explain;
 pub mod export;
 pub mod journal_bench;
-mod opening;
 pub mod operator;
 pub mod order_bench;
 mod reach;

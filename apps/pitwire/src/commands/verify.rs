@@ -10,8 +10,8 @@ use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_log::ChainState;
 use pitwire_log::image::{encode_state, state_hash};
 use pitwire_model::Seq;
+use pitwire_opening::opening;
 
-use crate::commands::opening::opening;
 use crate::failure::Failure;
 use crate::output::{hex, say};
 use crate::venue::recovery::{Replay, inspect_settled};

@@ -33,8 +33,9 @@ use pitwire_model::{
     Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, SelfMatch, SessionId, Side,
     Throttle, Ticks, TimeInForce,
 };
+use pitwire_opening::opening;
 
-use super::world::{NPN_ZAR, Stamper, opening, opening_commands};
+use super::world::{NPN_ZAR, Stamper, opening_commands};
 
 /// Whether the reference engine and the auditor know the order terms and so may judge the tables.
 const JUDGES_KNOW_THE_TERMS: bool = true;
@@ -84,7 +85,7 @@ impl Floor {
         let image = self.fast.image();
         if let Some((reference, auditor)) = &self.judges {
             assert_eq!(image, reference.image(), "the engines' states differ");
-            let told = opening(image.clone(), self.stamper.seq, self.stamper.at);
+            let told = opening(&image, self.stamper.seq, self.stamper.at);
             auditor.compare(&told).expect("the auditor saw the same");
         }
         let again = Engine::from_image(image.clone()).expect("its own image");

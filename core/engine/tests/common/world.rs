@@ -1,15 +1,10 @@
 //! Four currencies, two spot instruments, a perpetual on the first, and six accounts of which four are limited.
 
-use pitwire_engine::{Engine, EngineImage};
+use pitwire_engine::Engine;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
     InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Seq, Stamped, Ticks, VenueNanos,
 };
-
-use pitwire_audit::Opening;
-
-#[path = "opening.rs"]
-mod told;
 
 pub const BTC: CurrencyId = CurrencyId(0);
 pub const USDC: CurrencyId = CurrencyId(1);
@@ -100,9 +95,4 @@ pub fn apply(engine: &mut Engine, stamped: &Stamped) -> Vec<Event> {
     let mut events = Vec::new();
     engine.apply(stamped, &mut events);
     events
-}
-
-/// An engine's image in the auditor's own words.
-pub fn opening(image: EngineImage, seq: Seq, at: VenueNanos) -> Opening {
-    told::opening(&image, seq, at)
 }
