@@ -1,7 +1,7 @@
 // The operator at work on one page while a member trades on another.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Api, Venue, number, openBrowser, picture, until } from './venue.mjs';
+import { Api, Venue, logIn, number, openBrowser, picture, until } from './venue.mjs';
 
 const NAME = 'SBK_ZAR';
 
@@ -14,8 +14,8 @@ let api;
 before(async () => {
   venue = await Venue.create();
   browser = await openBrowser(venue);
-  operator = await enter('demo-operator');
-  member = await enter('demo-a');
+  operator = await logIn(browser, venue, NAME, 'demo-operator');
+  member = await logIn(browser, venue, NAME, 'demo-a');
   api = await Api.open(venue, 'demo-operator');
 });
 
@@ -24,15 +24,6 @@ after(async () => {
   await browser?.context.close();
   await venue?.end();
 });
-
-async function enter(account) {
-  const page = await browser.newPage();
-  await page.goto(`${venue.url}/#${NAME}`);
-  await page.waitForSelector('[data-phase="live"]');
-  await page.getByRole('button', { name: new RegExp(`^${account}`) }).click();
-  await page.waitForSelector(`[data-account="${account}"]`);
-  return page;
-}
 
 const panel = (name) => operator.getByRole('region', { name, exact: true });
 const row = (name) => operator.locator(`[data-instrument="${name}"]`);

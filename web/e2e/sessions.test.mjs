@@ -1,7 +1,7 @@
 // Sessions on the page: an operator pauses, re-opens, extends and resumes a market while a member writes orders for it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Api, Venue, number, openBrowser, picture, until } from './venue.mjs';
+import { Api, Venue, logIn, number, openBrowser, picture, until } from './venue.mjs';
 
 const NAME = 'MTN_ZAR';
 
@@ -14,8 +14,8 @@ let api;
 before(async () => {
   venue = await Venue.create();
   browser = await openBrowser(venue);
-  operator = await enter('demo-operator');
-  member = await enter('demo-a');
+  operator = await logIn(browser, venue, NAME, 'demo-operator');
+  member = await logIn(browser, venue, NAME, 'demo-a');
   api = await Api.open(venue, 'demo-a');
   await operator.getByRole('tab', { name: 'Operator' }).click();
 });
@@ -25,15 +25,6 @@ after(async () => {
   await browser?.context.close();
   await venue?.end();
 });
-
-async function enter(account) {
-  const page = await browser.newPage();
-  await page.goto(`${venue.url}/#${NAME}`);
-  await page.waitForSelector('[data-phase="live"]');
-  await page.getByRole('button', { name: new RegExp(`^${account}`) }).click();
-  await page.waitForSelector(`[data-account="${account}"]`);
-  return page;
-}
 
 const row = () => operator.locator(`[data-instrument="${NAME}"]`);
 const press = (name) =>

@@ -124,6 +124,16 @@ async function fromFolder(route) {
   );
 }
 
+// A page of its own on one market, logged in.
+export async function logIn(browser, venue, name, account) {
+  const page = await browser.newPage();
+  await page.goto(`${venue.url}/#${name}`);
+  await page.waitForSelector('[data-phase="live"]');
+  await page.getByRole('button', { name: new RegExp(`^${account}`) }).click();
+  await page.waitForSelector(`[data-account="${account}"]`);
+  return page;
+}
+
 /** The same API as the page's, by another door: what the page shows is compared with what this answers. */
 export class Api {
   #socket;
