@@ -1,0 +1,295 @@
+//! What connections send: one request, then frames.
+//!
+//! Holds       1. bytes are kept only when they are not whole yet, or wait for room in the outbox;
+//!             2. whoever sends without reading is not read from.
+
+use pitwire_websocket::{Decoder, Incoming, Opcode, ProtocolError, write_frame};
+
+use crate::counters::add;
+use crate::floor::{Floor, OUTBOX_FULL, OWED_MOST};
+use crate::programme::{Answer, Request, Said, Tag};
+use crate::request::{Head, Parsed, parse};
+use crate::subscriber::{Control, Stage, Subscriber};
+
+impl Subscriber {
+    fn has_room(&self) -> bool {
+        self.outbox().len() < OUTBOX_FULL && self.owed < OWED_MOST
+    }
+}
+
+impl Floor {
+    /// Whether more is to be read from it. Whoever is not read from now is when its outbox has gone.
+    pub fn wants_input(&self, slot: u32) -> bool {
+        self.subscribers.get(slot as usize).is_some_and(|subscriber| match subscriber.stage {
+            Stage::Asking | Stage::Open => !subscriber.has_left_over && subscriber.has_room(),
+            Stage::Closing | Stage::Lingering => true,
+            Stage::Gone => false,
+        })
+    }
+
+    /// Bytes have come.
+    pub fn received(&mut self, slot: u32, bytes: &[u8]) {
+        let now = self.stamp_ms();
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        subscriber.heard_ms = now;
+        if !matches!(subscriber.stage, Stage::Asking | Stage::Open) {
+            return;
+        }
+        let mut kept = subscriber.rare.as_mut().map(|rare| std::mem::take(&mut rare.inbound)).unwrap_or_default();
+        if kept.is_empty() && kept.capacity() == 0 {
+            let used = self.digest(slot, bytes);
+            self.keep(slot, bytes.get(used..).unwrap_or_default());
+            return;
+        }
+        kept.extend_from_slice(bytes);
+        let used = self.digest(slot, &kept);
+        kept.drain(..used);
+        self.keep_buffer(slot, kept);
+    }
+
+    /// Goes on with input that waited for room.
+    pub(super) fn go_on(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        if !subscriber.has_left_over {
+            return;
+        }
+        let Some(rare) = &mut subscriber.rare else { return };
+        let mut kept = std::mem::take(&mut rare.inbound);
+        let used = self.digest(slot, &kept);
+        kept.drain(..used);
+        self.keep_buffer(slot, kept);
+        self.list(slot);
+    }
+
+    fn keep(&mut self, slot: u32, rest: &[u8]) {
+        if !rest.is_empty() {
+            self.keep_buffer(slot, rest.to_vec());
+        }
+    }
+
+    fn keep_buffer(&mut self, slot: u32, kept: Vec<u8>) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        if kept.is_empty() || !matches!(subscriber.stage, Stage::Asking | Stage::Open) {
+            subscriber.tidy();
+            return;
+        }
+        subscriber.rare().inbound = kept;
+    }
+
+    /// Acts on what is whole at the front of `input`. Says how many bytes are done with.
+    fn digest(&mut self, slot: u32, input: &[u8]) -> usize {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return input.len() };
+        subscriber.has_left_over = false;
+        let mut used = 0;
+        if subscriber.stage == Stage::Asking {
+            used = self.ask(slot, input);
+            if used == 0 {
+                return 0;
+            }
+        }
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return input.len() };
+        if subscriber.stage != Stage::Open {
+            return input.len();
+        }
+        let kept = subscriber.rare.as_mut().and_then(|rare| rare.decoder.take());
+        let limits = self.limits.messages;
+        let mut decoder = kept.or_else(|| self.decoders.pop()).unwrap_or_else(|| Decoder::new(limits));
+        used += self.frames(slot, &mut decoder, input.get(used..).unwrap_or_default());
+        let is_mid_message = decoder.is_mid_message();
+        let now = self.stamp_ms();
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return input.len() };
+        if subscriber.stage != Stage::Open {
+            return input.len();
+        }
+        let owes = is_mid_message || (used < input.len() && !subscriber.has_left_over);
+        if is_mid_message {
+            subscriber.rare().decoder = Some(decoder);
+        } else if self.decoders.len() < super::SPARES {
+            self.decoders.push(decoder);
+        }
+        if owes && !std::mem::replace(&mut subscriber.is_unfinished, true) {
+            subscriber.unfinished_ms = now;
+            let wait_ms = self.limits.unfinished_ms;
+            self.wheel.set(&mut self.subscribers, slot, self.now_ms, wait_ms);
+        } else if !owes {
+            subscriber.is_unfinished = false;
+        }
+        used
+    }
+
+    fn frames(&mut self, slot: u32, decoder: &mut Decoder, input: &[u8]) -> usize {
+        let mut used = 0;
+        while used < input.len() {
+            let Some(subscriber) = self.subscribers.get_mut(slot as usize).filter(|it| it.stage == Stage::Open) else {
+                return input.len();
+            };
+            if !subscriber.has_room() {
+                subscriber.has_left_over = true;
+                return used;
+            }
+            match decoder.decode(&input[used..]) {
+                Ok((0, _)) => return used,
+                Ok((bytes, incoming)) => {
+                    used += bytes;
+                    if let Some(incoming) = incoming {
+                        if matches!(incoming, Incoming::Text(_) | Incoming::Binary(_)) {
+                            subscriber.is_unfinished = false;
+                        }
+                        self.act(slot, &incoming);
+                    }
+                }
+                Err(ProtocolError { code, reason }) => {
+                    add(&self.counters().violations_total, 1);
+                    self.close(slot, code, reason);
+                    return input.len();
+                }
+            }
+        }
+        used
+    }
+
+    fn act(&mut self, slot: u32, incoming: &Incoming<'_>) {
+        match incoming {
+            Incoming::Pong => {}
+            Incoming::Ping(body) => self.pong(slot, body),
+            Incoming::Close(code) => {
+                // The peer's own code comes back; without one there is nothing to repeat.
+                let mut frame = Vec::with_capacity(4);
+                match code {
+                    Some(code) => write_frame(&mut frame, Opcode::Close, &code.to_be_bytes()),
+                    None => write_frame(&mut frame, Opcode::Close, &[]),
+                }
+                self.say_last(slot, &frame);
+            }
+            Incoming::Text(text) => self.hear(slot, Said::Text(text)),
+            Incoming::Binary(bytes) => self.hear(slot, Said::Binary(bytes)),
+        }
+    }
+
+    fn pong(&mut self, slot: u32, body: &[u8]) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        if body.len() <= Control::MOST {
+            subscriber.control.set(Opcode::Pong as u8, body);
+            self.list(slot);
+        } else {
+            let header = crate::ring::Header::new(Opcode::Pong, body.len(), false);
+            self.say(slot, header.as_bytes());
+            self.say(slot, body);
+        }
+    }
+
+    fn hear(&mut self, slot: u32, said: Said<'_>) {
+        let Some(tag) = self.subscribers.get(slot as usize).map(|subscriber| Tag(subscriber.tag)) else { return };
+        let mut reply = std::mem::take(&mut self.reply);
+        self.programme.said(tag, said, &mut reply);
+        if !reply.frames.is_empty() {
+            self.say(slot, &reply.frames);
+            reply.frames.clear();
+        }
+        if reply.owed > 0 && !self.answer.is_empty() {
+            if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
+                subscriber.owed += reply.owed;
+            }
+            self.list(slot);
+        }
+        reply.owed = 0;
+        for stream in reply.leaves.drain(..) {
+            self.leave_stream(slot, stream);
+        }
+        for stream in reply.joins.drain(..) {
+            self.join(slot, stream);
+        }
+        if let Some((code, reason)) = reply.close.take() {
+            self.close(slot, code, reason);
+        }
+        self.reply = reply;
+    }
+
+    /// Its peer sends nothing more, or the connection is broken.
+    pub fn ended(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        subscriber.is_at_end = true;
+        let has_more = !subscriber.outbox().is_empty() || subscriber.owed > 0;
+        match subscriber.stage {
+            // What was asked for is answered also to one that has shut its side.
+            Stage::Closing => self.list(slot),
+            Stage::Open if has_more => {
+                self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
+                self.list(slot);
+            }
+            _ => self.go(slot),
+        }
+    }
+
+    /// The request's head, if it is whole: how many bytes it had.
+    fn ask(&mut self, slot: u32, input: &[u8]) -> usize {
+        let doors = std::sync::Arc::clone(&self.doors);
+        let parsed = parse(input, &doors);
+        match parsed {
+            Parsed::NeedMore => 0,
+            Parsed::Refuse(status, why) => {
+                self.answer_http(slot, &Answer::text(status, why));
+                input.len()
+            }
+            Parsed::Plain(head) => {
+                let answer = if head.method == "GET" || head.method == "HEAD" {
+                    self.programme.http(&request(&head))
+                } else {
+                    Answer::text(405, "GET is all there is")
+                };
+                self.answer_http(slot, &answer);
+                input.len()
+            }
+            Parsed::Upgrade { head, accept, bytes } => {
+                self.upgrade(slot, &head, &accept);
+                bytes
+            }
+        }
+    }
+
+    fn upgrade(&mut self, slot: u32, head: &Head<'_>, accept: &str) {
+        let opening = match self.programme.open(&request(head)) {
+            Ok(opening) => opening,
+            Err(answer) => return self.answer_http(slot, &answer),
+        };
+        if let Some(account) = &opening.account
+            && !self.board.enter_account(account)
+        {
+            return self.answer_http(slot, &Answer::text(429, "too many connections of this account").retry_after(5));
+        }
+        let mut hello = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n"
+        );
+        if let Some(seq) = self.place_of(&opening) {
+            hello += &format!("Pitwire-Resume: {}:{seq}\r\n", self.epoch);
+        }
+        hello += "\r\n";
+        self.say(slot, hello.as_bytes());
+        self.open(slot, &opening);
+    }
+
+    fn answer_http(&mut self, slot: u32, answer: &Answer) {
+        let mut bytes = Vec::new();
+        answer.write(&mut bytes);
+        self.say(slot, &bytes);
+        self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
+    }
+
+    /// A request that was not finished in time.
+    pub(super) fn refuse_slow(&mut self, slot: u32) {
+        let has_begun = self
+            .subscribers
+            .get(slot as usize)
+            .and_then(|it| it.rare.as_ref())
+            .is_some_and(|it| !it.inbound.is_empty());
+        if has_begun {
+            self.answer_http(slot, &Answer::text(408, "the request was not finished in time"));
+        } else {
+            self.go(slot);
+        }
+    }
+}
+
+fn request<'a>(head: &Head<'a>) -> Request<'a> {
+    Request { method: head.method, target: head.target, from: None, authorization: head.authorization }
+}

@@ -1,0 +1,211 @@
+//! The bounded queue in front of a hall: one order after another, whoever they are from.
+//!
+//! Does        take what is published, and errands (a socket to adopt, a word to one subscriber), in one order, and wake the
+//!             hall if it sleeps.
+//! Holds       1. whoever puts something in never waits for the hall;
+//!             2. what is queued is bounded: beyond that, messages are shed, of each stream and key the newest is kept, and
+//!                the hall's readers are told, or closed, as if they had fallen behind.
+//! Start at    [`Inbox::put`], [`Inbox::take`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pitwire_websocket::CloseCode;
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::programme::{Opening, Tag};
+use crate::stream::{StreamId, StreamSpec};
+
+/// One message among the bytes of a batch: its key, then its payload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posted {
+    pub stream: StreamId,
+    pub seq: u64,
+    pub start: usize,
+    pub key_len: usize,
+    pub len: usize,
+    pub is_binary: bool,
+}
+
+/// Something else to be done, in its place among the messages.
+pub(crate) enum Errand {
+    /// It has been done.
+    Nothing,
+    Create(StreamSpec),
+    Adopt(Box<Arrival>),
+    Tell {
+        to: Tag,
+        frames: Vec<u8>,
+    },
+    Join {
+        to: Tag,
+        stream: StreamId,
+    },
+    Leave {
+        to: Tag,
+        stream: StreamId,
+    },
+    Close {
+        to: Tag,
+        code: CloseCode,
+        reason: String,
+    },
+    Stop {
+        reason: String,
+    },
+}
+
+/// A socket that somebody else has accepted.
+pub(crate) struct Arrival {
+    pub socket: TcpStream,
+    pub tag: Tag,
+    /// Bytes already read, and not acted on.
+    pub received: Vec<u8>,
+    /// When the handshake has been answered already or the answer is known: that, and what it gets. Otherwise the hall
+    /// reads the request and asks its programme.
+    pub upgraded: Option<(Vec<u8>, Opening)>,
+}
+
+pub(crate) enum Order {
+    Message(Posted),
+    Errand(Errand),
+}
+
+/// The newest message of a key that was shed.
+pub(crate) struct Kept {
+    pub seq: u64,
+    pub is_binary: bool,
+    pub payload: Vec<u8>,
+}
+
+/// What of a stream did not fit: numbers, and of each key the newest.
+#[derive(Default)]
+pub(crate) struct Shed {
+    pub from: u64,
+    pub to: u64,
+    pub messages: u64,
+    pub kept: BTreeMap<Box<[u8]>, Kept>,
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    pub bytes: Vec<u8>,
+    pub orders: Vec<Order>,
+    pub shed: BTreeMap<u32, Shed>,
+}
+
+impl Queue {
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.orders.clear();
+        self.shed.clear();
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.orders.is_empty() && self.shed.is_empty()
+    }
+}
+
+pub(crate) struct Inbox {
+    waiting: Mutex<Queue>,
+    bytes_most: usize,
+    is_asleep: AtomicBool,
+    bell: OwnedFd,
+}
+
+/// Of messages, beside their bytes: so many wait at most.
+const ORDERS_MOST: usize = 1 << 16;
+
+impl Inbox {
+    pub fn new(bytes_most: usize) -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Inbox { waiting: Mutex::default(), bytes_most, is_asleep: AtomicBool::new(false), bell })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts in messages; their bytes are where `Posted` says in `bytes`.
+    pub fn put(&self, messages: &[Posted], bytes: &[u8]) {
+        let mut queue = self.lock();
+        let start = queue.bytes.len();
+        let fits = start + bytes.len() <= self.bytes_most && queue.orders.len() + messages.len() <= ORDERS_MOST;
+        // A message larger than the queue is let in alone: how large one may be is not decided here.
+        if queue.shed.is_empty() && (fits || start == 0) {
+            queue.bytes.extend_from_slice(bytes);
+            queue.orders.extend(
+                messages.iter().map(|message| Order::Message(Posted { start: start + message.start, ..*message })),
+            );
+        } else {
+            messages.iter().for_each(|message| queue.shed(message, bytes));
+        }
+        drop(queue);
+        self.wake();
+    }
+
+    pub fn run(&self, errand: Errand) {
+        self.lock().orders.push(Order::Errand(errand));
+        self.wake();
+    }
+
+    /// Exchanges what waits for an empty queue.
+    pub fn take(&self, queue: &mut Queue) {
+        queue.clear();
+        std::mem::swap(&mut *self.lock(), queue);
+    }
+
+    /// The hall is about to sleep, unless there is something: then it must not.
+    pub fn may_sleep(&self) -> bool {
+        self.is_asleep.store(true, Ordering::SeqCst);
+        let is_empty = self.lock().is_empty();
+        if !is_empty {
+            self.is_asleep.store(false, Ordering::SeqCst);
+        }
+        is_empty
+    }
+
+    /// The hall is awake: nobody needs to ring.
+    pub fn is_awake(&self) {
+        self.is_asleep.store(false, Ordering::SeqCst);
+        let mut count = [0; 8];
+        // Nothing to read is fine: the bell had not been rung.
+        let _ = rustix::io::read(&self.bell, &mut count);
+    }
+
+    pub fn wake(&self) {
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
+            // It can only fail when it has been rung 2^64 times.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Becomes readable when the hall sleeps and there is something.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+impl Queue {
+    #[cold]
+    fn shed(&mut self, message: &Posted, bytes: &[u8]) {
+        let payload_at = message.start + message.key_len;
+        let (Some(key), Some(payload)) =
+            (bytes.get(message.start..payload_at), bytes.get(payload_at..payload_at + message.len))
+        else {
+            return;
+        };
+        let shed = self.shed.entry(message.stream.0).or_default();
+        if shed.messages == 0 {
+            shed.from = message.seq;
+        }
+        shed.to = message.seq;
+        shed.messages += 1;
+        let kept = Kept { seq: message.seq, is_binary: message.is_binary, payload: payload.to_vec() };
+        shed.kept.insert(key.into(), kept);
+    }
+}

@@ -1,0 +1,145 @@
+//! The latest message of each key, in the order in which they came.
+//!
+//! Holds       1. walking it in steps gives what was the latest of each key at the walk's beginning, once each, in
+//!                ascending sequence, less what has been replaced meanwhile (which the ring has);
+//!             2. replacing a key's message by one of about the same size allocates nothing.
+//! Costs       set: the message's bytes; a walk's step: one message, or all those before it when the one it stood on was
+//!             replaced.
+//! Start at    [`Latest::set`], [`Latest::next`].
+
+use crate::ring::Key;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Default)]
+struct Slot {
+    payload: Vec<u8>,
+    is_binary: bool,
+    seq: u64,
+    before: u32,
+    behind: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Latest {
+    /// By key; a key that has no message yet is in no order.
+    slots: Vec<Option<Slot>>,
+    first: u32,
+    last: u32,
+}
+
+/// One message of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held<'a> {
+    pub key: Key,
+    pub seq: u64,
+    pub is_binary: bool,
+    pub payload: &'a [u8],
+}
+
+impl Default for Latest {
+    fn default() -> Self {
+        Latest { slots: Vec::new(), first: NONE, last: NONE }
+    }
+}
+
+impl Latest {
+    /// `seq` is above all before it.
+    pub fn set(&mut self, key: Key, seq: u64, is_binary: bool, payload: &[u8]) {
+        let at = key.0 as usize;
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, || None);
+        }
+        self.unlink(key.0);
+        let last = self.last;
+        let slot = self.slots[at].get_or_insert_with(Slot::default);
+        slot.payload.clear();
+        slot.payload.extend_from_slice(payload);
+        (slot.is_binary, slot.seq, slot.before, slot.behind) = (is_binary, seq, last, NONE);
+        match self.slot_mut(last) {
+            Some(before) => before.behind = key.0,
+            None => self.first = key.0,
+        }
+        self.last = key.0;
+    }
+
+    /// The first message with a number above `seq`, looked for from `hint` on: the key that came last, if its message is
+    /// still number `seq`.
+    pub fn next(&self, seq: u64, hint: Option<Key>) -> Option<Held<'_>> {
+        let stands = hint.and_then(|key| self.slot(key.0)).filter(|slot| slot.seq == seq);
+        let mut at = stands.map_or(self.first, |slot| slot.behind);
+        loop {
+            let slot = self.slot(at)?;
+            if slot.seq > seq {
+                let Slot { seq, is_binary, ref payload, .. } = *slot;
+                return Some(Held { key: Key(at), seq, is_binary, payload });
+            }
+            at = slot.behind;
+        }
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Some(slot) = self.slot(at) else { return };
+        let (before, behind) = (slot.before, slot.behind);
+        match self.slot_mut(before) {
+            Some(slot) => slot.behind = behind,
+            None => self.first = behind,
+        }
+        match self.slot_mut(behind) {
+            Some(slot) => slot.before = before,
+            None => self.last = before,
+        }
+    }
+
+    fn slot(&self, at: u32) -> Option<&Slot> {
+        self.slots.get(at as usize)?.as_ref()
+    }
+
+    fn slot_mut(&mut self, at: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(at as usize)?.as_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(latest: &Latest, mut seq: u64) -> String {
+        let (mut out, mut hint) = (Vec::new(), None);
+        while let Some(held) = latest.next(seq, hint) {
+            out.push(format!("{}:{}", held.seq, String::from_utf8_lossy(held.payload)));
+            (seq, hint) = (held.seq, Some(held.key));
+        }
+        out.join(" ")
+    }
+
+    #[test]
+    fn each_key_has_its_newest_in_the_order_of_their_numbers() {
+        let mut latest = Latest::default();
+        assert_eq!(walk(&latest, 0), "");
+        for (seq, key) in [(1, 3), (2, 0), (3, 3), (4, 1), (5, 0), (9, 0)] {
+            latest.set(Key(key), seq, false, format!("k{key}").as_bytes());
+        }
+        assert_eq!(walk(&latest, 0), "3:k3 4:k1 9:k0");
+        assert_eq!(walk(&latest, 3), "4:k1 9:k0");
+        assert_eq!(walk(&latest, 9), "");
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_its_step_was_replaced() {
+        let mut latest = Latest::default();
+        for (seq, key) in [(1, 0), (2, 1), (3, 2)] {
+            latest.set(Key(key), seq, false, b"old");
+        }
+        let held = latest.next(0, None).unwrap();
+        assert_eq!((held.key, held.seq), (Key(0), 1));
+        latest.set(Key(0), 4, false, b"new");
+        // Number 4 is what the ring has: whoever walks only up to 3 stops there.
+        let rest: Vec<u64> = [latest.next(1, Some(Key(0))), latest.next(2, Some(Key(1))), latest.next(3, Some(Key(2)))]
+            .iter()
+            .flatten()
+            .map(|held| held.seq)
+            .collect();
+        assert_eq!(rest, [2, 3, 4]);
+    }
+}

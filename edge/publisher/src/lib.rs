@@ -1,0 +1,33 @@
+//! One stream to very many subscribers: rings of ready frames, cursors, halls that serve them.
+//!
+//! Does        serve WebSocket subscribers from threads of its own, each with its own copy of the streams: a message is
+//!             encoded once, appended once, and sent straight from the ring to everybody.
+//! Holds       1. whoever publishes never waits;
+//!             2. what is missed is declared, or its reader closed: see [`Lag`];
+//!             3. memory is bounded by the streams and by the number of subscribers, not by how slowly they read.
+//! Leaves out  where messages come from, and what a path means: [`Programme`].
+//! Start at    [`Publisher::start`]; inside, [`floor`] without sockets and [`loops`] with them.
+
+mod board;
+mod counters;
+pub(crate) mod floor;
+mod hall;
+mod inbox;
+mod latest;
+mod loops;
+mod order;
+mod programme;
+mod request;
+mod ring;
+mod stream;
+mod subscriber;
+mod wheel;
+
+pub use board::Board;
+pub use counters::{Counters, text as metrics};
+pub use floor::Limits;
+pub use hall::{Batch, Options, Publisher};
+pub use loops::{Kind, Pace};
+pub use pitwire_websocket::CloseCode;
+pub use programme::{Answer, Opening, Programme, Reply, Request, Said, Tag};
+pub use stream::{Lag, StreamId, StreamSpec};

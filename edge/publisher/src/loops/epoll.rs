@@ -1,0 +1,362 @@
+//! The loop on epoll, edge-triggered: one system call per subscriber and sweep, and one per some hundred events.
+//!
+//! Holds       1. readiness is told once and remembered here until it is used up;
+//!             2. a turn accepts only so many, so that a storm of connections does not hold up those who are in;
+//!             3. out of descriptors, those who are in go on being served.
+//! Start at    [`run`].
+
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
+use tracing::warn;
+
+use crate::counters::add;
+use crate::floor::Next;
+use crate::loops::wire::{Moved, Wire};
+use crate::loops::{Task, mono_ns};
+use crate::programme::Answer;
+
+/// In one turn.
+const ACCEPTS: usize = 64;
+const EVENTS: usize = 512;
+const READ_BYTES: usize = 64 * 1024;
+const ACCEPT_AGAIN_NS: u64 = 100_000_000;
+/// The wheel's tick: a hall that has connections looks at least so often.
+const TICK_NS: u64 = 250_000_000;
+/// After a goodbye to everybody.
+const DRAIN_NS: u64 = 2_500_000_000;
+
+const BELL: u64 = u64::MAX;
+const DOOR: u64 = u64::MAX - 1;
+
+/// One slot's socket.
+struct Seat {
+    wire: Wire,
+    from: Option<IpAddr>,
+    /// There may be something to read.
+    is_readable: bool,
+    /// The peer's end has been told, perhaps together with its last bytes.
+    is_ending: bool,
+}
+
+struct Hall {
+    task: Task,
+    epoll: OwnedFd,
+    seats: Vec<Option<Seat>>,
+    due: Vec<u32>,
+    gone: Vec<u32>,
+    arrivals: Vec<(u32, std::net::TcpStream)>,
+    buffer: Box<[u8]>,
+    /// When streams may be swept again, and the door opened.
+    next_sweep_ns: u64,
+    accept_again_ns: Option<u64>,
+    stopping_ns: Option<u64>,
+}
+
+/// Serves until it is told to stop and everybody has gone.
+pub(crate) fn run(task: Task) -> io::Result<()> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, task.inbox.bell(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+    if let Some(listener) = &task.listener {
+        epoll::add(&epoll, listener, epoll::EventData::new_u64(DOOR), epoll::EventFlags::IN)?;
+    }
+    // The default slack of 50 microseconds would be added to every rest between two sweeps.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let hall = Hall {
+        task,
+        epoll,
+        seats: Vec::new(),
+        due: Vec::new(),
+        gone: Vec::new(),
+        arrivals: Vec::new(),
+        buffer: vec![0; READ_BYTES].into(),
+        next_sweep_ns: 0,
+        accept_again_ns: None,
+        stopping_ns: None,
+    };
+    hall.serve_all()
+}
+
+impl Hall {
+    fn serve_all(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            let now = mono_ns();
+            self.task.floor.set_now(now);
+            let has_more = self.task.floor.take(&self.task.inbox);
+            self.seat_arrivals();
+            self.sweep(now);
+            self.let_go();
+            if self.is_over(now) {
+                return Ok(());
+            }
+            events.clear();
+            self.wait(&mut events, has_more)?;
+            for event in &events {
+                self.note(event);
+            }
+            self.let_go();
+        }
+    }
+
+    fn is_over(&mut self, now: u64) -> bool {
+        if !self.task.floor.is_stopping() {
+            return false;
+        }
+        let since = *self.stopping_ns.get_or_insert(now);
+        self.task.listener = None;
+        self.task.floor.is_empty() || now >= since + DRAIN_NS
+    }
+
+    fn wait(&mut self, events: &mut Vec<epoll::Event>, has_more: bool) -> io::Result<()> {
+        let Task { floor, inbox, .. } = &self.task;
+        let (has_own, has_streams) = floor.has_due();
+        let now = mono_ns();
+        let mut may_sleep = false;
+        let wait_ns = if has_more || has_own {
+            0
+        } else if has_streams {
+            // Company is what is waited for: nobody needs to ring for it.
+            self.next_sweep_ns.saturating_sub(now)
+        } else {
+            may_sleep = inbox.may_sleep();
+            match (may_sleep, self.accept_again_ns, floor.is_empty() && !floor.is_stopping()) {
+                (false, ..) => 0,
+                (true, Some(again), _) => again.saturating_sub(now).min(TICK_NS),
+                (true, None, true) => u64::MAX,
+                (true, None, false) => TICK_NS,
+            }
+        };
+        let timeout = (wait_ns != u64::MAX).then(|| timespec(wait_ns));
+        let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref());
+        if may_sleep {
+            inbox.is_awake();
+        }
+        match waited {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn note(&mut self, event: &epoll::Event) {
+        let (data, flags) = (event.data.u64(), event.flags);
+        match data {
+            BELL => {}
+            DOOR => self.accept(),
+            slot => {
+                let Ok(slot) = u32::try_from(slot) else { return };
+                let ending = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                if let Some(Some(seat)) = self.seats.get_mut(slot as usize) {
+                    seat.is_ending |= flags.intersects(ending);
+                    seat.is_readable |= flags.intersects(epoll::EventFlags::IN | ending);
+                }
+                if flags.intersects(epoll::EventFlags::OUT | ending) {
+                    self.task.floor.writable(slot);
+                }
+                self.read(slot);
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS {
+            let Some(listener) = &self.task.listener else { return };
+            match accept(listener, self.task.board.counts_addresses()) {
+                Ok((socket, from)) => self.admit(socket, from),
+                Err(Errno::AGAIN) => return,
+                // A peer that gave up while it waited says nothing about the next one.
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+                Err(error) => {
+                    // Out of descriptors, most likely. The door is not looked at for a while, or it would never be quiet.
+                    if self.accept_again_ns.replace(mono_ns() + ACCEPT_AGAIN_NS).is_none() {
+                        warn!(%error, "cannot accept connections; trying again until it works");
+                        let _ = epoll::delete(&self.epoll, listener);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd, from: Option<IpAddr>) {
+        let is_full = self.task.floor.len() >= self.task.connections_most;
+        if is_full || from.is_some_and(|from| !self.task.board.enter_address(from)) {
+            add(&self.task.board.counters(self.task.hall).refused_total, 1);
+            let answer = if is_full {
+                Answer::text(503, "too many connections; try again later").retry_after(1 + self.spread_s())
+            } else {
+                Answer::text(429, "too many connections from this address").retry_after(5)
+            };
+            let mut bytes = Vec::new();
+            answer.write(&mut bytes);
+            // Best effort: the kernel's buffer takes this without waiting.
+            let _ =
+                rustix::net::send(&socket, &bytes, rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL);
+            return;
+        }
+        let slot = self.task.floor.enter();
+        self.seat(slot, socket, from);
+    }
+
+    /// Those who are sent away do not all come back in the same second.
+    fn spread_s(&self) -> u32 {
+        u32::try_from(mono_ns() / 1_000 % 4).unwrap_or(0)
+    }
+
+    fn seat(&mut self, slot: u32, socket: OwnedFd, from: Option<IpAddr>) {
+        use epoll::EventFlags as Flags;
+        let interest = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
+        if let Err(error) = epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(u64::from(slot)), interest) {
+            warn!(%error, "cannot watch a connection");
+            self.task.floor.go(slot);
+        }
+        let at = slot as usize;
+        if self.seats.len() <= at {
+            self.seats.resize_with(at + 1, || None);
+        }
+        self.seats[at] = Some(Seat { wire: Wire::new(socket), from, is_readable: false, is_ending: false });
+    }
+
+    fn seat_arrivals(&mut self) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.task.floor.take_arrivals(&mut arrivals);
+        for (slot, socket) in arrivals.drain(..) {
+            if socket.set_nonblocking(true).is_err() {
+                self.task.floor.go(slot);
+            }
+            crate::hall::prepare_socket(socket2::SockRef::from(&socket));
+            self.seat(slot, socket.into(), None);
+        }
+        self.arrivals = arrivals;
+    }
+
+    fn read(&mut self, slot: u32) {
+        while let Some(Some(seat)) = self.seats.get_mut(slot as usize)
+            && seat.is_readable
+            && self.task.floor.wants_input(slot)
+        {
+            match seat.wire.receive(&mut self.buffer) {
+                Moved::Bytes(0) => {
+                    seat.is_readable = false;
+                    self.task.floor.ended(slot);
+                }
+                Moved::Bytes(bytes) => {
+                    // A short read means the socket is empty: save the call that would say so. Unless the end is known
+                    // to follow: no event will tell of it again.
+                    if bytes < self.buffer.len() && !seat.is_ending {
+                        seat.is_readable = false;
+                    }
+                    self.task.floor.received(slot, &self.buffer[..bytes]);
+                }
+                Moved::Blocked => seat.is_readable = false,
+                Moved::Broken => {
+                    seat.is_readable = false;
+                    self.task.floor.go(slot);
+                }
+            }
+        }
+    }
+
+    fn sweep(&mut self, now: u64) {
+        if self.accept_again_ns.is_some_and(|again| now >= again) {
+            self.accept_again_ns = None;
+            if let Some(listener) = &self.task.listener {
+                let _ = epoll::add(&self.epoll, listener, epoll::EventData::new_u64(DOOR), epoll::EventFlags::IN);
+            }
+        }
+        let (has_own, has_streams) = self.task.floor.has_due();
+        let with_streams = has_streams && (now >= self.next_sweep_ns || self.task.floor.must_sweep());
+        if !(has_own || with_streams) {
+            return;
+        }
+        let mut due = std::mem::take(&mut self.due);
+        self.task.floor.due(&mut due, with_streams);
+        for slot in &due {
+            self.serve(*slot);
+        }
+        self.due = due;
+        if with_streams {
+            add(&self.task.board.counters(self.task.hall).sweeps_total, 1);
+            self.next_sweep_ns = self.task.pace.next_ns(now, mono_ns());
+        }
+    }
+
+    fn serve(&mut self, slot: u32) {
+        let Some(Some(seat)) = self.seats.get_mut(slot as usize) else { return };
+        let floor = &mut self.task.floor;
+        let mut sent = 0;
+        loop {
+            match floor.prepare(slot) {
+                Next::Idle => break,
+                Next::Shut => {
+                    seat.wire.shut();
+                    floor.shut(slot);
+                    break;
+                }
+                Next::Send if sent >= floor.turn_bytes() => {
+                    floor.again(slot);
+                    break;
+                }
+                Next::Send => {}
+            }
+            let pieces = floor.gather(slot);
+            let wanted = pieces.bytes();
+            match seat.wire.send(&pieces) {
+                Moved::Bytes(bytes) => {
+                    sent += bytes;
+                    floor.sent(slot, bytes);
+                    if bytes < wanted {
+                        // The kernel has noted that we wait for room: there will be an event.
+                        floor.blocked(slot);
+                        break;
+                    }
+                }
+                Moved::Blocked => {
+                    floor.blocked(slot);
+                    break;
+                }
+                Moved::Broken => {
+                    floor.go(slot);
+                    break;
+                }
+            }
+        }
+        add(&floor.counters().sends_total, 1);
+        if seat.is_readable {
+            self.read(slot);
+        }
+    }
+
+    fn let_go(&mut self) {
+        let mut gone = std::mem::take(&mut self.gone);
+        self.task.floor.take_gone(&mut gone);
+        for slot in gone.drain(..) {
+            if let Some(Some(seat)) = self.seats.get_mut(slot as usize).map(Option::take)
+                && let Some(from) = seat.from
+            {
+                self.task.board.leave_address(from);
+            }
+            self.task.floor.leave(slot);
+        }
+        self.gone = gone;
+    }
+}
+
+fn accept(listener: &TcpListener, with_address: bool) -> Result<(OwnedFd, Option<IpAddr>), Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    if !with_address {
+        return accept_with(listener, flags).map(|socket| (socket, None));
+    }
+    let (socket, address) = acceptfrom_with(listener, flags)?;
+    let address = address.and_then(|address| std::net::SocketAddr::try_from(address).ok());
+    Ok((socket, address.map(|address| address.ip())))
+}
+
+fn timespec(ns: u64) -> Timespec {
+    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: i64::try_from(rest).unwrap_or(0) }
+}

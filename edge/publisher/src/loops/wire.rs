@@ -1,0 +1,74 @@
+//! A connection's bytes on their way to and from its socket: as they are, or through TLS.
+//!
+//! Start at    [`Wire`].
+
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
+
+use crate::floor::{PIECES, Pieces};
+
+/// What a call came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// So many bytes; none means the peer has ended.
+    Bytes(usize),
+    /// The socket has nothing, or takes nothing.
+    Blocked,
+    Broken,
+}
+
+pub(crate) struct Wire {
+    socket: OwnedFd,
+}
+
+impl Wire {
+    pub fn new(socket: OwnedFd) -> Self {
+        Wire { socket }
+    }
+
+    pub fn receive(&mut self, into: &mut [u8]) -> Moved {
+        loop {
+            return match recv(&self.socket, &mut *into, RecvFlags::DONTWAIT) {
+                Ok((bytes, _)) => Moved::Bytes(bytes),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => Moved::Blocked,
+                Err(_) => Moved::Broken,
+            };
+        }
+    }
+
+    pub fn send(&mut self, pieces: &Pieces<'_>) -> Moved {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        loop {
+            let sent = match pieces.as_slice() {
+                [one] => send(&self.socket, one, flags),
+                many => {
+                    let mut slices = [IoSlice::new(&[]); PIECES];
+                    let count = many.len().min(PIECES);
+                    slices.iter_mut().zip(many).for_each(|(slice, piece)| *slice = IoSlice::new(piece));
+                    sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
+                }
+            };
+            return match sent {
+                Ok(bytes) => Moved::Bytes(bytes),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => Moved::Blocked,
+                Err(_) => Moved::Broken,
+            };
+        }
+    }
+
+    /// Nothing more will be sent. A socket that is gone already needs no telling.
+    pub fn shut(&mut self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

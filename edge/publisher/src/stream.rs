@@ -1,0 +1,216 @@
+//! One stream: its rings, its latest messages, who listens.
+//!
+//! Does        make each message into a frame once per class of subscribers, and keep the newest of each key.
+//! Holds       a message is the same bytes for everybody of a class.
+//! Start at    [`Stream::append`].
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use pitwire_websocket::Opcode;
+
+use crate::latest::Latest;
+use crate::ring::{Cursor, Entry, Header, Key, Ring};
+
+/// Names a stream in all halls of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u32);
+
+/// What becomes of a reader that falls behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lag {
+    /// It is told what it missed, gets the newest of each key of that, and goes on with the present.
+    Conflate,
+    /// It gets the newest message and goes on: there is nothing to declare.
+    Latest,
+    /// It is closed with 1013.
+    Close,
+}
+
+/// What a stream is.
+#[derive(Clone, Debug)]
+pub struct StreamSpec {
+    pub name: String,
+    pub lag: Lag,
+    /// Of each hall's ring; a reader may fall behind by half of it.
+    pub ring_bytes: usize,
+    /// A joiner gets the newest of each key first.
+    pub snapshot: bool,
+    /// The ring is filled with nobody there, so that readers can come back for what they missed.
+    pub keep: bool,
+}
+
+/// In which form a subscriber gets messages: bits.
+pub(crate) const ENVELOPED: u8 = 1;
+pub(crate) const CLASSES: usize = 2;
+
+/// More keys than this are one: whoever publishes chooses them.
+const KEYS_MOST: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listener {
+    pub slot: u32,
+    /// Which of its subscriptions this is.
+    pub item: u32,
+}
+
+/// One message, before it is anybody's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'a> {
+    pub seq: u64,
+    pub key: Key,
+    pub is_binary: bool,
+    pub payload: &'a [u8],
+}
+
+/// What a message's frames need to know besides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub epoch: u64,
+    pub place: u64,
+    pub at_ms: u32,
+}
+
+pub(crate) struct Stream {
+    pub spec: StreamSpec,
+    rings: [Option<Box<Ring>>; CLASSES],
+    pub latest: Option<Latest>,
+    keys: HashMap<Box<[u8]>, Key>,
+    pub listeners: Vec<Listener>,
+    /// Of the newest message.
+    pub last_seq: u64,
+    /// Something was appended since the last sweep, and how much; and since it was last asked.
+    pub is_dirty: bool,
+    pub unswept: usize,
+    pub grown: usize,
+    /// Appended since the slow were last looked for.
+    pub unchecked: usize,
+    text: String,
+}
+
+impl Stream {
+    pub fn new(spec: StreamSpec) -> Self {
+        let has_latest = spec.snapshot || spec.lag == Lag::Conflate;
+        let mut rings: [Option<Box<Ring>>; CLASSES] = Default::default();
+        if spec.keep {
+            rings[0] = Some(Box::new(Ring::new(spec.ring_bytes)));
+        }
+        Stream {
+            spec,
+            rings,
+            latest: has_latest.then(Latest::default),
+            keys: HashMap::new(),
+            listeners: Vec::new(),
+            last_seq: 0,
+            is_dirty: false,
+            unswept: 0,
+            grown: 0,
+            unchecked: 0,
+            text: String::new(),
+        }
+    }
+
+    /// The number of a key's name, a new one if it has none.
+    pub fn key(&mut self, name: &[u8]) -> Key {
+        if let Some(key) = self.keys.get(name) {
+            return *key;
+        }
+        let key = Key(u32::try_from(self.keys.len().min(KEYS_MOST)).unwrap_or(0));
+        if key.0 as usize != KEYS_MOST {
+            self.keys.insert(name.into(), key);
+        }
+        key
+    }
+
+    pub fn ring(&self, class: u8) -> Option<&Ring> {
+        self.rings.get(usize::from(class))?.as_deref()
+    }
+
+    /// Says under which number in the list.
+    pub fn add_listener(&mut self, slot: u32, item: u32) -> u32 {
+        self.listeners.push(Listener { slot, item });
+        u32::try_from(self.listeners.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The ring of a class, from now on if there was none.
+    pub fn open_ring(&mut self, class: u8) -> Cursor {
+        let bytes = self.spec.ring_bytes;
+        match self.rings.get_mut(usize::from(class)) {
+            Some(ring) => ring.get_or_insert_with(|| Box::new(Ring::new(bytes))).head(),
+            None => Cursor::default(),
+        }
+    }
+
+    /// Rings that nobody reads are given back.
+    pub fn close_rings(&mut self) {
+        let keep = usize::from(self.spec.keep);
+        self.rings.iter_mut().skip(keep).for_each(|ring| *ring = None);
+    }
+
+    pub fn append(&mut self, message: &Message<'_>, stamp: Stamp) {
+        self.last_seq = message.seq;
+        if let Some(latest) = &mut self.latest {
+            latest.set(message.key, message.seq, message.is_binary, message.payload);
+        }
+        let entry = Entry { start: 0, seq: message.seq, place: stamp.place, key: message.key, at_ms: stamp.at_ms };
+        for class in 0..CLASSES {
+            let Some(mut ring) = self.rings[class].take() else { continue };
+            #[allow(clippy::cast_possible_truncation)]
+            let parts = self.frame(class as u8, message, stamp.epoch);
+            let before = ring.head();
+            ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
+            self.grown(ring.head().0 - before.0);
+            self.rings[class] = Some(ring);
+        }
+    }
+
+    /// A frame for everybody that is no message: a ping, or a notice.
+    pub fn append_notice(&mut self, opcode: Opcode, payload: &[u8], stamp: Stamp) {
+        let header = Header::new(opcode, payload.len(), false);
+        let next = self.last_seq + 1;
+        let entry = Entry { start: 0, seq: next, place: stamp.place, key: Key::EVERYONE, at_ms: stamp.at_ms };
+        for ring in self.rings.iter_mut().flatten() {
+            ring.append(entry, &[header.as_bytes(), payload]);
+        }
+        self.grown((header.as_bytes().len() + payload.len()) as u64);
+    }
+
+    fn grown(&mut self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // Once per class is more than once; what counts is the most anybody has to be sent.
+        self.grown = self.grown.saturating_add(bytes);
+        self.unswept = self.unswept.saturating_add(bytes);
+        self.unchecked = self.unchecked.saturating_add(bytes);
+    }
+
+    /// A message as a class of subscribers gets it.
+    pub fn frame<'a>(&'a mut self, class: u8, message: &Message<'a>, epoch: u64) -> Frame<'a> {
+        let (opcode, payload) = (if message.is_binary { Opcode::Binary } else { Opcode::Text }, message.payload);
+        if class & ENVELOPED == 0 {
+            let header = Header::new(opcode, payload.len(), false);
+            return Frame { header, opening: b"", payload, closing: b"" };
+        }
+        self.text.clear();
+        let name = &self.spec.name;
+        // Writing to memory does not fail. The name was checked to need no escapes.
+        let _ = write!(self.text, r#"{{"channel":"{name}","epoch":{epoch},"seq":{},"data":"#, message.seq);
+        let header = Header::new(opcode, self.text.len() + payload.len() + 1, false);
+        Frame { header, opening: self.text.as_bytes(), payload, closing: b"}" }
+    }
+}
+
+/// One frame's parts, in order.
+pub(crate) struct Frame<'a> {
+    pub header: Header,
+    pub opening: &'a [u8],
+    pub payload: &'a [u8],
+    pub closing: &'a [u8],
+}
+
+impl Frame<'_> {
+    pub fn write(&self, out: &mut Vec<u8>) {
+        for part in [self.header.as_bytes(), self.opening, self.payload, self.closing] {
+            out.extend_from_slice(part);
+        }
+    }
+}

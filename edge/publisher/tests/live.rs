@@ -1,0 +1,282 @@
+//! Real sockets on loopback: who gets what, and what is said of the rest.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use common::{Reader, Stage, masked, number, spec};
+use pitwire_publisher::{Lag, Options, StreamSpec};
+
+#[test]
+fn everybody_gets_every_message_in_order() {
+    for halls in [1, 3] {
+        let mut stage = Stage::new(Options { halls, ..Options::default() }, &spec(Lag::Close));
+        let mut readers: Vec<Reader> = (0..50).map(|_| Reader::join(stage.address, "/")).collect();
+        stage.wait_for_listeners(50);
+        for size in [50, 200, 5_000] {
+            for _ in 0..10 {
+                stage.say("", size);
+            }
+            stage.send();
+        }
+        for reader in &mut readers {
+            assert!((1..=30).all(|expected| reader.seq() == expected));
+        }
+        stage.publisher.stop("that was all").unwrap();
+        assert!(readers.iter_mut().all(|reader| reader.close_code() == Some(1001)));
+    }
+}
+
+#[test]
+fn a_stopped_reader_misses_what_it_is_told_it_missed_and_nobody_else_does() {
+    let options = Options { send_buffer_bytes: 4096, ..Options::default() };
+    let mut stage = Stage::new(options, &spec(Lag::Conflate));
+    let mut stopped = Reader::ask(stage.address, "/", Some(4096));
+    let mut healthy = Reader::join(stage.address, "/");
+    stage.wait_for_listeners(2);
+    for n in 0..5_000 {
+        stage.say(["a", "b", "c"][n % 3], 200);
+        stage.send();
+        assert_eq!(healthy.seq(), stage.seq);
+    }
+    // It reads again: what it has, the gap, of the gap the newest of each key, then the present. It may fall behind anew.
+    let (mut next, mut gaps, mut missed) = (1, 0, 0);
+    while next <= 5_000 {
+        let text = stopped.text();
+        if let Some(seq) = number(&text, "seq") {
+            assert_eq!(seq, next, "nothing is missing that is not declared");
+            next += 1;
+            continue;
+        }
+        let (from, to) = (number(&text, "from").unwrap(), number(&text, "to").unwrap());
+        assert_eq!(from, next);
+        // Keys go round by threes: the newest of each are the last three.
+        let newest = to.saturating_sub(2).max(from)..=to;
+        newest.for_each(|expected| assert_eq!(stopped.seq(), expected));
+        (next, gaps, missed) = (to + 1, gaps + 1, missed + (to - from));
+    }
+    assert!(gaps >= 1 && missed > 1_000, "{gaps} gaps of {missed} messages");
+    stage.say("b", 200);
+    stage.send();
+    assert_eq!((stopped.seq(), healthy.seq()), (5_001, 5_001));
+}
+
+#[test]
+fn a_slow_reader_of_deltas_is_closed_in_the_middle_of_nothing() {
+    let options = Options { send_buffer_bytes: 4096, ..Options::default() };
+    let mut stage = Stage::new(options, &spec(Lag::Close));
+    let mut stopped = Reader::ask(stage.address, "/", Some(4096));
+    let mut healthy = Reader::join(stage.address, "/");
+    stage.wait_for_listeners(2);
+    for _ in 0..3_000 {
+        stage.say("", 300);
+        stage.send();
+        assert_eq!(healthy.seq(), stage.seq);
+    }
+    let mut last = 0;
+    let code = loop {
+        match stopped.frame().expect("a close frame") {
+            (1, payload) => {
+                let seq = number(std::str::from_utf8(&payload).unwrap(), "seq").unwrap();
+                assert_eq!(seq, last + 1);
+                last = seq;
+            }
+            (8, payload) => break u16::from_be_bytes([payload[0], payload[1]]),
+            _ => {}
+        }
+    };
+    assert_eq!(code, 1013);
+    assert!(last < 3_000);
+}
+
+#[test]
+fn joiners_see_neither_gap_nor_duplicate() {
+    let snapshot = StreamSpec { snapshot: true, ..spec(Lag::Conflate) };
+    let mut stage = Stage::new(Options::default(), &snapshot);
+    for n in 0..100 {
+        stage.say(["a", "b"][n % 2], 100);
+    }
+    stage.send();
+    let address = stage.address;
+    let joiners: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut numbers = Vec::new();
+                for _ in 0..20 {
+                    let mut reader = Reader::join(address, "/");
+                    // Of a and b the newest, then everything.
+                    numbers.push((0..20).map(|_| reader.seq()).collect::<Vec<u64>>());
+                }
+                numbers
+            })
+        })
+        .collect();
+    let mut joined = 0;
+    let mut handles = joiners;
+    while !handles.is_empty() {
+        stage.say(["a", "b"][(stage.seq % 2) as usize], 100);
+        stage.send();
+        std::thread::sleep(Duration::from_micros(200));
+        let (done, open): (Vec<_>, Vec<_>) = handles.into_iter().partition(std::thread::JoinHandle::is_finished);
+        for handle in done {
+            for numbers in handle.join().unwrap() {
+                joined += 1;
+                assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
+            }
+        }
+        handles = open;
+    }
+    assert_eq!(joined, 160);
+}
+
+#[test]
+fn who_comes_back_gets_what_it_missed() {
+    let mut stage = Stage::new(Options::default(), &spec(Lag::Conflate));
+    for _ in 0..100 {
+        stage.say("", 100);
+    }
+    stage.send();
+    let mut reader = Reader::join(stage.address, "/?from=7:97");
+    assert_eq!([reader.seq(), reader.seq(), reader.seq()], [98, 99, 100]);
+    // Up to date: nothing but what comes.
+    let mut current = Reader::join(stage.address, "/?from=7:100");
+    assert!(current.head.contains("Pitwire-Resume: 7:100\r\n"), "{}", current.head);
+    for _ in 0..1_000 {
+        stage.say("", 100);
+        stage.send();
+        assert_eq!(current.seq(), stage.seq);
+    }
+    // What it missed is no longer there: declared, and the newest.
+    let mut late = Reader::join(stage.address, "/?from=7:100");
+    let gap = late.text();
+    assert_eq!((number(&gap, "from"), number(&gap, "to")), (Some(101), Some(1_100)), "{gap}");
+    assert_eq!(late.seq(), 1_100);
+    // Another start of the publisher, or a number that it has not given yet.
+    for from in ["6:1099", "7:5000"] {
+        let mut stranger = Reader::join(stage.address, &format!("/?from={from}"));
+        assert_eq!(stranger.text(), r#"{"type":"snapshot","epoch":7,"seq":1100}"#);
+        assert_eq!(stranger.seq(), 1_100);
+    }
+}
+
+#[test]
+fn symbols_are_chosen_and_envelopes_carry_what_is_needed_to_come_back() {
+    let mut stage = Stage::new(Options::default(), &spec(Lag::Conflate));
+    let mut chosen = Reader::join(stage.address, "/?symbols=b,d");
+    let mut enveloped = Reader::join(stage.address, "/?envelope=1");
+    stage.wait_for_listeners(2);
+    for n in 0..100 {
+        stage.say(["a", "b", "c", "d", "e"][n % 5], 100);
+        if n % 7 == 0 {
+            stage.send();
+        }
+    }
+    stage.send();
+    let expected: Vec<u64> = (1..=100).filter(|seq| [2, 4].contains(&(seq % 5))).collect();
+    assert_eq!((0..40).map(|_| chosen.seq()).collect::<Vec<u64>>(), expected);
+    for seq in 1..=100 {
+        let text = enveloped.text();
+        let opening = format!(r#"{{"channel":"test","epoch":7,"seq":{seq},"data":{{"seq":{seq},"#);
+        assert!(text.starts_with(&opening) && text.ends_with("\"}}"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_said_comes_back_and_what_is_owed_is_sent() {
+    let answer = (0..3).map(|n| vec![b'0' + n; 50_000]).collect();
+    let stage = Stage::new(Options { answer, ..Options::default() }, &spec(Lag::Conflate));
+    let mut reader = Reader::join(stage.address, "/");
+    reader.say(1, b"hello");
+    reader.say(2, &[0, 255]);
+    reader.say(9, b"are you there");
+    reader.say(9, &[7; 100]);
+    assert_eq!(reader.frame(), Some((1, b"hello".to_vec())));
+    assert_eq!(reader.frame(), Some((2, vec![0, 255])));
+    let mut pongs = vec![reader.frame().unwrap(), reader.frame().unwrap()];
+    pongs.sort_by_key(|(_, payload)| payload.len());
+    assert_eq!(pongs, [(10, b"are you there".to_vec()), (10, vec![7; 100])]);
+    reader.say(1, b"respond");
+    reader.say(1, b"respond");
+    for n in [0, 1, 2, 0, 1, 2] {
+        assert_eq!(reader.frame(), Some((1, vec![b'0' + n; 50_000])));
+    }
+    reader.say(8, &[0x0F, 0xA0]);
+    assert_eq!(reader.frame(), Some((8, vec![0x0F, 0xA0])), "its own code, 4000, comes back");
+    assert_eq!(reader.frame(), None);
+}
+
+#[test]
+fn one_that_asks_without_reading_is_not_read_from() {
+    let stage = Stage::new(Options { send_buffer_bytes: 4096, ..Options::default() }, &spec(Lag::Conflate));
+    let mut reader = Reader::ask(stage.address, "/", Some(4096));
+    reader.socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let frame = masked(0x81, &[b'x'; 1_000]);
+    let mut said = 0;
+    // The kernel's buffers, then ours, then it stops.
+    while said < 100_000_000 && reader.socket.write_all(&frame).is_ok() {
+        said += frame.len();
+    }
+    assert!(said < 50_000_000, "{said} bytes went in and none came out");
+    // Nobody else minds.
+    let mut other = Reader::join(stage.address, "/");
+    other.say(1, b"hello");
+    assert_eq!(other.text(), "hello");
+}
+
+#[test]
+fn refusals_are_answered_and_violations_closed() {
+    let stage = Stage::new(Options::default(), &spec(Lag::Conflate));
+    assert!(Reader::ask(stage.address, "/nowhere", None).head.starts_with("HTTP/1.1 404"));
+    for (bytes, code) in [
+        (vec![0x81, 0x01, b'a'], 1002),
+        (masked(0xC1, b"a"), 1002),
+        (masked(0x81, &[0xFF]), 1007),
+        (vec![0x82, 0xFF, 0, 0, 0, 0, 0x7F, 0, 0, 0, 0, 0, 0, 0], 1009),
+    ] {
+        let mut reader = Reader::join(stage.address, "/");
+        reader.socket.write_all(&bytes).unwrap();
+        assert_eq!(reader.close_code(), Some(code));
+        assert_eq!(reader.frame(), None, "then the end");
+    }
+    // Frames that come with the request are acted on.
+    let mut socket = std::net::TcpStream::connect(stage.address).unwrap();
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        stage.address
+    );
+    socket.write_all(&[head.as_bytes(), &masked(0x81, b"early"), &masked(0x88, &[0x03, 0xE8])].concat()).unwrap();
+    let mut all = Vec::new();
+    socket.read_to_end(&mut all).unwrap();
+    assert!(all.ends_with(b"\x81\x05early\x88\x02\x03\xE8"), "{}", String::from_utf8_lossy(&all));
+}
+
+#[test]
+fn who_sends_nothing_is_let_go() {
+    let limits = pitwire_publisher::Limits { unfinished_ms: 300, idle_ms: 600, ping_ms: 200, ..Default::default() };
+    let stage = Stage::new(Options { limits, ..Options::default() }, &spec(Lag::Conflate));
+    // A request that is never finished, and one that is never begun.
+    let mut slow = std::net::TcpStream::connect(stage.address).unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: x").unwrap();
+    let mut text = String::new();
+    slow.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 408"), "{text}");
+    let mut silent = std::net::TcpStream::connect(stage.address).unwrap();
+    assert_eq!(silent.read(&mut [0; 10]).unwrap(), 0);
+    // One that never answers a ping, and one that does.
+    let mut mute = Reader::join(stage.address, "/");
+    let mut polite = Reader::join(stage.address, "/");
+    let mut pings = 0;
+    while pings < 8 {
+        if let (9, payload) = polite.frame().unwrap() {
+            polite.say(10, &payload);
+            pings += 1;
+        }
+    }
+    assert_eq!(mute.close_code(), Some(1008));
+    // Half a message.
+    let mut half = Reader::join(stage.address, "/");
+    half.socket.write_all(&masked(0x01, b"to be continued")).unwrap();
+    assert_eq!(half.close_code(), Some(1008));
+}
