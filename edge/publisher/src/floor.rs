@@ -123,6 +123,8 @@ pub struct Floor {
     checked_ms: u64,
     next_tag: u64,
     is_stopping: bool,
+    /// The close frame for everybody.
+    farewell: Vec<u8>,
     /// What was taken from the inbox, and how far it has been worked off.
     queue: Queue,
     queue_at: usize,
@@ -164,6 +166,7 @@ impl Floor {
             checked_ms: 0,
             next_tag: 0,
             is_stopping: false,
+            farewell: Vec::new(),
             queue: Queue::default(),
             queue_at: 0,
             reply: Reply::default(),
@@ -396,7 +399,7 @@ impl Floor {
     fn say_last(&mut self, slot: u32, frame: &[u8]) {
         match self.subscribers.get(slot as usize).map(|subscriber| subscriber.stage) {
             Some(Stage::Asking) => self.go(slot),
-            Some(Stage::Open) => {
+            Some(Stage::Open | Stage::Parting) => {
                 self.spill(slot);
                 self.say(slot, frame);
                 self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
@@ -421,13 +424,30 @@ impl Floor {
         }
     }
 
-    /// Everybody is told goodbye.
+    /// Everybody gets what there is for it, and is told goodbye.
     pub fn stop(&mut self, reason: &str) {
         self.is_stopping = true;
+        self.farewell.clear();
+        write_close(&mut self.farewell, CloseCode::GoingAway, reason);
         let all: Vec<u32> = self.subscribers.iter().filter_map(|(slot, _)| u32::try_from(slot).ok()).collect();
         for slot in all {
-            self.close(slot, CloseCode::GoingAway, reason);
+            match self.subscribers.get(slot as usize).map(|subscriber| subscriber.stage) {
+                Some(Stage::Asking) => self.go(slot),
+                Some(Stage::Open) => {
+                    self.set_stage(slot, Stage::Parting, self.limits.parting_ms);
+                    self.list(slot);
+                }
+                _ => {}
+            }
         }
+    }
+
+    /// One that is to go has got all that was for it.
+    fn say_farewell(&mut self, slot: u32) {
+        let farewell = std::mem::take(&mut self.farewell);
+        self.say(slot, &farewell);
+        self.farewell = farewell;
+        self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -458,8 +478,8 @@ impl Floor {
                 let idle = (idle_ms - heard).min(idle_ms / 2 + 1);
                 unfinished.map_or(idle, |unfinished| idle.min(unfinished_ms - unfinished))
             }
-            Stage::Closing | Stage::Lingering if since >= parting_ms => return self.go(slot),
-            Stage::Closing | Stage::Lingering => parting_ms - since,
+            Stage::Parting | Stage::Closing | Stage::Lingering if since >= parting_ms => return self.go(slot),
+            Stage::Parting | Stage::Closing | Stage::Lingering => parting_ms - since,
             Stage::Gone => return,
         };
         self.wheel.set(&mut self.subscribers, slot, self.now_ms, next);
@@ -506,7 +526,7 @@ impl Floor {
             (stream.is_dirty, stream.unswept) = (false, 0);
             for listener in &stream.listeners {
                 let Some(subscriber) = subscribers.get_mut(listener.slot as usize) else { continue };
-                let is_due = !subscriber.is_blocked && subscriber.stage == Stage::Open;
+                let is_due = !subscriber.is_blocked && subscriber.stage.is_served();
                 if is_due && !std::mem::replace(&mut subscriber.is_listed, true) {
                     into.push(listener.slot);
                 }

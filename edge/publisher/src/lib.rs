@@ -9,7 +9,9 @@
 //! Start at    [`Publisher::start`]; inside, [`floor`] without sockets and [`loops`] with them.
 
 mod board;
+mod channels;
 mod counters;
+mod field;
 pub(crate) mod floor;
 mod hall;
 mod inbox;
@@ -21,13 +23,17 @@ mod request;
 mod ring;
 mod stream;
 mod subscriber;
+mod synthetic;
 mod wheel;
 
 pub use board::Board;
+pub use channels::{Channels, Hearing};
 pub use counters::{Counters, text as metrics};
+pub use field::field;
 pub use floor::Limits;
 pub use hall::{Batch, Options, Publisher};
-pub use loops::{Kind, Pace};
+pub use loops::{Kind, Pace, mono_ns as monotonic_ns};
 pub use pitwire_websocket::CloseCode;
 pub use programme::{Answer, Opening, Programme, Reply, Request, Said, Tag};
 pub use stream::{Lag, StreamId, StreamSpec};
+pub use synthetic::Synthetic;

@@ -79,11 +79,20 @@ pub(crate) enum Stage {
     /// Its request is not whole yet.
     Asking,
     Open,
+    /// It gets what there is for it, then goodbye.
+    Parting,
     /// Its last words are in the outbox.
     Closing,
     /// All is said, our side is shut; what still arrives is thrown away.
     Lingering,
     Gone,
+}
+
+impl Stage {
+    /// Whether it gets what its streams have.
+    pub fn is_served(self) -> bool {
+        matches!(self, Stage::Open | Stage::Parting)
+    }
 }
 
 /// A pong or ping that waits for the end of a frame: sixteen bytes, no more than one at a time.

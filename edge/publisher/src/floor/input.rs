@@ -22,7 +22,7 @@ impl Floor {
     pub fn wants_input(&self, slot: u32) -> bool {
         self.subscribers.get(slot as usize).is_some_and(|subscriber| match subscriber.stage {
             Stage::Asking | Stage::Open => !subscriber.has_left_over && subscriber.has_room(),
-            Stage::Closing | Stage::Lingering => true,
+            Stage::Parting | Stage::Closing | Stage::Lingering => true,
             Stage::Gone => false,
         })
     }
@@ -214,7 +214,7 @@ impl Floor {
             // What was asked for is answered also to one that has shut its side.
             Stage::Closing => self.list(slot),
             Stage::Open if has_more => {
-                self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
+                self.set_stage(slot, Stage::Parting, self.limits.parting_ms);
                 self.list(slot);
             }
             _ => self.go(slot),

@@ -13,7 +13,7 @@ use crate::floor::{Floor, TURN_BYTES};
 use crate::inbox::Shed;
 use crate::ring::{Cursor, Header};
 use crate::stream::{Lag, Message, StreamId};
-use crate::subscriber::{CatchUp, PARKED, Stage};
+use crate::subscriber::{CatchUp, PARKED};
 use crate::wheel::TICK_MS;
 
 const TOO_SLOW: &str = "too slow for this stream; connect again";
@@ -57,7 +57,7 @@ impl Floor {
 
     /// How many bytes a reader is behind, how many it may be, and for how long.
     fn behind(&self, slot: u32, item: u32) -> Option<(u64, u64, u32)> {
-        let subscriber = self.subscribers.get(slot as usize).filter(|it| it.stage == Stage::Open)?;
+        let subscriber = self.subscribers.get(slot as usize).filter(|it| it.stage.is_served())?;
         let item = subscriber.items.as_slice().get(item as usize).filter(|item| item.cursor != PARKED)?;
         let ring = self.streams.get(item.stream as usize)?.ring(subscriber.class)?;
         let bytes = ring.head().0.saturating_sub(item.cursor.0);
@@ -110,7 +110,7 @@ impl Floor {
     /// Fills the outbox of one that has to catch up, if there is anything to tell it yet.
     pub(super) fn catch_up(&mut self, slot: u32) {
         while let Some(subscriber) = self.subscribers.get(slot as usize)
-            && subscriber.stage == Stage::Open
+            && subscriber.stage.is_served()
             && subscriber.outbox().len() < TURN_BYTES
             && let Some(catch_up) = subscriber.rare.as_ref().and_then(|rare| rare.catch_up.first()).copied()
         {

@@ -94,7 +94,7 @@ impl Floor {
         if !subscriber.outbox().is_empty() {
             return Source::Outbox;
         }
-        if subscriber.stage != Stage::Open {
+        if !subscriber.stage.is_served() {
             return Source::Nothing;
         }
         if !subscriber.control.as_bytes().is_empty() {
@@ -120,6 +120,11 @@ impl Floor {
         if has_rare && subscriber.mid_frame == NOBODY && subscriber.outbox().is_empty() {
             self.catch_up(slot);
             self.pass_over(slot);
+        }
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return Next::Idle };
+        let is_over = subscriber.stage == Stage::Parting && self.source(subscriber) == Source::Nothing;
+        if is_over {
+            self.say_farewell(slot);
         }
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return Next::Idle };
         match self.source(subscriber) {

@@ -57,7 +57,7 @@ impl Pace {
 }
 
 /// Nanoseconds of a clock that never goes back.
-pub(crate) fn mono_ns() -> u64 {
+pub fn mono_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
