@@ -96,13 +96,13 @@ impl Engine {
             Command::Cancel { account, order } => self.cancel(*account, *order, out),
             Command::Amend(amend) => self.amend(*amend, out),
             Command::CloseWindow => out.emit(Event::WindowClosed),
-            other => self.apply_rare(other, out),
+            _ => self.apply_rare(stamped, out),
         }
     }
 
     #[cold]
-    fn apply_rare(&mut self, command: &Command, out: &mut impl EventSink) {
-        let done = match command {
+    fn apply_rare(&mut self, stamped: &Stamped, out: &mut impl EventSink) {
+        let done = match &stamped.command {
             Command::CancelAll { account, which, reason } => {
                 self.cancel_all(*account, which, *reason, out);
                 Ok(())
@@ -157,6 +157,11 @@ impl Engine {
             Command::RunBatch { instrument } => self.end_batch(*instrument, out),
             Command::SetTradingRules { instrument, rules } => self.set_trading_rules(*instrument, rules, out),
             Command::SetClosingPrice { instrument, price } => self.set_closing_price(*instrument, *price, out),
+            Command::SetReporting { instrument, open, reason, due: _, ends } => {
+                self.set_reporting(*instrument, *open, *reason, *ends, out)
+            }
+            Command::ReportTrade(report) => self.report_trade(stamped.seq, report, out),
+            Command::AnswerReport { account, report, confirm } => self.answer_report(*account, *report, *confirm, out),
         };
         if let Err(reason) = done {
             out.emit(Event::CommandRefused { reason });

@@ -3,7 +3,9 @@
 //! Costs       a time: the orders that expire, by a queue; a day's end: the live orders of all books.
 //! Start at    `Engine::pass_time`, `Engine::end_day`.
 
-use pitwire_model::{CancelReason, Event, OrderId, RemainingSessions, TimeInForce, VenueDay, VenueNanos};
+use pitwire_model::{
+    CancelReason, Event, OrderId, RemainingSessions, SessionReason, TimeInForce, VenueDay, VenueNanos,
+};
 
 use crate::book::{Origin, Slot};
 use crate::engine::{Engine, EventSink};
@@ -55,6 +57,7 @@ impl Engine {
 
     pub(crate) fn end_day(&mut self, out: &mut impl EventSink) {
         for at in 0..self.markets.len() {
+            self.markets[at].end_reporting(SessionReason::Scheduled, out);
             self.end_day_of(at, out);
         }
         out.emit(Event::DayEnded);

@@ -51,6 +51,22 @@ impl Engine {
         if unbounded || needed > self.available(account, currency) { Err(Reject::NotEnoughFunds) } else { Ok(()) }
     }
 
+    /// Whether one party could pay for a trade at this price, whatever it holds in the book.
+    pub(crate) fn check_trade_funds(
+        &self,
+        market: &Market,
+        account: AccountId,
+        side: Side,
+        price: Ticks,
+        lots: u32,
+    ) -> Result<(), Reject> {
+        if let Money::Inverse { .. } = market.money {
+            return self.check_perpetual(market, account, side, Some(price), (lots, lots));
+        }
+        let (currency, needed) = spot_reserve(market.money, side, price, i128::from(lots));
+        if needed > self.available(account, currency) { Err(Reject::NotEnoughFunds) } else { Ok(()) }
+    }
+
     /// A perpetual order may cost what initial margin grows by, plus what it would lose at once against the mark if all
     /// of it traded at its worst price: else two accounts could trade at an absurd price and one of them owe what the
     /// other may spend. An order that leaves the margin as it is may lose what is free plus the margin of the lots it

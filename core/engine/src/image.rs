@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::kill::Blocks;
 use crate::market::Market;
 use crate::permits::{Kinds, Tif};
+use crate::reporting::Reporting;
 use crate::schedule::check_rules;
 use crate::special::{Indicated, Kept, Place, Unfinished};
 
@@ -52,6 +53,7 @@ pub struct MarketImage {
     /// Trades taken back, ascending.
     pub busted: Vec<TradeSeq>,
     pub session: SessionImage,
+    pub reporting: Reporting,
     /// Bids, then asks, each in priority order; then those beside the visible book, by place, then number.
     pub orders: Vec<OrderImage>,
 }
@@ -240,6 +242,8 @@ impl Engine {
             before = Some(order);
         }
         market.restore_session(image.session)?;
+        self.check_reporting(&market, &image.reporting)?;
+        market.special.reporting = image.reporting;
         market.judge();
         self.markets.push(market);
         Ok(())
@@ -389,6 +393,7 @@ fn market_image(market: &Market) -> MarketImage {
         mark: market.mark,
         busted: market.busted.iter().copied().collect(),
         session: session_image(market),
+        reporting: market.reporting().clone(),
         orders: orders.into_iter().map(|(_, order)| order).collect(),
     }
 }

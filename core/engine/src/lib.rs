@@ -40,6 +40,7 @@ mod matching;
 mod operator;
 pub mod permits;
 pub mod reference;
+mod reporting;
 mod schedule;
 mod session;
 mod settle;
@@ -55,6 +56,7 @@ pub use engine::{Engine, EventSink, RULE_VERSION};
 pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
 pub use index::OrderIndex;
 pub use market::Market;
+pub use reporting::Reporting;
 pub use special::{Indicated, Place};
 #[cfg(feature = "zoo")]
 pub use zoo::{Fault, choose};

@@ -5,7 +5,7 @@
 
 use pitwire_model::{
     AccountId, AccountSettings, CancelReason, CurrencyId, Event, FlowSetting, InstrumentId, InstrumentKind,
-    InstrumentLimits, Lots, Phase, Reject, Seq,
+    InstrumentLimits, Lots, Phase, Reject, Seq, SessionReason,
 };
 
 use crate::define::MOST_UNITS;
@@ -62,6 +62,7 @@ impl Engine {
         }
         self.take_off_where(Some(instrument), CancelReason::InstrumentDeleted, |_, _| true, out);
         let market = &mut self.markets[instrument.0 as usize];
+        market.end_reporting(SessionReason::Operator, out);
         market.phase = Phase::Deleted;
         market.judge();
         out.emit(Event::PhaseChanged { instrument, phase: Phase::Deleted });

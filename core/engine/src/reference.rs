@@ -18,6 +18,7 @@ mod leaving;
 mod matching;
 mod money;
 mod operator;
+mod reporting;
 mod session;
 mod settling;
 mod tables;
@@ -27,12 +28,13 @@ use std::sync::LazyLock;
 
 use pitwire_model::{
     AccountId, AccountSpec, Allocation, Command, Currency, CurrencyId, Derivation, Epoch, Event, FlowSetting,
-    InstrumentId, InstrumentSpec, Lots, MatchGroup, OrderId, Phase, Reject, RemainingSessions, SelfMatch, SessionId,
-    Side, Stamped, Ticks, TimeInForce, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    InstrumentId, InstrumentSpec, Lots, MatchGroup, OrderId, Phase, Reject, RemainingSessions, SelfMatch, Seq,
+    SessionId, Side, Stamped, Ticks, TimeInForce, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 use auction::Indicated;
 use closing::Print;
+use reporting::Hours;
 use settling::Touch;
 
 /// More than this in one balance is refused, so that no sum of them leaves 128 bits.
@@ -55,6 +57,8 @@ pub struct ReferenceEngine {
     accounts: Vec<Account>,
     /// The priority number given out last.
     times: u64,
+    /// Trades reported and not yet answered, in no order at all.
+    reports: Vec<(Seq, TradeReport)>,
 }
 
 #[derive(Debug)]
@@ -94,6 +98,10 @@ struct Market {
     must_tell: bool,
     /// The priority counter as each frequent batch ended.
     batch_ends: Vec<u64>,
+    /// The hours of trade reporting, while they run.
+    hours: Option<Hours>,
+    /// Trades made beside the book.
+    off_book: u64,
     /// Every live order, in no order at all.
     orders: Vec<Order>,
 }
@@ -368,6 +376,9 @@ impl ReferenceEngine {
             | Command::RunBatch { .. }
             | Command::SetTradingRules { .. }
             | Command::SetClosingPrice { .. } => self.run_sessions(&stamped.command, out),
+            Command::SetReporting { .. } | Command::ReportTrade(_) | Command::AnswerReport { .. } => {
+                self.run_reports(stamped.seq, &stamped.command, out)
+            }
             other => self.operate(other, out),
         };
         if let Err(reason) = done {

@@ -23,7 +23,7 @@ pub(crate) fn check_rules(rules: &TradingRules) -> Result<(), Reject> {
 
 impl Engine {
     /// An instrument that is there and not deleted.
-    fn standing_market(&mut self, instrument: InstrumentId) -> Result<&mut Market, Reject> {
+    pub(crate) fn standing_market(&mut self, instrument: InstrumentId) -> Result<&mut Market, Reject> {
         let market = self.markets.get_mut(instrument.0 as usize).ok_or(Reject::UnknownInstrument)?;
         if market.phase == Phase::Deleted { Err(Reject::InstrumentDeleted) } else { Ok(market) }
     }

@@ -19,6 +19,7 @@ use pitwire_model::{
 use crate::auction::{Cross, Curve};
 use crate::book::{Origin, Slot, key_of};
 use crate::permits::Kinds;
+use crate::reporting::Reporting;
 use crate::zoo::{Fault, bites};
 
 /// Where a live order waits that stands in no visible book.
@@ -137,6 +138,7 @@ pub struct Special {
     /// Price of the last uncross of a call or batch.
     pub(crate) uncross_price: Option<Ticks>,
     pub(crate) indicated: Indicated,
+    pub(crate) reporting: Reporting,
     /// What gathers in a call or a batch, by price; no part of any image.
     pub(crate) curve: Option<Curve>,
     /// Who waits in the closing price cross; no part of any image.

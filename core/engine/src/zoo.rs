@@ -73,6 +73,9 @@ faults! {
     AmendKeepsTime = 48, "an amend in a call goes to the back but keeps its time";
     ImprovedCollar = 49, "the collar's edge is rounded outward";
     ExpiryUnchecked = 50, "an order is taken that has expired already";
+    HoursIgnored = 51, "a trade is reported outside the hours";
+    OwnReportConfirmed = 52, "a reporter confirms for the other party";
+    ReportMovesLast = 53, "a reported trade moves the last price";
 }
 
 #[cfg(feature = "zoo")]

@@ -23,7 +23,7 @@ use pitwire_engine::reference::ReferenceEngine;
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
     CancelReason, Command, Derivation, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reference, Reject,
-    Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, VenueNanos,
+    ReportEnd, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, VenueNanos,
 };
 use pitwire_opening::opening;
 
@@ -169,6 +169,10 @@ fn marks(event: &Event) -> Option<String> {
         Event::Injected { .. } => "injected".to_owned(),
         Event::Triggered { .. } => "triggered".to_owned(),
         Event::Indicative { price, .. } => format!("indicative {}", price.is_some()),
+        Event::ReportingChanged { open, .. } => format!("reporting {open}"),
+        Event::TradeReported { .. } => "reported".to_owned(),
+        Event::ReportEnded { end, .. } => format!("report {}", end.name()),
+        Event::OffBookTrade(_) => "off book".to_owned(),
         _ => return None,
     })
 }
@@ -176,6 +180,8 @@ fn marks(event: &Event) -> Option<String> {
 fn expected_marks() -> Vec<String> {
     let mut marks: Vec<String> =
         ["parked", "injected", "triggered", "indicative true", "indicative false"].map(str::to_owned).to_vec();
+    marks.extend(["reporting true", "reporting false", "reported", "off book"].map(str::to_owned));
+    marks.extend(ReportEnd::ALL.map(|end| format!("report {}", end.name())));
     let calls = Phase::ALL.into_iter().filter(|phase| phase.is_call() || *phase == Phase::Continuous);
     for call in calls {
         marks.push(format!("uncross {}", call.name()));

@@ -9,8 +9,8 @@ use pitwire_audit::Auditor;
 use pitwire_engine::permits::Kinds;
 use pitwire_engine::{Engine, EngineImage, Place};
 use pitwire_model::{
-    AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Lots, NewOrder, OrderId, OrderType, Phase,
-    SelfMatch, SessionId, Ticks, TimeInForce, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Label, Lots, NewOrder, OrderId, OrderType, Phase,
+    SelfMatch, Seq, SessionId, Side, Ticks, TimeInForce, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 use pitwire_opening::opening;
 
@@ -89,7 +89,7 @@ fn an_image_that_cannot_be_is_refused() {
     );
     let good = floor.image();
     assert!(Engine::from_image(good.clone()).is_ok());
-    let changes: [fn(&mut EngineImage); 37] = [
+    let changes: [fn(&mut EngineImage); 40] = [
         |image| image.markets[1].orders[0].open = 0,
         |image| image.markets[1].orders[0].open = 99,
         |image| image.markets[1].orders[0].order_type = OrderType::Limit { price: Ticks(0) },
@@ -134,11 +134,30 @@ fn an_image_that_cannot_be_is_refused() {
         |image| {
             image.markets[1].spec.rules = Some(Box::new(TradingRules { improvement: Ticks(0), ..Default::default() }))
         },
+        // Outside the hours nothing waits and nothing ends; what waits is of two accounts that are there.
+        |image| image.markets[1].reporting.ends = Some(VenueNanos(1)),
+        |image| _ = image.markets[1].reporting.waiting.insert(Seq(1), report(3)),
+        |image| {
+            image.markets[1].reporting.open = true;
+            image.markets[1].reporting.waiting.insert(Seq(1), report(77));
+        },
     ];
     for (at, change) in changes.into_iter().enumerate() {
         let mut image = good.clone();
         change(&mut image);
         assert!(Engine::from_image(image).is_err(), "change {at}");
+    }
+}
+
+fn report(counterparty: u32) -> TradeReport {
+    TradeReport {
+        instrument: NPN_ZAR,
+        account: AccountId(2),
+        counterparty: AccountId(counterparty),
+        side: Side::Buy,
+        price: Ticks(1),
+        lots: Lots(1),
+        label: Label::NONE,
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::{
     AccountId, AccountSettings, AccountSpec, CancelReason, Currency, CurrencyId, Epoch, InstrumentId, InstrumentLimits,
     InstrumentSpec, Lots, OrderId, Phase, RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, Ticks,
-    TradeSeq, TradingRules, VenueDay, VenueNanos,
+    TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 /// A command as it stands in the log: numbered, timed, and never changed afterwards.
@@ -136,6 +136,24 @@ pub enum Command {
     SetClosingPrice {
         instrument: InstrumentId,
         price: Ticks,
+    },
+    /// The hours of trade reporting begin or end, whatever session runs.
+    SetReporting {
+        instrument: InstrumentId,
+        open: bool,
+        reason: SessionReason,
+        /// When the schedule wanted it.
+        due: VenueNanos,
+        /// When hours that begin are expected to end.
+        ends: Option<VenueNanos>,
+    },
+    /// One party's word on a trade made beside the book. Its number is the report's.
+    ReportTrade(Box<TradeReport>),
+    /// The other party's word on a report, or the reporter's own, who may take it back.
+    AnswerReport {
+        account: AccountId,
+        report: Seq,
+        confirm: bool,
     },
 }
 

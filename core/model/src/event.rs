@@ -2,8 +2,9 @@
 
 use crate::{
     AccountId, AccountSettings, AccountSpec, Bust, Currency, CurrencyId, Derivation, Epoch, Expiry, FlowSetting,
-    InstrumentId, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OrderId, OrderType, Phase, Reference,
-    Reject, Seq, SessionReason, Side, Ticks, TimeInForce, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    InstrumentId, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OffBookTrade, OrderId, OrderType, Phase,
+    Reference, Reject, ReportEnd, Seq, SessionReason, Side, Ticks, TimeInForce, TradeReport, TradeSeq, TradingRules,
+    VenueDay, VenueNanos,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,6 +234,28 @@ pub enum Event {
         instrument: InstrumentId,
         rules: Box<TradingRules>,
     },
+    /// PUBLIC. The hours of trade reporting began or ended.
+    ReportingChanged {
+        instrument: InstrumentId,
+        open: bool,
+        reason: SessionReason,
+        ends: Option<VenueNanos>,
+    },
+    /// A trade made beside the book waits for the other party's word.
+    TradeReported {
+        report: Seq,
+        trade: Box<TradeReport>,
+    },
+    /// A report that no trade has come of, and none will.
+    ReportEnded {
+        report: Seq,
+        instrument: InstrumentId,
+        account: AccountId,
+        counterparty: AccountId,
+        end: ReportEnd,
+    },
+    /// PUBLIC but for the report and the accounts. Both parties have said so.
+    OffBookTrade(Box<OffBookTrade>),
 }
 
 /// What made a trade.
@@ -266,6 +289,8 @@ impl Event {
                 | Event::Uncrossed { .. }
                 | Event::Breached { .. }
                 | Event::ClosingPriceSet { .. }
+                | Event::ReportingChanged { .. }
+                | Event::OffBookTrade(_)
         )
     }
 }

@@ -12,6 +12,7 @@ mod decimal;
 mod event;
 mod instrument;
 mod reject;
+mod report;
 mod session;
 mod units;
 
@@ -26,6 +27,7 @@ pub use instrument::{
     AccountSettings, AccountSpec, Currency, InstrumentKind, InstrumentLimits, InstrumentSpec, SelfMatch, Throttle,
 };
 pub use reject::Reject;
+pub use report::{OffBookTrade, ReportEnd, TradeReport};
 pub use session::{
     Allocation, Derivation, Phase, Reference, RemainingSessions, SessionReason, Tolerance, TradingRules,
 };

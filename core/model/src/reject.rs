@@ -86,4 +86,12 @@ rejects! {
     NotAmendable = 41, "not_amendable";
     /// From the session that runs there is no way into that one.
     SessionNotAllowed = 42, "session_not_allowed";
+    /// Outside the hours of trade reporting.
+    ReportingClosed = 43, "reporting_closed";
+    /// So many of the account's reports wait in this instrument already.
+    TooManyReports = 44, "too_many_reports";
+    /// No report with this number waits for this account.
+    UnknownReport = 45, "unknown_report";
+    /// Who reported cannot confirm.
+    OwnReport = 46, "own_report";
 }

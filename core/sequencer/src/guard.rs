@@ -57,9 +57,12 @@ pub fn instrument_of(stamped: &Stamped, engine: &Engine) -> Option<InstrumentId>
         | Command::RunBatch { instrument }
         | Command::SetTradingRules { instrument, .. }
         | Command::SetClosingPrice { instrument, .. }
+        | Command::SetReporting { instrument, .. }
         | Command::SetInstrumentLimits { instrument, .. }
         | Command::DeleteInstrument { instrument } => Some(*instrument),
         Command::BustTrade(bust) => Some(bust.instrument),
+        Command::ReportTrade(report) => Some(report.instrument),
+        Command::AnswerReport { report, .. } => engine.report(*report).map(|report| report.instrument),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@ use pitwire_model::{AccountId, OrderId, Ticks};
 
 use crate::Views;
 use crate::account::{AccountBook, OrderRecord, OrderState, UserTrade};
+use crate::off_book::Reports;
 use crate::session::SessionView;
 use crate::tape::{Candle, PublicTrade, Tape, TickDirection};
 
@@ -15,6 +16,7 @@ pub struct ViewsImage {
     /// As many as tapes.
     pub sessions: Vec<SessionView>,
     pub accounts: Vec<AccountBookImage>,
+    pub reports: Reports,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,7 @@ impl Views {
             tapes: self.tapes.iter().map(tape_image).collect(),
             sessions: self.sessions.clone(),
             accounts: self.accounts.iter().map(|(id, book)| book_image(*id, book)).collect(),
+            reports: self.reports.clone(),
         }
     }
 
@@ -50,6 +53,7 @@ impl Views {
             tapes: image.tapes.into_iter().map(tape_from).collect(),
             sessions: image.sessions,
             accounts: image.accounts.into_iter().map(book_from).collect(),
+            reports: image.reports,
         }
     }
 }

@@ -11,6 +11,7 @@ mod account;
 mod day;
 mod facts;
 mod image;
+mod off_book;
 mod session;
 mod tape;
 
@@ -20,7 +21,8 @@ pub use account::{AccountBook, Liquidity, OrderRecord, OrderState, Place, UserTr
 pub use day::{AtPrice, Day, Opening};
 pub use facts::MarketFacts;
 pub use image::{AccountBookImage, TapeImage, ViewsImage};
-use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Stamped, VenueNanos};
+pub use off_book::{OffBook, OffBookPrint, REPORTS, ReportRecord, ReportState, Reports};
+use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Seq, Stamped, VenueNanos};
 pub use session::{Breach, Indicative, SessionView, Uncross};
 pub use tape::{Candle, PublicTrade, Stats, Tape, TickDirection};
 
@@ -32,6 +34,7 @@ pub struct Views {
     sessions: Vec<SessionView>,
     /// Accounts with limited credit only: house accounts ask no questions and would drown the others.
     accounts: BTreeMap<AccountId, AccountBook>,
+    reports: Reports,
 }
 
 /// What one command changed for one account, so that it can be told.
@@ -55,6 +58,11 @@ pub enum Change {
     Balance {
         account: AccountId,
     },
+    /// A report that the account made or is to answer.
+    Report {
+        account: AccountId,
+        report: Seq,
+    },
     /// Positions in this instrument are worth something else now.
     Revalued {
         instrument: InstrumentId,
@@ -73,6 +81,16 @@ impl Views {
     /// What the public knows of an instrument's session and day.
     pub fn session(&self, instrument: InstrumentId) -> Option<&SessionView> {
         self.sessions.get(instrument.0 as usize)
+    }
+
+    /// What the public knows of an instrument's trades made beside the book; `None` where there is nothing to know.
+    pub fn off_book(&self, instrument: InstrumentId) -> Option<&OffBook> {
+        self.reports.markets.get(&instrument)
+    }
+
+    /// An account's newest reports, made by it or to it, oldest first.
+    pub fn reports(&self, account: AccountId) -> impl DoubleEndedIterator<Item = &ReportRecord> {
+        self.reports.accounts.get(&account).into_iter().flatten()
     }
 
     pub fn account(&self, account: AccountId) -> Option<&AccountBook> {
@@ -105,7 +123,14 @@ impl Views {
                     session.observe(event, at);
                 }
             }
-            Event::DayEnded => self.sessions.iter_mut().for_each(SessionView::day_ended),
+            Event::DayEnded => {
+                self.sessions.iter_mut().for_each(SessionView::day_ended);
+                self.reports.day_ended();
+            }
+            Event::ReportingChanged { .. }
+            | Event::TradeReported { .. }
+            | Event::ReportEnded { .. }
+            | Event::OffBookTrade(_) => self.reported(event, at, changes),
             Event::AccountAdded(spec) if spec.credit == Credit::Limited => {
                 self.accounts.insert(spec.id, AccountBook::default());
             }
@@ -164,6 +189,26 @@ impl Views {
         }
     }
 
+    fn reported(&mut self, event: &Event, at: VenueNanos, changes: &mut Vec<Change>) {
+        let (report, parties) = match event {
+            Event::TradeReported { report, trade } => (*report, [trade.account, trade.counterparty]),
+            Event::ReportEnded { report, account, counterparty, .. } => (*report, [*account, *counterparty]),
+            Event::OffBookTrade(trade) => (trade.report, [trade.buyer, trade.seller]),
+            _ => return self.reports.observe(event, at),
+        };
+        let known = parties.into_iter().filter(|party| self.accounts.contains_key(party));
+        for account in known {
+            if let Event::TradeReported { trade, .. } = event {
+                self.reports.reported(account, report, trade, at);
+            }
+            changes.push(Change::Report { account, report });
+            if matches!(event, Event::OffBookTrade(_)) {
+                changes.push(Change::Balance { account });
+            }
+        }
+        self.reports.observe(event, at);
+    }
+
     fn placed(&mut self, account: AccountId, order: OrderId, place: Place, at: VenueNanos, changes: &mut Vec<Change>) {
         let Some(book) = self.accounts.get_mut(&account) else { return };
         book.placed(order, place, at);
@@ -217,7 +262,11 @@ fn keep_last(changes: &mut Vec<Change>, from: usize) {
         .rev()
         .filter(|change| match change {
             Change::Order { order, .. } => told.insert(*order),
-            Change::Elected { .. } | Change::Trade { .. } | Change::Balance { .. } | Change::Revalued { .. } => true,
+            Change::Elected { .. }
+            | Change::Trade { .. }
+            | Change::Balance { .. }
+            | Change::Report { .. }
+            | Change::Revalued { .. } => true,
         })
         .collect();
     kept.reverse();

@@ -215,6 +215,7 @@ impl Venue<'_> {
             Change::Revalued { instrument } => {
                 self.engine.account(listener).is_some_and(|holder| holder.position(instrument).lots != 0)
             }
+            Change::Report { .. } => false,
         }
     }
 

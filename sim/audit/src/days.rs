@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_model::{CancelReason, Event, InstrumentId, OrderId, TimeInForce, VenueDay};
+use pitwire_model::{CancelReason, Event, InstrumentId, OrderId, SessionReason, TimeInForce, VenueDay};
 
 use crate::Auditor;
 use crate::book::{Kind, Live, Place};
@@ -37,6 +37,7 @@ impl Auditor {
 
     pub(crate) fn judge_day_end(&mut self, turn: &mut Turn<'_>) -> Judged {
         for instrument in (0..).map(InstrumentId).take(self.markets.len()) {
+            self.see_hours_end(turn, instrument, SessionReason::Scheduled)?;
             let before = self.market_of(instrument).book.touch();
             let mine: Vec<Live> = self.orders.values().filter(|live| live.instrument == instrument).copied().collect();
             for order in mine {

@@ -28,6 +28,7 @@ mod opening;
 mod operators;
 mod prices;
 mod punctual;
+mod reporting;
 mod sessions;
 mod settling;
 mod tables;
@@ -56,6 +57,7 @@ pub use opening::{
     Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPlace, OpeningPosition, OpeningSessions,
     OpeningStanding,
 };
+pub use reporting::Reporting;
 
 /// The first thing that was wrong, at which command, and the promise it breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +129,7 @@ struct Market {
     indicated: (Option<Ticks>, Lots, i64),
     /// The priority numbers at which batches ended, ascending.
     batch_ends: Vec<u64>,
+    reporting: Reporting,
     book: Book,
 }
 
@@ -237,6 +240,9 @@ impl Auditor {
             | Command::AddInstrument(_)
             | Command::AddAccount(_)
             | Command::Deposit { .. } => self.judge_plain(&stamped.command, events),
+            Command::SetReporting { .. } | Command::ReportTrade(_) | Command::AnswerReport { .. } => {
+                self.judge_reporting(turn, stamped.seq, &stamped.command)
+            }
             other => self.judge_operator(turn, other, events),
         }
     }
@@ -324,6 +330,7 @@ impl Auditor {
             day: Day::default(),
             indicated: Default::default(),
             batch_ends: Vec::new(),
+            reporting: Reporting::default(),
             book: Book::default(),
         });
         Ok(())

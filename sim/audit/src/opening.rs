@@ -11,6 +11,7 @@ use crate::book::{Kind, Live, Place};
 use crate::close::Close;
 use crate::fault::{Judged, offence};
 use crate::ledger::Holding;
+use crate::reporting::Reporting;
 use crate::settling::kind_of;
 use crate::turn::Turn;
 use crate::{Auditor, Offence, legal_lots, legal_price};
@@ -44,6 +45,7 @@ pub struct OpeningMarket {
     /// Every live order, wherever it is.
     pub orders: Vec<OpeningOrder>,
     pub sessions: OpeningSessions,
+    pub reporting: Reporting,
 }
 
 /// What sessions, calls and prices leave behind.
@@ -176,6 +178,7 @@ impl Auditor {
             (own.static_reference, own.dynamic) = (static_reference, dynamic);
             own.indicated = market.sessions.indicated;
             own.close = market.sessions.close;
+            own.reporting = market.reporting;
             own.batch_ends = market.sessions.batch_ends.iter().map(|older| oldest + older).collect();
         }
         if let Some(at) = self.ledger.accounts.iter().zip(&reserved).position(|(own, told)| own.reserved != *told) {
@@ -262,6 +265,9 @@ impl Auditor {
             }
             if !own.busted.iter().eq(&told.busted) {
                 offence!(M4, "the snapshot tells the busted trades of instrument {id} otherwise");
+            }
+            if own.reporting != told.reporting {
+                offence!(M4, "the snapshot tells the trade reporting of instrument {id} otherwise");
             }
             self.compare_orders(told)?;
             self.compare_sessions(told)?;

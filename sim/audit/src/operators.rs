@@ -267,6 +267,7 @@ impl Auditor {
         let phase = Phase::Deleted;
         let leaves = self.live_where(|live| live.instrument == instrument);
         self.follow_leaving(turn, leaves, CancelReason::InstrumentDeleted)?;
+        self.see_hours_end(turn, instrument, SessionReason::Operator)?;
         self.expect(turn, &Event::PhaseChanged { instrument, phase })?;
         self.markets[instrument.0 as usize].phase = phase;
         Ok(true)

@@ -40,6 +40,9 @@ impl Auditor {
                 }
                 self.none_overdue(stamped)
             }
+            Command::SetReporting { reason: SessionReason::Scheduled, instrument, due, .. } if *due > stamped.at => {
+                offence!(M8, "trade reporting of instrument {instrument} turned at {}, due at {due}", stamped.at)
+            }
             _ => self.none_overdue(stamped),
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use pitwire_audit::{
     Close, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPlace, OpeningPosition, OpeningSessions,
-    OpeningStanding, Run,
+    OpeningStanding, Reporting, Run,
 };
 use pitwire_engine::{AccountImage, EngineImage, MarketImage, OrderImage, Place};
 use pitwire_model::{Lots, Seq, Ticks, VenueDay, VenueNanos};
@@ -36,6 +36,11 @@ fn market(market: &MarketImage) -> OpeningMarket {
         busted: market.busted.clone(),
         orders: market.orders.iter().map(order).collect(),
         sessions: sessions(market),
+        reporting: Reporting {
+            hours: market.reporting.open.then_some(market.reporting.ends),
+            trades: market.reporting.trades,
+            waiting: market.reporting.waiting.clone(),
+        },
     }
 }
 

@@ -46,6 +46,9 @@
 //!             31 FilterHidden  32 RunBatch    instrument u32
 //!             33 SetTradingRules   instrument u32, rules
 //!             34 SetClosingPrice   instrument u32, price i64
+//!             35 SetReporting      instrument u32, open u8, reason u8, due u64, ends option u64
+//!             36 ReportTrade       instrument u32, account u32, counterparty u32, side u8, price i64, lots u64, label text
+//!             37 AnswerReport      account u32, report u64, confirm u8
 //!             Terms are a u8 of bits and what they announce, in this order: 1 reprice 2 reject (post-only),
 //!             4 display u64, 8 self-match u8, 16 group of its own, 32 group key u32, 64 goes with its session,
 //!             128 client order id text. Limits: lots option u64, units option i128, collar option u32. Settings:
@@ -58,6 +61,7 @@
 
 mod operator;
 mod order;
+mod reporting;
 mod session;
 
 use pitwire_model::{
@@ -70,6 +74,7 @@ use crate::bytes::{DecodeError, Reader, Writer};
 pub use operator::{put_limits, put_scope, put_settings, take_limits, take_settings};
 pub(crate) use operator::{put_option_with, take_option_with};
 pub use order::{put_expiry, put_order_type, put_tif, take_expiry, take_order_type, take_post_only, take_tif};
+pub use reporting::{put_report, take_report};
 pub use session::{put_rules, take_remaining, take_rules};
 
 const KIND_VERSION: u8 = 1;
@@ -186,6 +191,9 @@ fn kind_of(command: &Command) -> u8 {
         Command::RunBatch { .. } => 32,
         Command::SetTradingRules { .. } => 33,
         Command::SetClosingPrice { .. } => 34,
+        Command::SetReporting { .. } => 35,
+        Command::ReportTrade(_) => 36,
+        Command::AnswerReport { .. } => 37,
     }
 }
 
@@ -229,6 +237,9 @@ fn put_body(w: &mut Writer<'_>, command: &Command) {
         | Command::RunBatch { .. }
         | Command::SetTradingRules { .. }
         | Command::SetClosingPrice { .. } => session::put_body(w, command),
+        Command::SetReporting { .. } | Command::ReportTrade(_) | Command::AnswerReport { .. } => {
+            reporting::put_body(w, command);
+        }
         other => operator::put_body(w, other),
     }
 }
@@ -254,6 +265,7 @@ fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeError> {
         }
         25 => Command::Amend(order::take_amend_with_terms(r)?),
         26..=34 => return session::take_body(r, kind),
+        35..=37 => return reporting::take_body(r, kind),
         9 => Command::Cancel { account: AccountId(r.take_u32()?), order: OrderId(r.take_u64()?) },
         10 => {
             let account = AccountId(r.take_u32()?);

@@ -16,14 +16,16 @@
 //!             2 call, phase u8; 3 cross) follows the taker's side  32 SessionChanged  33 Parked  34 Injected
 //!             35 Triggered  36 Indicative  37 Uncrossed  38 Breached  39 ClosingPriceSet  40 DayBegun  41 RemainingSet
 //!             42 TradingRulesSet  43 Amended with a stop, a minimum execution or an expiry  44 InstrumentAdded with rules
+//!             45 ReportingChanged  46 TradeReported  47 ReportEnded  48 OffBookTrade (public: instrument, number, price,
+//!             lots; then report, buyer, seller)
 
 use pitwire_model::{Event, TradeKind, VenueNanos};
 
 use crate::{
     bytes::Writer,
     command::{
-        put_account, put_currency, put_expiry, put_instrument, put_limits, put_option_with, put_order_type, put_rules,
-        put_scope, put_settings, put_tif,
+        put_account, put_currency, put_expiry, put_instrument, put_limits, put_option_with, put_order_type, put_report,
+        put_rules, put_scope, put_settings, put_tif,
     },
 };
 
@@ -95,6 +97,10 @@ fn tag_of(event: &Event) -> u8 {
         Event::DayBegun { .. } => 40,
         Event::RemainingSet { .. } => 41,
         Event::TradingRulesSet { .. } => 42,
+        Event::ReportingChanged { .. } => 45,
+        Event::TradeReported { .. } => 46,
+        Event::ReportEnded { .. } => 47,
+        Event::OffBookTrade(_) => 48,
     }
 }
 
@@ -183,6 +189,18 @@ fn put_session_fields(w: &mut Writer<'_>, event: &Event) {
             w.put_u32(instrument.0);
             w.put_i64(price.0);
             w.put_u8(*derivation as u8);
+        }
+        Event::ReportingChanged { instrument, open, reason, ends } => {
+            w.put_u32(instrument.0);
+            w.put_bool(*open);
+            w.put_u8(*reason as u8);
+            put_option_with(w, *ends, |w, ends| w.put_u64(ends.0));
+        }
+        Event::OffBookTrade(trade) => {
+            w.put_u32(trade.instrument.0);
+            w.put_u64(trade.number);
+            w.put_i64(trade.price.0);
+            w.put_u64(trade.lots.0);
         }
         _ => {}
     }
@@ -275,6 +293,22 @@ fn put_operator_fields(w: &mut Writer<'_>, event: &Event) {
         Event::TradingRulesSet { instrument, rules } => {
             w.put_u32(instrument.0);
             put_rules(w, rules);
+        }
+        Event::TradeReported { report, trade } => {
+            w.put_u64(report.0);
+            put_report(w, trade);
+        }
+        Event::ReportEnded { report, instrument, account, counterparty, end } => {
+            w.put_u64(report.0);
+            w.put_u32(instrument.0);
+            w.put_u32(account.0);
+            w.put_u32(counterparty.0);
+            w.put_u8(*end as u8);
+        }
+        Event::OffBookTrade(trade) => {
+            w.put_u64(trade.report.0);
+            w.put_u32(trade.buyer.0);
+            w.put_u32(trade.seller.0);
         }
         _ => {}
     }

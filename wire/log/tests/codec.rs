@@ -13,7 +13,7 @@ use pitwire_model::{
     Currency, CurrencyId, Decimal, Epoch, Expiry, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits,
     InstrumentSpec, KillScope, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority,
     RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, Stamped, Throttle, Ticks, TimeInForce,
-    Tolerance, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    Tolerance, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 /// SplitMix64, as in `sim/world`, which this crate cannot see.
@@ -112,7 +112,7 @@ fn arbitrary(kind: usize, r: &mut Random) -> Command {
 }
 
 /// Kinds of commands that [`arbitrary`] makes.
-const KINDS: usize = 32;
+const KINDS: usize = 35;
 const POST_ONLY: [PostOnly; 3] = [PostOnly::No, PostOnly::Reprice, PostOnly::Reject];
 
 fn operator(kind: usize, r: &mut Random) -> Command {
@@ -160,7 +160,31 @@ fn session(kind: usize, r: &mut Random) -> Command {
         28 => Command::FilterHidden { instrument },
         29 => Command::RunBatch { instrument },
         30 => Command::SetTradingRules { instrument, rules: Box::new(rules(r)) },
-        _ => Command::SetClosingPrice { instrument, price: Ticks(r.next().cast_signed()) },
+        31 => Command::SetClosingPrice { instrument, price: Ticks(r.next().cast_signed()) },
+        _ => reporting(kind, r),
+    }
+}
+
+fn reporting(kind: usize, r: &mut Random) -> Command {
+    let (instrument, account) = (InstrumentId(r.short()), AccountId(r.short()));
+    match kind {
+        32 => Command::SetReporting {
+            instrument,
+            open: r.pick(&[true, false]),
+            reason: r.pick(&SessionReason::ALL),
+            due: VenueNanos(r.number()),
+            ends: r.maybe(|r| VenueNanos(r.number())),
+        },
+        33 => Command::ReportTrade(Box::new(TradeReport {
+            instrument,
+            account,
+            counterparty: AccountId(r.short()),
+            side: r.pick(&[Side::Buy, Side::Sell]),
+            price: Ticks(r.next().cast_signed()),
+            lots: Lots(r.number()),
+            label: r.label(),
+        })),
+        _ => Command::AnswerReport { account, report: Seq(r.number()), confirm: r.pick(&[true, false]) },
     }
 }
 
@@ -299,7 +323,7 @@ fn every_command_comes_back_as_it_went() {
 
 #[test]
 fn every_truncation_is_refused() {
-    for (name, stamped) in samples::commands().into_iter().chain(samples::sessions::commands()) {
+    for (name, stamped) in samples::all() {
         let bytes = record(&stamped);
         for length in 0..bytes.len() {
             assert_eq!(decode_command(&bytes[..length]), Err(DecodeError::Truncated { at: length }), "{name}");
@@ -322,7 +346,7 @@ fn every_truncation_is_refused() {
 #[test]
 fn every_changed_byte_is_refused_or_reads_as_itself() {
     let mut refused = 0;
-    for (_, stamped) in samples::commands().into_iter().chain(samples::sessions::commands()) {
+    for (_, stamped) in samples::all() {
         let bytes = record(&stamped);
         for at in 0..bytes.len() {
             for value in 0..=u8::MAX {

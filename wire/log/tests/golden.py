@@ -2,9 +2,10 @@
 
 Run:  python3 wire/log/tests/golden.py > contracts/vectors/log/v2.txt
       python3 wire/log/tests/golden.py sessions > contracts/vectors/log/v2-sessions.txt
+      python3 wire/log/tests/golden.py reporting > contracts/vectors/log/v2-reporting.txt
       python3 wire/log/tests/golden.py snapshot > contracts/vectors/log/v3-snapshot.txt
 The second file has what came with sessions and calls: new kinds and tags beside those of the first, which stay.
-The third is the snapshot, whose layout has a version of its own since then.
+The third has what came with trade reporting, likewise. The fourth is the snapshot, whose layout has a version of its own since then.
 A line is a name, a space, and bytes in hex. A new layout is a new file, never an edit of an old one.
 BLAKE3 and CRC-32C are written out here, from their specifications, because Python brings neither.
 """
@@ -228,6 +229,27 @@ SESSION_EVENTS = [
 ]
 
 
+# --- what came with trade reporting -------------------------------------------------------------------------------
+REPORT = u32(4) + u32(8) + u32(2) + u8(SELL) + i64(101) + u64(40) + text("block")
+
+REPORTING_COMMANDS = [
+    ("set_reporting", 35, u32(4) + u8(1) + u8(0) + u64(10**18) + option(u64(10**18 + 5))),
+    ("set_reporting_shut", 35, u32(4) + u8(0) + u8(4) + u64(10**18) + option(None)),
+    ("report_trade", 36, REPORT),
+    ("confirm_report", 37, u32(2) + u64(77) + u8(1)),
+    ("decline_report", 37, u32(2) + u64(77) + u8(0)),
+]
+
+REPORTING_EVENTS = [
+    ("reporting_changed", 45, u32(4) + u8(1) + u8(0) + option(u64(10**18)), b""),
+    ("reporting_shut", 45, u32(4) + u8(0) + u8(4) + option(None), b""),
+    ("trade_reported", 46, None, u64(77) + REPORT),
+    ("report_ended", 47, None, u64(77) + u32(4) + u32(8) + u32(2) + u8(1)),
+    ("off_book_trade", 48, u32(4) + u64(3) + i64(101) + u64(40), u64(77) + u32(2) + u32(8)),
+    ("refused_reporting_closed", 14, None, u8(43)),
+]
+
+
 def record(kind, seq, at, body):
     rest = u8(kind) + u8(1) + u64(seq) + u64(at) + body
     return u32(4 + len(rest)) + rest
@@ -310,10 +332,10 @@ def snapshot(payload, layout=FORMAT):
     return body + blake3(body)
 
 
-def sessions():
-    for n, (name, kind, body) in enumerate(SESSION_COMMANDS, start=1):
+def later(commands, events):
+    for n, (name, kind, body) in enumerate(commands, start=1):
         sys.stdout.write("command." + name + " " + record(kind, n, 1000 + n, body).hex() + "\n")
-    for name, tag, public, private in SESSION_EVENTS:
+    for name, tag, public, private in events:
         sys.stdout.write("event." + name + " " + event(tag, public, private).hex() + "\n")
         if public is not None:
             told = public_event(1_700_000_000_000_000_000, tag, public)
@@ -353,4 +375,12 @@ def snapshots():
     sys.stdout.write("snapshot " + snapshot(b"payload" * 300, layout=3).hex() + "\n")
 
 
-{"sessions": sessions, "snapshot": snapshots}.get("".join(sys.argv[1:]), main)()
+def sessions():
+    later(SESSION_COMMANDS, SESSION_EVENTS)
+
+
+def reporting():
+    later(REPORTING_COMMANDS, REPORTING_EVENTS)
+
+
+{"sessions": sessions, "reporting": reporting, "snapshot": snapshots}.get("".join(sys.argv[1:]), main)()

@@ -36,10 +36,15 @@ fn golden_of_sessions() -> BTreeMap<&'static str, Vec<u8>> {
     golden_of(include_str!("../../../contracts/vectors/log/v2-sessions.txt"))
 }
 
+fn golden_of_reporting() -> BTreeMap<&'static str, Vec<u8>> {
+    golden_of(include_str!("../../../contracts/vectors/log/v2-reporting.txt"))
+}
+
 #[test]
 fn command_records_never_change() {
     commands_are(&golden(), samples::commands());
     commands_are(&golden_of_sessions(), samples::sessions::commands());
+    commands_are(&golden_of_reporting(), samples::reporting::commands());
 }
 
 fn commands_are(golden: &BTreeMap<&str, Vec<u8>>, commands: Vec<(&str, Stamped)>) {
@@ -57,6 +62,7 @@ fn commands_are(golden: &BTreeMap<&str, Vec<u8>>, commands: Vec<(&str, Stamped)>
 fn event_bytes_never_change() {
     events_are(&golden(), samples::events());
     events_are(&golden_of_sessions(), samples::sessions::events());
+    events_are(&golden_of_reporting(), samples::reporting::events());
 }
 
 fn events_are(golden: &BTreeMap<&str, Vec<u8>>, events: Vec<(&str, Event)>) {

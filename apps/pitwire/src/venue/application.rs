@@ -345,7 +345,8 @@ fn account_of(change: &Change) -> Option<AccountId> {
         Change::Order { account, .. }
         | Change::Elected { account, .. }
         | Change::Trade { account, .. }
-        | Change::Balance { account } => Some(*account),
+        | Change::Balance { account }
+        | Change::Report { account, .. } => Some(*account),
         Change::Revalued { .. } => None,
     }
 }

@@ -90,6 +90,8 @@ impl ReferenceEngine {
             told: Indicated::default(),
             must_tell: false,
             batch_ends: Vec::new(),
+            hours: None,
+            off_book: 0,
             orders: Vec::new(),
         });
         out.push(Event::InstrumentAdded(Box::new(spec.clone())));

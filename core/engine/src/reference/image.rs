@@ -1,13 +1,13 @@
 //! The state as plain data, to be compared with the fast engine's.
 
-use pitwire_model::{InstrumentId, OrderType, Phase, Side, Ticks, TimeInForce, TradeSeq, VenueDay};
+use pitwire_model::{InstrumentId, OrderType, Phase, Seq, Side, Ticks, TimeInForce, TradeReport, TradeSeq, VenueDay};
 
 use super::tables::permits;
 use super::{Account, Holding, Kind, Market, Order, ReferenceEngine};
 use crate::permits::Kinds;
 use crate::{
-    AccountImage, Balance, Day, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, Run, SessionImage,
-    Standing,
+    AccountImage, Balance, Day, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, Reporting, Run,
+    SessionImage, Standing,
 };
 
 impl ReferenceEngine {
@@ -21,9 +21,20 @@ impl ReferenceEngine {
             day: self.day,
             closes: self.closes,
             currencies: self.currencies.clone(),
-            markets: self.markets.iter().map(market_image).collect(),
+            markets: self.markets.iter().map(|market| self.market_image(market)).collect(),
             accounts: self.accounts.iter().map(|account| self.account_image(account)).collect(),
         }
+    }
+
+    fn market_image(&self, market: &Market) -> MarketImage {
+        let of = |(_, trade): &&(Seq, TradeReport)| trade.instrument == market.spec.id;
+        let reporting = Reporting {
+            open: market.hours.is_some(),
+            ends: market.hours.and_then(|hours| hours.ends),
+            trades: market.off_book,
+            waiting: self.reports.iter().filter(of).cloned().collect(),
+        };
+        MarketImage { reporting, ..market_image(market) }
     }
 
     fn account_image(&self, account: &Account) -> AccountImage {
@@ -127,6 +138,7 @@ fn market_image(market: &Market) -> MarketImage {
         mark: market.mark,
         busted: market.busted.iter().copied().collect(),
         session: session_image(market),
+        reporting: Reporting::default(),
         orders,
     }
 }

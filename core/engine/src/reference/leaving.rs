@@ -1,7 +1,8 @@
 //! Cancelling: one order, many orders, the turn of the day, the end of an epoch.
 
 use pitwire_model::{
-    AccountId, CancelFilter, CancelReason, Epoch, Event, OrderId, Reject, RemainingSessions, TimeInForce, VenueNanos,
+    AccountId, CancelFilter, CancelReason, Epoch, Event, OrderId, Reject, RemainingSessions, SessionReason,
+    TimeInForce, VenueNanos,
 };
 
 use super::matching::cancelled;
@@ -47,6 +48,7 @@ impl ReferenceEngine {
 
     pub(super) fn end_day(&mut self, out: &mut Vec<Event>) {
         for at in 0..self.markets.len() {
+            self.shut_reporting(self.markets[at].spec.id, SessionReason::Scheduled, out);
             let since = out.len();
             for id in self.markets[at].numbers(|_| true) {
                 let Some(order) = self.markets[at].get(id).copied() else { continue };

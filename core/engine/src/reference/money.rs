@@ -197,6 +197,26 @@ impl ReferenceEngine {
         needed <= self.available(before.account, currency) + cost(before).1
     }
 
+    /// Whether a party could settle a trade made beside the book.
+    pub(super) fn affords_trade(
+        &self,
+        instrument: InstrumentId,
+        party: AccountId,
+        side: Side,
+        price: Ticks,
+        lots: u64,
+    ) -> bool {
+        let spec = &self.markets[instrument.0 as usize].spec;
+        if !self.is_limited(party) {
+            return true;
+        }
+        if !spec.is_spot() {
+            return self.affords_perpetual(party, instrument, side, Some(price), (lots, lots));
+        }
+        let (currency, needed) = self.spot_cost(spec, side, price, lots);
+        needed <= self.available(party, currency)
+    }
+
     /// The growth of margin and the loss against the mark at the worst price must be free. Where margin does not
     /// grow, the loss may also use up the margin of the lots that the order would close.
     fn affords_perpetual(

@@ -2,7 +2,7 @@
 
 use pitwire_model::{
     AccountId, AccountSettings, Bust, CancelReason, Command, CurrencyId, Event, FlowSetting, InstrumentId,
-    InstrumentKind, InstrumentLimits, KillScope, Label, Phase, Reject, Seq, Side,
+    InstrumentKind, InstrumentLimits, KillScope, Label, Phase, Reject, Seq, SessionReason, Side,
 };
 
 use super::define::{legal_limits, legal_settings};
@@ -70,6 +70,7 @@ impl ReferenceEngine {
             return Err(Reject::BadDefinition);
         }
         self.expel_all(|market, _| market.spec.id == instrument, CancelReason::InstrumentDeleted, out);
+        self.shut_reporting(instrument, SessionReason::Operator, out);
         self.markets[instrument.0 as usize].phase = Phase::Deleted;
         out.push(Event::PhaseChanged { instrument, phase: Phase::Deleted });
         Ok(())

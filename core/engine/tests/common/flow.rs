@@ -8,6 +8,7 @@
 mod define;
 mod operators;
 mod orders;
+mod reports;
 mod sessions;
 
 use std::collections::VecDeque;
@@ -52,6 +53,9 @@ enum Kind {
     RunBatch,
     SetRules,
     SetClosing,
+    SetReporting,
+    Report,
+    Answer,
 }
 
 const USUAL: [(Kind, u64); 20] = [
@@ -78,7 +82,7 @@ const USUAL: [(Kind, u64); 20] = [
 ];
 
 /// What the rulebook adds; weights by the thousand of the above.
-const RULEBOOK: [(Kind, u64); 9] = [
+const RULEBOOK: [(Kind, u64); 12] = [
     (Kind::ChangeSession, 90),
     (Kind::ExtendSession, 4),
     (Kind::SetRemaining, 16),
@@ -88,6 +92,9 @@ const RULEBOOK: [(Kind, u64); 9] = [
     (Kind::RunBatch, 40),
     (Kind::SetRules, 8),
     (Kind::SetClosing, 6),
+    (Kind::SetReporting, 6),
+    (Kind::Report, 24),
+    (Kind::Answer, 16),
 ];
 
 /// Where a seed's prices lie. The fast book keeps a window of 4096 ticks by the touch and the rest elsewhere.
@@ -165,6 +172,10 @@ pub struct Flow {
     /// What an operator should lift some day.
     blocked: Vec<KillScope>,
     trades: VecDeque<Bust>,
+    /// Reports that wait, each with who made it and who is to confirm.
+    reports: Vec<(Seq, AccountId, AccountId)>,
+    /// Some seeds' reports are all of one account and instrument, until one more is refused.
+    reporter: Option<(AccountId, InstrumentId)>,
     /// Busts of trades that were not so: the engine cannot know, the auditor does.
     pub lies: bool,
     /// Orders per instrument after which one more is refused.
@@ -202,6 +213,8 @@ impl Flow {
             dead: OrderId(1),
             blocked: Vec::new(),
             trades: VecDeque::new(),
+            reports: Vec::new(),
+            reporter: reports::one(&mut rng),
             lies: rng.one_in(8),
             most_resting: rng.pick(&[2, 30, 60, 150, 400, 400]),
             wealth: rng.pick(&[20, 100, 100, 1_000, 1_000_000]),
@@ -256,6 +269,9 @@ impl Flow {
                             _ => OrderType::Limit { price: known.price },
                         };
                     }
+                }
+                Event::TradeReported { .. } | Event::ReportEnded { .. } | Event::OffBookTrade(_) => {
+                    self.learn_report(event);
                 }
                 Event::SessionChanged { instrument, to: phase, .. } | Event::PhaseChanged { instrument, phase } => {
                     if let Some(known) = self.phases.get_mut(instrument.0 as usize) {
@@ -341,6 +357,7 @@ impl Flow {
             | Kind::RunBatch
             | Kind::SetRules
             | Kind::SetClosing => self.run_the_day(kind),
+            Kind::SetReporting | Kind::Report | Kind::Answer => self.report(kind),
             other => self.operate(other, next),
         }
     }

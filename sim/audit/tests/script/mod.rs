@@ -236,6 +236,7 @@ pub fn snapshot() -> Opening {
             busted: Vec::new(),
             orders: vec![order],
             sessions,
+            reporting: Default::default(),
         }],
         accounts: vec![
             account(HOUSE, "house", Credit::Unlimited, [-9, 904], 0),

@@ -68,7 +68,7 @@ pub(super) fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeE
     })
 }
 
-fn take_reason(r: &mut Reader<'_>) -> Result<SessionReason, DecodeError> {
+pub(super) fn take_reason(r: &mut Reader<'_>) -> Result<SessionReason, DecodeError> {
     take_code(r, "session reason", |code| SessionReason::ALL.into_iter().find(|reason| *reason as u8 == code))
 }
 

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_engine::{AccountImage, Balance, EngineImage, MarketImage, OrderImage, Place, Position, Standing};
+use pitwire_engine::{
+    AccountImage, Balance, EngineImage, MarketImage, OrderImage, Place, Position, Reporting, Standing,
+};
 use pitwire_model::{
-    AccountId, CurrencyId, Epoch, FlowSetting, InstrumentId, MatchGroup, OrderId, SelfMatch, SessionId, Ticks,
-    TradeSeq, VenueDay, VenueNanos,
+    AccountId, CurrencyId, Epoch, FlowSetting, InstrumentId, MatchGroup, OrderId, Phase, SelfMatch, Seq, SessionId,
+    Ticks, TradeSeq, VenueDay, VenueNanos,
 };
 
 use super::session::{put_session, take_session};
 use super::{put_all, put_option, take_all, take_option};
 use crate::bytes::{DecodeError, Reader, Writer};
 use crate::command::{
-    put_account, put_currency, put_instrument, put_option_with, put_order_type, put_rules, put_tif, take_account,
-    take_code, take_currency, take_instrument, take_option_with, take_order_type, take_phase, take_rules, take_side,
-    take_tif,
+    put_account, put_currency, put_instrument, put_option_with, put_order_type, put_report, put_rules, put_tif,
+    take_account, take_code, take_currency, take_instrument, take_option_with, take_order_type, take_report,
+    take_rules, take_side, take_tif,
 };
 
 pub(super) fn put(w: &mut Writer<'_>, image: &EngineImage) {
@@ -49,7 +51,8 @@ pub(super) fn take(r: &mut Reader<'_>) -> Result<EngineImage, DecodeError> {
 fn put_market(w: &mut Writer<'_>, market: &MarketImage) {
     put_instrument(w, &market.spec);
     put_option_with(w, market.spec.rules.as_deref(), put_rules);
-    w.put_u8(market.phase as u8);
+    let reports = market.reporting != Reporting::default();
+    w.put_u8(market.phase as u8 | if reports { REPORTS } else { 0 });
     w.put_u64(market.change_id);
     w.put_u64(market.trades.0);
     put_option(w, market.last.map(|last| last.0));
@@ -58,14 +61,21 @@ fn put_market(w: &mut Writer<'_>, market: &MarketImage) {
     put_all(w, &market.busted, |w, trade| w.put_u64(trade.0));
     put_session(w, &market.session);
     put_all(w, &market.orders, put_order);
+    if reports {
+        put_reporting(w, &market.reporting);
+    }
 }
 
 fn take_market(r: &mut Reader<'_>) -> Result<MarketImage, DecodeError> {
     let mut spec = take_instrument(r)?;
     spec.rules = take_option_with(r, |r| take_rules(r).map(Box::new))?;
+    let (phase, reports) = take_code(r, "phase", |code| {
+        let phase = Phase::ALL.into_iter().find(|phase| *phase as u8 == code & !REPORTS)?;
+        Some((phase, code & REPORTS != 0))
+    })?;
     Ok(MarketImage {
         spec,
-        phase: take_phase(r)?,
+        phase,
         change_id: r.take_u64()?,
         trades: TradeSeq(r.take_u64()?),
         last: take_option(r)?.map(Ticks),
@@ -74,8 +84,50 @@ fn take_market(r: &mut Reader<'_>) -> Result<MarketImage, DecodeError> {
         busted: take_all(r, 8, |r| r.take_u64().map(TradeSeq))?,
         session: take_session(r)?,
         orders: take_all(r, SMALLEST_ORDER, take_order)?,
+        reporting: if reports { take_reporting(r)? } else { Reporting::default() },
     })
 }
+
+/// Beside the phase: what trade reporting has left stands at the market's end. Without it there is nothing, so that
+/// images of instruments that never had any are what they were.
+const REPORTS: u8 = 0x80;
+
+fn put_reporting(w: &mut Writer<'_>, reporting: &Reporting) {
+    w.put_bool(reporting.open);
+    put_option_with(w, reporting.ends, |w, ends| w.put_u64(ends.0));
+    w.put_u64(reporting.trades);
+    w.put_count(reporting.waiting.len());
+    for (number, report) in &reporting.waiting {
+        w.put_u64(number.0);
+        put_report(w, report);
+    }
+}
+
+fn take_reporting(r: &mut Reader<'_>) -> Result<Reporting, DecodeError> {
+    let at = r.position();
+    let mut reporting = Reporting {
+        open: r.take_bool()?,
+        ends: take_option_with(r, |r| r.take_u64().map(VenueNanos))?,
+        trades: r.take_u64()?,
+        waiting: BTreeMap::new(),
+    };
+    for _ in 0..r.take_count(SMALLEST_REPORT)? {
+        let at = r.position();
+        let number = Seq(r.take_u64()?);
+        if reporting.waiting.last_key_value().is_some_and(|(last, _)| *last >= number) {
+            return Err(DecodeError::BadValue { what: "order of reports", at });
+        }
+        reporting.waiting.insert(number, take_report(r)?);
+    }
+    // Each state has one encoding: of nothing, nothing is said.
+    if reporting == Reporting::default() {
+        return Err(DecodeError::BadValue { what: "trade reporting of nothing", at });
+    }
+    Ok(reporting)
+}
+
+/// With its number, and no label.
+const SMALLEST_REPORT: usize = 39;
 
 /// A market order that is good for the day and beside the book.
 const SMALLEST_ORDER: usize = 55;

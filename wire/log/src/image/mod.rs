@@ -5,6 +5,7 @@
 //! Start at    [`encode_state`].
 
 mod engine;
+mod reports;
 mod session;
 mod sessions;
 mod views;
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
     use pitwire_engine::permits::Kinds;
     use pitwire_engine::{
-        AccountImage, Balance, Indicated, MarketImage, OrderImage, Position, Run, SessionImage, Standing,
+        AccountImage, Balance, Indicated, MarketImage, OrderImage, Position, Reporting, Run, SessionImage, Standing,
     };
     use pitwire_model::*;
     use pitwire_views::*;
@@ -177,6 +178,7 @@ mod tests {
                 mark: Ticks(99),
                 busted: vec![TradeSeq(2); 40],
                 session: session(),
+                reporting: Reporting::default(),
                 orders: orders.collect(),
             }],
             accounts: vec![AccountImage {
@@ -285,7 +287,65 @@ mod tests {
                 closed: vec![OrderId(9); 40],
                 trades: vec![fill; 40],
             }],
+            reports: Reports::default(),
         }
+    }
+
+    fn report() -> TradeReport {
+        TradeReport {
+            instrument: InstrumentId(0),
+            account: AccountId(1),
+            counterparty: AccountId(0),
+            side: Side::Sell,
+            price: Ticks(-1),
+            lots: Lots(u64::MAX),
+            label: Label::NONE,
+        }
+    }
+
+    /// The same venue with trades made beside the book, the smallest encodings many times over.
+    fn with_reports() -> (EngineImage, ViewsImage) {
+        let (mut engine, mut views) = (engine(), views());
+        let labelled = TradeReport { label: Label::new("block").unwrap_or_default(), ..report() };
+        let waiting = (0..40).map(|number| (Seq(number), report())).chain([(Seq(41), labelled.clone())]);
+        let reporting =
+            Reporting { open: true, ends: Some(VenueNanos(5)), trades: u64::MAX, waiting: waiting.collect() };
+        engine.markets[0].reporting = reporting;
+        let print = OffBookPrint { number: 3, price: Ticks(5), lots: Lots(6), at: VenueNanos(7) };
+        let market = OffBook {
+            open: true,
+            ends: Some(VenueNanos(5)),
+            trades: vec![print; 40].into(),
+            volume: 8,
+            turnover: u128::MAX,
+            count: 9,
+        };
+        let record =
+            |state, trade| ReportRecord { report: Seq(4), trade, state, made: VenueNanos(1), updated: VenueNanos(2) };
+        let mut records = vec![record(ReportState::Waiting, report()); 40];
+        records.push(record(ReportState::Confirmed(3), labelled));
+        records.extend(ReportEnd::ALL.map(|end| record(ReportState::Ended(end), report())));
+        let quiet = (1..40).map(|id| (InstrumentId(id), OffBook::default()));
+        views.reports = Reports {
+            markets: quiet.chain([(InstrumentId(0), market)]).collect(),
+            accounts: [(AccountId(0), std::collections::VecDeque::new()), (AccountId(1), records.into())].into(),
+        };
+        (engine, views)
+    }
+
+    #[test]
+    fn what_trade_reporting_leaves_comes_back_and_costs_nothing_where_there_is_none() {
+        let (engine, views) = with_reports();
+        let mut bytes = Vec::new();
+        encode_state(&engine, &views, &mut bytes);
+        assert_eq!(decode_state(&bytes), Ok((engine.clone(), views.clone())));
+        // One truncation is another state: the one that leaves out all that is remembered of reports.
+        let mut without = Vec::new();
+        encode_state(&engine, &ViewsImage { reports: Reports::default(), ..views }, &mut without);
+        for cut in (0..bytes.len()).filter(|cut| *cut != without.len()).step_by(7) {
+            assert!(decode_state(&bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        assert_ne!(state_hash(&engine), state_hash(&super::tests::engine()));
     }
 
     fn session_view() -> SessionView {
@@ -345,7 +405,8 @@ mod tests {
             (vec![], vec![], vec![fill; 40]),
         ] {
             let book = AccountBookImage { account, orders, closed, trades };
-            let views = ViewsImage { tapes: vec![], sessions: vec![], accounts: vec![book] };
+            let views =
+                ViewsImage { tapes: vec![], sessions: vec![], accounts: vec![book], reports: Reports::default() };
             let mut bytes = Vec::new();
             encode_state(&EngineImage::default(), &views, &mut bytes);
             assert_eq!(decode_state(&bytes), Ok((EngineImage::default(), views)));

@@ -6,7 +6,7 @@ use pitwire_views::{
     UserTrade, ViewsImage,
 };
 
-use super::{put_all, put_option, sessions, take_all, take_option};
+use super::{put_all, put_option, reports, sessions, take_all, take_option};
 use crate::bytes::{DecodeError, Reader, Writer};
 use crate::command::{
     put_option_with, put_order_type, put_tif, take_code, take_label, take_option_with, take_order_type, take_post_only,
@@ -17,6 +17,7 @@ pub(super) fn put(w: &mut Writer<'_>, image: &ViewsImage) {
     put_all(w, &image.tapes, put_tape);
     put_all(w, &image.sessions, sessions::put);
     put_all(w, &image.accounts, put_book);
+    reports::put(w, &image.reports);
 }
 
 pub(super) fn take(r: &mut Reader<'_>) -> Result<ViewsImage, DecodeError> {
@@ -24,6 +25,7 @@ pub(super) fn take(r: &mut Reader<'_>) -> Result<ViewsImage, DecodeError> {
         tapes: take_all(r, 30, take_tape)?,
         sessions: take_all(r, sessions::SMALLEST, sessions::take)?,
         accounts: take_all(r, 16, take_book)?,
+        reports: reports::take(r)?,
     })
 }
 

@@ -1,6 +1,7 @@
 //! One of everything, by the names that the golden vectors use.
 #![allow(dead_code)] // each test binary uses its part
 
+pub mod reporting;
 pub mod sessions;
 
 use pitwire_model::{
@@ -230,6 +231,11 @@ fn operators() -> Vec<(&'static str, Command)> {
         ("quarantine", Command::Quarantine { seq: Seq(5), instrument: Some(instrument) }),
         ("quarantine_nothing", Command::Quarantine { seq: Seq(5), instrument: None }),
     ]
+}
+
+/// Those that came later too.
+pub fn all() -> Vec<(&'static str, Stamped)> {
+    commands().into_iter().chain(sessions::commands()).chain(reporting::commands()).collect()
 }
 
 pub fn events() -> Vec<(&'static str, Event)> {

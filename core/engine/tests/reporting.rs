@@ -1,0 +1,273 @@
+//! Trades made beside the book (rulebook 23): what each party holds afterwards, worked out by hand; and what stays as it
+//! was. Every command runs on both engines, under the auditor's eyes.
+
+mod common;
+
+use common::floor::Floor;
+use common::world::{BTC, HOUSE, NPN, NPN_ZAR, PERPETUAL, ZAR};
+use pitwire_engine::Reporting;
+use pitwire_model::{
+    AccountId, Command, CurrencyId, Event, InstrumentId, KillScope, Label, Lots, OffBookTrade, Phase, Reject,
+    ReportEnd, Seq, SessionReason, Side, Ticks, TradeReport, VenueNanos,
+};
+
+const MEMBER: AccountId = AccountId(2);
+const OTHER: AccountId = AccountId(3);
+const THIRD: AccountId = AccountId(4);
+
+/// MEMBER has bought 40 at 900 of OTHER, and says so.
+fn block() -> TradeReport {
+    TradeReport {
+        instrument: NPN_ZAR,
+        account: MEMBER,
+        counterparty: OTHER,
+        side: Side::Buy,
+        price: Ticks(900),
+        lots: Lots(40),
+        label: Label::new("block 7").expect("short"),
+    }
+}
+
+fn hours(floor: &mut Floor, instrument: InstrumentId, open: bool) -> Vec<Event> {
+    let (reason, due, ends) = (SessionReason::Scheduled, VenueNanos(0), Some(VenueNanos(77)));
+    floor.apply(Command::SetReporting { instrument, open, reason, due, ends })
+}
+
+fn open_floor(wealth: i128) -> Floor {
+    let mut floor = Floor::new(100, wealth);
+    let told = Event::ReportingChanged {
+        instrument: NPN_ZAR,
+        open: true,
+        reason: SessionReason::Scheduled,
+        ends: Some(VenueNanos(77)),
+    };
+    assert_eq!(hours(&mut floor, NPN_ZAR, true), [told]);
+    floor
+}
+
+/// The number of a report that was taken.
+fn reported(floor: &mut Floor, trade: &TradeReport) -> Seq {
+    match &floor.apply(Command::ReportTrade(Box::new(trade.clone())))[..] {
+        [Event::TradeReported { report, trade: told }] if **told == *trade => *report,
+        events => panic!("{events:#?}"),
+    }
+}
+
+fn refused(events: &[Event]) -> Option<Reject> {
+    match events {
+        [Event::CommandRefused { reason }] => Some(*reason),
+        _ => None,
+    }
+}
+
+fn answer(floor: &mut Floor, account: AccountId, report: Seq, confirm: bool) -> Vec<Event> {
+    floor.apply(Command::AnswerReport { account, report, confirm })
+}
+
+fn total(floor: &Floor, account: AccountId, currency: CurrencyId) -> i128 {
+    floor.engine().account(account).expect("defined").balance(currency).total
+}
+
+fn reporting(floor: &Floor) -> &Reporting {
+    floor.engine().market(NPN_ZAR).expect("defined").reporting()
+}
+
+/// 40 shares at 900 cents are 36,000.
+#[test]
+fn a_confirmed_trade_moves_goods_and_cash_and_nothing_of_the_book() {
+    let mut floor = open_floor(100);
+    floor.run("a sell 5@1000 by 3, b buy 5@990 by 2, c sell 1@990 by 1");
+    let before = floor.image();
+    let report = reported(&mut floor, &block());
+    assert_eq!((total(&floor, MEMBER, ZAR), total(&floor, OTHER, NPN)), (100_000 - 990, 100), "nothing yet");
+    let made = OffBookTrade {
+        instrument: NPN_ZAR,
+        number: 1,
+        price: Ticks(900),
+        lots: Lots(40),
+        report,
+        buyer: MEMBER,
+        seller: OTHER,
+    };
+    assert_eq!(answer(&mut floor, OTHER, report, true), [Event::OffBookTrade(Box::new(made))]);
+    assert_eq!((total(&floor, MEMBER, ZAR), total(&floor, MEMBER, NPN)), (63_010, 141));
+    assert_eq!((total(&floor, OTHER, ZAR), total(&floor, OTHER, NPN)), (136_000, 60));
+    let after = floor.image();
+    let (was, is) = (&before.markets[1], &after.markets[1]);
+    assert_eq!(
+        (is.trades, is.last, is.change_id, &is.orders),
+        (was.trades, Some(Ticks(990)), was.change_id, &was.orders)
+    );
+    assert_eq!((&is.session, is.reporting.trades), (&was.session, 1));
+    // Once.
+    assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::UnknownReport));
+}
+
+/// Sells are the mirror image: who reports a sale delivers. Of the second trade the number is 2.
+#[test]
+fn a_reported_sale_is_confirmed_by_the_buyer() {
+    let mut floor = open_floor(100);
+    let first = reported(&mut floor, &block());
+    let sale = TradeReport { side: Side::Sell, lots: Lots(10), ..block() };
+    let second = reported(&mut floor, &sale);
+    assert!(matches!(&answer(&mut floor, OTHER, second, true)[..], [Event::OffBookTrade(made)]
+        if (made.number, made.buyer, made.seller) == (1, OTHER, MEMBER)));
+    assert_eq!((total(&floor, MEMBER, ZAR), total(&floor, MEMBER, NPN)), (109_000, 90));
+    assert!(matches!(&answer(&mut floor, OTHER, first, true)[..], [Event::OffBookTrade(made)] if made.number == 2));
+}
+
+/// Ten lots at 1001: the buyer's entry is ⌊2e9 × 10 / 1001⌋ = 19,980,019 units; nobody is paid yet.
+#[test]
+fn a_perpetual_is_a_fill_on_both_sides() {
+    let mut floor = Floor::new(100, 10_000);
+    hours(&mut floor, PERPETUAL, true);
+    let trade = TradeReport { instrument: PERPETUAL, price: Ticks(1001), lots: Lots(10), ..block() };
+    let report = reported(&mut floor, &trade);
+    answer(&mut floor, OTHER, report, true);
+    let held = |account| {
+        let held = floor.engine().account(account).expect("defined").position(PERPETUAL);
+        (held.lots, held.entry_value, held.realized)
+    };
+    assert_eq!((held(MEMBER), held(OTHER)), ((10, 19_980_019, 0), (-10, 19_980_019, 0)));
+    assert_eq!((total(&floor, MEMBER, BTC), total(&floor, OTHER, BTC)), (200_000_000, 200_000_000));
+}
+
+/// Whatever the book's session: a halt, a call, after the close. Bands, collars and limits are the book's own.
+#[test]
+fn sessions_and_limits_of_the_book_do_not_bind() {
+    let mut floor = open_floor(100_000);
+    floor.run("limit lots 9 notional 900 collar 500");
+    for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted) {
+        let (instrument, reason, due) = (NPN_ZAR, SessionReason::Scheduled, VenueNanos(0));
+        floor.apply(Command::ChangeSession { instrument, to: phase, reason, due, ends: None });
+        let report = reported(&mut floor, &block());
+        let events = answer(&mut floor, OTHER, report, true);
+        assert!(matches!(events[..], [Event::OffBookTrade(_)]), "{}: {events:?}", phase.name());
+    }
+    assert_eq!(reporting(&floor).trades, 15);
+}
+
+#[test]
+fn only_the_other_party_confirms_and_both_may_let_go() {
+    let mut floor = open_floor(100);
+    let ended =
+        |report, end| [Event::ReportEnded { report, instrument: NPN_ZAR, account: MEMBER, counterparty: OTHER, end }];
+    let report = reported(&mut floor, &block());
+    assert_eq!(refused(&answer(&mut floor, MEMBER, report, true)), Some(Reject::OwnReport));
+    for stranger in [THIRD, HOUSE[0]] {
+        assert_eq!(refused(&answer(&mut floor, stranger, report, true)), Some(Reject::UnknownReport));
+        assert_eq!(refused(&answer(&mut floor, stranger, report, false)), Some(Reject::UnknownReport));
+    }
+    assert_eq!(refused(&answer(&mut floor, AccountId(90), report, false)), Some(Reject::UnknownAccount));
+    assert_eq!(answer(&mut floor, MEMBER, report, false), ended(report, ReportEnd::Withdrawn));
+    let report = reported(&mut floor, &block());
+    assert_eq!(answer(&mut floor, OTHER, report, false), ended(report, ReportEnd::Declined));
+    assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::UnknownReport));
+}
+
+/// Each alone; where two are broken, the first is the answer.
+#[test]
+fn a_report_is_refused_for_the_first_rule_it_breaks() {
+    let mut floor = open_floor(100);
+    let nobody = AccountId(90);
+    for (wrong, reason) in [
+        (TradeReport { instrument: InstrumentId(9), counterparty: nobody, ..block() }, Reject::UnknownInstrument),
+        (TradeReport { counterparty: nobody, lots: Lots(0), ..block() }, Reject::UnknownAccount),
+        (TradeReport { account: nobody, ..block() }, Reject::UnknownAccount),
+        (TradeReport { instrument: PERPETUAL, lots: Lots(0), ..block() }, Reject::ReportingClosed),
+        (TradeReport { lots: Lots(0), price: Ticks(0), ..block() }, Reject::QuantityOutOfRange),
+        (TradeReport { lots: Lots(1 << 32), ..block() }, Reject::QuantityOutOfRange),
+        (TradeReport { price: Ticks(0), counterparty: MEMBER, ..block() }, Reject::PriceOutOfRange),
+        (TradeReport { price: Ticks(1 << 32), ..block() }, Reject::PriceOutOfRange),
+        (TradeReport { counterparty: MEMBER, ..block() }, Reject::BadDefinition),
+    ] {
+        let before = floor.image();
+        assert_eq!(refused(&floor.apply(Command::ReportTrade(Box::new(wrong.clone())))), Some(reason), "{wrong:?}");
+        assert_eq!(floor.image(), before, "a refused command changes nothing");
+    }
+    for _ in 0..TradeReport::MOST_WAITING {
+        reported(&mut floor, &block());
+    }
+    assert_eq!(refused(&floor.apply(Command::ReportTrade(Box::new(block())))), Some(Reject::TooManyReports));
+    // The other party has its own sixteen.
+    reported(&mut floor, &TradeReport { account: OTHER, counterparty: MEMBER, ..block() });
+}
+
+/// The buyer's cash is judged first, and goods set aside for an order are not free.
+#[test]
+fn both_parties_must_have_what_they_give_free() {
+    let mut floor = open_floor(100);
+    let report = reported(&mut floor, &TradeReport { lots: Lots(101), ..block() });
+    floor.run("a sell 60@2000 by 3");
+    let before = floor.image();
+    assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::NotEnoughFunds));
+    assert_eq!(floor.image(), before, "and the report waits on");
+    let fits = reported(&mut floor, &block());
+    assert!(matches!(answer(&mut floor, OTHER, fits, true)[..], [Event::OffBookTrade(_)]), "40 are free");
+    // House accounts are never asked.
+    let trade = TradeReport { account: HOUSE[0], counterparty: HOUSE[1], lots: Lots(1_000_000), ..block() };
+    let report = reported(&mut floor, &trade);
+    assert!(matches!(answer(&mut floor, HOUSE[1], report, true)[..], [Event::OffBookTrade(_)]));
+    assert_eq!(total(&floor, HOUSE[0], NPN), 1_000_000);
+}
+
+/// A kill between report and confirmation stops the trade, not the letting go.
+#[test]
+fn parties_that_may_not_trade_report_and_confirm_nothing() {
+    let mut floor = open_floor(100);
+    let report = reported(&mut floor, &block());
+    for (scope, party) in
+        [(KillScope::Account(MEMBER), "reporter"), (KillScope::Account(OTHER), "other"), (KillScope::Venue, "all")]
+    {
+        floor.apply(Command::Kill { scope, reason: Label::NONE });
+        assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::Killed), "{party}");
+        assert_eq!(refused(&floor.apply(Command::ReportTrade(Box::new(block())))), Some(Reject::Killed), "{party}");
+        floor.apply(Command::Lift { scope });
+    }
+    floor.apply(Command::CloseAccount { account: MEMBER });
+    assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::AccountClosed));
+    assert!(matches!(
+        answer(&mut floor, OTHER, report, false)[..],
+        [Event::ReportEnded { end: ReportEnd::Declined, .. }]
+    ));
+}
+
+#[test]
+fn what_waits_ends_with_the_hours_the_day_or_the_instrument() {
+    let waiting = |floor: &mut Floor| [(); 3].map(|()| reported(floor, &block()));
+    let ends = |events: &[Event], reports: [Seq; 3], reason: SessionReason| {
+        let over = |event: &Event| match event {
+            Event::ReportEnded { report, end: ReportEnd::HoursEnded, .. } => Some(*report),
+            _ => None,
+        };
+        assert_eq!(events.iter().filter_map(over).collect::<Vec<_>>(), reports, "by number");
+        let shut = Event::ReportingChanged { instrument: NPN_ZAR, open: false, reason, ends: None };
+        assert!(events.contains(&shut), "{events:?}");
+    };
+    let mut floor = open_floor(100);
+    let reports = waiting(&mut floor);
+    ends(&hours(&mut floor, NPN_ZAR, false), reports, SessionReason::Scheduled);
+    assert_eq!(refused(&hours(&mut floor, NPN_ZAR, false)), Some(Reject::SessionNotAllowed), "closed already");
+    hours(&mut floor, NPN_ZAR, true);
+    assert_eq!(refused(&hours(&mut floor, NPN_ZAR, true)), Some(Reject::SessionNotAllowed), "open already");
+    let reports = waiting(&mut floor);
+    ends(&floor.apply(Command::EndDay), reports, SessionReason::Scheduled);
+    hours(&mut floor, NPN_ZAR, true);
+    let reports = waiting(&mut floor);
+    ends(&floor.apply(Command::DeleteInstrument { instrument: NPN_ZAR }), reports, SessionReason::Operator);
+    assert_eq!(refused(&hours(&mut floor, NPN_ZAR, true)), Some(Reject::InstrumentDeleted));
+    assert_eq!(refused(&floor.apply(Command::ReportTrade(Box::new(block())))), Some(Reject::InstrumentDeleted));
+}
+
+/// A restart ends sessions, and no report.
+#[test]
+fn a_report_outlives_the_epoch_and_an_image() {
+    let mut floor = open_floor(100);
+    let report = reported(&mut floor, &block());
+    floor.run("start epoch 2");
+    let image = floor.image();
+    let again = pitwire_engine::Engine::from_image(image.clone()).expect("its own image");
+    assert_eq!((again.image(), again.report(report)), (image, Some(&block())));
+    assert_eq!(again.reports_of(OTHER).map(|(number, _)| number).collect::<Vec<_>>(), [report]);
+    assert_eq!(again.reports_of(THIRD).count(), 0);
+}
