@@ -1,7 +1,8 @@
 //! The venue's day and its sessions as commands: which is due next, and what it is.
 //!
 //! Does        begin and end days, lead each instrument through its schedule, end triggered calls, wake what acts by time.
-//! Holds       1. at an expiry `PassTime` comes first, then the day's turn, batches and filters, then sessions by instrument;
+//! Holds       1. at an expiry `PassTime` comes first, then the day's turn, batches and filters, then sessions by instrument,
+//!                then hours of trade reporting;
 //!             2. what the engine holds of a day's remaining sessions is what is left of them, before anything else happens;
 //!             3. after a restart each boundary that passed is told once, as missed, in order of time (rulebook 5.6).
 //! Leaves out  when sessions begin: [`Calendar`]. Clocks: the caller says how late it is.
@@ -16,6 +17,7 @@ use pitwire_model::{
 };
 
 use crate::floor::Floor;
+use crate::hours::Hours;
 use crate::lane::{Lane, NEVER, Standing, Wish};
 use crate::plan::Calendar;
 
@@ -36,6 +38,8 @@ pub struct Conductor {
     closes: VenueNanos,
     /// What was due up to here was missed.
     restart: VenueNanos,
+    /// When a fresh venue began; zero for one that goes on.
+    began: VenueNanos,
     now: VenueNanos,
     passed: VenueNanos,
     expiry: VenueNanos,
@@ -60,6 +64,7 @@ enum What {
     Batch(InstrumentId),
     Filter,
     Session(usize),
+    Hours(usize),
 }
 
 /// Beyond the last nanosecond lies [`NEVER`].
@@ -98,6 +103,7 @@ impl Conductor {
             day,
             is_over,
             restart: if is_fresh { VenueNanos::ZERO } else { now },
+            began: if is_fresh { now } else { VenueNanos::ZERO },
             now,
             passed: VenueNanos::ZERO,
             expiry: NEVER,
@@ -112,6 +118,7 @@ impl Conductor {
             conductor.add(floor.name(id));
             let at = conductor.lanes.len() - 1;
             conductor.plan(at);
+            conductor.set_hours(at, floor.reports(id), if is_fresh { now } else { last_seen });
             let lane = &mut conductor.lanes[at];
             (lane.phase, lane.ends) = (floor.phase(id), floor.ends(id));
             if lane.standing() == Standing::Volatility {
@@ -152,6 +159,13 @@ impl Conductor {
         (lane.is_stuck, lane.is_misplaced) = (false, false);
     }
 
+    /// The hours of the day that runs, of an instrument last seen at `seen`.
+    fn set_hours(&mut self, at: usize, runs: bool, seen: VenueNanos) {
+        let day = if self.is_over { VenueDay(self.day.0.saturating_add(1)) } else { self.day };
+        let planned = self.lanes[at].schedule.and_then(|schedule| self.calendar.reporting(schedule, day));
+        self.lanes[at].hours = Hours::of_day(planned, self.calendar.closes(day), runs, seen);
+    }
+
     pub fn next_due(&self) -> VenueNanos {
         self.soonest
     }
@@ -179,8 +193,10 @@ impl Conductor {
         let sessions = self.lanes.iter().enumerate().map(|(at, lane)| (lane.due().0, What::Session(at)));
         // Between two days nothing happens.
         let sessions = sessions.filter(|_| !self.is_over);
+        let standing = self.lanes.iter().enumerate().filter(|(_, lane)| lane.standing() != Standing::Gone);
+        let hours = standing.map(|(at, lane)| (lane.hours.due(), What::Hours(at))).filter(|_| !self.is_over);
         let timed = [(self.expiry, What::Pass), day, (self.filter, What::Filter)];
-        timed.into_iter().chain(batch).chain(sessions).min().unwrap_or(day)
+        timed.into_iter().chain(batch).chain(sessions).chain(hours).min().unwrap_or(day)
     }
 
     /// Draws what has to be drawn and finds what is due next.
@@ -222,6 +238,7 @@ impl Conductor {
             }
             What::Filter => self.filter(due, floor),
             What::Session(at) => self.session(at, due),
+            What::Hours(at) => Some(self.turn_hours(at, due)),
         }
     }
 
@@ -280,6 +297,14 @@ impl Conductor {
         Some(Command::ChangeSession { instrument: instrument(at), to, reason, due: came, ends })
     }
 
+    fn turn_hours(&mut self, at: usize, due: VenueNanos) -> Command {
+        let (open, until) = self.lanes[at].hours.turn();
+        // Hours that still run begin late.
+        let was_missed = due <= self.restart && (!open || until <= self.restart);
+        let reason = if was_missed { SessionReason::Missed } else { SessionReason::Scheduled };
+        Command::SetReporting { instrument: instrument(at), open, reason, due, ends: open.then_some(until) }
+    }
+
     /// Learns what a command has done.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], floor: &dyn Floor) {
         self.now = stamped.at;
@@ -321,6 +346,7 @@ impl Conductor {
                     self.has_batches |= is_batched(spec.rules.as_deref());
                     self.add(&spec.name);
                     self.plan(self.lanes.len() - 1);
+                    self.set_hours(self.lanes.len() - 1, false, self.now);
                     true
                 }
                 Event::TradingRulesSet { instrument, .. } => {
@@ -342,7 +368,10 @@ impl Conductor {
             Command::EndDay => self.is_over = true,
             Command::BeginDay { day, closes } => {
                 (self.day, self.closes, self.is_over) = (*day, *closes, false);
-                (0..self.lanes.len()).for_each(|at| self.plan(at));
+                for at in 0..self.lanes.len() {
+                    self.plan(at);
+                    self.set_hours(at, floor.reports(instrument(at)), self.began);
+                }
             }
             Command::PassTime => {
                 self.passed = stamped.at;

@@ -14,6 +14,10 @@ pub trait Floor {
     fn rules(&self, instrument: InstrumentId) -> Option<&TradingRules>;
     /// Whether hidden orders rest there.
     fn rests_hidden(&self, instrument: InstrumentId) -> bool;
+    /// Whether its hours of trade reporting run.
+    fn reports(&self, _instrument: InstrumentId) -> bool {
+        false
+    }
     /// The earliest time later than `after` that a live order is good till.
     fn next_expiry(&self, after: VenueNanos) -> Option<VenueNanos>;
 }
@@ -49,6 +53,10 @@ impl Floor for Engine {
 
     fn rests_hidden(&self, instrument: InstrumentId) -> bool {
         self.market(instrument).is_some_and(Market::rests_hidden)
+    }
+
+    fn reports(&self, instrument: InstrumentId) -> bool {
+        self.market(instrument).is_some_and(|market| market.reporting().open)
     }
 
     fn next_expiry(&self, after: VenueNanos) -> Option<VenueNanos> {

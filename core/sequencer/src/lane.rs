@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pitwire_model::{Phase, RemainingSessions, VenueNanos};
 
+use crate::hours::Hours;
 use crate::plan::{Boundary, counted};
 
 /// Due at no time at all.
@@ -81,6 +82,8 @@ pub struct Lane {
     pub wants_remaining: bool,
     /// What the plan holds from boundary `.0` on, as counted last.
     pub counted: Option<(usize, RemainingSessions)>,
+    /// Of trade reporting, today.
+    pub hours: Hours,
 }
 
 impl Lane {
@@ -100,6 +103,7 @@ impl Lane {
             is_misplaced: false,
             wants_remaining: false,
             counted: None,
+            hours: Hours::NONE,
         }
     }
 

@@ -11,6 +11,7 @@
 mod conductor;
 mod floor;
 pub mod guard;
+mod hours;
 mod lane;
 mod plan;
 mod timetable;

@@ -26,6 +26,10 @@ pub trait Calendar: Send {
     fn schedule_of(&self, instrument: &str) -> Option<usize>;
     /// A schedule's boundaries of a day; none on a day without trading.
     fn boundaries(&self, schedule: usize, day: VenueDay) -> Arc<[Boundary]>;
+    /// When trades made beside the book may be reported on a day: from, and until, at most the day's close.
+    fn reporting(&self, _schedule: usize, _day: VenueDay) -> Option<(VenueNanos, VenueNanos)> {
+        None
+    }
     /// A random time from zero to `most_ns`: from a seed, or from the operating system.
     fn draw(&mut self, most_ns: u64) -> u64;
 }

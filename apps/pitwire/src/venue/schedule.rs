@@ -74,8 +74,19 @@ pub struct ScheduleDef {
     pub sessions: Vec<SessionDef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_day: Option<Vec<SessionDef>>,
+    /// On every trading day, half days too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trade_reporting: Option<HoursDef>,
     #[serde(skip)]
     pub line: Line,
+}
+
+/// When trades made beside the book may be reported: times of day, beside whatever session runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoursDef {
+    pub from: String,
+    pub until: String,
 }
 
 /// One session: from a time of day, or whenever a cron expression says.

@@ -47,6 +47,8 @@ const MAIN: [(&str, Phase); 8] = [
 struct Week {
     spread_ns: u64,
     draws: u64,
+    /// Of trade reporting, on weekdays, by schedule 0.
+    hours: Option<[&'static str; 2]>,
 }
 
 impl Calendar for Week {
@@ -95,6 +97,13 @@ impl Calendar for Week {
     }
 
     /// Half of the spread, and a nanosecond for each draw before.
+    fn reporting(&self, schedule: usize, day: VenueDay) -> Option<(VenueNanos, VenueNanos)> {
+        let weekday = (day.0 + 70 - MONDAY) % 7 < 5;
+        let hours = self.hours.filter(|_| weekday && schedule == 0)?;
+        let [from, until] = hours.map(|text| VenueNanos(u64::from(day.0) * DAY + clock(text)));
+        Some((from, until))
+    }
+
     fn draw(&mut self, most_ns: u64) -> u64 {
         self.draws += 1;
         most_ns / 2 + self.draws - 1
@@ -109,6 +118,8 @@ struct Market {
     remaining: RemainingSessions,
     rules: Option<TradingRules>,
     hidden: bool,
+    /// Its hours of trade reporting run.
+    reports: bool,
 }
 
 /// What an engine does of the rulebook's section 5, as far as a timetable can see it.
@@ -159,6 +170,10 @@ impl Floor for Hall {
         self.markets[id.0 as usize].hidden
     }
 
+    fn reports(&self, id: InstrumentId) -> bool {
+        self.markets[id.0 as usize].reports
+    }
+
     fn next_expiry(&self, after: VenueNanos) -> Option<VenueNanos> {
         self.expiries.iter().find(|at| **at > after).copied()
     }
@@ -173,6 +188,7 @@ impl Hall {
             remaining: RemainingSessions::default(),
             rules: None,
             hidden: false,
+            reports: false,
         };
         Hall {
             markets: names.iter().map(market).collect(),
@@ -209,7 +225,9 @@ impl Hall {
     fn apply(&mut self, command: &Command) -> Vec<Event> {
         match command {
             Command::EndDay => {
-                self.markets.iter_mut().for_each(|market| market.remaining = RemainingSessions::default());
+                for market in &mut self.markets {
+                    (market.remaining, market.reports) = (RemainingSessions::default(), false);
+                }
                 vec![Event::DayEnded]
             }
             Command::BeginDay { day, .. } => {
@@ -228,6 +246,13 @@ impl Hall {
                 market.ends = Some(*ends);
                 let (from, reason) = (market.phase, SessionReason::Extended);
                 vec![Event::SessionChanged { instrument: *instrument, from, to: from, reason, ends: market.ends }]
+            }
+            Command::SetReporting { instrument, open, reason, ends, .. } => {
+                let market = &mut self.markets[instrument.0 as usize];
+                assert_ne!(market.reports, *open, "what is so already is not asked for");
+                market.reports = *open;
+                let (instrument, open, reason, ends) = (*instrument, *open, *reason, *ends);
+                vec![Event::ReportingChanged { instrument, open, reason, ends }]
             }
             Command::PassTime => {
                 let is_call = self.markets[0].phase.is_call();
@@ -256,6 +281,10 @@ impl Hall {
             Command::PassTime => "pass time".into(),
             Command::FilterHidden { instrument } => format!("filter {}", name(instrument)),
             Command::RunBatch { instrument } => format!("batch {}", name(instrument)),
+            Command::SetReporting { instrument, open, reason, due, .. } => {
+                let turn = if *open { "reports" } else { "reports no more" };
+                format!("{} {turn} {} due {}", name(instrument), reason.name(), told(*due))
+            }
             other => format!("{other:?}"),
         };
         self.log.push(format!("{}  {line}", told(self.now)));
@@ -404,7 +433,7 @@ fn a_fresh_venue_joins_the_session_that_runs() {
 
 #[test]
 fn a_random_end_is_drawn_once_and_told_by_the_command() {
-    let week = Week { spread_ns: 30 * SECOND, draws: 0 };
+    let week = Week { spread_ns: 30 * SECOND, ..Week::default() };
     let mut house = House::open(Hall::new(&["MAIN"]), on(0, "08:25"), week);
     house.run(on(0, "18:00"));
     assert_eq!(
@@ -675,5 +704,6 @@ fn what_a_halted_call_kept_beyond_its_time_goes_at_once() {
     assert_eq!(house.said(), ["0 16:57:00  MAIN halt operator due 0 16:57:00", "0 16:57:00  pass time"]);
 }
 
+mod reporting;
 mod restarts;
 mod timed;

@@ -2,7 +2,7 @@
 
 use super::{Preset, accounts, logins};
 use crate::venue::rules::RulesDef;
-use crate::venue::schedule::{CalendarDef, ScheduleDef, SegmentDef, SessionDef};
+use crate::venue::schedule::{CalendarDef, HoursDef, ScheduleDef, SegmentDef, SessionDef};
 use crate::venue::setup::{CurrencyDef, InstrumentDef, Setup};
 
 /// Venue time begins here: the opening call is five minutes away.
@@ -187,7 +187,8 @@ fn schedule(name: &str, has_intraday_call: bool) -> ScheduleDef {
     sessions.extend(close(["16:50", "17:00", "17:05", "17:10"]));
     let mut half_day = morning();
     half_day.extend(close(["11:50", "12:00", "12:05", "12:10"]));
-    ScheduleDef { name: name.into(), sessions, half_day: Some(half_day), ..ScheduleDef::default() }
+    let trade_reporting = Some(HoursDef { from: "08:00".into(), until: "18:15".into() });
+    ScheduleDef { name: name.into(), sessions, half_day: Some(half_day), trade_reporting, ..ScheduleDef::default() }
 }
 
 fn close([call, publication, cross, post_close]: [&str; 4]) -> [SessionDef; 4] {

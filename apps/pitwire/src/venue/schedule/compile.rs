@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use pitwire_model::{Phase, VenueNanos};
 
-use super::days::{Chance, DAY_SECONDS, Fixed, Repeated, Schedule, Sessions, VenueCalendar};
+use super::days::{Chance, DAY_SECONDS, Fixed, Repeated, Reporting, Schedule, Sessions, VenueCalendar};
 use super::{CalendarDef, Line, ScheduleDef, SessionDef};
 use crate::failure::Failure;
 use crate::venue::setup::Setup;
@@ -160,7 +160,30 @@ pub fn length(text: &str) -> Option<u64> {
 fn schedule(def: &ScheduleDef, day_ends: u32) -> Checked<Schedule> {
     let full = sessions(&def.name, &def.sessions, def.line, day_ends)?;
     let half = def.half_day.as_ref().map(|list| sessions(&def.name, list, def.line, day_ends)).transpose()?;
-    Ok(Schedule { name: def.name.clone(), full, half })
+    let reporting = reporting(def, day_ends)?;
+    Ok(Schedule { name: def.name.clone(), full, half, reporting })
+}
+
+/// Hours of trade reporting begin before they end, in one venue day.
+fn reporting(def: &ScheduleDef, day_ends: u32) -> Checked<Option<Reporting>> {
+    let Some(hours) = &def.trade_reporting else { return Ok(None) };
+    let of = format!("schedule {:?}, trade_reporting", def.name);
+    let read = |key: &str, text: &str| match time(text) {
+        Some(seconds) => Ok(seconds),
+        None => flaw(def.line, "time", format!("{of}: {key} {text:?} is no time of day"), "write HH:MM or HH:MM:SS"),
+    };
+    let (from, until) = (read("from", &hours.from)?, read("until", &hours.until)?);
+    if from == DAY_SECONDS {
+        return flaw(def.line, "time", format!("{of}: nothing begins at 24:00"), "write 00:00");
+    }
+    if into_day(from, day_ends) >= until_of_day(until, day_ends) {
+        let what = format!(
+            "{of} ends at {}, not after it begins at {}, in a day that turns at day_ends",
+            hours.until, hours.from
+        );
+        return flaw(def.line, "order", what, "correct from or until; hours lie within one venue day");
+    }
+    Ok(Some(Reporting { from, until }))
 }
 
 /// A session's place in its list, in words.

@@ -57,6 +57,15 @@ pub struct Schedule {
     pub name: String,
     pub full: Sessions,
     pub half: Option<Sessions>,
+    pub reporting: Option<Reporting>,
+}
+
+/// Hours of trade reporting, in seconds after midnight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reporting {
+    pub from: u32,
+    /// The day's own end where it is that.
+    pub until: u32,
 }
 
 pub struct VenueCalendar {
@@ -232,15 +241,20 @@ impl VenueCalendar {
         tidied(base)
     }
 
+    /// When a time of day comes in the venue day of a date: from the day's end on, the evening before.
+    fn placed(&self, date: Date, seconds: u32) -> VenueNanos {
+        let evening_before = self.day_ends < DAY_SECONDS && seconds >= self.day_ends;
+        self.instant(if evening_before { date.yesterday().unwrap_or(date) } else { date }, seconds)
+    }
+
     /// Sessions by time of day, and repeated ones that last until the next.
     fn base(&self, sessions: &Sessions, day: VenueDay) -> Vec<Begun> {
         let (begins, ends) = self.span(day);
         let date = Self::date(day);
         let mut base = Vec::new();
         for fixed in &sessions.fixed {
-            let evening_before = self.day_ends < DAY_SECONDS && fixed.from >= self.day_ends;
-            let on = if evening_before { date.yesterday().unwrap_or(date) } else { date };
-            base.push(Begun { at: self.instant(on, fixed.from), to: fixed.to, random_end_ns: fixed.random_end_ns });
+            let at = self.placed(date, fixed.from);
+            base.push(Begun { at, to: fixed.to, random_end_ns: fixed.random_end_ns });
         }
         for repeated in sessions.crons.iter().filter(|repeated| repeated.lasts_ns.is_none()) {
             for at in self.occurrences(&repeated.cron, begins, ends) {
@@ -302,6 +316,16 @@ impl Calendar for VenueCalendar {
 
     fn boundaries(&self, schedule: usize, day: VenueDay) -> Arc<[Boundary]> {
         self.sessions(schedule, Self::date(day)).map_or_else(Vec::new, |sessions| self.plan(sessions, day)).into()
+    }
+
+    fn reporting(&self, schedule: usize, day: VenueDay) -> Option<(VenueNanos, VenueNanos)> {
+        let date = Self::date(day);
+        let hours = self.schedules.get(schedule).filter(|_| self.trades_on(date))?.reporting?;
+        let closes = self.closes(day);
+        let until = if hours.until == self.day_ends { closes } else { self.placed(date, hours.until) };
+        let (from, until) = (self.placed(date, hours.from), until.min(closes));
+        // Where clocks are moved there may be nothing left of them.
+        (from < until).then_some((from, until))
     }
 
     fn draw(&mut self, most_ns: u64) -> u64 {

@@ -408,3 +408,36 @@ fn presets_can_be_kept() {
     );
     assert!(jse.boundaries(0, day("2026-12-25")).is_empty());
 }
+
+fn with_hours(hours: &str) -> String {
+    MAIN.replace("name = \"main\"\n", &format!("name = \"main\"\ntrade_reporting = {hours}\n"))
+}
+
+/// Johannesburg is two hours ahead of UTC; its day ends at 18:15 there.
+#[test]
+fn trade_reporting_has_hours_on_every_trading_day() {
+    let hours = |text: &str, date: &str| {
+        let hours = calendar(&with_hours(text)).reporting(0, day(date));
+        hours.map(|(from, until)| (utc(from), utc(until)))
+    };
+    let told = |from: &str, until: &str| Some((format!("2026-03-{from}:00Z"), format!("2026-03-{until}:00Z")));
+    let all_day = r#"{ from = "08:00", until = "18:15" }"#;
+    assert_eq!(hours(all_day, "2026-03-18"), told("18T06:00", "18T16:15"));
+    assert_eq!(hours(all_day, "2026-03-19"), told("19T06:00", "19T16:15"), "a half day too");
+    assert_eq!(hours(all_day, "2026-03-20"), None, "a holiday");
+    assert_eq!(hours(r#"{ from = "09:00", until = "17:00" }"#, "2026-03-18"), told("18T07:00", "18T15:00"));
+    assert_eq!(hours(r#"{ from = "18:15", until = "08:00" }"#, "2026-03-18"), told("17T16:15", "18T06:00"));
+    assert_eq!(hours(r#"{ from = "18:15", until = "18:15" }"#, "2026-03-18"), told("17T16:15", "18T16:15"));
+    assert_eq!(calendar(MAIN).reporting(0, day("2026-03-18")), None);
+    for (wrong, rule) in [
+        (r#"{ from = "08:00", until = "8" }"#, "time"),
+        (r#"{ from = "24:00", until = "18:15" }"#, "time"),
+        (r#"{ from = "09:00", until = "08:00" }"#, "order"),
+        (r#"{ from = "08:00", until = "18:16" }"#, "order"),
+        (r#"{ from = "08:00", until = "08:00" }"#, "order"),
+    ] {
+        let told = complaint(&with_hours(wrong));
+        assert!(told.starts_with("venue.toml:9: schedule \"main\", trade_reporting"), "{told}");
+        assert!(told.contains(&format!("[rule: {rule}]")), "{told}");
+    }
+}
