@@ -545,7 +545,10 @@ fn settle(channel: &Channel, ns: u64) -> bool {
 
 /// The server has broken the protocol: tells it so and gives the connection up.
 fn refuse(channel: &mut Channel, violation: Violation) -> Over {
-    let text = violation.to_string();
+    let text = format!(
+        "the server broke the WebSocket protocol: {violation}; check that the URL leads to a WebSocket feed, and what \
+         stands in between"
+    );
     let mut body = violation.close_code().to_be_bytes().to_vec();
     let mut end = text.len().min(MAX_CLOSE_REASON);
     while !text.is_char_boundary(end) {

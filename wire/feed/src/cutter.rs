@@ -3,16 +3,15 @@
 //! Does        follow messages through their frames and arrays through their elements, hand plain objects to the scan
 //!             and all others to the walk, and complete in a buffer of its own what a piece has cut.
 //! Holds       what the sink sees does not depend on how the stream was cut.
-//! Leaves out  frames (`frames`), the scan (`scan`), what an object is (`walk`).
+//! Leaves out  frames (`wire/websocket`), the scan (`scan`), what an object is (`walk`).
 //! Start at    [`Cutter::feed`].
 
-use crate::Object;
-use crate::frames::{Control, Data, Frames, Piece, close_body};
+use pitwire_websocket::{Checked, Control, Data, Frames, Peer, Piece, Utf8, Violation, close_body};
+
 use crate::route::Router;
 use crate::scan::{Lanes, RUN_OBJECTS, Scanner, Shapes, Span, Stop, Tables};
-use crate::utf8::{Checked, Utf8};
-use crate::violation::Violation;
 use crate::walk::{Symbol, Walker, is_space, symbol};
+use crate::{FRAME_BYTES_MAX, Object};
 
 /// A longer object is dropped and counted.
 pub const OBJECT_BYTES_MAX: usize = 1 << 20;
@@ -109,7 +108,7 @@ impl Cutter {
     /// On these lanes, if the processor has them.
     pub fn on(lanes: Lanes, workers: u32, no_sym: NoSym) -> Self {
         Cutter {
-            frames: Frames::new(),
+            frames: Frames::endless(Peer::Server, FRAME_BYTES_MAX),
             utf8: Utf8::default(),
             place: Place::BeforeArray,
             walker: Walker::default(),
@@ -171,7 +170,7 @@ impl Cutter {
                         Control::Pong => sink.pong(body),
                         Control::Close => {
                             let (code, reason) = close_body(body)?;
-                            sink.close(code, reason);
+                            sink.close(code, reason.as_bytes());
                             self.end = Some(Ok(()));
                             return Ok(());
                         }

@@ -9,18 +9,18 @@
 //! Start at    [`Cutter::feed`]; [`obvious`] says the same slowly, and is what the fast way is compared with.
 
 mod cutter;
-mod frames;
 pub mod obvious;
 mod route;
 mod scan;
-mod utf8;
-mod violation;
 mod walk;
 
 pub use cutter::{Counters, Cutter, NoSym, OBJECT_BYTES_MAX, Sink};
+pub use pitwire_websocket::Violation;
 pub use route::worker_of;
 pub use scan::Lanes;
-pub use violation::Violation;
+
+/// No feed sends such a frame: a length like that is a stream out of step, and would swallow the feed in silence.
+pub const FRAME_BYTES_MAX: u64 = 1 << 30;
 
 /// One object of a message: where it lies in the text it came with, and whose it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,9 @@
 //! Leaves out  how the stream was cut, which must not matter, and the counters that say how an object was found.
 //! Start at    [`cut`].
 
-use crate::violation::{FRAME_BYTES_MAX, Violation};
-use crate::{Counters, NoSym, OBJECT_BYTES_MAX, worker_of};
+use pitwire_websocket::Violation;
+
+use crate::{Counters, FRAME_BYTES_MAX, NoSym, OBJECT_BYTES_MAX, worker_of};
 
 /// What a sink should have seen.
 #[derive(Clone, Debug, PartialEq, Eq)]

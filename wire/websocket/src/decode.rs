@@ -1,13 +1,23 @@
 //! Frames to messages: incremental, bounded, strict.
+//!
+//! Does        unmask, inflate and collect the payloads that [`Frames`] finds, and say each message when it is whole.
+//! Holds       1. text that breaks is found at its first wrong byte, also in the middle of a frame;
+//!             2. at most one message is kept, and of a compressed one never more is inflated than may be kept.
+//! Start at    [`Decoder::decode`].
 
 use std::fmt;
 
+use crate::deflate::Inflater;
 use crate::encode::CloseCode;
+use crate::extension::Agreed;
+use crate::frames::{Control, Data, Frames, Peer, Piece, close_body, unmask};
+use crate::utf8::{Checked, Utf8};
+use crate::violation::Violation;
 
 /// What a peer may send before it is cut off.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Payload bytes of one frame, and of one message.
+    /// Payload bytes of one frame, and of one message, inflated if it was compressed.
     pub message_bytes: usize,
     pub fragments: u32,
 }
@@ -28,10 +38,17 @@ pub enum Incoming<'a> {
     Close(Option<u16>),
 }
 
+/// A [`Violation`], as the close frame that answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolError {
     pub code: CloseCode,
     pub reason: &'static str,
+}
+
+impl From<Violation> for ProtocolError {
+    fn from(violation: Violation) -> Self {
+        ProtocolError { code: violation.code(), reason: violation.reason() }
+    }
 }
 
 impl fmt::Display for ProtocolError {
@@ -42,259 +59,153 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-const fn violation(reason: &'static str) -> ProtocolError {
-    ProtocolError { code: CloseCode::Protocol, reason }
-}
+/// What a message's buffer may keep of its size when it is not needed.
+const KEPT_BYTES: usize = 4 * 1024;
 
 /// The receiving state of one connection.
 #[derive(Debug)]
 pub struct Decoder {
-    limits: Limits,
-    /// Unmasked payload of the message being collected, and whether it is text.
+    frames: Frames,
+    utf8: Utf8,
+    /// Payload of the message being collected, unmasked and inflated.
     message: Vec<u8>,
-    collecting: Option<bool>,
-    fragments: u32,
-    control: Vec<u8>,
+    message_bytes_max: usize,
+    inflation: Option<Box<Inflation>>,
 }
 
-struct Frame<'a> {
-    fin: bool,
-    opcode: u8,
-    mask: [u8; 4],
-    payload: &'a [u8],
-    bytes: usize,
+/// How compressed messages are read. The state that inflates is there while it is needed: within a message, and between
+/// messages only where the peer was allowed to refer to earlier ones.
+#[derive(Debug)]
+struct Inflation {
+    window_bits: u8,
+    keeps_context: bool,
+    inflater: Option<Inflater>,
 }
 
 impl Decoder {
+    /// Of what a client sends.
     pub fn new(limits: Limits) -> Self {
-        Decoder { limits, message: Vec::new(), collecting: None, fragments: 0, control: Vec::new() }
+        Decoder::on(Peer::Client, limits)
     }
 
-    /// Whether a fragmented message has begun and not ended.
+    /// Of what a server sends.
+    pub fn of_server(limits: Limits) -> Self {
+        Decoder::on(Peer::Server, limits)
+    }
+
+    fn on(peer: Peer, limits: Limits) -> Self {
+        Decoder {
+            frames: Frames::new(peer, limits),
+            utf8: Utf8::default(),
+            message: Vec::new(),
+            message_bytes_max: limits.message_bytes,
+            inflation: None,
+        }
+    }
+
+    /// Messages may be compressed as was agreed in the handshake, if it was.
+    #[must_use]
+    pub fn with_deflate(mut self, agreed: Option<&Agreed>) -> Self {
+        if let Some(agreed) = agreed {
+            let (window_bits, keeps_context) = agreed.of(self.frames.peer());
+            self.frames.allow_deflate();
+            self.inflation = Some(Box::new(Inflation { window_bits, keeps_context, inflater: None }));
+        }
+        self
+    }
+
+    /// Whether a message has begun and not ended; control frames may come in between.
     pub fn is_mid_message(&self) -> bool {
-        self.collecting.is_some()
+        self.frames.is_mid_message()
     }
 
-    /// Takes one frame from the front of `input`: how many bytes it used (0: more are needed) and the message it
-    /// completed, if it did. After an error the connection must be closed with the error's code.
+    /// Whether a message or a frame of any kind has begun and not ended: the peer owes the rest.
+    pub fn is_unfinished(&self) -> bool {
+        self.frames.is_unfinished()
+    }
+
+    /// What was decoded last has been acted on: a large buffer need not be kept.
+    pub fn forget(&mut self) {
+        if !self.frames.is_unfinished() && self.message.capacity() > KEPT_BYTES {
+            self.message = Vec::new();
+        }
+    }
+
+    /// Takes from the front of `input` up to the end of a message or control frame: how many bytes it used, and what
+    /// they completed. All of `input` is used when they complete nothing; 0 bytes, when there are none. After an error
+    /// the connection must be closed with the error's code.
     pub fn decode(&mut self, input: &[u8]) -> Result<(usize, Option<Incoming<'_>>), ProtocolError> {
-        let Some(frame) = self.parse(input)? else { return Ok((0, None)) };
-        let bytes = frame.bytes;
-        let message = if frame.opcode >= 0x8 { Some(self.control(&frame)?) } else { self.data(&frame)? };
-        Ok((bytes, message))
-    }
-
-    fn parse<'a>(&self, input: &'a [u8]) -> Result<Option<Frame<'a>>, ProtocolError> {
-        let [first, second, ..] = *input else { return Ok(None) };
-        if first & 0x70 != 0 {
-            return Err(violation("reserved bits are set: no extension was agreed"));
-        }
-        let (fin, opcode) = (first & 0x80 != 0, first & 0x0F);
-        if !matches!(opcode, 0x0..=0x2 | 0x8..=0xA) {
-            return Err(violation("unknown opcode"));
-        }
-        if second & 0x80 == 0 {
-            return Err(violation("frames from a client must be masked"));
-        }
-        let Some((len, header)) = payload_length(second & 0x7F, input)? else { return Ok(None) };
-        if opcode >= 0x8 && (len > 125 || !fin) {
-            return Err(violation("a control frame must be whole and at most 125 bytes"));
-        }
-        if len > self.limits.message_bytes as u64 {
-            return Err(ProtocolError { code: CloseCode::TooBig, reason: "frame above 32 KiB" });
-        }
-        let len = usize::try_from(len).map_err(|_| violation("frame length"))?;
-        let (Some(mask), Some(payload)) = (input.get(header..header + 4), input.get(header + 4..header + 4 + len))
-        else {
-            return Ok(None);
-        };
-        let mask = [mask[0], mask[1], mask[2], mask[3]];
-        Ok(Some(Frame { fin, opcode, mask, payload, bytes: header + 4 + len }))
-    }
-
-    fn control(&mut self, frame: &Frame<'_>) -> Result<Incoming<'_>, ProtocolError> {
-        self.control.clear();
-        unmask(&mut self.control, frame);
-        match frame.opcode {
-            0x9 => Ok(Incoming::Ping(&self.control)),
-            0xA => Ok(Incoming::Pong),
-            _ => close_code(&self.control).map(Incoming::Close),
-        }
-    }
-
-    fn data(&mut self, frame: &Frame<'_>) -> Result<Option<Incoming<'_>>, ProtocolError> {
-        let text = match (frame.opcode, self.collecting) {
-            (0x0, None) => return Err(violation("continuation without a beginning")),
-            (0x0, Some(text)) => text,
-            (_, Some(_)) => return Err(violation("a new message inside a fragmented one")),
-            (opcode, None) => {
-                self.message.clear();
-                self.fragments = 0;
-                opcode == 0x1
-            }
-        };
-        self.fragments += 1;
-        if self.fragments > self.limits.fragments {
-            return Err(ProtocolError { code: CloseCode::Policy, reason: "more than 64 fragments in one message" });
-        }
-        if self.message.len() + frame.payload.len() > self.limits.message_bytes {
-            return Err(ProtocolError { code: CloseCode::TooBig, reason: "message above 32 KiB" });
-        }
-        unmask(&mut self.message, frame);
-        if !frame.fin {
-            self.collecting = Some(text);
-            return Ok(None);
-        }
-        self.collecting = None;
-        if !text {
-            return Ok(Some(Incoming::Binary(&self.message)));
-        }
-        match std::str::from_utf8(&self.message) {
-            Ok(text) => Ok(Some(Incoming::Text(text))),
-            Err(_) => Err(ProtocolError { code: CloseCode::BadText, reason: "a text message must be UTF-8" }),
-        }
-    }
-}
-
-/// The payload length and where the mask begins, or `None` when more bytes are needed.
-fn payload_length(short: u8, input: &[u8]) -> Result<Option<(u64, usize)>, ProtocolError> {
-    match short {
-        126 => Ok(input.get(2..4).map(|b| (u64::from(u16::from_be_bytes([b[0], b[1]])), 4))),
-        127 => {
-            let Some(bytes) = input.get(2..10).and_then(|b| <[u8; 8]>::try_from(b).ok()) else { return Ok(None) };
-            let len = u64::from_be_bytes(bytes);
-            if len >> 63 != 0 { Err(violation("frame length has its top bit set")) } else { Ok(Some((len, 10))) }
-        }
-        len => Ok(Some((u64::from(len), 2))),
-    }
-}
-
-/// Eight bytes at a time: this is done to every byte that comes in.
-fn unmask(out: &mut Vec<u8>, frame: &Frame<'_>) {
-    let start = out.len();
-    out.extend_from_slice(frame.payload);
-    let [a, b, c, d] = frame.mask;
-    let word = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
-    let (words, rest) = out[start..].as_chunks_mut::<8>();
-    for bytes in words {
-        *bytes = (u64::from_ne_bytes(*bytes) ^ word).to_ne_bytes();
-    }
-    rest.iter_mut().zip(frame.mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
-}
-
-fn close_code(payload: &[u8]) -> Result<Option<u16>, ProtocolError> {
-    match payload {
-        [] => Ok(None),
-        [_] => Err(violation("a close code has two bytes")),
-        [high, low, reason @ ..] => {
-            let code = u16::from_be_bytes([*high, *low]);
-            let legal = matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999);
-            if !legal {
-                return Err(violation("a close code that may not be sent"));
-            }
-            match std::str::from_utf8(reason) {
-                Ok(_) => Ok(Some(code)),
-                Err(_) => Err(ProtocolError { code: CloseCode::BadText, reason: "a close reason must be UTF-8" }),
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
-        let mask = [0x37, 0xfa, 0x21, 0x3d];
-        let mut out = vec![first];
-        match payload.len() {
-            len @ 0..=125 => out.push(0x80 | u8::try_from(len).unwrap()),
-            len => {
-                out.push(0x80 | 126);
-                out.extend(u16::try_from(len).unwrap().to_be_bytes());
-            }
-        }
-        out.extend(mask);
-        out.extend(payload.iter().zip(mask.iter().cycle()).map(|(b, m)| b ^ m));
-        out
-    }
-
-    /// Feeds bytes in pieces of `step` and renders what comes out, one word a message.
-    fn run(bytes: &[u8], step: usize) -> String {
-        let (mut decoder, mut buffer, mut out) = (Decoder::new(Limits::default()), Vec::new(), Vec::new());
-        for piece in bytes.chunks(step) {
-            buffer.extend_from_slice(piece);
-            loop {
-                match decoder.decode(&buffer) {
-                    Ok((0, None)) => break,
-                    Ok((used, message)) => {
-                        if let Some(message) = message {
-                            out.push(match message {
-                                Incoming::Text(text) => format!("text:{text}"),
-                                Incoming::Binary(bytes) => format!("binary:{}", bytes.len()),
-                                Incoming::Ping(bytes) => format!("ping:{}", String::from_utf8_lossy(bytes)),
-                                Incoming::Pong => "pong".into(),
-                                Incoming::Close(code) => format!("close:{}", code.unwrap_or(0)),
-                            });
-                        }
-                        buffer.drain(..used);
-                    }
-                    Err(error) => {
-                        out.push(format!("!{}", error.code as u16));
-                        return out.join(" ");
+        let mut at = 0;
+        while let Some(piece) = self.frames.next(input, &mut at)? {
+            match piece {
+                Piece::Data(data) => {
+                    self.take(input, data)?;
+                    if data.ends_message {
+                        return Ok((at, Some(self.whole(data)?)));
                     }
                 }
+                Piece::Control(control) => return Ok((at, Some(self.control(control)?))),
             }
         }
-        out.join(" ")
+        Ok((at, None))
     }
 
-    #[test]
-    fn messages_come_out_whole_however_they_arrive() {
-        let long = "x".repeat(300);
-        let table: Vec<(Vec<u8>, String)> = vec![
-            // RFC 6455 section 5.7: a single-frame masked text message.
-            (vec![0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58], "text:Hello".into()),
-            (masked(0x81, long.as_bytes()), format!("text:{long}")),
-            ([masked(0x01, b"Hel"), masked(0x89, b"p"), masked(0x80, b"lo")].concat(), "ping:p text:Hello".into()),
-            (masked(0x82, &[0xFF, 0]), "binary:2".into()),
-            (masked(0x8A, b"unasked"), "pong".into()),
-            (masked(0x88, &[0x03, 0xE8]), "close:1000".into()),
-            (masked(0x88, &[]), "close:0".into()),
-            // A character split over two fragments is legal.
-            ([masked(0x01, &[0xC3]), masked(0x80, &[0xA9])].concat(), "text:é".into()),
-        ];
-        for (bytes, expected) in &table {
-            for step in [1, 2, 3, 7, bytes.len()] {
-                assert_eq!(&run(bytes, step), expected, "in pieces of {step}");
+    fn control(&self, control: Control) -> Result<Incoming<'_>, Violation> {
+        let body = self.frames.control_body();
+        Ok(match control {
+            Control::Ping => Incoming::Ping(body),
+            Control::Pong => Incoming::Pong,
+            Control::Close => Incoming::Close(close_body(body)?.0),
+        })
+    }
+
+    fn take(&mut self, input: &[u8], data: Data) -> Result<(), Violation> {
+        if data.begins_message {
+            self.message.clear();
+            self.utf8.restart();
+        }
+        let begun = self.message.len();
+        if data.is_deflated {
+            self.inflate(input, data)?;
+        } else {
+            self.message.extend_from_slice(&input[data.start..data.end]);
+            unmask(&mut self.message[begun..], data.mask);
+        }
+        // What comes whole is checked whole, by `whole`.
+        let is_cut = !(data.begins_message && data.ends_message);
+        if data.is_text && is_cut && self.utf8.check(&self.message[begun..]) != Checked::Whole {
+            return Err(Violation::NotUtf8);
+        }
+        Ok(())
+    }
+
+    fn inflate(&mut self, input: &[u8], data: Data) -> Result<(), Violation> {
+        // Frames lets no compressed message through where none was agreed.
+        let Some(inflation) = &mut self.inflation else { return Err(Violation::ReservedBits) };
+        let Inflation { window_bits, keeps_context, inflater } = inflation.as_mut();
+        let state = inflater.get_or_insert_with(|| Inflater::new(*window_bits));
+        let (mut scratch, most) = ([0; 1024], self.message_bytes_max);
+        let mut mask = data.mask;
+        for part in input[data.start..data.end].chunks(scratch.len()) {
+            let plain = &mut scratch[..part.len()];
+            plain.copy_from_slice(part);
+            unmask(plain, mask);
+            mask.rotate_left(part.len() % 4);
+            state.inflate(plain, &mut self.message, most)?;
+        }
+        if data.ends_message {
+            state.finish(&mut self.message, most)?;
+            if !*keeps_context {
+                *inflater = None;
             }
         }
+        Ok(())
     }
 
-    #[test]
-    fn violations_close_with_the_code_the_rfc_gives_them() {
-        let unmasked = vec![0x81, 0x01, b'a'];
-        let table: Vec<(&str, Vec<u8>, &str)> = vec![
-            ("unmasked", unmasked, "!1002"),
-            ("reserved bit", masked(0xC1, b"a"), "!1002"),
-            ("reserved opcode", masked(0x83, b"a"), "!1002"),
-            ("reserved control opcode", masked(0x8B, b"a"), "!1002"),
-            ("fragmented ping", masked(0x09, b"a"), "!1002"),
-            ("long ping", masked(0x89, &[b'a'; 126]), "!1002"),
-            ("lone continuation", masked(0x80, b"a"), "!1002"),
-            ("message in message", [masked(0x01, b"a"), masked(0x81, b"b")].concat(), "!1002"),
-            ("bad UTF-8", masked(0x81, &[0xFF]), "!1007"),
-            ("close of one byte", masked(0x88, &[3]), "!1002"),
-            ("close 1005", masked(0x88, &[0x03, 0xED]), "!1002"),
-            ("close 999", masked(0x88, &[0x03, 0xE7]), "!1002"),
-            ("close with bad UTF-8", masked(0x88, &[0x03, 0xE8, 0xFF]), "!1007"),
-            ("frame too big", vec![0x81, 0xFE, 0x80, 0x01, 0, 0, 0, 0], "!1009"),
-            ("length with top bit", vec![0x81, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "!1002"),
-            ("message too big", [masked(0x01, &[b'a'; 20_000]), masked(0x80, &[b'a'; 20_000])].concat(), "!1009"),
-            ("too many fragments", [masked(0x01, b"a"), masked(0x00, b"a").repeat(64)].concat(), "!1008"),
-        ];
-        for (name, bytes, expected) in &table {
-            assert_eq!(&run(bytes, bytes.len()), expected, "{name}");
+    fn whole(&self, data: Data) -> Result<Incoming<'_>, Violation> {
+        if !data.is_text {
+            return Ok(Incoming::Binary(&self.message));
         }
+        std::str::from_utf8(&self.message).map(Incoming::Text).map_err(|_| Violation::NotUtf8)
     }
 }

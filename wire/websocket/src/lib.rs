@@ -1,15 +1,27 @@
-//! WebSocket framing and handshake (RFC 6455), without sockets.
+//! WebSocket framing, compression and handshake (RFC 6455, RFC 7692), without sockets.
 //!
-//! Does        turn received bytes into messages, and messages into bytes; the server's side, and a client's frames.
-//! Holds       1. every violation is an error with the close code that RFC 6455 section 7.4 gives it;
-//!             2. memory is bounded by [`Limits`], whatever arrives.
-//! Leaves out  extensions (permessage-deflate is declined), time limits, sending.
-//! Start at    [`Decoder::decode`].
+//! Does        read a handshake, turn received bytes into messages, and messages into bytes; for servers and for clients.
+//! Holds       1. every violation is an error with the close code that RFC 6455 section 7.4 gives it, found at its byte;
+//!             2. memory is bounded by [`Limits`], whatever arrives, compressed or not.
+//! Leaves out  sockets, time limits, and who may come in.
+//! Start at    [`head::parse`] and [`head::Head::upgrade`] for a handshake, [`Decoder::decode`] for messages, [`Frames::next`]
+//!             for payloads that are not to be copied.
 
 mod decode;
+mod deflate;
 mod encode;
+mod extension;
+mod frames;
 mod handshake;
+pub mod head;
+mod utf8;
+mod violation;
 
 pub use decode::{Decoder, Incoming, Limits, ProtocolError};
+pub use deflate::{Deflater, Inflater};
 pub use encode::{CloseCode, Opcode, write_close, write_frame, write_header, write_masked};
-pub use handshake::accept_key;
+pub use extension::{Agreed, Malformed, Offer, Policy};
+pub use frames::{Control, Data, Frames, Peer, Piece, close_body};
+pub use handshake::{Answer, accept_key};
+pub use utf8::{Checked, Utf8};
+pub use violation::Violation;

@@ -28,6 +28,7 @@ impl Utf8 {
     }
 
     /// Whether the message goes on as UTF-8 with `piece`.
+    #[inline]
     pub fn check(&mut self, piece: &[u8]) -> Checked {
         let mut at = 0;
         while self.begun_bytes > 0 {

@@ -1,0 +1,407 @@
+//! What two sides say about extensions, and what they agree on (RFC 6455 section 9.1, RFC 7692 section 7.1).
+//!
+//! Does        read `Sec-WebSocket-Extensions`; answer an offer as a server, make one and judge its answer as a client.
+//! Holds       what is malformed is refused; an offer with anything unknown, doubled or out of range in it is passed over.
+//! Start at    [`Policy::answer`], [`Offer::judge`].
+
+use std::fmt;
+
+use crate::frames::Peer;
+
+const NAME: &str = "permessage-deflate";
+const WINDOW_BITS_MAX: u8 = 15;
+
+/// How a server compresses, where a client offers to inflate. It never takes context over and asks its clients not to, so
+/// that no connection holds any state of compression, and what it sends is the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The largest window that it compresses with: 2^9 to 2^15 bytes.
+    pub window_bits: u8,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy { window_bits: WINDOW_BITS_MAX }
+    }
+}
+
+/// What was agreed. Display is the value of the header by which a server says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    pub server_keeps_context: bool,
+    pub client_keeps_context: bool,
+    /// 15 when nothing was said.
+    pub server_window_bits: u8,
+    pub client_window_bits: u8,
+    /// The offer named the server's window, so its answer has to.
+    says_window: bool,
+}
+
+impl Agreed {
+    /// The window that a side compresses with, and whether it refers to its earlier messages.
+    pub fn of(&self, peer: Peer) -> (u8, bool) {
+        match peer {
+            Peer::Client => (self.client_window_bits, self.client_keeps_context),
+            Peer::Server => (self.server_window_bits, self.server_keeps_context),
+        }
+    }
+
+    /// All connections with the same class read the same compressed bytes; [`crate::Deflater::new`] takes it as its window.
+    pub fn server_class(&self) -> u8 {
+        self.server_window_bits
+    }
+}
+
+impl fmt::Display for Agreed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NAME)?;
+        if !self.server_keeps_context {
+            f.write_str("; server_no_context_takeover")?;
+        }
+        if !self.client_keeps_context {
+            f.write_str("; client_no_context_takeover")?;
+        }
+        if self.says_window {
+            write!(f, "; server_max_window_bits={}", self.server_window_bits)?;
+        }
+        Ok(())
+    }
+}
+
+/// The header is not what RFC 6455 section 9.1 has it be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl Policy {
+    /// The first offer that can be taken up, of all the values of the header.
+    pub fn answer<'a>(self, values: impl IntoIterator<Item = &'a str>) -> Result<Option<Agreed>, Malformed> {
+        let mut taken = None;
+        // What stands behind the offer that is taken up has to be well-formed too.
+        for value in values {
+            for extension in extensions(value)? {
+                if taken.is_none() && extension.name == NAME {
+                    taken = self.take_up(&extension);
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    fn take_up(self, offer: &Extension<'_>) -> Option<Agreed> {
+        let asked = Parameters::of(offer, WhoSays::Client)?;
+        let ours = self.window_bits.clamp(9, WINDOW_BITS_MAX);
+        let server_window_bits = asked.server_window_bits.map_or(ours, |most| most.min(ours));
+        // Nobody's compressor can keep within 2^8 bytes: the offer is declined, which is always allowed.
+        (server_window_bits >= 9).then_some(Agreed {
+            server_keeps_context: false,
+            client_keeps_context: false,
+            server_window_bits,
+            client_window_bits: asked.client_window_bits.flatten().unwrap_or(WINDOW_BITS_MAX),
+            says_window: asked.server_window_bits.is_some(),
+        })
+    }
+}
+
+/// What a client offers: to inflate messages that each stand by themselves, or also such as refer to earlier ones.
+/// Display is the value of its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub keeps_context: bool,
+}
+
+impl fmt::Display for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NAME)?;
+        if self.keeps_context {
+            Ok(())
+        } else {
+            f.write_str("; server_no_context_takeover; client_no_context_takeover")
+        }
+    }
+}
+
+impl Offer {
+    /// What the server made of the offer; `None` when it did not take it up. An error says why the connection must fail.
+    pub fn judge<'a>(self, values: impl IntoIterator<Item = &'a str>) -> Result<Option<Agreed>, &'static str> {
+        let mut agreed = None;
+        for value in values {
+            for extension in extensions(value).map_err(|Malformed| "its Sec-WebSocket-Extensions is malformed")? {
+                if extension.name != NAME {
+                    return Err("it takes up an extension that was not offered");
+                }
+                if agreed.is_some() {
+                    return Err("it takes up permessage-deflate twice");
+                }
+                agreed = Some(self.agreement(&extension)?);
+            }
+        }
+        Ok(agreed)
+    }
+
+    fn agreement(self, answer: &Extension<'_>) -> Result<Agreed, &'static str> {
+        let said = Parameters::of(answer, WhoSays::Server)
+            .ok_or("its permessage-deflate has parameters that make no sense")?;
+        if said.client_window_bits.is_some() {
+            return Err("it limits our window, which was not offered");
+        }
+        if !self.keeps_context && !said.server_no_context_takeover {
+            return Err("it would take context over, which was not offered");
+        }
+        Ok(Agreed {
+            server_keeps_context: !said.server_no_context_takeover,
+            client_keeps_context: !said.client_no_context_takeover && self.keeps_context,
+            server_window_bits: said.server_window_bits.unwrap_or(WINDOW_BITS_MAX),
+            client_window_bits: WINDOW_BITS_MAX,
+            says_window: said.server_window_bits.is_some(),
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhoSays {
+    Client,
+    Server,
+}
+
+#[derive(Default)]
+struct Parameters {
+    server_no_context_takeover: bool,
+    client_no_context_takeover: bool,
+    server_window_bits: Option<u8>,
+    /// A client may say that it would heed a limit, without naming one.
+    client_window_bits: Option<Option<u8>>,
+}
+
+impl Parameters {
+    /// `None` when a parameter is unknown, doubled, has a value where none belongs or one that is no window.
+    fn of(extension: &Extension<'_>, who: WhoSays) -> Option<Parameters> {
+        let mut found = Parameters::default();
+        for (name, value) in &extension.parameters {
+            match (name.as_str(), value) {
+                ("server_no_context_takeover", None) if !found.server_no_context_takeover => {
+                    found.server_no_context_takeover = true;
+                }
+                ("client_no_context_takeover", None) if !found.client_no_context_takeover => {
+                    found.client_no_context_takeover = true;
+                }
+                ("server_max_window_bits", Some(bits)) if found.server_window_bits.is_none() => {
+                    found.server_window_bits = Some(window_bits(bits)?);
+                }
+                ("client_max_window_bits", Some(bits)) if found.client_window_bits.is_none() => {
+                    found.client_window_bits = Some(Some(window_bits(bits)?));
+                }
+                ("client_max_window_bits", None) if found.client_window_bits.is_none() && who == WhoSays::Client => {
+                    found.client_window_bits = Some(None);
+                }
+                _ => return None,
+            }
+        }
+        Some(found)
+    }
+}
+
+/// 8 to 15, in decimal without a leading zero.
+fn window_bits(text: &str) -> Option<u8> {
+    let is_plain = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|bits| is_plain && (8..=WINDOW_BITS_MAX).contains(bits))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Extension<'a> {
+    name: &'a str,
+    /// Values without their quotes.
+    parameters: Vec<(String, Option<String>)>,
+}
+
+/// One header's list. Time is linear in its length: each byte is looked at once.
+fn extensions(value: &str) -> Result<Vec<Extension<'_>>, Malformed> {
+    let mut list = Vec::new();
+    let mut text = Text { rest: value };
+    loop {
+        text.skip_spaces();
+        // A list may have empty elements (RFC 9110 section 5.6.1.2).
+        if !text.rest.is_empty() && !text.rest.starts_with(',') {
+            list.push(text.extension()?);
+        }
+        text.skip_spaces();
+        if text.rest.is_empty() {
+            return if list.is_empty() { Err(Malformed) } else { Ok(list) };
+        }
+        if !text.take(',') {
+            return Err(Malformed);
+        }
+    }
+}
+
+struct Text<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Text<'a> {
+    fn skip_spaces(&mut self) {
+        self.rest = self.rest.trim_start_matches([' ', '\t']);
+    }
+
+    fn take(&mut self, sign: char) -> bool {
+        self.rest.strip_prefix(sign).map(|rest| self.rest = rest).is_some()
+    }
+
+    fn token(&mut self) -> Result<&'a str, Malformed> {
+        let end = self.rest.bytes().position(|byte| !is_token_byte(byte)).unwrap_or(self.rest.len());
+        let (token, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        if token.is_empty() { Err(Malformed) } else { Ok(token) }
+    }
+
+    fn extension(&mut self) -> Result<Extension<'a>, Malformed> {
+        let name = self.token()?;
+        let mut parameters = Vec::new();
+        loop {
+            self.skip_spaces();
+            if !self.take(';') {
+                return Ok(Extension { name, parameters });
+            }
+            self.skip_spaces();
+            let name = self.token()?.to_owned();
+            self.skip_spaces();
+            let value = if self.take('=') { Some(self.value()?) } else { None };
+            parameters.push((name, value));
+        }
+    }
+
+    /// A token, or one in quotes.
+    fn value(&mut self) -> Result<String, Malformed> {
+        self.skip_spaces();
+        if !self.take('"') {
+            return self.token().map(str::to_owned);
+        }
+        let mut value = String::new();
+        let mut letters = self.rest.char_indices();
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                '"' => {
+                    self.rest = &self.rest[at + 1..];
+                    let is_token = !value.is_empty() && value.bytes().all(is_token_byte);
+                    return if is_token { Ok(value) } else { Err(Malformed) };
+                }
+                '\\' => value.push(letters.next().ok_or(Malformed)?.1),
+                letter => value.push(letter),
+            }
+        }
+        Err(Malformed)
+    }
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(value: &str) -> String {
+        match Policy::default().answer([value]) {
+            Err(Malformed) => "malformed".into(),
+            Ok(None) => "declined".into(),
+            Ok(Some(agreed)) => agreed.to_string().replace("permessage-deflate; ", ""),
+        }
+    }
+
+    const BOTH: &str = "server_no_context_takeover; client_no_context_takeover";
+
+    #[test]
+    fn an_offer_is_taken_up_declined_or_refused() {
+        let with = |bits: u8| format!("{BOTH}; server_max_window_bits={bits}");
+        for (value, expected) in [
+            ("permessage-deflate", BOTH.to_owned()),
+            ("permessage-deflate; client_max_window_bits", BOTH.into()),
+            ("permessage-deflate; client_max_window_bits=8", BOTH.into()),
+            ("permessage-deflate; server_no_context_takeover; client_no_context_takeover", BOTH.into()),
+            ("permessage-deflate; server_max_window_bits=10", with(10)),
+            ("permessage-deflate; server_max_window_bits=\"10\"", with(10)),
+            ("permessage-deflate ;server_max_window_bits = 15", with(15)),
+            (" permessage-deflate\t,,x-other; a=\"b\\-c\" ,", BOTH.into()),
+            // The window that cannot be kept, and the fallback behind it.
+            ("permessage-deflate; server_max_window_bits=8", "declined".into()),
+            ("permessage-deflate; server_max_window_bits=8, permessage-deflate", BOTH.into()),
+            ("x-webkit-deflate-frame", "declined".into()),
+            ("PERMESSAGE-DEFLATE", "declined".into()),
+            ("permessage-deflate; unknown", "declined".into()),
+            ("permessage-deflate; server_max_window_bits", "declined".into()),
+            ("permessage-deflate; server_max_window_bits=7", "declined".into()),
+            ("permessage-deflate; server_max_window_bits=16", "declined".into()),
+            ("permessage-deflate; server_max_window_bits=010", "declined".into()),
+            ("permessage-deflate; server_max_window_bits=+9", "declined".into()),
+            ("permessage-deflate; server_max_window_bits=999999999999", "declined".into()),
+            ("permessage-deflate; server_max_window_bits=9; server_max_window_bits=9", "declined".into()),
+            ("permessage-deflate; client_max_window_bits=16", "declined".into()),
+            ("permessage-deflate; server_no_context_takeover=1", "declined".into()),
+            ("permessage-deflate; client_no_context_takeover; client_no_context_takeover", "declined".into()),
+            ("", "malformed".into()),
+            (",", "malformed".into()),
+            ("permessage-deflate;", "malformed".into()),
+            ("permessage-deflate x", "malformed".into()),
+            ("permessage-deflate; =1", "malformed".into()),
+            ("permessage-deflate; a=", "malformed".into()),
+            ("permessage-deflate; a=\"\"", "malformed".into()),
+            ("permessage-deflate; a=\"b", "malformed".into()),
+            ("permessage-deflate; a=\"b c\"", "malformed".into()),
+            ("permessage-deflate, \u{e9}", "malformed".into()),
+        ] {
+            assert_eq!(answer(value), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_policy_names_the_largest_window() {
+        let policy = Policy { window_bits: 11 };
+        let bits = |value| policy.answer([value]).unwrap().unwrap().server_class();
+        assert_eq!(bits("permessage-deflate"), 11);
+        assert_eq!(bits("permessage-deflate; server_max_window_bits=15"), 11);
+        assert_eq!(bits("permessage-deflate; server_max_window_bits=9"), 9);
+        let several = policy.answer(["x-other", "permessage-deflate; server_max_window_bits=10"]);
+        assert_eq!(several.unwrap().unwrap().server_class(), 10);
+        assert_eq!(policy.answer(["permessage-deflate", ";"]), Err(Malformed));
+    }
+
+    #[test]
+    fn a_server_may_take_up_what_was_offered_and_nothing_else() {
+        let judge = |keeps_context, value| match (Offer { keeps_context }).judge([value]) {
+            Err(why) => why.to_owned(),
+            Ok(None) => "none".into(),
+            Ok(Some(agreed)) => {
+                let (server, client) = (agreed.of(Peer::Server), agreed.of(Peer::Client));
+                format!(
+                    "{}{} {}{}",
+                    server.0,
+                    if server.1 { "+" } else { "" },
+                    client.0,
+                    if client.1 { "+" } else { "" }
+                )
+            }
+        };
+        for (keeps, value, expected) in [
+            (true, "permessage-deflate", "15+ 15+"),
+            (true, "permessage-deflate; server_no_context_takeover", "15 15+"),
+            (true, "permessage-deflate; client_no_context_takeover; server_max_window_bits=9", "9+ 15"),
+            (false, "permessage-deflate; server_no_context_takeover", "15 15"),
+            (false, "permessage-deflate", "it would take context over, which was not offered"),
+            (true, "permessage-deflate; client_max_window_bits=9", "it limits our window, which was not offered"),
+            (true, "permessage-deflate; a", "its permessage-deflate has parameters that make no sense"),
+            (
+                true,
+                "permessage-deflate; server_max_window_bits=20",
+                "its permessage-deflate has parameters that make no sense",
+            ),
+            (true, "permessage-deflate, permessage-deflate", "it takes up permessage-deflate twice"),
+            (true, "x-other", "it takes up an extension that was not offered"),
+            (true, ";", "its Sec-WebSocket-Extensions is malformed"),
+        ] {
+            assert_eq!(judge(keeps, value), expected, "{value}");
+        }
+        assert_eq!((Offer { keeps_context: true }).judge([]), Ok(None));
+        assert_eq!(Offer { keeps_context: true }.to_string(), "permessage-deflate");
+    }
+}

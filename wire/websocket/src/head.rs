@@ -1,0 +1,239 @@
+//! The head of an HTTP/1.1 request, read strictly: two readers of the same bytes must never see different requests.
+//!
+//! Does        cut the request line and headers off the front of what was received, and say how many bytes of body follow.
+//! Holds       1. sizes are bounded before anything is kept;
+//!             2. what programs are known to read differently (RFC 9112 sections 2.2, 5.1, 5.2 and 6.3) is refused: lines that
+//!                end in LF alone, folded headers, a space before the colon, any transfer encoding, a `Content-Length` that is
+//!                doubled or not plain digits, two `Host`s.
+//! Leaves out  bodies, and whether `Host` and `Origin` are welcome: that is for the door.
+//! Start at    [`parse`].
+
+/// What a head may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLimits {
+    pub request_line_bytes: usize,
+    /// All headers together.
+    pub header_bytes: usize,
+    pub body_bytes: usize,
+}
+
+impl Default for HeadLimits {
+    /// Room for 628 stream names in one request line.
+    fn default() -> Self {
+        HeadLimits { request_line_bytes: 64 * 1024, header_bytes: 16 * 1024, body_bytes: 64 * 1024 }
+    }
+}
+
+/// Of one request.
+pub const HEADERS_MAX: usize = 64;
+
+#[derive(Clone, Debug)]
+pub struct Headers<'a>(Vec<(&'a str, &'a [u8])>);
+
+impl<'a> Headers<'a> {
+    /// The first header of a name; `None` when absent or not readable text.
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        self.values(name).next().and_then(|value| std::str::from_utf8(value).ok()).map(str::trim)
+    }
+
+    /// All values of a name, as they came.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+    }
+
+    /// Whether a token is in the list that all headers of a name make together.
+    pub fn lists(&self, name: &str, token: &str) -> bool {
+        let mut texts = self.values(name).filter_map(|value| std::str::from_utf8(value).ok());
+        texts.any(|text| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
+    }
+}
+
+/// A request whose bytes are still where they were received.
+#[derive(Clone, Debug)]
+pub struct Head<'a> {
+    pub method: &'a str,
+    /// Path and query exactly as sent.
+    pub target: &'a str,
+    /// The 1 of HTTP/1.1.
+    pub minor_version: u8,
+    pub headers: Headers<'a>,
+    /// How many bytes the head took.
+    pub head_bytes: usize,
+    /// How many follow that belong to it.
+    pub body_bytes: usize,
+}
+
+/// Why something is answered with an error, and the connection closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: u16,
+    pub reason: &'static str,
+}
+
+/// What the bytes so far amount to.
+#[derive(Debug)]
+pub enum Parsed<'a> {
+    NeedMore,
+    Head(Head<'a>),
+    /// Answer and close: what follows in the stream cannot be trusted.
+    Refuse(Refusal),
+}
+
+pub fn parse<'a>(input: &'a [u8], limits: &HeadLimits) -> Parsed<'a> {
+    match read(input, limits) {
+        Ok(Some(head)) => Parsed::Head(head),
+        Ok(None) => Parsed::NeedMore,
+        Err(refusal) => Parsed::Refuse(refusal),
+    }
+}
+
+const fn refuse<T>(status: u16, reason: &'static str) -> Result<T, Refusal> {
+    Err(Refusal { status, reason })
+}
+
+fn read<'a>(input: &'a [u8], limits: &HeadLimits) -> Result<Option<Head<'a>>, Refusal> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    let head_bytes = match head.parse(input) {
+        Ok(httparse::Status::Complete(bytes)) => bytes,
+        Ok(httparse::Status::Partial) if input.len() > limits.request_line_bytes + limits.header_bytes => {
+            return refuse(431, "request line and headers are too large");
+        }
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(malformed(error)),
+    };
+    let (Some(method), Some(target), Some(minor_version)) = (head.method, head.path, head.version) else {
+        return refuse(400, "malformed request line");
+    };
+    if target.len() > limits.request_line_bytes {
+        return refuse(414, "the request line is too long");
+    }
+    if head_bytes - method.len() - target.len() > limits.header_bytes {
+        return refuse(431, "the headers are too large");
+    }
+    let lines = &input[..head_bytes];
+    if lines.iter().enumerate().any(|(at, byte)| *byte == b'\n' && (at == 0 || lines[at - 1] != b'\r')) {
+        return refuse(400, "lines of a request end with CR and LF");
+    }
+    let headers = Headers(head.headers.iter().map(|header| (header.name, header.value)).collect());
+    let body_bytes = body_bytes(&headers, limits)?;
+    if headers.values("host").count() > 1 {
+        return refuse(400, "more than one Host");
+    }
+    Ok(Some(Head { method, target, minor_version, headers, head_bytes, body_bytes }))
+}
+
+fn malformed(error: httparse::Error) -> Refusal {
+    let reason = match error {
+        httparse::Error::TooManyHeaders => return Refusal { status: 431, reason: "more than 64 headers" },
+        httparse::Error::HeaderName => "malformed request: a header's name has a letter that may not be there",
+        httparse::Error::HeaderValue => "malformed request: a header's value has a letter that may not be there",
+        httparse::Error::NewLine => "malformed request: lines end with CR and LF",
+        httparse::Error::Version => "malformed request: HTTP/1.1 is spoken here",
+        _ => "malformed request: this is no HTTP",
+    };
+    Refusal { status: 400, reason }
+}
+
+fn body_bytes(headers: &Headers<'_>, limits: &HeadLimits) -> Result<usize, Refusal> {
+    if headers.values("transfer-encoding").next().is_some() {
+        return refuse(501, "send a Content-Length instead of a transfer encoding");
+    }
+    let mut lengths = headers.values("content-length");
+    let Some(length) = lengths.next() else { return Ok(0) };
+    if lengths.next().is_some() {
+        return refuse(400, "more than one Content-Length");
+    }
+    // `parse` alone would take a plus sign.
+    if length.is_empty() || !length.iter().all(u8::is_ascii_digit) {
+        return refuse(400, "Content-Length is not a number");
+    }
+    let length = std::str::from_utf8(length).ok().and_then(|digits| digits.parse::<usize>().ok());
+    match length {
+        Some(length) if length <= limits.body_bytes => Ok(length),
+        _ => refuse(413, "the body is too long"),
+    }
+}
+
+impl<'a> Head<'a> {
+    pub fn path(&self) -> &'a str {
+        self.target.split_once('?').map_or(self.target, |(path, _)| path)
+    }
+
+    pub fn query(&self) -> &'a str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
+    }
+
+    /// Whether more requests may follow on the connection.
+    pub fn keeps_alive(&self) -> bool {
+        match self.minor_version {
+            1 => !self.headers.lists("connection", "close"),
+            _ => self.headers.lists("connection", "keep-alive"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(text: &[u8]) -> String {
+        match parse(text, &HeadLimits::default()) {
+            Parsed::NeedMore => "more".into(),
+            Parsed::Head(head) => {
+                let rest = text.len() - head.head_bytes;
+                let keeps = if head.keeps_alive() { "keep" } else { "close" };
+                format!("{} {} {keeps} body={} rest={rest}", head.method, head.target, head.body_bytes)
+            }
+            Parsed::Refuse(refusal) => format!("!{}", refusal.status),
+        }
+    }
+
+    #[test]
+    fn requests_that_others_could_read_differently_are_refused() {
+        for (text, expected) in [
+            (&b"GET /a?b=%20c HTTP/1.1\r\nHost: x\r\n\r\n"[..], "GET /a?b=%20c keep body=0 rest=0"),
+            (b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET", "POST /a keep body=3 rest=6"),
+            (b"GET / HTTP/1.1\r\nConnection: x\r\nConnection: Close\r\n\r\n", "GET / close body=0 rest=0"),
+            (b"GET / HTTP/1.0\r\n\r\n", "GET / close body=0 rest=0"),
+            (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET / keep body=0 rest=0"),
+            (b"GET / HTTP/1.1\r\nHost", "more"),
+            (b"", "more"),
+            (b"nonsense\r\n\r\n", "!400"),
+            (b"GET / HTTP/2.0\r\n\r\n", "!400"),
+            (b"\x16\x03\x01", "!400"),
+            (b"GET / HTTP/1.1\nHost: x\n\n", "!400"),
+            (b"GET / HTTP/1.1\r\nHost: x\n\r\n", "!400"),
+            (b"GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", "!400"),
+            (b"GET / HTTP/1.1\r\n A: b\r\n\r\n", "!400"),
+            (b"GET / HTTP/1.1\r\nA : b\r\n\r\n", "!400"),
+            (b"GET / HTTP/1.1\r\nA: b\0\r\n\r\n", "!400"),
+            (b"GET / HTTP/1.1\r\nA: b\rc: d\r\n\r\n", "!400"),
+            (b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", "!400"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na", "!400"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\na", "!400"),
+            (b"POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\na", "!400"),
+            (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\na", "!400"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 0x1\r\n\r\na", "!400"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 1\xA0\r\n\r\na", "!400"),
+            (b"POST / HTTP/1.1\r\nContent-Length:\r\n\r\na", "!400"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n", "!413"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", "!413"),
+            (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "!501"),
+            (b"POST / HTTP/1.1\r\nTransfer-Encoding: \xFFchunked\r\n\r\n", "!501"),
+            (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: identity\r\n\r\na", "!501"),
+        ] {
+            assert_eq!(outcome(text), expected, "{:?}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn a_head_has_its_limits() {
+        let of = |text: String| outcome(text.as_bytes());
+        assert_eq!(of(format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(64))), "GET / keep body=0 rest=0");
+        assert_eq!(of(format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(65))), "!431");
+        assert_eq!(of(format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "b".repeat(20_000))), "!431");
+        assert_eq!(of(format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000))), "!414");
+        assert_eq!(of(format!("GET /{}", "a".repeat(90_000))), "!431");
+    }
+}
