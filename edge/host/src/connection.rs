@@ -42,7 +42,7 @@ const LINGER_NS: u64 = 2_000_000_000;
 
 enum Protocol {
     Http,
-    WebSocket(Decoder),
+    WebSocket(Box<Decoder>),
 }
 
 enum Stage {
@@ -101,7 +101,7 @@ pub(crate) struct Connection {
 /// What acting on the front of the input came to.
 struct Step {
     bytes: usize,
-    /// It completed a request or a message, not just a frame.
+    /// It completed a request or a message, not just a part of one.
     is_whole: bool,
 }
 
@@ -291,11 +291,9 @@ impl Connection {
             self.has_left_over = false;
             return input.len();
         }
-        let mid_message = matches!(&self.protocol, Protocol::WebSocket(decoder) if decoder.is_mid_message());
-        let owes = !self.has_left_over && (used < input.len() || mid_message);
-        // Pings in between do not finish a fragmented message.
-        let has_moved_on = completed || (frames > 0 && !mid_message);
-        let since = self.unfinished_since.filter(|_| !has_moved_on);
+        let unfinished = matches!(&self.protocol, Protocol::WebSocket(decoder) if decoder.is_unfinished());
+        let owes = !self.has_left_over && (used < input.len() || unfinished);
+        let since = self.unfinished_since.filter(|_| !completed);
         self.unfinished_since = owes.then(|| since.unwrap_or(turn.now));
         used
     }
@@ -306,6 +304,9 @@ impl Connection {
         self.used = 0;
         if self.input.is_empty() {
             self.input.shrink_to(READ_BYTES);
+        }
+        if let Protocol::WebSocket(decoder) = &mut self.protocol {
+            decoder.forget();
         }
     }
 
@@ -328,7 +329,7 @@ impl Connection {
             match checked.and(own).and_then(|()| request.upgrade_response()) {
                 Ok(response) => {
                     notices.answer(self.id, |out| out.extend_from_slice(&response));
-                    self.protocol = Protocol::WebSocket(Decoder::new(limits.messages));
+                    self.protocol = Protocol::WebSocket(Box::new(Decoder::new(limits.messages)));
                     app.connected(self.id, self.counted);
                 }
                 Err(response) => {
@@ -360,7 +361,8 @@ impl Connection {
                 return None;
             }
         };
-        let is_whole = matches!(incoming, Some(Incoming::Text(_)));
+        let is_control = !matches!(incoming, None | Some(Incoming::Text(_) | Incoming::Binary(_)));
+        let is_message = matches!(incoming, Some(Incoming::Text(_)));
         match incoming {
             None | Some(Incoming::Pong) => {}
             Some(Incoming::Text(text)) => {
@@ -371,6 +373,8 @@ impl Connection {
             Some(Incoming::Binary(_)) => notices.close(self.id, CloseCode::Unsupported, "send JSON as text frames"),
             Some(Incoming::Close(code)) => notices.echo_close(self.id, code),
         }
+        // Pings in between do not finish a fragmented message.
+        let is_whole = is_message || (is_control && !decoder.is_mid_message());
         Some(Step { bytes, is_whole })
     }
 

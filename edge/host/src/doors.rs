@@ -22,9 +22,11 @@ impl Doors {
     }
 
     pub fn judge(&self, request: &mut HttpRequest<'_>) -> Result<(), Refusal> {
+        // One that is there and cannot be read is nobody's name.
+        let is_readable = request.headers.values("host").all(|host| std::str::from_utf8(host).is_ok());
         let host = request.headers.get("host").unwrap_or_default();
         // HTTP/1.0 and hand-written clients send no Host; a browser always does.
-        if !host.is_empty() && !self.is_ours(host) {
+        if !is_readable || (!host.is_empty() && !self.is_ours(host)) {
             return Err(Refusal::UnknownHost);
         }
         request.is_foreign = is_foreign(&request.headers, host);
@@ -44,7 +46,8 @@ impl Doors {
 
 /// What no browser sends is nobody's page.
 fn is_foreign(headers: &Headers<'_>, host: &str) -> bool {
-    let elsewhere = headers.get("origin").is_some_and(|origin| {
+    let elsewhere = headers.values("origin").any(|origin| {
+        let origin = std::str::from_utf8(origin).unwrap_or_default().trim();
         let authority = origin.split_once("://").map_or("", |(_, rest)| rest);
         !authority.eq_ignore_ascii_case(host)
     });
@@ -86,12 +89,16 @@ mod tests {
             ("Host: localhost:8080\r\nOrigin: http://localhost:8080\r\n", "own"),
             ("Host: 127.0.0.1:8080\r\nOrigin: http://evil.example\r\n", "foreign"),
             ("Host: 127.0.0.1:8080\r\nOrigin: null\r\n", "foreign"),
+            ("Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n", "foreign"),
             ("Host: 127.0.0.1:8080\r\nOrigin: http://127.0.0.1:9090\r\n", "foreign"),
             ("Host: 127.0.0.1:8080\r\nSec-Fetch-Site: cross-site\r\n", "foreign"),
             ("Host: 127.0.0.1:8080\r\nSec-Fetch-Site: same-origin\r\n", "own"),
         ] {
             assert_eq!(verdict("10.1.2.3:8080", headers), expected, "{headers:?}");
         }
+        let Parsed::Request { mut request, .. } = parse(b"GET / HTTP/1.1\r\nHost: \xFF\r\n\r\n") else { panic!() };
+        let doors = Doors::new("10.1.2.3:8080".parse().unwrap(), &[]);
+        assert_eq!(doors.judge(&mut request), Err(Refusal::UnknownHost), "what cannot be read is not no Host");
         assert_eq!(verdict("0.0.0.0:8080", "Host: 10.1.2.4:8080\r\n"), "own");
         assert_eq!(verdict("0.0.0.0:8080", "Host: evil.example\r\n"), "refused");
     }

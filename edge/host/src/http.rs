@@ -1,17 +1,11 @@
 //! One HTTP/1.1 request at a time out of a connection's bytes, and responses back.
 //!
-//! Holds       sizes are bounded before anything is kept: see the constants.
+//! Holds       sizes are bounded before anything is kept: see [`HeadLimits`].
 
 use std::net::IpAddr;
 
-use pitwire_websocket::accept_key;
-
-/// Room for 628 stream names in one request line.
-const MAX_REQUEST_LINE: usize = 64 * 1024;
-const MAX_HEADER_BYTES: usize = 16 * 1024;
-const MAX_HEAD: usize = MAX_REQUEST_LINE + MAX_HEADER_BYTES;
-const MAX_HEADERS: usize = 64;
-const MAX_BODY: usize = 64 * 1024;
+pub use pitwire_websocket::head::Headers;
+use pitwire_websocket::head::{self, Head, HeadLimits};
 
 /// A request whose bytes are still in the connection's buffer.
 #[derive(Debug)]
@@ -22,25 +16,11 @@ pub struct HttpRequest<'a> {
     pub headers: Headers<'a>,
     pub body: &'a [u8],
     pub keep_alive: bool,
+    minor_version: u8,
     /// Sent by a browser on behalf of a page that is not ours.
     pub is_foreign: bool,
     /// Where it comes from, if that is known.
     pub from: Option<IpAddr>,
-}
-
-#[derive(Clone, Debug)]
-pub struct Headers<'a>(Vec<(&'a str, &'a [u8])>);
-
-impl<'a> Headers<'a> {
-    /// The first header of a name; `None` when absent or not readable text.
-    pub fn get(&self, name: &str) -> Option<&'a str> {
-        let found = self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.and_then(|(_, value)| std::str::from_utf8(value).ok()).map(str::trim)
-    }
-
-    fn lists(&self, name: &str, token: &str) -> bool {
-        self.get(name).is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
-    }
 }
 
 impl<'a> HttpRequest<'a> {
@@ -53,24 +33,27 @@ impl<'a> HttpRequest<'a> {
     }
 
     pub fn is_upgrade(&self) -> bool {
-        self.headers.lists("upgrade", "websocket") && self.headers.lists("connection", "upgrade")
+        self.headers.ask_for_websocket()
     }
 
-    /// The answer to a valid WebSocket handshake.
+    /// The answer to a valid WebSocket handshake. Compression is not offered here: replies and public messages leave
+    /// together, and nothing of a member's may be guessed from how small they become.
     pub fn upgrade_response(&self) -> Result<Vec<u8>, HttpResponse> {
-        let refuse = |why: &str| HttpResponse::text(400, why);
-        if self.method != "GET" {
-            return Err(refuse("a WebSocket handshake is a GET request"));
+        let answer = self.head().upgrade(None).map_err(HttpResponse::refusing)?;
+        let mut out = Vec::new();
+        answer.write(&mut out);
+        Ok(out)
+    }
+
+    fn head(&self) -> Head<'a> {
+        Head {
+            method: self.method,
+            target: self.target,
+            minor_version: self.minor_version,
+            headers: self.headers.clone(),
+            head_bytes: 0,
+            body_bytes: self.body.len(),
         }
-        if self.headers.get("sec-websocket-version") != Some("13") {
-            let mut response = HttpResponse::text(426, "WebSocket version 13 is spoken here");
-            response.headers.push(("Sec-WebSocket-Version", "13".into()));
-            return Err(response);
-        }
-        let accept = self.headers.get("sec-websocket-key").and_then(accept_key);
-        let accept = accept.ok_or_else(|| refuse("Sec-WebSocket-Key must be 16 bytes in base64"))?;
-        let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n";
-        Ok(format!("{head}Sec-WebSocket-Accept: {accept}\r\n\r\n").into_bytes())
     }
 }
 
@@ -87,48 +70,18 @@ pub enum Parsed<'a> {
 }
 
 pub fn parse(input: &[u8]) -> Parsed<'_> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut head = httparse::Request::new(&mut headers);
-    let head_bytes = match head.parse(input) {
-        Ok(httparse::Status::Complete(bytes)) => bytes,
-        Ok(httparse::Status::Partial) if input.len() > MAX_HEAD => {
-            return Parsed::Refuse(HttpResponse::text(431, "request line and headers are too large"));
-        }
-        Ok(httparse::Status::Partial) => return Parsed::NeedMore,
-        Err(httparse::Error::TooManyHeaders) => {
-            return Parsed::Refuse(HttpResponse::text(431, "more than 64 headers"));
-        }
-        Err(error) => return Parsed::Refuse(HttpResponse::text(400, &format!("malformed request: {error}"))),
+    let head = match head::parse(input, &HeadLimits::default()) {
+        head::Parsed::NeedMore => return Parsed::NeedMore,
+        head::Parsed::Refuse(refusal) => return Parsed::Refuse(HttpResponse::refusing(refusal)),
+        head::Parsed::Head(head) => head,
     };
-    let (Some(method), Some(target)) = (head.method, head.path) else {
-        return Parsed::Refuse(HttpResponse::text(400, "malformed request line"));
-    };
-    if target.len() > MAX_REQUEST_LINE {
-        return Parsed::Refuse(HttpResponse::text(414, "the request line is above 64 KiB"));
-    }
-    if head_bytes - method.len() - target.len() > MAX_HEADER_BYTES {
-        return Parsed::Refuse(HttpResponse::text(431, "headers are above 16 KiB"));
-    }
-    let headers = Headers(head.headers.iter().map(|header| (header.name, header.value)).collect());
-    if headers.get("transfer-encoding").is_some() {
-        return Parsed::Refuse(HttpResponse::text(501, "send a Content-Length instead of a transfer encoding"));
-    }
-    if headers.0.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-length")).count() > 1 {
-        return Parsed::Refuse(HttpResponse::text(400, "more than one Content-Length"));
-    }
-    let length = match headers.get("content-length").map(str::parse::<usize>) {
-        None => 0,
-        Some(Ok(length)) if length <= MAX_BODY => length,
-        Some(Ok(_)) => return Parsed::Refuse(HttpResponse::text(413, "a body is at most 64 KiB")),
-        Some(Err(_)) => return Parsed::Refuse(HttpResponse::text(400, "Content-Length is not a number")),
-    };
-    let Some(body) = input.get(head_bytes..head_bytes + length) else { return Parsed::NeedMore };
-    let keep_alive = match head.version {
-        Some(1) => !headers.lists("connection", "close"),
-        _ => headers.lists("connection", "keep-alive"),
-    };
-    let request = HttpRequest { method, target, headers, body, keep_alive, is_foreign: false, from: None };
-    Parsed::Request { request, bytes: head_bytes + length }
+    let bytes = head.head_bytes + head.body_bytes;
+    let Some(body) = input.get(head.head_bytes..bytes) else { return Parsed::NeedMore };
+    let keep_alive = head.keeps_alive();
+    let Head { method, target, minor_version, headers, .. } = head;
+    let request =
+        HttpRequest { method, target, headers, body, keep_alive, minor_version, is_foreign: false, from: None };
+    Parsed::Request { request, bytes }
 }
 
 #[derive(Debug)]
@@ -152,6 +105,15 @@ impl HttpResponse {
         let mut response = Self::new(status, "application/json", body);
         // Orders travel in GET requests: nothing between us and the client may keep or repeat them.
         response.headers.push(("Cache-Control", "no-store".into()));
+        response
+    }
+
+    fn refusing(refusal: head::Refusal) -> Self {
+        let mut response = Self::text(refusal.status, refusal.reason);
+        if refusal.status == 426 {
+            response.headers.push(("Upgrade", "websocket".into()));
+            response.headers.push(("Sec-WebSocket-Version", "13".into()));
+        }
         response
     }
 

@@ -6,10 +6,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use pitwire_websocket::accept_key;
+use pitwire_websocket::Answer;
+use pitwire_websocket::head::{self, HeadLimits};
 
-const MAX_HEAD_BYTES: usize = 8 * 1024;
-const MAX_HEADERS: usize = 64;
+const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 4 * 1024, header_bytes: 4 * 1024, body_bytes: 0 };
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
@@ -27,45 +27,32 @@ pub(crate) enum Parsed {
 }
 
 pub(crate) fn parse(received: &[u8], bound: SocketAddr) -> Parsed {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut request = httparse::Request::new(&mut headers);
-    match request.parse(received) {
-        Ok(httparse::Status::Complete(bytes)) if bytes <= MAX_HEAD_BYTES => {}
-        Ok(httparse::Status::Partial) if received.len() <= MAX_HEAD_BYTES => return Parsed::NeedMore,
-        Ok(_) => return Parsed::Refuse(431, "a request's head is at most 8 KiB"),
-        Err(httparse::Error::TooManyHeaders) => return Parsed::Refuse(431, "at most 64 headers"),
-        Err(_) => return Parsed::Refuse(400, "malformed request"),
-    }
-    let first = |name: &str| {
-        let found = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
-        found.and_then(|header| std::str::from_utf8(header.value).ok()).map(str::trim)
+    let head = match head::parse(received, &LIMITS) {
+        head::Parsed::NeedMore => return Parsed::NeedMore,
+        head::Parsed::Refuse(refusal) => return Parsed::Refuse(refusal.status, refusal.reason),
+        head::Parsed::Head(head) => head,
     };
-    let lists = |name: &str, token: &str| {
-        first(name).is_some_and(|text| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
-    };
-    let host = first("host").unwrap_or_default();
+    // What cannot be read is nobody's name, and no origin of ours.
+    let texts = |name| head.headers.values(name).map(|value| std::str::from_utf8(value).unwrap_or("?").trim());
+    let host = texts("host").next().unwrap_or_default();
     if !host.is_empty() && !is_ours(host, bound.ip()) {
         return Parsed::Refuse(421, "this is not that host; use the address that it listens on");
     }
-    let origin = first("origin").map(|origin| origin.split_once("://").map_or("", |(_, authority)| authority));
-    let is_cross_site = first("sec-fetch-site").is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
-    if is_cross_site || origin.is_some_and(|authority| !authority.eq_ignore_ascii_case(host)) {
+    let authority = |origin: &'_ str| origin.split_once("://").map_or(String::new(), |(_, rest)| rest.to_owned());
+    let is_cross_site = texts("sec-fetch-site").any(|site| site.eq_ignore_ascii_case("cross-site"));
+    if is_cross_site || texts("origin").any(|origin| !authority(origin).eq_ignore_ascii_case(host)) {
         return Parsed::Refuse(403, "pages of other origins are not served");
     }
-    if request.method != Some("GET") {
+    if head.method != "GET" {
         return Parsed::Refuse(405, "GET is all there is");
     }
-    let target = request.path.unwrap_or("/");
-    let path = target.split_once('?').map_or(target, |(path, _)| path).to_owned();
-    if !(lists("upgrade", "websocket") && lists("connection", "upgrade")) {
+    let path = head.path().to_owned();
+    if !head.is_upgrade() {
         return Parsed::Get { path };
     }
-    if first("sec-websocket-version") != Some("13") {
-        return Parsed::Refuse(426, "WebSocket version 13 is spoken here");
-    }
-    match first("sec-websocket-key").and_then(accept_key) {
-        Some(accept) => Parsed::Upgrade { path, accept },
-        None => Parsed::Refuse(400, "Sec-WebSocket-Key must be 16 bytes in base64"),
+    match head.upgrade(None) {
+        Ok(Answer { accept, .. }) => Parsed::Upgrade { path, accept },
+        Err(refusal) => Parsed::Refuse(refusal.status, refusal.reason),
     }
 }
 
@@ -87,9 +74,12 @@ pub(crate) fn answer(status: u16, content_type: &str, body: &str) -> Vec<u8> {
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
         421 => "Misdirected Request",
         426 => "Upgrade Required",
         431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
         503 => "Service Unavailable",
         _ => "Error",
     };
@@ -146,8 +136,16 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n".into(), "!403"),
             (format!("GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n{UPGRADE}\r\n"), "!403"),
             (format!("GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n{UPGRADE}\r\n"), "!403"),
-            (format!("GET / HTTP/1.1\r\n{}\r\n", UPGRADE.replace("13", "8")), "!426"),
-            (format!("GET / HTTP/1.1\r\n{}\r\n", UPGRADE.replace("==", "")), "!400"),
+            (format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", UPGRADE.replace("13", "8")), "!426"),
+            (format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", UPGRADE.replace("==", "")), "!400"),
+            (format!("GET / HTTP/1.1\r\n{UPGRADE}\r\n"), "!400"),
+            ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".into(), "!501"),
+            (
+                format!(
+                    "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: http://a\r\n{UPGRADE}\r\n"
+                ),
+                "!403",
+            ),
             (format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "b".repeat(9_000)), "!431"),
             (format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(65)), "!431"),
             (format!("GET /{}", "a".repeat(9_000)), "!431"),

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pitwire_websocket::{CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
+use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
 
 use crate::framing::frame_end;
 use crate::handshake::{self, Request};
@@ -103,7 +103,7 @@ impl<'a> Connection<'a> {
 
     /// From the first byte to the last.
     pub fn serve(mut self) {
-        let (target, accept) = match self.handshake() {
+        let (target, answer) = match self.handshake() {
             Ok(upgrade) => upgrade,
             Err(Some((status, reason))) => return self.refuse(status, reason),
             Err(None) => return,
@@ -114,21 +114,21 @@ impl<'a> Connection<'a> {
             return self.refuse("503 Service Unavailable", reason);
         };
         self.shared.connected();
-        let over = self.talk(&mut stream, &target, &accept);
+        let over = self.talk(&mut stream, &target, &answer);
         let shared = self.shared;
         self.end(over, &mut stream);
         shared.give_back(stream);
     }
 
-    fn handshake(&mut self) -> Result<(String, String), Option<(&'static str, &'static str)>> {
+    fn handshake(&mut self) -> Result<(String, Answer), Option<(&'static str, &'static str)>> {
         let deadline = Instant::now() + HANDSHAKE_PATIENCE;
         loop {
             match handshake::parse(&self.incoming) {
                 Request::Partial => {}
                 Request::Refused(status, reason) => return Err(Some((status, reason))),
-                Request::Upgrade { target, accept, bytes } => {
+                Request::Upgrade { target, answer, bytes } => {
                     self.incoming.drain(..bytes);
-                    return Ok((target, accept));
+                    return Ok((target, answer));
                 }
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -153,17 +153,19 @@ impl<'a> Connection<'a> {
         self.linger();
     }
 
-    fn talk(&mut self, stream: &mut Stream, target: &str, accept: &str) -> Over {
+    fn talk(&mut self, stream: &mut Stream, target: &str, answer: &Answer) -> Over {
         self.clock.before_ns = stream.elapsed_ns;
         self.clock.since = Instant::now();
-        let over = self.run(stream, target, accept).err().unwrap_or(Over::Finished);
+        let over = self.run(stream, target, answer).err().unwrap_or(Over::Finished);
         stream.elapsed_ns = self.clock.ns();
         self.shared.left();
         over
     }
 
-    fn run(&mut self, stream: &mut Stream, target: &str, accept: &str) -> Result<(), Over> {
-        self.push(handshake::accepted(accept).as_bytes(), HANDSHAKE_PATIENCE)?;
+    fn run(&mut self, stream: &mut Stream, target: &str, answer: &Answer) -> Result<(), Over> {
+        let mut head = Vec::new();
+        answer.write(&mut head);
+        self.push(&head, HANDSHAKE_PATIENCE)?;
         if self.login != Login::Done {
             self.log_in()?;
         }

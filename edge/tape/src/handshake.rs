@@ -1,53 +1,47 @@
 //! The opening handshake as a server answers it.
 
-use pitwire_websocket::accept_key;
+use pitwire_websocket::head::{self, HeadLimits, Parsed};
+use pitwire_websocket::{Answer, Policy};
 
 /// A study put 628 streams into one URL: nine kilobytes. This is plenty.
-pub const MOST_BYTES: usize = 64 * 1024;
+const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 48 * 1024, header_bytes: 16 * 1024, body_bytes: 0 };
 
 pub enum Request {
     /// More bytes are needed.
     Partial,
-    /// A WebSocket is asked for: the target, the answer's key, and how many bytes the head took.
-    Upgrade { target: String, accept: String, bytes: usize },
+    /// A WebSocket is asked for: the target, the answer, and how many bytes the head took.
+    Upgrade { target: String, answer: Answer, bytes: usize },
     /// Something else; this is the answer.
     Refused(&'static str, &'static str),
 }
 
 pub fn parse(input: &[u8]) -> Request {
-    let mut headers = [httparse::EMPTY_HEADER; 64];
-    let mut head = httparse::Request::new(&mut headers);
-    let bytes = match head.parse(input) {
-        Ok(httparse::Status::Complete(bytes)) => bytes,
-        Ok(httparse::Status::Partial) if input.len() < MOST_BYTES => return Request::Partial,
-        Ok(httparse::Status::Partial) => {
-            return Request::Refused("431 Request Header Fields Too Large", "head above 64 KiB");
-        }
-        Err(_) => return Request::Refused("400 Bad Request", "this is no HTTP request; connect with ws://"),
+    let head = match head::parse(input, &LIMITS) {
+        Parsed::NeedMore => return Request::Partial,
+        Parsed::Refuse(refusal) => return Request::Refused(status(refusal.status), refusal.reason),
+        Parsed::Head(head) => head,
     };
-    let header = |name: &str| {
-        let found = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
-        found.and_then(|header| std::str::from_utf8(header.value).ok()).map(str::trim)
-    };
-    let has = |name: &str, token: &str| {
-        header(name).is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
-    };
-    if head.method != Some("GET") {
+    if head.method != "GET" {
         return Request::Refused("405 Method Not Allowed", "a feed is read with GET and Upgrade: websocket");
     }
-    if !has("upgrade", "websocket") || !has("connection", "upgrade") || header("sec-websocket-version") != Some("13") {
+    if !head.is_upgrade() {
         return Request::Refused("426 Upgrade Required", "this is a WebSocket feed: connect with ws://, version 13");
     }
-    match header("sec-websocket-key").and_then(accept_key) {
-        Some(accept) => Request::Upgrade { target: head.path.unwrap_or("/").to_owned(), accept, bytes },
-        None => Request::Refused("400 Bad Request", "Sec-WebSocket-Key must be 16 bytes in base64"),
+    match head.upgrade(None::<Policy>) {
+        Ok(answer) => Request::Upgrade { target: head.target.to_owned(), answer, bytes: head.head_bytes },
+        Err(refusal) => Request::Refused(status(refusal.status), refusal.reason),
     }
 }
 
-pub fn accepted(accept: &str) -> String {
-    format!(
-        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
-    )
+fn status(code: u16) -> &'static str {
+    match code {
+        413 => "413 Content Too Large",
+        414 => "414 URI Too Long",
+        426 => "426 Upgrade Required",
+        431 => "431 Request Header Fields Too Large",
+        501 => "501 Not Implemented",
+        _ => "400 Bad Request",
+    }
 }
 
 pub fn refused(status: &str, reason: &str) -> String {
@@ -62,7 +56,7 @@ pub fn refused(status: &str, reason: &str) -> String {
 mod tests {
     use super::*;
 
-    fn status(request: &str) -> &'static str {
+    fn verdict(request: &str) -> &'static str {
         match parse(request.as_bytes()) {
             Request::Partial => "partial",
             Request::Upgrade { .. } => "101",
@@ -74,14 +68,14 @@ mod tests {
     fn takes_what_the_rfc_asks_for_and_nothing_less() {
         let good = "GET /x HTTP/1.1\r\nHost: a\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\n\
                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-        assert_eq!(status(good), "101");
-        assert_eq!(status(&good[..good.len() - 1]), "partial");
-        assert_eq!(status(&good.replace("GET", "POST")), "405");
-        assert_eq!(status(&good.replace("13", "8")), "426");
-        assert_eq!(status(&good.replace("WebSocket\r", "h2c\r")), "426");
-        assert_eq!(status(&good.replace("dGhl", "")), "400");
-        assert_eq!(status("\u{1}\u{2} nonsense\r\n\r\n"), "400");
-        assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n", "a".repeat(MOST_BYTES))), "431");
+        assert_eq!(verdict(good), "101");
+        assert_eq!(verdict(&good[..good.len() - 1]), "partial");
+        assert_eq!(verdict(&good.replace("GET", "POST")), "405");
+        assert_eq!(verdict(&good.replace("13", "8")), "426");
+        assert_eq!(verdict(&good.replace("WebSocket\r", "h2c\r")), "426");
+        assert_eq!(verdict(&good.replace("dGhl", "")), "400");
+        assert_eq!(verdict("\u{1}\u{2} nonsense\r\n\r\n"), "400");
+        assert_eq!(verdict(&format!("GET /{} HTTP/1.1\r\n", "a".repeat(64 * 1024))), "431");
     }
 
     #[test]
@@ -91,6 +85,6 @@ mod tests {
             "GET /stream?streams={streams} HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         );
-        assert_eq!(status(&request), "101");
+        assert_eq!(verdict(&request), "101");
     }
 }

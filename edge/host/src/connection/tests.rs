@@ -46,7 +46,7 @@ fn pair() -> (Connection, std::net::TcpStream) {
     let (ours, _) = listener.accept().unwrap();
     ours.set_nonblocking(true).unwrap();
     let mut connection = Connection::new(ConnectionId(1), TcpStream::from_std(ours), None, 0);
-    connection.protocol = Protocol::WebSocket(Decoder::new(Limits::default().messages));
+    connection.protocol = Protocol::WebSocket(Box::new(Decoder::new(Limits::default().messages)));
     (connection, peer)
 }
 
