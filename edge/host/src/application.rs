@@ -17,12 +17,14 @@ pub struct ConnectionId(pub u64);
 
 /// What the loop serves.
 pub trait Application {
-    /// Answers one HTTP request.
+    /// Answers one HTTP request, now or ([`HttpResponse::later`]) by [`Notices::respond`] in this turn or a later one.
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse;
     /// Whether a path is a WebSocket entrance.
     fn accepts_websocket(&self, path: &str) -> bool;
     /// `from` is its peer's address, if that is known.
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>);
+    /// What the handshake of a connection asked for, path and query; right after `connected`.
+    fn opened(&mut self, _: ConnectionId, _target: &str, _: &mut Notices) {}
     /// Acts on one text message. Answers go to `notices` like everything else.
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
     /// The body for one that may not come in, or not for this.

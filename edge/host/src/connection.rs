@@ -75,6 +75,8 @@ pub(crate) struct Connection {
     used: usize,
     /// The input may begin with something complete, left over for want of room or out of fairness.
     has_left_over: bool,
+    /// A request's answer was put off: until it is given nothing more is read or acted on.
+    awaits_answer: bool,
     outbox: Vec<u8>,
     written: usize,
     /// Of what waits: not asked for, at most (writing is taken to write these first), and new in this turn.
@@ -118,6 +120,7 @@ impl Connection {
             input: Vec::new(),
             used: 0,
             has_left_over: false,
+            awaits_answer: false,
             outbox: Vec::new(),
             written: 0,
             unread: 0,
@@ -174,7 +177,7 @@ impl Connection {
     /// Whether it can go on without waiting for the socket.
     pub fn wants_turn(&self) -> bool {
         match self.stage {
-            Stage::Open => self.has_room() && (self.has_left_over || self.readable),
+            Stage::Open => self.has_room() && !self.awaits_answer && (self.has_left_over || self.readable),
             Stage::Lingering { .. } => self.readable,
             Stage::Closing { .. } | Stage::Gone => false,
         }
@@ -197,7 +200,7 @@ impl Connection {
     /// Acts on some of what this connection has asked; others come before the rest.
     pub fn read_and_act<A: Application>(&mut self, turn: &mut Turn<'_, A>) {
         match self.stage {
-            Stage::Open if self.has_room() => {
+            Stage::Open if self.has_room() && !self.awaits_answer => {
                 if self.readable && !self.has_left_over {
                     self.read(turn);
                 }
@@ -263,14 +266,14 @@ impl Connection {
                 self.forget_used();
             }
         }
-        if self.at_end && !self.has_left_over {
+        if self.at_end && !self.has_left_over && !self.awaits_answer {
             turn.notices.end(self.id);
         }
     }
 
     fn act_on<A: Application>(&mut self, input: &[u8], most: usize, turn: &mut Turn<'_, A>) -> usize {
         let (mut used, mut frames, mut completed) = (0, 0, false);
-        while used < input.len() && !turn.notices.is_ending(self.id) {
+        while used < input.len() && !self.awaits_answer && !turn.notices.is_ending(self.id) {
             if frames == most || !self.has_room() {
                 self.has_left_over = true;
                 break;
@@ -292,7 +295,7 @@ impl Connection {
             return input.len();
         }
         let unfinished = matches!(&self.protocol, Protocol::WebSocket(decoder) if decoder.is_unfinished());
-        let owes = !self.has_left_over && (used < input.len() || unfinished);
+        let owes = !self.has_left_over && !self.awaits_answer && (used < input.len() || unfinished);
         let since = self.unfinished_since.filter(|_| !completed);
         self.unfinished_since = owes.then(|| since.unwrap_or(turn.now));
         used
@@ -321,7 +324,7 @@ impl Connection {
             }
             Parsed::Request { request, bytes } => (request, bytes),
         };
-        request.from = self.counted;
+        (request.from, request.connection) = (self.counted, self.id);
         let done = Some(Step { bytes, is_whole: true });
         let checked = doors.judge(&mut request).map_err(|refusal| app.refusal(refusal));
         if request.is_upgrade() && app.accepts_websocket(request.path()) {
@@ -331,6 +334,7 @@ impl Connection {
                     notices.answer(self.id, |out| out.extend_from_slice(&response));
                     self.protocol = Protocol::WebSocket(Box::new(Decoder::new(limits.messages)));
                     app.connected(self.id, self.counted);
+                    app.opened(self.id, request.target, notices);
                 }
                 Err(response) => {
                     notices.answer(self.id, |out| response.write(out, false, false));
@@ -343,6 +347,10 @@ impl Connection {
             Ok(()) => app.request(&request, notices),
             Err(response) => response,
         };
+        if response.is_later() {
+            self.awaits_answer = true;
+            return done;
+        }
         notices.answer(self.id, |out| response.write(out, request.keep_alive, request.method == "HEAD"));
         if !request.keep_alive {
             notices.end(self.id);
@@ -390,6 +398,12 @@ impl Connection {
         }
         match kind {
             Kind::Answer => self.outbox.extend_from_slice(bytes),
+            Kind::Late => {
+                self.outbox.extend_from_slice(bytes);
+                self.awaits_answer = false;
+                // What came behind the request, if only its end, is next.
+                self.has_left_over = self.used < self.input.len() || self.at_end;
+            }
             Kind::Notice => {
                 self.outbox.extend_from_slice(bytes);
                 self.unread += bytes.len();

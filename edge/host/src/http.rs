@@ -7,6 +7,8 @@ use std::net::IpAddr;
 pub use pitwire_websocket::head::Headers;
 use pitwire_websocket::head::{self, Head, HeadLimits};
 
+use crate::application::ConnectionId;
+
 /// A request whose bytes are still in the connection's buffer.
 #[derive(Debug)]
 pub struct HttpRequest<'a> {
@@ -21,6 +23,8 @@ pub struct HttpRequest<'a> {
     pub is_foreign: bool,
     /// Where it comes from, if that is known.
     pub from: Option<IpAddr>,
+    /// Which connection waits for the answer.
+    pub connection: ConnectionId,
 }
 
 impl<'a> HttpRequest<'a> {
@@ -79,8 +83,17 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     let Some(body) = input.get(head.head_bytes..bytes) else { return Parsed::NeedMore };
     let keep_alive = head.keeps_alive();
     let Head { method, target, minor_version, headers, .. } = head;
-    let request =
-        HttpRequest { method, target, headers, body, keep_alive, minor_version, is_foreign: false, from: None };
+    let request = HttpRequest {
+        method,
+        target,
+        headers,
+        body,
+        keep_alive,
+        minor_version,
+        is_foreign: false,
+        from: None,
+        connection: ConnectionId(0),
+    };
     Parsed::Request { request, bytes }
 }
 
@@ -99,6 +112,16 @@ impl HttpResponse {
 
     pub fn text(status: u16, text: &str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", format!("{text}\n").into_bytes())
+    }
+
+    /// For [`crate::Application::request`]: the answer will be given by [`crate::Notices::respond`]. Until then nothing more
+    /// of the connection is read.
+    pub fn later() -> Self {
+        Self::new(0, "", Vec::new())
+    }
+
+    pub(crate) fn is_later(&self) -> bool {
+        self.status == 0
     }
 
     pub fn json(status: u16, body: Vec<u8>) -> Self {

@@ -16,6 +16,7 @@ mod server;
 mod signals;
 mod turn;
 mod vigil;
+mod waker;
 
 pub use application::{Application, Closing, ConnectionId, Refusal, Residence};
 pub use clock::SystemClock;
@@ -26,3 +27,4 @@ pub use notices::Notices;
 pub use pitwire_websocket::CloseCode;
 pub use server::Server;
 pub use signals::stop_signals;
+pub use waker::Waker;

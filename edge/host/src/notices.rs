@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use pitwire_websocket::{CloseCode, Opcode, write_close, write_frame, write_header};
 
 use crate::application::ConnectionId;
+use crate::http::HttpResponse;
 
 /// The buffer is given back when one turn has made it larger than this.
 const KEPT_BYTES: usize = 1024 * 1024;
@@ -35,6 +36,8 @@ struct Item {
 pub(crate) enum Kind {
     /// Asked for by the connection itself.
     Answer,
+    /// The answer to a request that was put off: the next one may be acted on.
+    Late,
     /// Not asked for: a connection that does not read enough of these is closed.
     Notice,
     /// The last of a connection: a close frame, or nothing.
@@ -50,6 +53,14 @@ impl Notices {
     /// Something nobody asked for just now: a connection that does not read enough is closed over it.
     pub fn notify(&mut self, to: ConnectionId, text: &[u8]) {
         self.put(to, Kind::Notice, |out| write_frame(out, Opcode::Text, text));
+    }
+
+    /// The answer to an HTTP request that was put off; `keep_alive` is the request's.
+    pub fn respond(&mut self, to: ConnectionId, response: &HttpResponse, keep_alive: bool, head_only: bool) {
+        self.put(to, Kind::Late, |out| response.write(out, keep_alive, head_only));
+        if !keep_alive {
+            self.end(to);
+        }
     }
 
     pub fn close(&mut self, to: ConnectionId, code: CloseCode, reason: impl Into<String>) {

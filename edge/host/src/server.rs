@@ -32,6 +32,7 @@ use crate::limits::{Addresses, Limits};
 use crate::notices::Notices;
 use crate::turn::{Sending, Turn};
 use crate::vigil::Vigil;
+use crate::waker::Waker;
 
 const DRAIN_NS: u64 = 2_000_000_000;
 const SWEEP_NS: u64 = 1_000_000_000;
@@ -88,6 +89,8 @@ struct Deferred {
 
 const LISTENER: Token = Token(usize::MAX);
 const SIGNALS: Token = Token(usize::MAX - 1);
+/// No connection's: an event of it is a turn, and nothing else.
+const WAKER: Token = Token(usize::MAX - 2);
 
 impl<A: Application> Server<A> {
     /// `signals` becomes readable when the process is asked to end.
@@ -136,6 +139,12 @@ impl<A: Application> Server<A> {
     pub fn with_limits(mut self, limits: Limits) -> io::Result<Self> {
         self.doors = Doors::new(self.local_address()?, &limits.hosts);
         self.limits = limits;
+        Ok(self)
+    }
+
+    /// Lets other threads make the loop take a turn.
+    pub fn with_waker(self, waker: &Waker) -> io::Result<Self> {
+        waker.arm(self.poll.registry(), WAKER)?;
         Ok(self)
     }
 
