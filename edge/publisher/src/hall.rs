@@ -116,6 +116,9 @@ impl Batch {
 impl Publisher {
     pub fn start(options: Options, programme: Arc<dyn Programme>) -> io::Result<Self> {
         let halls = options.halls.max(1);
+        if options.kind == Kind::Uring {
+            loops::uring::check()?;
+        }
         let board = Arc::new(Board::new(halls, options.per_address, options.per_account));
         let mut listeners = listen(&options, halls)?.into_iter();
         let mut address = None;
@@ -153,6 +156,7 @@ impl Publisher {
             let kind = options.kind;
             let thread = std::thread::Builder::new().name(format!("hall-{hall}")).spawn(move || match kind {
                 Kind::Epoll => loops::epoll::run(task),
+                Kind::Uring => loops::uring::run(task),
             })?;
             publisher.inboxes.push(inbox);
             publisher.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);

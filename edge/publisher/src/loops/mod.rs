@@ -3,6 +3,7 @@
 //! Start at    [`Kind`], then [`epoll`].
 
 pub(crate) mod epoll;
+pub(crate) mod uring;
 pub(crate) mod wire;
 
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use crate::inbox::Inbox;
 pub enum Kind {
     #[default]
     Epoll,
+    /// Sends in batches, and more connections than the process may have files open. Not on every machine.
+    Uring,
 }
 
 /// What a loop is given.

@@ -1,0 +1,495 @@
+//! The loop on io_uring: sends handed over some hundred at a time, and sockets that are no descriptors of the process.
+//!
+//! A hall's connections live in the table of its ring (direct descriptors). Such a table may be as large as the limit on
+//! open files, and does not count as open files: a process has room for as many connections as it has halls times that.
+//!
+//! Holds       1. a send is tried while it is handed over and never waits in the kernel: the pieces it points to are of the
+//!                rings, and what has not been sent by then stays where it is;
+//!             2. what was sent is noted before anything else that the kernel says is acted on;
+//!             3. a slot is free again when nothing is asked of its socket any more, and it is closed.
+//! Leaves out  TLS: a hall with it runs on epoll.
+//! Start at    [`run`].
+
+mod buffers;
+mod ring;
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+pub(crate) use ring::check;
+use ring::{Answered, Asked, BATCH, Ring};
+use tracing::warn;
+
+use crate::counters::add;
+use crate::floor::Next;
+use crate::loops::{Task, mono_ns};
+use crate::programme::Answer;
+
+/// Connections that are waited for at a time, and the places of the table kept for those who are sent away.
+const DOORS: usize = 64;
+const ACCEPT_AGAIN_NS: u64 = 100_000_000;
+/// The wheel's tick: a hall that has connections looks at least so often.
+const TICK_NS: u64 = 250_000_000;
+/// After a goodbye to everybody.
+const DRAIN_NS: u64 = 2_500_000_000;
+
+/// All buffers hold what has not been looked at yet: it is asked for again.
+const NO_BUFFER: i32 = -libc::ENOBUFS;
+
+/// What became of a slot's last send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Outcome {
+    #[default]
+    Nothing,
+    /// All of it has gone.
+    All,
+    /// The socket takes no more at present.
+    Blocked,
+    Broken,
+}
+
+/// One slot's socket.
+#[derive(Default)]
+struct Seat {
+    /// Its place in the table.
+    file: u32,
+    from: Option<IpAddr>,
+    /// Asked of the kernel and not answered.
+    is_receiving: bool,
+    is_waiting: bool,
+    is_shutting: bool,
+    /// The peer has ended, or the socket is broken: nothing more will be read.
+    is_at_end: bool,
+    is_closing: bool,
+    is_closed: bool,
+    wanted: usize,
+    outcome: Outcome,
+}
+
+struct Hall {
+    task: Task,
+    ring: Ring,
+    seats: Vec<Option<Seat>>,
+    /// Requests for somebody who comes that are to be made again.
+    idle_doors: Vec<u32>,
+    due: Vec<u32>,
+    gone: Vec<u32>,
+    arrivals: Vec<(u32, std::net::TcpStream)>,
+    answered: Vec<Answered>,
+    /// Answers to those who were sent away, until they are handed over.
+    refusals: Vec<Vec<u8>>,
+    next_sweep_ns: u64,
+    accept_again_ns: Option<u64>,
+    stopping_ns: Option<u64>,
+    has_said_full: bool,
+}
+
+/// Serves until it is told to stop and everybody has gone.
+pub(crate) fn run(task: Task) -> io::Result<()> {
+    let doors = if task.listener.is_some() { DOORS } else { 0 };
+    let mut ring = Ring::new(doors)?;
+    ring.listen_for_bell(task.inbox.bell());
+    // The default slack of 50 microseconds would be added to every rest between two sweeps.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let hall = Hall {
+        task,
+        ring,
+        seats: Vec::new(),
+        idle_doors: (0_u32..).take(doors).collect(),
+        due: Vec::new(),
+        gone: Vec::new(),
+        arrivals: Vec::new(),
+        answered: Vec::new(),
+        refusals: Vec::new(),
+        next_sweep_ns: 0,
+        accept_again_ns: None,
+        stopping_ns: None,
+        has_said_full: false,
+    };
+    hall.serve_all()
+}
+
+impl Hall {
+    fn serve_all(mut self) -> io::Result<()> {
+        loop {
+            let now = mono_ns();
+            self.task.floor.set_now(now);
+            let has_more = self.task.floor.take(&self.task.inbox);
+            self.seat_arrivals()?;
+            self.sweep(now)?;
+            self.let_go();
+            if self.is_over(now) {
+                return Ok(());
+            }
+            self.open_doors(now);
+            self.wait(has_more)?;
+            self.hear();
+            self.let_go();
+        }
+    }
+
+    fn is_over(&mut self, now: u64) -> bool {
+        if !self.task.floor.is_stopping() {
+            return false;
+        }
+        if self.task.listener.take().is_some() {
+            self.ring.close_doors();
+        }
+        let since = *self.stopping_ns.get_or_insert(now);
+        self.task.floor.is_empty() || now >= since + DRAIN_NS
+    }
+
+    fn wait(&mut self, has_more: bool) -> io::Result<()> {
+        let Task { floor, inbox, .. } = &self.task;
+        let (has_own, has_streams) = floor.has_due();
+        let mut may_sleep = false;
+        let wait_ns = if has_more || has_own || !self.answered.is_empty() {
+            0
+        } else if has_streams {
+            // Company is what is waited for: nobody needs to ring for it.
+            self.next_sweep_ns.saturating_sub(mono_ns())
+        } else {
+            may_sleep = inbox.may_sleep();
+            match (may_sleep, self.accept_again_ns, floor.is_empty() && !floor.is_stopping()) {
+                (false, ..) => 0,
+                (true, Some(again), _) => again.saturating_sub(mono_ns()).min(TICK_NS),
+                (true, None, true) => u64::MAX,
+                (true, None, false) => TICK_NS,
+            }
+        };
+        let waited = self.ring.wait((wait_ns != u64::MAX).then_some(wait_ns));
+        if may_sleep {
+            self.task.inbox.is_awake();
+        }
+        self.refusals.clear();
+        waited
+    }
+
+    /// Takes what the kernel has answered: what became of sends is noted at once, the rest is kept to be acted on.
+    fn collect(&mut self) {
+        let Hall { ring, answered, seats, task, .. } = self;
+        ring.answers(|answer| match answer.asked {
+            Asked::Send(slot) => {
+                if let Some(Some(seat)) = seats.get_mut(slot as usize) {
+                    seat.outcome = note_sent(task, slot, seat.wanted, answer.result);
+                }
+            }
+            _ => answered.push(answer),
+        });
+    }
+
+    fn hear(&mut self) {
+        self.collect();
+        let mut answered = std::mem::take(&mut self.answered);
+        for answer in answered.drain(..) {
+            self.act(&answer);
+        }
+        // What has come meanwhile is heard next time.
+        answered.append(&mut self.answered);
+        self.answered = answered;
+    }
+
+    fn act(&mut self, answer: &Answered) {
+        match answer.asked {
+            Asked::Bell => {
+                if !answer.goes_on {
+                    self.ring.listen_for_bell(self.task.inbox.bell());
+                }
+            }
+            Asked::Door(number) => self.answer_door(number, answer.result),
+            Asked::Receive(slot) => self.received(slot, answer),
+            Asked::Writable(slot) => {
+                if let Some(Some(seat)) = self.seats.get_mut(slot as usize) {
+                    seat.is_waiting = false;
+                    if !seat.is_closing {
+                        self.task.floor.writable(slot);
+                    }
+                    self.close_if_quiet(slot);
+                }
+            }
+            Asked::Shut(slot) => {
+                if let Some(Some(seat)) = self.seats.get_mut(slot as usize) {
+                    seat.is_shutting = false;
+                    self.close_if_quiet(slot);
+                }
+            }
+            Asked::Close(slot) => self.leave(slot),
+            Asked::Send(_) | Asked::Nothing | Asked::Install => {}
+        }
+    }
+
+    fn answer_door(&mut self, number: u32, result: i32) {
+        self.idle_doors.push(number);
+        if let Ok(file) = u32::try_from(result) {
+            return self.admit(file, self.ring.caller(number));
+        }
+        // A peer that gave up while it waited says nothing about the next one.
+        if !matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECONNABORTED | libc::EPROTO | libc::ECANCELED)
+            && self.accept_again_ns.replace(mono_ns() + ACCEPT_AGAIN_NS).is_none()
+        {
+            warn!(error = %io::Error::from_raw_os_error(-result), "cannot accept connections; trying again until it works");
+        }
+    }
+
+    /// Waits for as many at the door as the table has places for.
+    fn open_doors(&mut self, now: u64) {
+        if self.accept_again_ns.is_some_and(|again| now < again) {
+            return;
+        }
+        self.accept_again_ns = None;
+        let Some(listener) = &self.task.listener else { return };
+        for number in self.idle_doors.drain(..) {
+            self.ring.accept(listener.as_fd(), number);
+        }
+    }
+
+    /// Places that may be taken; the others are for those who are at the door, to be told that it is full.
+    fn room(&self) -> usize {
+        self.ring.files.saturating_sub(2 * DOORS).max(1).min(self.task.connections_most)
+    }
+
+    fn admit(&mut self, file: u32, from: Option<IpAddr>) {
+        if self.task.listener.is_none() {
+            return self.ring.close(file, Asked::Nothing);
+        }
+        let from = from.filter(|_| self.task.board.counts_addresses());
+        let is_full = self.task.floor.len() >= self.room();
+        if is_full || from.is_some_and(|from| !self.task.board.enter_address(from)) {
+            return self.refuse(file, is_full);
+        }
+        let slot = self.task.floor.enter();
+        self.seat(slot, file, from);
+    }
+
+    fn refuse(&mut self, file: u32, is_full: bool) {
+        add(&self.task.board.counters(self.task.hall).refused_total, 1);
+        if is_full && self.task.connections_most > self.room() && !std::mem::replace(&mut self.has_said_full, true) {
+            warn!(
+                places = self.room(),
+                "a hall is full: each holds as many connections as the process may open files; start with more --threads, \
+                 or raise the limit (ulimit -n)"
+            );
+        }
+        let answer = if is_full {
+            // Those who are sent away do not all come back in the same second.
+            let spread_s = u32::try_from(mono_ns() / 1_000 % 4).unwrap_or(0);
+            Answer::text(503, "too many connections; try again later").retry_after(1 + spread_s)
+        } else {
+            Answer::text(429, "too many connections from this address").retry_after(5)
+        };
+        let mut bytes = Vec::new();
+        answer.write(&mut bytes);
+        // Best effort: the kernel's buffer takes this without waiting.
+        self.ring.say(file, &bytes);
+        self.ring.close(file, Asked::Nothing);
+        self.refusals.push(bytes);
+    }
+
+    fn seat(&mut self, slot: u32, file: u32, from: Option<IpAddr>) {
+        let at = slot as usize;
+        if self.seats.len() <= at {
+            self.seats.resize_with(at + 1, || None);
+        }
+        self.seats[at] = Some(Seat { file, from, ..Seat::default() });
+        self.receive(slot);
+    }
+
+    fn seat_arrivals(&mut self) -> io::Result<()> {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.task.floor.take_arrivals(&mut arrivals);
+        for (slot, socket) in arrivals.drain(..) {
+            crate::hall::prepare_socket(socket2::SockRef::from(&socket));
+            match self.install(&OwnedFd::from(socket)) {
+                Ok(file) => self.seat(slot, file, None),
+                Err(error) => {
+                    warn!(%error, "cannot take over a connection");
+                    self.task.floor.go(slot);
+                }
+            }
+        }
+        self.arrivals = arrivals;
+        Ok(())
+    }
+
+    fn install(&mut self, socket: &OwnedFd) -> io::Result<u32> {
+        if self.task.floor.len() > self.room() {
+            return Err(io::Error::other(
+                "the table of files is full: more --threads, or a higher limit on open files",
+            ));
+        }
+        self.ring.install(socket, &mut self.answered)
+    }
+
+    /// Asks for what comes next, if it is wanted.
+    fn receive(&mut self, slot: u32) {
+        if let Some(Some(seat)) = self.seats.get_mut(slot as usize)
+            && !(seat.is_receiving || seat.is_at_end || seat.is_closing)
+            && self.task.floor.wants_input(slot)
+        {
+            seat.is_receiving = true;
+            self.ring.receive(slot, seat.file);
+        }
+    }
+
+    fn received(&mut self, slot: u32, answer: &Answered) {
+        let seat = self.seats.get_mut(slot as usize).and_then(Option::as_mut);
+        let is_for_it = seat.is_some_and(|seat| {
+            seat.is_receiving = false;
+            seat.is_at_end |= !matches!(answer.result, 1.. | NO_BUFFER);
+            !seat.is_closing
+        });
+        match usize::try_from(answer.result) {
+            Ok(0) if is_for_it => self.task.floor.ended(slot),
+            Ok(bytes) if is_for_it => {
+                let arrived = answer.buffer.map_or(&[][..], |buffer| self.ring.buffers.arrived(buffer, bytes));
+                self.task.floor.received(slot, arrived);
+            }
+            Err(_) if is_for_it && answer.result != NO_BUFFER => self.task.floor.go(slot),
+            _ => {}
+        }
+        if let Some(buffer) = answer.buffer {
+            self.ring.buffers.give_back(buffer);
+        }
+        self.receive(slot);
+        self.close_if_quiet(slot);
+    }
+
+    fn sweep(&mut self, now: u64) -> io::Result<()> {
+        let (has_own, has_streams) = self.task.floor.has_due();
+        let with_streams = has_streams && (now >= self.next_sweep_ns || self.task.floor.must_sweep());
+        if !(has_own || with_streams) {
+            return Ok(());
+        }
+        let mut due = std::mem::take(&mut self.due);
+        self.task.floor.due(&mut due, with_streams);
+        for batch in due.chunks(BATCH) {
+            self.serve(batch)?;
+        }
+        self.due = due;
+        if with_streams {
+            add(&self.task.board.counters(self.task.hall).sweeps_total, 1);
+            self.next_sweep_ns = self.task.pace.next_ns(now, mono_ns());
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, batch: &[u32]) -> io::Result<()> {
+        for slot in batch {
+            self.offer(*slot);
+        }
+        // Here the sends happen, all of them.
+        self.ring.submit()?;
+        self.collect();
+        for slot in batch {
+            self.follow_up(*slot);
+        }
+        Ok(())
+    }
+
+    /// Asks for one send, if there is something for the slot.
+    fn offer(&mut self, slot: u32) {
+        let Hall { seats, task, ring, .. } = self;
+        let Some(Some(seat)) = seats.get_mut(slot as usize) else { return };
+        seat.outcome = Outcome::Nothing;
+        match task.floor.prepare(slot) {
+            Next::Idle => {}
+            Next::Shut => {
+                seat.is_shutting = true;
+                ring.shut(slot, seat.file);
+                task.floor.shut(slot);
+            }
+            Next::Send => {
+                let pieces = task.floor.gather(slot);
+                seat.wanted = pieces.bytes();
+                // Should no answer come, it is offered again.
+                seat.outcome = Outcome::All;
+                // SAFETY: the floor is not touched between here and `submit` but by `prepare` and `shut`, for other
+                // slots: neither moves rings, outboxes or subscribers.
+                unsafe { ring.send(slot, seat.file, &pieces) };
+            }
+        }
+    }
+
+    fn follow_up(&mut self, slot: u32) {
+        let Hall { seats, task, ring, .. } = self;
+        let Some(Some(seat)) = seats.get_mut(slot as usize) else { return };
+        match seat.outcome {
+            Outcome::Nothing => {}
+            Outcome::All => {
+                add(&task.floor.counters().sends_total, 1);
+                match task.floor.prepare(slot) {
+                    Next::Idle => {}
+                    Next::Send => task.floor.again(slot),
+                    Next::Shut => {
+                        seat.is_shutting = true;
+                        ring.shut(slot, seat.file);
+                        task.floor.shut(slot);
+                    }
+                }
+            }
+            Outcome::Blocked => {
+                task.floor.blocked(slot);
+                if !std::mem::replace(&mut seat.is_waiting, true) {
+                    ring.tell_writable(slot, seat.file);
+                }
+            }
+            Outcome::Broken => {
+                seat.is_at_end = true;
+                task.floor.go(slot);
+            }
+        }
+        self.receive(slot);
+    }
+
+    /// Lets go of those who are to go, as soon as nothing is asked of their sockets any more.
+    fn let_go(&mut self) {
+        let mut gone = std::mem::take(&mut self.gone);
+        self.task.floor.take_gone(&mut gone);
+        for slot in gone.drain(..) {
+            let Some(Some(seat)) = self.seats.get_mut(slot as usize) else {
+                // It never had a seat: it could not be taken over.
+                self.task.floor.leave(slot);
+                continue;
+            };
+            seat.is_closing = true;
+            if seat.is_receiving || seat.is_waiting {
+                self.ring.cancel(seat.file);
+            }
+            self.close_if_quiet(slot);
+        }
+        self.gone = gone;
+    }
+
+    fn close_if_quiet(&mut self, slot: u32) {
+        if let Some(Some(seat)) = self.seats.get_mut(slot as usize)
+            && seat.is_closing
+            && !(seat.is_receiving || seat.is_waiting || seat.is_shutting || seat.is_closed)
+        {
+            seat.is_closed = true;
+            self.ring.close(seat.file, Asked::Close(slot));
+        }
+    }
+
+    fn leave(&mut self, slot: u32) {
+        if let Some(Some(seat)) = self.seats.get_mut(slot as usize).map(Option::take)
+            && let Some(from) = seat.from
+        {
+            self.task.board.leave_address(from);
+        }
+        self.task.floor.leave(slot);
+    }
+}
+
+/// Notes how much of what was offered has gone.
+fn note_sent(task: &mut Task, slot: u32, wanted: usize, result: i32) -> Outcome {
+    match usize::try_from(result) {
+        Ok(bytes) => {
+            task.floor.sent(slot, bytes);
+            if bytes < wanted { Outcome::Blocked } else { Outcome::All }
+        }
+        Err(_) if result == -libc::EAGAIN => Outcome::Blocked,
+        Err(_) if result == -libc::EINTR => Outcome::All,
+        Err(_) => Outcome::Broken,
+    }
+}
