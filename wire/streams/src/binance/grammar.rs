@@ -1,0 +1,168 @@
+//! What a URL of the Binance form asks for.
+//!
+//! Does        `/ws/a/b`, `/ws`, `/stream?streams=a/b`, with a number behind either, as some clients add one per
+//!             connection; `timeUnit=MICROSECOND`; our own `ts=ns`.
+//! Leaves out  whether the instruments exist.
+//! Start at    [`read_target`], [`read_name`].
+
+use crate::key::{Cadence, Dress, Kind, KlineInterval};
+use crate::url::{decoded, parameter};
+
+/// Streams on one connection, as there.
+pub const MOST_STREAMS: usize = 1_024;
+
+/// What a target asks for before anything is said on the socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub names: Vec<String>,
+    pub dress: Dress,
+}
+
+/// Whether a path is one of this form.
+pub fn is_path(path: &str) -> bool {
+    rest_of(path).is_some()
+}
+
+/// What stands behind `/ws` or `/stream`, and which of the two it was.
+fn rest_of(path: &str) -> Option<(&str, bool)> {
+    // Clients of the venue's other markets put these before it.
+    let path = ["/public", "/market"].iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path);
+    let (rest, is_combined) = match path.strip_prefix("/stream") {
+        // One client's URL must contain "/stream" to be a spot market's.
+        Some(rest) => rest.strip_prefix("/ws").map_or((rest, true), |rest| (rest, false)),
+        None => (path.strip_prefix("/ws")?, false),
+    };
+    let is_whole = rest.is_empty() || rest.starts_with('/');
+    // The JSON-RPC entrance is at /ws/api/v2.
+    (is_whole && !rest.starts_with("/api/")).then_some((rest, is_combined))
+}
+
+/// `None` when the target is of another form.
+pub fn read_target(path: &str, query: &str) -> Option<Wish> {
+    let (rest, is_combined) = rest_of(path)?;
+    let list = if is_combined { parameter(query, "streams").unwrap_or_default() } else { String::new() };
+    let from_path = decoded(rest);
+    let names = from_path.split('/').chain(list.split('/'));
+    let names = names.filter(|name| !name.is_empty() && !is_number(name)).map(str::to_owned).collect();
+    let unit = parameter(query, "timeunit").unwrap_or_default();
+    let dress = Dress {
+        is_combined,
+        in_micros: unit.eq_ignore_ascii_case("microsecond"),
+        with_ns: parameter(query, "ts").is_some_and(|ts| ts == "ns"),
+    };
+    Some(Wish { names, dress })
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Symbol and kind of a stream name; the symbol is empty for all instruments.
+pub fn read_name(name: &str) -> Result<(&str, Kind), String> {
+    if let Some(all) = name.strip_prefix('!') {
+        return match all {
+            "miniTicker@arr" => Ok(("", Kind::MiniTicker)),
+            "ticker@arr" => Ok(("", Kind::Ticker)),
+            _ => Err(format!("no stream {name}: of all instruments there are !miniTicker@arr and !ticker@arr")),
+        };
+    }
+    let Some((symbol, kind)) = name.split_once('@').filter(|(symbol, _)| !symbol.is_empty()) else {
+        return Err(format!("no stream {name}: write <symbol>@trade, say npnzar@trade"));
+    };
+    read_kind(kind).map(|kind| (symbol, kind)).ok_or_else(|| {
+        format!(
+            "no stream {name}: behind the @ stand trade, aggTrade, depth[@100ms], depth5|10|20[@100ms], bookTicker, \
+             miniTicker, ticker or kline_<{}>",
+            KlineInterval::names()
+        )
+    })
+}
+
+fn read_kind(text: &str) -> Option<Kind> {
+    Some(match text {
+        "trade" => Kind::Trade,
+        "aggTrade" => Kind::AggTrade,
+        "bookTicker" => Kind::BookTicker,
+        "miniTicker" => Kind::MiniTicker,
+        "ticker" => Kind::Ticker,
+        _ => match text.strip_prefix("kline_") {
+            Some(interval) => Kind::Kline(KlineInterval::named(interval)?),
+            None => {
+                let rest = text.strip_prefix("depth")?;
+                let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+                let (levels, suffix) = rest.split_at(digits);
+                let cadence = Cadence::of_suffix(suffix)?;
+                match levels {
+                    "" => Kind::Depth(cadence),
+                    "5" => Kind::Partial(5, cadence),
+                    "10" => Kind::Partial(10, cadence),
+                    "20" => Kind::Partial(20, cadence),
+                    _ => return None,
+                }
+            }
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_as_the_clients_write_them() {
+        let plain = Dress::default();
+        let combined = Dress { is_combined: true, ..plain };
+        type Expected<'a> = Option<(&'a [&'a str], Dress)>;
+        let table: [(&str, &str, Expected<'_>); 14] = [
+            ("/ws/npnzar@trade", "", Some((&["npnzar@trade"], plain))),
+            ("/ws/npnzar@trade/solzar@depth@100ms", "", Some((&["npnzar@trade", "solzar@depth@100ms"], plain))),
+            ("/ws", "", Some((&[], plain))),
+            ("/ws/", "", Some((&[], plain))),
+            ("/ws/17", "", Some((&[], plain))),
+            ("/stream/ws/0", "", Some((&[], plain))),
+            ("/public/ws/0", "", Some((&[], plain))),
+            ("/stream", "", Some((&[], combined))),
+            ("/stream", "streams=a@trade/b@trade", Some((&["a@trade", "b@trade"], combined))),
+            ("/stream", "streams=a%40trade%2F%21ticker%40arr", Some((&["a@trade", "!ticker@arr"], combined))),
+            (
+                "/ws/a@trade",
+                "timeUnit=microsecond&ts=ns",
+                Some((&["a@trade"], Dress { in_micros: true, with_ns: true, ..plain })),
+            ),
+            ("/ws/api/v2", "", None),
+            ("/wsx", "", None),
+            ("/streams", "", None),
+        ];
+        for (path, query, expected) in table {
+            let wish = read_target(path, query).map(|wish| (wish.names, wish.dress));
+            let expected =
+                expected.map(|(names, dress)| (names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), dress));
+            assert_eq!(wish, expected, "{path}?{query}");
+            assert_eq!(is_path(path), expected.is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_say_what_is_wanted_and_a_wrong_one_says_what_there_is() {
+        for (name, expected) in [
+            ("npnzar@trade", Ok(("npnzar", Kind::Trade))),
+            ("npnzar@depth", Ok(("npnzar", Kind::Depth(Cadence::Second)))),
+            ("npnzar@depth@1000ms", Ok(("npnzar", Kind::Depth(Cadence::SecondSpelt)))),
+            ("npnzar@depth20@100ms", Ok(("npnzar", Kind::Partial(20, Cadence::Tenth)))),
+            ("npnzar@kline_1m", Ok(("npnzar", Kind::Kline(KlineInterval::named("1m").unwrap())))),
+            ("!miniTicker@arr", Ok(("", Kind::MiniTicker))),
+            ("npnzar", Err("<symbol>@trade")),
+            ("@trade", Err("<symbol>@trade")),
+            ("npnzar@depth7", Err("depth5|10|20")),
+            ("npnzar@depth@1ms", Err("depth[@100ms]")),
+            ("npnzar@kline_7m", Err("kline_<1m, 3m")),
+            ("!trade@arr", Err("!ticker@arr")),
+        ] {
+            match (read_name(name), expected) {
+                (Ok(read), Ok(expected)) => assert_eq!(read, expected, "{name}"),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{name}: {why}"),
+                (read, _) => panic!("{name}: {read:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! REST bodies of the Gemini forms.
+//!
+//! Start at    [`answer`].
+
+use pitwire_engine::Market as Place;
+use pitwire_model::{InstrumentId, Lots, Phase, Side, VenueNanos};
+
+use crate::gemini::{candle, candle_interval, refusal, trade_id};
+use crate::market::{Level, Market, Touch};
+use crate::rest::{Answer, Ask};
+use crate::text::{Short, list, put};
+
+const MOST_LEVELS: usize = 5_000;
+const MOST_TRADES: usize = 500;
+const MOST_CANDLES: usize = 1_500;
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+pub(crate) fn answer(path: &str, ask: Ask<'_>) -> Option<Answer> {
+    if path == "/v1/symbols" {
+        return Some(Answer::ok(|out| symbols(out, ask)));
+    }
+    let of = |prefix: &str| path.strip_prefix(prefix);
+    if let Some(symbol) = of("/v1/symbols/details/") {
+        return Some(with_one(ask, symbol, details));
+    }
+    if let Some(symbol) = of("/v1/book/") {
+        return Some(with_one(ask, symbol, book));
+    }
+    if let Some(symbol) = of("/v1/trades/") {
+        return Some(with_one(ask, symbol, trades));
+    }
+    if let Some(symbol) = of("/v1/pubticker/") {
+        return Some(with_one(ask, symbol, pubticker));
+    }
+    if let Some(symbol) = of("/v2/ticker/") {
+        return Some(with_one(ask, symbol, ticker));
+    }
+    let (symbol, interval) = of("/v2/candles/")?.split_once('/')?;
+    Some(match candle_interval(interval) {
+        Some(interval) => with_one(ask, symbol, |out, one| {
+            let bars = one.ask.streams.instrument(one.id).map(|instrument| {
+                instrument.bars.buckets(interval, 0, one.ask.here.at.as_millis(), MOST_CANDLES, true)
+            });
+            put!(out, "[");
+            list(out, bars.iter().flatten().rev(), |out, bar| candle(out, one.market, bar));
+            put!(out, "]");
+        }),
+        None => Answer::refused(refusal("InvalidTimeFrame", "there are 1m, 5m, 15m, 30m, 1hr, 6hr and 1day")),
+    })
+}
+
+struct One<'a> {
+    ask: Ask<'a>,
+    id: InstrumentId,
+    market: Market<'a>,
+    place: &'a Place,
+}
+
+fn with_one<'a>(ask: Ask<'a>, symbol: &str, write: impl FnOnce(&mut Vec<u8>, &One<'a>)) -> Answer {
+    let engine = ask.here.engine;
+    let found = ask
+        .streams
+        .directory()
+        .find(symbol)
+        .and_then(|id| Some(One { ask, id, market: ask.streams.market(engine, id)?, place: engine.market(id)? }));
+    match found {
+        Some(one) => Answer::ok(|out| write(out, &one)),
+        None => Answer::refused(refusal("InvalidSymbol", &format!("no instrument {symbol:?}; /v1/symbols lists them"))),
+    }
+}
+
+fn symbols(out: &mut Vec<u8>, ask: Ask<'_>) {
+    let places =
+        ask.here.engine.markets().iter().filter(|place| place.spec.is_spot() && place.phase() != Phase::Deleted);
+    let names = places.filter_map(|place| ask.streams.directory().names(place.spec.id));
+    put!(out, "[");
+    list(out, names, |out, names| put!(out, "\"", &names.lower, "\""));
+    put!(out, "]");
+}
+
+/// Steps are bare numbers here.
+fn details(out: &mut Vec<u8>, one: &One<'_>) {
+    let Market { spec, names } = one.market;
+    let is_open = !matches!(one.place.phase(), Phase::Closed | Phase::Halted | Phase::Deleted | Phase::HaltAndClose);
+    put!(out, "{\"symbol\":\"", &names.joined, "\",\"base_currency\":\"", &names.base, "\",\"quote_currency\":\"");
+    put!(
+        out,
+        &names.quote,
+        "\",\"tick_size\":",
+        &spec.lot.to_string(),
+        ",\"quote_increment\":",
+        &spec.tick.to_string()
+    );
+    put!(out, ",\"min_order_size\":", Short(spec.lot), ",\"status\":\"", if is_open { "open" } else { "closed" });
+    put!(out, "\",\"wrap_enabled\":false,\"product_type\":\"spot\",\"contract_type\":\"vanilla\"");
+    put!(out, ",\"contract_price_currency\":\"", &names.quote, "\"}");
+}
+
+fn book(out: &mut Vec<u8>, one: &One<'_>) {
+    put!(out, "{");
+    for (key, limit, side) in [("bids", "limit_bids", Side::Buy), (",asks", "limit_asks", Side::Sell)] {
+        let asked = one.ask.number(limit).and_then(|most| usize::try_from(most).ok());
+        // Zero is all of them, as there.
+        let most = asked.map_or(50, |most| if most == 0 { MOST_LEVELS } else { most.min(MOST_LEVELS) });
+        let (comma, key) = key.strip_prefix(',').map_or(("", key), |key| (",", key));
+        put!(out, comma, "\"", key, "\":[");
+        list(out, one.place.book().levels(side).take(most), |out, level| write_level(out, one, level));
+        put!(out, "]");
+    }
+    put!(out, "}");
+}
+
+fn write_level(out: &mut Vec<u8>, one: &One<'_>, (price, lots): Level) {
+    let seconds = one.ask.here.at.as_millis() / 1_000;
+    put!(out, "{\"price\":", Short(one.market.price(price)), ",\"amount\":", Short(one.market.amount(lots)));
+    put!(out, ",\"timestamp\":\"", seconds, "\"}");
+}
+
+/// Newest first.
+fn trades(out: &mut Vec<u8>, one: &One<'_>) {
+    let asked = one.ask.number("limit_trades").and_then(|most| usize::try_from(most).ok());
+    let most = asked.filter(|most| *most > 0).unwrap_or(50).min(MOST_TRADES);
+    // Seconds or milliseconds, as clients have it.
+    let since = one.ask.number("timestamp").or_else(|| one.ask.number("since"));
+    let since = since.map_or(0, |since| if since < 100_000_000_000 { since.saturating_mul(1_000) } else { since });
+    put!(out, "[");
+    if let Some(tape) = one.ask.here.views.tape(one.id) {
+        let fresh = tape.trades().iter().rev().take_while(|trade| trade.at.as_millis() >= since);
+        list(out, fresh.take(most), |out, trade| {
+            let side = if trade.taker_side == Side::Buy { "buy" } else { "sell" };
+            put!(out, "{\"timestamp\":", trade.at.as_millis() / 1_000, ",\"timestampms\":", trade.at.as_millis());
+            put!(out, ",\"tid\":", trade_id(one.id, trade.seq.0), ",\"price\":", Short(one.market.price(trade.price)));
+            put!(
+                out,
+                ",\"amount\":",
+                Short(one.market.amount(trade.lots)),
+                ",\"exchange\":\"gemini\",\"type\":\"",
+                side
+            );
+            put!(out, "\"}");
+        });
+    }
+    put!(out, "]");
+}
+
+fn pubticker(out: &mut Vec<u8>, one: &One<'_>) {
+    let Touch { bid, ask } = Touch::of(one.place);
+    put!(out, "{");
+    for (key, level) in [("bid", bid), ("ask", ask)] {
+        if let Some((price, _)) = level {
+            put!(out, "\"", key, "\":", Short(one.market.price(price)), ",");
+        }
+    }
+    let last = one.place.last().unwrap_or(one.place.spec.start_price);
+    put!(out, "\"last\":", Short(one.market.price(last)), ",\"volume\":{\"");
+    let day = one.ask.streams.instrument(one.id).and_then(|instrument| instrument.day(one.place, one.ask.here.at));
+    let (lots, value) = day.map_or((0, 0), |day| (day.bar.lots, day.bar.tick_lots));
+    put!(out, &one.market.names.base, "\":", Short(one.market.amount(Lots(lots))), ",\"", &one.market.names.quote);
+    put!(out, "\":", Short(one.market.value(value)), ",\"timestamp\":", one.ask.here.at.as_millis(), "}}");
+}
+
+/// `changes` are the closes of the last 24 hours, newest first.
+fn ticker(out: &mut Vec<u8>, one: &One<'_>) {
+    let at = one.ask.here.at;
+    let instrument = one.ask.streams.instrument(one.id);
+    let last = one.place.last().unwrap_or(one.place.spec.start_price);
+    let day = instrument.and_then(|instrument| instrument.day(one.place, at)).map(|day| day.bar);
+    let prices = day.map_or([last; 4], |bar| [bar.open, bar.high, bar.low, bar.close]);
+    put!(out, "{\"symbol\":\"", &one.market.names.joined, "\"");
+    for (key, price) in ["open", "high", "low", "close"].into_iter().zip(prices) {
+        put!(out, ",\"", key, "\":", Short(one.market.price(price)));
+    }
+    put!(out, ",\"changes\":[");
+    let hours = candle_interval("1h").zip(instrument).map(|(hour, instrument)| {
+        let since = VenueNanos(at.0.saturating_sub(24 * HOUR_NS)).as_millis();
+        instrument.bars.buckets(hour, since, at.as_millis(), 24, true)
+    });
+    list(out, hours.iter().flatten().rev(), |out, bar| put!(out, Short(one.market.price(bar.close))));
+    put!(out, "]");
+    let touch = Touch::of(one.place);
+    for (key, level) in [("bid", touch.bid), ("ask", touch.ask)] {
+        if let Some((price, _)) = level {
+            put!(out, ",\"", key, "\":", Short(one.market.price(price)));
+        }
+    }
+    put!(out, "}");
+}

@@ -1,0 +1,96 @@
+//! What a joiner is told first, where a form begins with a whole state.
+//!
+//! Holds       the state is that after the last command observed: what is told next builds on it.
+//! Start at    [`Streams::first`].
+
+use pitwire_model::{InstrumentId, Side};
+
+use crate::binance::encode::append_ns;
+use crate::bithumb::{self, Part};
+use crate::feed::{Here, Sink, StreamId, Streams};
+use crate::gemini::{self, Change, Numbered, Update};
+use crate::key::{Entries, Kind, KlineInterval};
+use crate::market::{Level, Market};
+
+/// As many trades as a joiner is told.
+const FIRST_TRADES: usize = 50;
+/// As many candles as a joiner is told.
+const FIRST_CANDLES: usize = 1_440;
+
+impl Streams {
+    /// The first message of a stream; `None` where it begins with whatever comes next.
+    pub fn first(&mut self, id: StreamId, here: Here<'_>, sink: &mut dyn Sink) -> Option<(Vec<u8>, Option<Numbered>)> {
+        let key = self.key(id)?;
+        let of = key.instrument?;
+        let (market, place) = (self.market(here.engine, of)?, here.engine.market(of)?);
+        let mut out = Vec::new();
+        let [bids, asks] = [Side::Buy, Side::Sell].map(|side| place.book().levels(side).collect::<Vec<Level>>());
+        let mut numbered = None;
+        match key.kind {
+            Kind::BithumbBook => {
+                bithumb::book(&mut out, Part::Initial, market, here.at, place.change_id(), &bids, &asks);
+            }
+            Kind::BithumbTrade => {
+                let trades = here.views.tape(of)?.trades();
+                let newest = trades.len().saturating_sub(FIRST_TRADES);
+                bithumb::trades(&mut out, market, here.at, trades.range(newest..));
+            }
+            Kind::BithumbTicker => {
+                let day = self.instrument(of)?.day(place, here.at)?;
+                bithumb::ticker(&mut out, Part::Initial, market, &day, place.trades().0);
+            }
+            Kind::Market(entries) => {
+                numbered = first_update(&mut out, market, here, place.change_id(), entries, [&bids, &asks]);
+            }
+            Kind::Level2 => {
+                let levels = |side, levels: Vec<Level>| levels.into_iter().map(move |level| (side, level));
+                let levels = levels(Side::Buy, bids).chain(levels(Side::Sell, asks));
+                let trades = here.views.tape(of)?.trades().iter().rev().take(FIRST_TRADES);
+                gemini::l2_first(&mut out, market, levels, trades);
+            }
+            Kind::Candles2(interval) => self.first_candles(&mut out, market, of, interval, here)?,
+            _ => return None,
+        }
+        if key.dress.with_ns {
+            append_ns(&mut out, sink.stamps(here.at));
+        }
+        let heard = self.heard_mut(id)?;
+        if let Some(place) = numbered.filter(|_| heard.is_by_stream()) {
+            // What everyone else has heard so far is in it.
+            let mut whole = Vec::with_capacity(out.len() + 20);
+            place.fill(&out, heard.number, &mut whole);
+            return Some((whole, None));
+        }
+        Some((out, numbered))
+    }
+
+    fn first_candles(
+        &self,
+        out: &mut Vec<u8>,
+        market: Market<'_>,
+        of: InstrumentId,
+        interval: KlineInterval,
+        here: Here<'_>,
+    ) -> Option<()> {
+        let bars = self.instrument(of)?.bars.buckets(interval, 0, here.at.as_millis(), FIRST_CANDLES, true);
+        gemini::candles(out, market, interval, bars.iter().rev());
+        Some(())
+    }
+}
+
+fn first_update(
+    out: &mut Vec<u8>,
+    market: Market<'_>,
+    here: Here<'_>,
+    event_id: u64,
+    entries: Entries,
+    [bids, asks]: [&[Level]; 2],
+) -> Option<Numbered> {
+    let sides = [(Side::Buy, bids), (Side::Sell, asks)];
+    let changes: Vec<Change> =
+        sides.iter().flat_map(|(side, levels)| levels.iter().map(|level| Change::initial(*side, *level))).collect();
+    let tops: Vec<Change> =
+        sides.iter().filter_map(|(side, levels)| Some(Change::top(*side, *levels.first()?))).collect();
+    let update = Update { market, event_id, at: here.at, trades: &[], changes: &changes, tops: &tops };
+    update.write(out, entries, true)
+}

@@ -1,0 +1,329 @@
+//! One instrument's streams told: what a command did, what a window gathered.
+//!
+//! Holds       1. within one command trades come first, then the book, then the states that follow from both;
+//!             2. a stream of states tells a state that differs from the one it told last, and then all of it.
+//! Start at    [`Teller::command`], [`Teller::window`].
+
+use pitwire_model::{Side, TradeKind, VenueNanos};
+
+use crate::bars::Bar;
+use crate::binance::encode::{self, When, append_ns, combine};
+use crate::bithumb::{self, Part};
+use crate::feed::{Heard, Here, Instrument, Scratch, Sink, Streams, Told};
+use crate::gemini::{self, Change, Numbered, Reason, Update};
+use crate::key::{Dress, Kind, KlineInterval};
+use crate::market::{Day, Level, Market, Touch};
+use crate::text::put;
+
+impl Heard {
+    /// Dresses a message as this stream's readers want it, and tells it.
+    pub fn tell(&self, payload: &mut Vec<u8>, dressed: &mut Vec<u8>, at: VenueNanos, sink: &mut dyn Sink) {
+        let Dress { is_combined, with_ns, .. } = self.key.dress;
+        let whole = if is_combined {
+            dressed.clear();
+            combine(dressed, &self.name, payload);
+            dressed
+        } else {
+            payload
+        };
+        if with_ns {
+            append_ns(whole, sink.stamps(at));
+        }
+        sink.tell(self.id, whole, None);
+    }
+
+    /// The same for a message that bears a number: the stream's own, or each socket's.
+    pub fn tell_numbered(
+        &mut self,
+        payload: &mut Vec<u8>,
+        dressed: &mut Vec<u8>,
+        numbered: Numbered,
+        at: VenueNanos,
+        sink: &mut dyn Sink,
+    ) {
+        if self.key.dress.with_ns {
+            append_ns(payload, sink.stamps(at));
+        }
+        if self.is_by_stream() {
+            self.number += 1;
+            dressed.clear();
+            numbered.fill(payload, self.number, dressed);
+            sink.tell(self.id, dressed, None);
+        } else {
+            sink.tell(self.id, payload, Some(numbered));
+        }
+    }
+
+    pub fn is_by_stream(&self) -> bool {
+        matches!(self.key.kind, Kind::Market(entries) if entries.by_stream)
+    }
+
+    fn when(&self, at: VenueNanos) -> When {
+        When { at, in_micros: self.key.dress.in_micros }
+    }
+}
+
+/// An instrument and all that is needed to tell of it.
+pub(crate) struct Teller<'a, 'b> {
+    pub instrument: &'a mut Instrument,
+    pub place: &'a pitwire_engine::Market,
+    pub market: Market<'a>,
+    pub here: Here<'a>,
+    pub sink: &'b mut dyn Sink,
+    pub scratch: &'b mut Scratch,
+}
+
+impl Teller<'_, '_> {
+    /// Tells what a command did; its trades are in the scratch already.
+    pub fn command(&mut self, change_id: u64) {
+        let before = std::mem::replace(&mut self.instrument.touch, Touch::of(self.place));
+        let Scratch { bids, asks, .. } = &mut *self.scratch;
+        self.instrument.fresh_levels(self.place, bids, asks);
+        self.note_changes(before);
+        let mut heard = std::mem::take(&mut self.instrument.heard);
+        for one in heard.iter_mut().filter(|one| one.readers > 0) {
+            self.command_to(one, change_id, before);
+        }
+        self.instrument.heard = heard;
+    }
+
+    /// By how much levels changed, and which best ones.
+    fn note_changes(&mut self, before: Touch) {
+        let Scratch { trades, bids, asks, changes, tops, .. } = &mut *self.scratch;
+        changes.clear();
+        tops.clear();
+        let Some(ladder) = &mut self.instrument.ladder else { return };
+        let sides = [(Side::Buy, &*bids), (Side::Sell, &*asks)];
+        for (side, (price, now)) in
+            sides.iter().flat_map(|(side, levels)| levels.iter().map(move |level| (*side, *level)))
+        {
+            let key = (side, price);
+            let before = if now.is_zero() { ladder.remove(&key) } else { ladder.insert(key, now) }.unwrap_or_default();
+            let traded = || trades.iter().any(|trade| trade.price == price || matches!(trade.kind, TradeKind::Call(_)));
+            let reason = match now.cmp(&before) {
+                std::cmp::Ordering::Equal => continue,
+                std::cmp::Ordering::Greater => Reason::Place,
+                std::cmp::Ordering::Less if traded() => Reason::Trade,
+                std::cmp::Ordering::Less => Reason::Cancel,
+            };
+            changes.push(Change { side, price, before, now, reason });
+        }
+        let touch = self.instrument.touch;
+        for (side, was, is) in [(Side::Buy, before.bid, touch.bid), (Side::Sell, before.ask, touch.ask)] {
+            // A side that has become empty is told by its last price with nothing left.
+            let gone = was.map(|(price, _)| (price, pitwire_model::Lots::ZERO));
+            tops.extend(is.or(gone).filter(|_| was != is).map(|level| Change::top(side, level)));
+        }
+    }
+
+    fn command_to(&mut self, one: &mut Heard, change_id: u64, touch_before: Touch) {
+        let Teller { instrument, market, here, sink, scratch, .. } = self;
+        let (market, at, when) = (*market, here.at, one.when(here.at));
+        let Scratch { payload, dressed, trades, bids, asks, changes, tops } = &mut **scratch;
+        payload.clear();
+        match one.key.kind {
+            Kind::Trade | Kind::BithumbTrade | Kind::Level2 => {
+                for trade in trades.iter() {
+                    payload.clear();
+                    match one.key.kind {
+                        Kind::Trade => encode::trade(payload, market, when, trade),
+                        Kind::BithumbTrade => bithumb::trade(payload, market, trade),
+                        _ => gemini::trade2(payload, market, trade),
+                    }
+                    one.tell(payload, dressed, at, *sink);
+                }
+                if one.key.kind == Kind::Level2 && !(bids.is_empty() && asks.is_empty()) {
+                    payload.clear();
+                    gemini::l2_updates(payload, market, both(bids, asks));
+                    one.tell(payload, dressed, at, *sink);
+                }
+            }
+            Kind::AggTrade => {
+                let Some(first) = trades.first().map(|trade| trade.seq.0) else { return };
+                let from = instrument.aggregates.partition_point(|sum| sum.first < first);
+                for sum in instrument.aggregates.range(from..) {
+                    payload.clear();
+                    encode::agg_trade(payload, market, when, sum);
+                    one.tell(payload, dressed, at, *sink);
+                }
+            }
+            Kind::Market(entries) => {
+                let update = Update { market, event_id: change_id, at, trades, changes, tops };
+                if let Some(numbered) = update.write(payload, entries, false) {
+                    one.tell_numbered(payload, dressed, numbered, at, *sink);
+                }
+            }
+            Kind::BithumbBook => {
+                bithumb::book(payload, Part::Update, market, at, change_id, bids, asks);
+                one.tell(payload, dressed, at, *sink);
+            }
+            Kind::BookTicker if instrument.touch != touch_before => {
+                encode::book_ticker(payload, market, change_id, instrument.touch);
+                one.tell(payload, dressed, at, *sink);
+            }
+            Kind::BithumbTicker => {
+                let Some(last) = trades.last() else { return };
+                if let Some(day) = instrument.day(self.place, at) {
+                    bithumb::ticker(payload, Part::Update, market, &day, last.seq.0);
+                    one.tell(payload, dressed, at, *sink);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells what a window has gathered: the tenth's, or the second's.
+    pub fn window(&mut self, change_id: u64, is_tenth: bool) {
+        let mut heard = std::mem::take(&mut self.instrument.heard);
+        for one in heard.iter_mut().filter(|one| one.readers > 0) {
+            match one.key.kind {
+                Kind::Depth(cadence) if cadence.is_tenth() == is_tenth => self.depth(one, change_id, is_tenth),
+                Kind::Partial(levels, cadence) if cadence.is_tenth() == is_tenth => {
+                    self.partial(one, levels, change_id)
+                }
+                Kind::Kline(interval) if !is_tenth => self.kline(one, interval),
+                Kind::Candles2(interval) if !is_tenth => self.candles(one, interval),
+                Kind::MiniTicker | Kind::Ticker if !is_tenth => self.day(one),
+                _ => {}
+            }
+        }
+        self.instrument.heard = heard;
+    }
+
+    fn depth(&mut self, one: &Heard, change_id: u64, is_tenth: bool) {
+        if !self.instrument.is_touched(is_tenth) {
+            return;
+        }
+        let Scratch { payload, dressed, bids, asks, .. } = &mut *self.scratch;
+        self.instrument.window_levels(is_tenth, self.place, bids, asks);
+        let ids = (self.instrument.told[usize::from(!is_tenth)] + 1, change_id);
+        payload.clear();
+        encode::depth(payload, self.market, one.when(self.here.at), ids, bids, asks);
+        one.tell(payload, dressed, self.here.at, self.sink);
+    }
+
+    fn partial(&mut self, one: &mut Heard, levels: u8, change_id: u64) {
+        let [bids, asks] = [Side::Buy, Side::Sell]
+            .map(|side| self.place.book().levels(side).take(usize::from(levels)).collect::<Vec<Level>>());
+        let Scratch { payload, dressed, .. } = &mut *self.scratch;
+        payload.clear();
+        encode::book(payload, self.market, change_id, &bids, &asks);
+        let state = Told::Levels(bids, asks);
+        if one.told != state {
+            one.told = state;
+            one.tell(payload, dressed, self.here.at, self.sink);
+        }
+    }
+
+    /// The running candle, and before it the one that has ended, once.
+    fn kline(&mut self, one: &mut Heard, interval: KlineInterval) {
+        for (bar, is_closed) in self.candles_due(one, interval) {
+            let Scratch { payload, dressed, .. } = &mut *self.scratch;
+            payload.clear();
+            encode::kline(payload, self.market, one.when(self.here.at), interval, &bar, is_closed);
+            one.tell(payload, dressed, self.here.at, self.sink);
+        }
+    }
+
+    fn candles(&mut self, one: &mut Heard, interval: KlineInterval) {
+        let due = self.candles_due(one, interval);
+        if due.is_empty() {
+            return;
+        }
+        let Scratch { payload, dressed, .. } = &mut *self.scratch;
+        payload.clear();
+        gemini::candles(payload, self.market, interval, due.iter().rev().map(|(bar, _)| bar));
+        one.tell(payload, dressed, self.here.at, self.sink);
+    }
+
+    /// What a reader of candles has yet to be told, oldest first, with whether it has ended.
+    fn candles_due(&self, one: &mut Heard, interval: KlineInterval) -> Vec<(Bar, bool)> {
+        let (bars, start_ms) = (&self.instrument.bars, interval.start_ms(self.here.at.as_millis()));
+        let mut due = Vec::new();
+        let told = if let Told::Bar(bar) = &one.told { Some(*bar) } else { None };
+        if let Some(ended) = told.filter(|bar| bar.start_ms < start_ms) {
+            due.extend(bars.bucket(interval, ended.start_ms).map(|bar| (bar, true)));
+        }
+        let Some(now) = bars.bucket(interval, start_ms) else { return due };
+        if told != Some(now) {
+            // A new bucket in which nothing has happened is not worth a message, but ends as one.
+            if told.is_none() || now.trades > 0 {
+                due.push((now, false));
+            }
+            one.told = Told::Bar(now);
+        }
+        due
+    }
+
+    fn day(&mut self, one: &mut Heard) {
+        let Some(day) = self.instrument.day(self.place, self.here.at) else { return };
+        let state = day_state(one.key.kind, &day);
+        if one.told == state {
+            return;
+        }
+        one.told = state;
+        let Scratch { payload, dressed, .. } = &mut *self.scratch;
+        payload.clear();
+        write_day(payload, one.key.kind, self.market, one.when(self.here.at), &day);
+        one.tell(payload, dressed, self.here.at, self.sink);
+    }
+}
+
+/// What of a day a stream tells, so that it can be compared: the small ticker has no touch.
+fn day_state(kind: Kind, day: &Day) -> Told {
+    match kind {
+        Kind::Ticker => Told::Day(day.bar, day.before, day.touch),
+        _ => Told::Bar(day.bar),
+    }
+}
+
+fn write_day(out: &mut Vec<u8>, kind: Kind, market: Market<'_>, when: When, day: &Day) {
+    match kind {
+        Kind::Ticker => encode::ticker(out, market, when, day),
+        _ => encode::mini_ticker(out, market, when, day),
+    }
+}
+
+fn both<'a>(bids: &'a [Level], asks: &'a [Level]) -> impl Iterator<Item = (Side, Level)> + 'a {
+    bids.iter().map(|level| (Side::Buy, *level)).chain(asks.iter().map(|level| (Side::Sell, *level)))
+}
+
+impl Streams {
+    /// The days that have changed, of all instruments in one array.
+    pub(crate) fn tell_all(&mut self, here: Here<'_>, sink: &mut dyn Sink) {
+        for (at, kind) in [Kind::MiniTicker, Kind::Ticker].into_iter().enumerate() {
+            if !self.all.iter().any(|one| one.key.kind == kind && one.readers > 0) {
+                continue;
+            }
+            let changed = self.changed_days(at, kind, here);
+            if changed.is_empty() {
+                continue;
+            }
+            let all = std::mem::take(&mut self.all);
+            for one in all.iter().filter(|one| one.key.kind == kind && one.readers > 0) {
+                let (mut payload, mut dressed) = (Vec::new(), Vec::new());
+                put!(&mut payload, "[");
+                let days = changed.iter().filter_map(|(id, day)| Some((self.market(here.engine, *id)?, day)));
+                crate::text::list(&mut payload, days, |out, (market, day)| {
+                    write_day(out, kind, market, one.when(here.at), day);
+                });
+                put!(&mut payload, "]");
+                one.tell(&mut payload, &mut dressed, here.at, sink);
+            }
+            self.all = all;
+        }
+    }
+
+    fn changed_days(&mut self, at: usize, kind: Kind, here: Here<'_>) -> Vec<(pitwire_model::InstrumentId, Day)> {
+        let mut changed = Vec::new();
+        for (instrument, place) in self.instruments_mut().iter_mut().zip(here.engine.markets()) {
+            let Some(day) = instrument.day(place, here.at) else { continue };
+            let state = day_state(kind, &day);
+            if instrument.day_told[at] != state {
+                instrument.day_told[at] = state;
+                changed.push((place.spec.id, day));
+            }
+        }
+        changed
+    }
+}

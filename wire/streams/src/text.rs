@@ -1,0 +1,178 @@
+//! Digits, quoted decimals and JSON pieces straight into a byte buffer.
+//!
+//! Does        write what the three forms write: plain decimals in quotes, whole numbers without.
+//! Holds       no float is involved; a decimal comes out exactly, with as many places as asked for or as it has.
+//! Leaves out  escaping: but for [`string`] everything written is a name or a number of ours.
+//! Start at    [`fixed`].
+
+use pitwire_model::Decimal;
+
+/// Decimals of every price and quantity in the Binance form.
+pub(crate) const PLACES: u8 = 8;
+
+pub(crate) fn uint(out: &mut Vec<u8>, value: u64) {
+    digits(out, u128::from(value), 0);
+}
+
+/// Quoted, with at least `places` decimals: `"3199.99000000"`.
+pub(crate) fn fixed(out: &mut Vec<u8>, value: Decimal, places: u8) {
+    out.push(b'"');
+    fixed_bare(out, value, places);
+    out.push(b'"');
+}
+
+pub(crate) fn fixed_bare(out: &mut Vec<u8>, value: Decimal, places: u8) {
+    if value.mantissa < 0 {
+        out.push(b'-');
+    }
+    digits(out, value.mantissa.unsigned_abs(), usize::from(value.scale));
+    if value.scale < places {
+        if value.scale == 0 {
+            out.push(b'.');
+        }
+        out.extend(std::iter::repeat_n(b'0', usize::from(places - value.scale)));
+    }
+}
+
+/// Quoted, as short as it goes: `"15.5"`, `"0"`.
+pub(crate) fn short(out: &mut Vec<u8>, value: Decimal) {
+    let Decimal { mut mantissa, mut scale } = value;
+    while scale > 0 && mantissa % 10 == 0 {
+        mantissa /= 10;
+        scale -= 1;
+    }
+    fixed(out, Decimal::new(mantissa, scale), 0);
+}
+
+/// Decimal digits with a point before the last `scale` of them.
+fn digits(out: &mut Vec<u8>, value: u128, scale: usize) {
+    // A u128 has at most 39 digits; a scale is at most a u8.
+    let mut buffer = [b'0'; 304];
+    let (mut at, mut wide) = (buffer.len(), value);
+    while wide > u128::from(u64::MAX) {
+        at -= 1;
+        buffer[at] = digit(wide % 10);
+        wide /= 10;
+    }
+    let mut rest = u64::try_from(wide).unwrap_or(u64::MAX);
+    while rest > 0 {
+        at -= 1;
+        buffer[at] = digit(u128::from(rest % 10));
+        rest /= 10;
+    }
+    let point = buffer.len() - scale;
+    out.extend_from_slice(&buffer[at.min(point - 1)..point]);
+    if scale > 0 {
+        out.push(b'.');
+        out.extend_from_slice(&buffer[point..]);
+    }
+}
+
+fn digit(value: u128) -> u8 {
+    b'0' + u8::try_from(value).unwrap_or(0)
+}
+
+/// A text of somebody else's, quoted and escaped.
+pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
+    // Serialising a str cannot fail.
+    out.extend_from_slice(serde_json::to_string(text).unwrap_or_default().as_bytes());
+}
+
+/// `items` with commas between them.
+pub(crate) fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
+    let mut is_first = true;
+    for item in items {
+        if !std::mem::take(&mut is_first) {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+}
+
+/// Appends literal pieces and calls in one line: `put!(out, b"\"p\":", fixed(price, 8), b",")`.
+macro_rules! put {
+    ($out:expr $(, $piece:expr)* $(,)?) => {{ $( $crate::text::Piece::put($piece, $out); )* }};
+}
+pub(crate) use put;
+
+/// What [`put`] takes.
+pub(crate) trait Piece {
+    fn put(self, out: &mut Vec<u8>);
+}
+
+impl Piece for &str {
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Piece for &String {
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Piece for u64 {
+    fn put(self, out: &mut Vec<u8>) {
+        uint(out, self);
+    }
+}
+
+impl Piece for bool {
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(if self { b"true" } else { b"false" });
+    }
+}
+
+/// A quoted decimal with eight places, as the Binance form has all of them.
+pub(crate) struct Eight(pub Decimal);
+
+impl Piece for Eight {
+    fn put(self, out: &mut Vec<u8>) {
+        fixed(out, self.0, PLACES);
+    }
+}
+
+/// A quoted decimal as short as it goes.
+pub(crate) struct Short(pub Decimal);
+
+impl Piece for Short {
+    fn put(self, out: &mut Vec<u8>) {
+        short(out, self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_have_the_places_asked_for_and_never_lose_one() {
+        for (mantissa, scale, eight, brief) in [
+            (319_999, 2, "\"3199.99000000\"", "\"3199.99\""),
+            (4, 0, "\"4.00000000\"", "\"4\""),
+            (0, 0, "\"0.00000000\"", "\"0\""),
+            (0, 4, "\"0.00000000\"", "\"0\""),
+            (-5, 2, "\"-0.05000000\"", "\"-0.05\""),
+            (15_500, 3, "\"15.50000000\"", "\"15.5\""),
+            (1, 10, "\"0.0000000001\"", "\"0.0000000001\""),
+            (
+                123_456_789_012_345_678_901_234_567,
+                8,
+                "\"1234567890123456789.01234567\"",
+                "\"1234567890123456789.01234567\"",
+            ),
+        ] {
+            let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+            fixed(&mut wide, Decimal::new(mantissa, scale), PLACES);
+            short(&mut narrow, Decimal::new(mantissa, scale));
+            assert_eq!(
+                (String::from_utf8(wide).unwrap().as_str(), String::from_utf8(narrow).unwrap().as_str()),
+                (eight, brief)
+            );
+        }
+        let mut out = Vec::new();
+        put!(&mut out, "{\"t\":", 0, ",\"u\":", u64::MAX, ",\"m\":", true, "}");
+        assert_eq!(String::from_utf8(out).unwrap(), "{\"t\":0,\"u\":18446744073709551615,\"m\":true}");
+    }
+}

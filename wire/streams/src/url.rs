@@ -1,0 +1,49 @@
+//! Percent signs and parameters of a URL.
+//!
+//! Does        `%40` is `@`; a parameter by its name in any case. A `+` stays one: stream names have none to hide.
+//! Leaves out  everything else of a URL.
+
+/// What stands for itself, and what is escaped; an escape that is none stays as it is.
+pub(crate) fn decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let pair = after.get(..2).filter(|_| *first == b'%').and_then(|pair| Some((hex(pair[0])?, hex(pair[1])?)));
+        match pair {
+            Some((high, low)) => {
+                out.push(high * 16 + low);
+                rest = &after[2..];
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// The first parameter of a name, decoded.
+pub(crate) fn parameter(query: &str, name: &str) -> Option<String> {
+    let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| decoded(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_undone_once_and_broken_ones_left() {
+        for (text, expected) in [("a%40b", "a@b"), ("%2", "%2"), ("%zz%41", "%zzA"), ("%2540", "%40"), ("%C3%A9", "é")]
+        {
+            assert_eq!(decoded(text), expected);
+        }
+        assert_eq!(parameter("a=1&TIMEUNIT=x%2Fy&b", "timeUnit").as_deref(), Some("x/y"));
+        assert_eq!((parameter("a=1&b", "b").as_deref(), parameter("a=1", "c")), (Some(""), None));
+    }
+}
