@@ -107,7 +107,7 @@ fn who_has_ended_its_side_is_answered_all_the_same() {
 fn the_application_hears_what_a_handshake_asked_for() {
     let address = serve();
     let mut stream = TcpStream::connect(address).unwrap();
-    let head = "GET /ws?x=1 HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+    let head = "GET /ws?x=1 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
                 Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     // A masked close frame without a code, so that the other side ends.
