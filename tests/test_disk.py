@@ -16,6 +16,7 @@ from venue import DEBUG_BINARY, DEMO_A, Venue, run_pitwire
 
 SEGMENT_MIB = 16
 SYNC_DELAY_US = 4_000
+LONG_SYNC_US = 2_000_000
 
 
 def buy(price: int, **more: Any) -> dict[str, Any]:
@@ -130,6 +131,27 @@ def test_a_disk_twenty_times_slower_shares_its_syncs_and_loses_nothing(data: Pat
         held = Http(venue.address, DEMO_A).result("private/get_open_orders")
         assert acknowledged <= {order["order_id"] for order in held}
     verified(data)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_public_channels_wait_for_the_disk_unless_the_venue_was_told_otherwise(data: Path, early: bool) -> None:
+    with Venue(data, ["--no-flow", *(["--early-market-data"] if early else [])]) as venue:
+        http = Http(venue.address)
+        assert http.get("/healthz").json()["market_data"] == ("early" if early else "durable")
+        assert f"pitwire_early_market_data {int(early)}\n" in http.get("/metrics").body.decode()
+        with Ws(venue.ws_url) as ws, Ws(venue.ws_url) as reader:
+            ws.login(DEMO_A)
+            reader.login(DEMO_A)
+            reader.subscribe("book.NPN_ZAR.raw")
+            reader.notification("book.NPN_ZAR.raw")
+            with injected(venue, f"fdatasync:delay_exit={LONG_SYNC_US}"):
+                order = ws.post("private/buy", buy(1000))
+                assert reader.notification("book.NPN_ZAR.raw")["bids"]
+                told = time.monotonic()
+                assert "result" in next(message for message in iter(ws.arrive, None) if message.get("id") == order)
+                waited = time.monotonic() - told
+            # The disk's delay stands between what is told early and the answer, and between nothing else.
+            assert (waited > LONG_SYNC_US / 2e6) == early
 
 
 @pytest.mark.parametrize("call", ["pwrite64", "fdatasync"])

@@ -38,6 +38,11 @@ pub trait Application {
     /// When [`Self::tick`] wants to be called next, in monotonic nanoseconds. Not asked once `stopping` was called.
     fn next_due_ns(&self) -> Option<u64>;
     fn tick(&mut self, now_ns: u64, notices: &mut Notices);
+    /// Asked before `commit`: whether subscribers may read what is new without waiting for it. Only for who chose to have
+    /// public data before it is durable; whoever this turn has a word for waits for the commit with it all the same.
+    fn release_early(&mut self) -> bool {
+        false
+    }
     /// Makes everything done so far durable. Says whether subscribers have something new to read.
     fn commit(&mut self) -> io::Result<bool>;
     /// Those for whom [`Self::pump`] may have something: the others are not asked.

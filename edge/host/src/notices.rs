@@ -99,6 +99,11 @@ impl Notices {
         self.ending.contains(&id)
     }
 
+    /// Everyone this turn has a word for.
+    pub(crate) fn addressees(&self) -> BTreeSet<ConnectionId> {
+        self.items.iter().map(|item| item.to).collect()
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }

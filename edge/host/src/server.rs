@@ -3,7 +3,7 @@
 //! One turn of the loop reads whatever has arrived, lets the application act on it, asks the application to make it
 //! durable, and only then writes anything to anyone. Requests that arrive together share one commit.
 //!
-//! Holds       1. nothing the application says leaves before its `commit` has returned;
+//! Holds       1. nothing the application says leaves before its `commit` has returned, but what it releases early;
 //!             2. a turn costs what is active in it, not what is connected;
 //!             3. a peer that does not read, or sends too much, stops nobody else.
 //! Leaves out  bytes: a [`Connection`] bounds its own memory and speaks its own protocol.
@@ -164,6 +164,9 @@ impl<A: Application> Server<A> {
             self.act(now);
             self.sweep(now);
             let acted_ns = self.clock.monotonic_ns();
+            if self.app.release_early() {
+                self.flush_early(now, acted_ns);
+            }
             let fresh = self.app.commit()?;
             self.is_uncommitted = false;
             let committed_ns = self.clock.monotonic_ns();
@@ -365,6 +368,21 @@ impl<A: Application> Server<A> {
                 list(listed, connection, *at);
             }
         });
+    }
+
+    /// To those subscribers that wait for no answer and no notice of this turn: their own news come in order with these.
+    fn flush_early(&mut self, now: u64, acted_ns: u64) {
+        let Server { app, notices, connections, by_id, listed, clock, .. } = self;
+        let waiting = notices.addressees();
+        let mut readers = Vec::new();
+        app.for_each_subscriber(|id| readers.extend(by_id.get(&id).filter(|_| !waiting.contains(&id))));
+        let sending = Sending { clock, now, acted_ns, committed_ns: acted_ns };
+        for at in readers {
+            if let Some(connection) = connections.get_mut(at) {
+                connection.flush(app, &sending);
+                list(listed, connection, at);
+            }
+        }
     }
 
     fn flush(&mut self, fresh: bool, now: u64, acted_ns: u64, committed_ns: u64) {

@@ -41,6 +41,27 @@ fn nothing_leaves_before_the_commit_has_returned() {
 }
 
 #[test]
+fn with_early_publications_a_reader_does_not_wait_for_the_commit_and_everyone_else_does() {
+    let venue = Venue::up();
+    let (mut one, mut told, mut reader) = (venue.websocket(), venue.websocket(), venue.websocket());
+    told.ask("watch");
+    one.ask("early");
+    // In one turn, and its commit is held as well.
+    venue.held(|| one.send(&texts(["hold", "feed:5", "publish:tape"])));
+    venue.is_held();
+    assert_eq!(reader.got(), text("tape"), "while the commit is under way");
+    std::thread::sleep(A_WHILE);
+    assert!(!one.has_news() && !told.has_news());
+    venue.release();
+    for expected in ["hold", "feed:5", "publish:tape", "tape"] {
+        assert_eq!(one.got(), text(expected));
+    }
+    assert_eq!([told.got(), told.got()], [text("nnnnn"), text("tape")]);
+    one.ask("still served");
+    assert!(!reader.has_news(), "it is told once");
+}
+
+#[test]
 fn after_a_failed_commit_nothing_is_said_and_the_loop_ends() {
     let mut venue = Venue::up();
     let (mut one, mut other, mut http) = (venue.websocket(), venue.websocket(), venue.client());

@@ -74,6 +74,10 @@ pub struct Up {
     /// Whether commands are on disk before anything is said about them.
     #[arg(long, value_enum, default_value = "disk")]
     durability: Durability,
+    /// Let public channels tell what is not on disk yet: after a crash they may have told what never happened. Answers
+    /// and private notices wait for the disk as ever.
+    #[arg(long)]
+    early_market_data: bool,
     /// Key under which API secrets made at run time are sealed in the data directory; made on first use.
     #[arg(long, value_name = "PATH")]
     key_file: Option<PathBuf>,
@@ -134,7 +138,8 @@ impl Up {
             }
             ClockMode::Venue | ClockMode::Real => venue_time(&clock, core.now, self.speed),
         };
-        let app = VenueApplication::new(core, desk, clock, venue_clock, chores);
+        let app = VenueApplication::new(core, desk, clock, venue_clock, chores)
+            .with_early_market_data(self.early_market_data);
         let doors = limits::of_the_doors(setup.limits.as_ref());
         let server = Server::new(app, listener, signals, clock)?.with_limits(doors)?;
         let address = server.local_address()?;
@@ -273,6 +278,9 @@ impl Up {
         match self.durability {
             Durability::Disk => say(&format!("  data       {}", self.data.display())),
             Durability::Memory => say("  data       none: --durability memory, nothing survives this process"),
+        }
+        if self.early_market_data {
+            say("  channels   early: public data leaves before it is on disk, and a crash may take back what it told");
         }
         say("Ctrl-C stops it; nothing acknowledged is lost, however it ends.");
     }

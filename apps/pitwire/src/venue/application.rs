@@ -67,6 +67,8 @@ pub struct VenueApplication {
     chores: Option<Chores>,
     counters: Counters,
     residence: ResidenceTimes,
+    /// Public channels do not wait for the disk.
+    is_early: bool,
     /// The log has failed: nothing more may be said.
     failure: Option<LogError>,
     private_windows: PrivateWindows,
@@ -88,10 +90,17 @@ impl VenueApplication {
             chores,
             counters: Counters::default(),
             residence: ResidenceTimes::default(),
+            is_early: false,
             failure: None,
             private_windows: PrivateWindows::default(),
             heartbeats: Heartbeats::default(),
         }
+    }
+
+    /// Lets public channels tell what is not on disk yet. Answers and private notices wait as ever.
+    pub fn with_early_market_data(mut self, is_early: bool) -> Self {
+        self.is_early = is_early;
+        self
     }
 
     pub fn into_parts(self) -> (Core, Option<Chores>) {
@@ -283,6 +292,7 @@ impl VenueApplication {
                 open_connections: self.clients.len(),
                 open_channels: self.core.publisher.open_channels(),
                 is_durable: self.chores.is_some(),
+                is_early: self.is_early,
             },
         );
         self.residence.render(&mut text);
@@ -297,8 +307,9 @@ impl VenueApplication {
             Room::CancelsOnly => "cancels_only",
             Room::Nothing => "no_space",
         };
+        let market_data = if self.is_early { "early" } else { "durable" };
         let body = format!(
-            "{{\"status\":\"{status}\",\"durability\":\"{durability}\",\"epoch\":{},\"command\":{}}}\n",
+            "{{\"status\":\"{status}\",\"durability\":\"{durability}\",\"market_data\":\"{market_data}\",\"epoch\":{},\"command\":{}}}\n",
             self.core.sequencer.engine().epoch(),
             self.core.durable()
         );
@@ -473,6 +484,10 @@ impl Application for VenueApplication {
             self.failure = Some(error);
         }
         self.beat(now_ns, notices);
+    }
+
+    fn release_early(&mut self) -> bool {
+        self.is_early && self.failure.is_none() && self.core.publisher.release()
     }
 
     fn commit(&mut self) -> io::Result<bool> {

@@ -35,6 +35,7 @@ pub struct Gauges<'a> {
     pub open_connections: usize,
     pub open_channels: usize,
     pub is_durable: bool,
+    pub is_early: bool,
 }
 
 /// How fine a count may be that tells of orders nobody sees.
@@ -73,5 +74,8 @@ pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {
     let _ =
         writeln!(out, "# HELP pitwire_durable_on_disk 1 when commands are on disk before anything is said about them.");
     let _ = writeln!(out, "# TYPE pitwire_durable_on_disk gauge\npitwire_durable_on_disk {durability}");
+    let early = u8::from(gauges.is_early);
+    let _ = writeln!(out, "# HELP pitwire_early_market_data 1 when public channels do not wait for the disk.");
+    let _ = writeln!(out, "# TYPE pitwire_early_market_data gauge\npitwire_early_market_data {early}");
     out
 }

@@ -37,6 +37,8 @@ pub struct Toy {
     texts_in_turn: usize,
     tape: Vec<Vec<u8>>,
     released: usize,
+    /// Publications do not wait for the commit.
+    is_early: bool,
     is_holding: bool,
     is_failing: bool,
     is_stopping: bool,
@@ -85,6 +87,14 @@ impl Application for Toy {
 
     fn tick(&mut self, _: u64, _: &mut Notices) {}
 
+    fn release_early(&mut self) -> bool {
+        let fresh = self.is_early && self.released < self.tape.len();
+        if fresh {
+            self.released = self.tape.len();
+        }
+        fresh
+    }
+
     fn commit(&mut self) -> io::Result<bool> {
         self.seen.turns.fetch_add(1, SeqCst);
         let most = &self.seen.most_texts_in_a_turn;
@@ -131,6 +141,7 @@ impl Toy {
         let number = |at: usize| words[at].parse::<usize>().unwrap();
         match (words[0], from) {
             ("hold", _) => self.is_holding = true,
+            ("early", _) => self.is_early = true,
             ("fail", _) => self.is_failing = true,
             // Is told who leaves.
             ("watch", Some(id)) => self.watchers.push(id),
@@ -195,6 +206,7 @@ impl Venue {
             texts_in_turn: 0,
             tape: Vec::new(),
             released: 0,
+            is_early: false,
             is_holding: false,
             is_failing: false,
             is_stopping: false,
