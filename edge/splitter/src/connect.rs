@@ -15,11 +15,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pitwire_websocket::accept_key;
+use pitwire_websocket::{Address, accept_key};
 use rustls::ClientConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::address::Address;
 use crate::channel::{Channel, Fault, Heard, Woken, wait};
 use crate::clock::mono_ns;
 use crate::tls::Session;

@@ -5,7 +5,6 @@
 //! Leaves out  what workers do with it.
 //! Start at    [`Source`], then [`Transport`].
 
-mod address;
 mod backoff;
 mod board;
 mod channel;
@@ -29,7 +28,6 @@ mod stats;
 mod tls;
 mod transport;
 
-pub use address::{Address, BadUrl};
 pub use board::{Board, OCTAVES, Snapshot};
 pub use child::Program;
 pub use connect::ConnectError;
@@ -37,6 +35,7 @@ pub use counters::Counted;
 pub use lanes::{open_pipe, open_shm};
 pub use nowhere::Nowhere;
 pub use pitwire_feed::NoSym;
+pub use pitwire_websocket::{Address, BadUrl};
 pub use policy::{BadPolicy, Policy};
 pub use printer::Printer;
 pub use publish::{Publication, Publisher};

@@ -13,11 +13,10 @@ use std::sync::Arc;
 
 use pitwire_feed::{Cutter, NoSym, Violation};
 use pitwire_shard::Gap;
-use pitwire_websocket::{Opcode, write_masked};
+use pitwire_websocket::{Address, Opcode, write_masked};
 use rustls::ClientConfig;
 use tracing::{info, warn};
 
-use crate::address::Address;
 use crate::backoff::Backoff;
 use crate::board::Board;
 use crate::channel::{Channel, Fault, Heard, Woken, wait};

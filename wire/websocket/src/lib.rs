@@ -7,6 +7,7 @@
 //! Start at    [`head::parse`] and [`head::Head::upgrade`] for a handshake, [`Decoder::decode`] for messages, [`Frames::next`]
 //!             for payloads that are not to be copied.
 
+mod address;
 mod decode;
 mod deflate;
 mod encode;
@@ -17,6 +18,7 @@ pub mod head;
 mod utf8;
 mod violation;
 
+pub use address::{Address, BadUrl};
 pub use decode::{Decoder, Incoming, Limits, ProtocolError};
 pub use deflate::{Deflater, Inflater};
 pub use encode::{CloseCode, Opcode, write_close, write_frame, write_header, write_masked};

@@ -1,4 +1,4 @@
-//! Where a feed is: a URL taken apart.
+//! Where a WebSocket is: its URL taken apart.
 //!
 //! Holds       nothing of a URL can end a line of the request that is made of it.
 //! Start at    [`Address::parse`].
@@ -44,7 +44,9 @@ impl Address {
         }
         let (authority, resource) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err(BadUrl("it carries a user and a password, which are not sent; use --auth"));
+            return Err(BadUrl(
+                "it carries a user and a password, which are not sent; leave them out, or use --auth where there is one",
+            ));
         }
         let (host, port) = host_and_port(authority)?;
         let port = match port {
