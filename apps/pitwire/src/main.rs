@@ -35,6 +35,7 @@ enum Command {
     Split(Box<commands::split::Split>),
     Tape(commands::tape::Tape),
     Bars(commands::bars::Bars),
+    Load(Box<commands::load::Load>),
     Doctor(commands::doctor::Doctor),
 }
 
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Split(split) => split.run(),
         Command::Tape(tape) => tape.run(),
         Command::Bars(bars) => bars.run(),
+        Command::Load(load) => load.run(),
         Command::Doctor(doctor) => doctor.run(),
     };
     match done {

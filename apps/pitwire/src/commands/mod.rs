@@ -6,6 +6,7 @@ pub mod engine_bench;
 pub mod explain;
 pub mod export;
 pub mod journal_bench;
+pub mod load;
 pub mod operator;
 pub mod order_bench;
 mod reach;

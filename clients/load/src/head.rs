@@ -1,0 +1,271 @@
+//! The opening handshake from the client's side (RFC 6455 section 4.1).
+//!
+//! Does        write the request; judge every word of the answer.
+//! Start at    [`Opening::judge`].
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pitwire_websocket::{Address, Offer, accept_key};
+
+const MOST_BYTES: usize = 16 * 1024;
+const MOST_HEADERS: usize = 64;
+/// Nothing is remembered from message to message: one inflater serves every connection.
+const DEFLATE: Offer = Offer { keeps_context: false };
+
+/// What one thread asks on each of its connections, and the answer it expects.
+#[derive(Debug)]
+pub struct Opening {
+    request: Vec<u8>,
+    accept: String,
+    subprotocol: Option<String>,
+    is_deflate_offered: bool,
+}
+
+/// The connection is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Of the answer; what follows are frames.
+    pub head_bytes: usize,
+    pub is_compressed: bool,
+}
+
+/// Why a connection did not open, or was given up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    Connect(String),
+    Tls(String),
+    Untrusted(String),
+    Status {
+        status: u16,
+        reason: String,
+    },
+    Redirect {
+        status: u16,
+        location: String,
+    },
+    NotWebSocket(&'static str),
+    Ended,
+    Silent,
+    /// What this machine has too little of.
+    Machine(String),
+}
+
+impl Refusal {
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Refusal::Connect(_) => "check the address, and that the server runs",
+            Refusal::Tls(_) => "check that the port speaks TLS 1.2 or 1.3; ws:// is for ports that do not",
+            Refusal::Untrusted(_) => {
+                "name the authority that signed it with --ca FILE, or trust anybody with --insecure"
+            }
+            Refusal::Status { status: 401 | 403, .. } => {
+                "check the token in the URL, and the server's rules about origins"
+            }
+            Refusal::Status { status: 404, .. } => "check the path in the URL",
+            Refusal::Status { status: 429 | 503, .. } => {
+                "the server is full or admits fewer at a time: raise its limits, or give fewer --connections, or a gentler --arrivals"
+            }
+            Refusal::Status { .. } => "check that the URL leads to a WebSocket",
+            Refusal::Redirect { .. } => "give that URL instead; redirects are not followed",
+            Refusal::NotWebSocket(_) => "check that the URL leads to a WebSocket (wss:// where the port wants TLS)",
+            Refusal::Ended => {
+                "check that the port speaks WebSocket (wss:// where it wants TLS), and the server's limits"
+            }
+            Refusal::Silent => "check that the port speaks WebSocket; --timeout gives it longer",
+            Refusal::Machine(_) => "see `pitwire doctor`; --sources gives more addresses to connect from",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Connect(cause) => write!(f, "cannot connect: {cause}"),
+            Refusal::Tls(cause) => write!(f, "the TLS handshake failed: {cause}"),
+            Refusal::Untrusted(cause) => write!(f, "the server's certificate is not trusted: {cause}"),
+            Refusal::Status { status, reason } => write!(f, "the server answers {status} {reason}"),
+            Refusal::Redirect { status, location } => {
+                write!(f, "the server answers {status} and sends us to {location}")
+            }
+            Refusal::NotWebSocket(why) => write!(f, "the answer opens no WebSocket: {why}"),
+            Refusal::Ended => f.write_str("the server closed the connection before it was open"),
+            Refusal::Silent => f.write_str("the server did not answer in time"),
+            Refusal::Machine(cause) => write!(f, "this machine cannot open more: {cause}"),
+        }
+    }
+}
+
+impl Opening {
+    pub fn new(address: &Address, nonce: [u8; 16], subprotocol: Option<&str>, is_deflate_offered: bool) -> Self {
+        let key = STANDARD.encode(nonce);
+        let Address { resource, authority, .. } = address;
+        let offer = if is_deflate_offered { format!("Sec-WebSocket-Extensions: {DEFLATE}\r\n") } else { String::new() };
+        let protocol = subprotocol.map_or_else(String::new, |name| format!("Sec-WebSocket-Protocol: {name}\r\n"));
+        let request = format!(
+            "GET {resource} HTTP/1.1\r\nHost: {authority}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{protocol}{offer}User-Agent: pitwire/{}\r\n\r\n",
+            env!("CARGO_PKG_VERSION"),
+        );
+        Opening {
+            request: request.into_bytes(),
+            accept: accept_key(&key).unwrap_or_default(),
+            subprotocol: subprotocol.map(str::to_owned),
+            is_deflate_offered,
+        }
+    }
+
+    pub fn request(&self) -> &[u8] {
+        &self.request
+    }
+
+    /// What the answer says; nothing when it is not whole yet.
+    pub fn judge(&self, received: &[u8]) -> Result<Option<Opened>, Refusal> {
+        let not = |why| Err(Refusal::NotWebSocket(why));
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut response = httparse::Response::new(&mut headers);
+        let head_bytes = match response.parse(received) {
+            Ok(httparse::Status::Complete(bytes)) if bytes <= MOST_BYTES => bytes,
+            Ok(httparse::Status::Partial) if received.len() <= MOST_BYTES => return Ok(None),
+            Ok(_) => return not("its headers are above 16 KiB"),
+            Err(httparse::Error::TooManyHeaders) => return not("it has more than 64 headers"),
+            Err(_) => return not("it is not HTTP"),
+        };
+        let texts = |name: &str| {
+            let of_name = response.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+            of_name.map(|header| std::str::from_utf8(header.value).unwrap_or("").trim()).collect::<Vec<_>>()
+        };
+        let lists = |name: &str, token: &str| {
+            texts(name).iter().any(|text| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
+        };
+        let status = response.code.unwrap_or(0);
+        if (300..400).contains(&status) {
+            let location = texts("location").first().map_or_else(|| "nowhere".into(), |text| printable(text));
+            return Err(Refusal::Redirect { status, location });
+        }
+        if status != 101 {
+            return Err(Refusal::Status { status, reason: printable(response.reason.unwrap_or("")) });
+        }
+        if !lists("upgrade", "websocket") {
+            return not("it lacks Upgrade: websocket");
+        }
+        if !lists("connection", "upgrade") {
+            return not("it lacks Connection: Upgrade");
+        }
+        if texts("sec-websocket-accept") != [self.accept.as_str()] {
+            return not("its Sec-WebSocket-Accept does not answer our key");
+        }
+        match (texts("sec-websocket-protocol").as_slice(), &self.subprotocol) {
+            ([], None) => {}
+            ([], Some(_)) => return not("it does not take up the subprotocol"),
+            ([chosen], Some(offered)) if chosen == offered => {}
+            _ => return not("it takes up a subprotocol that was not offered"),
+        }
+        let extensions = texts("sec-websocket-extensions");
+        let agreed = match self.is_deflate_offered {
+            true => DEFLATE.judge(extensions),
+            false if extensions.is_empty() => Ok(None),
+            false => Err("it takes up an extension that was not offered"),
+        };
+        match agreed {
+            Ok(agreed) => Ok(Some(Opened { head_bytes, is_compressed: agreed.is_some() })),
+            Err(why) => not(why),
+        }
+    }
+}
+
+/// A stranger's words on our terminal: short, and without control characters.
+pub fn printable(text: &str) -> String {
+    text.chars().take(200).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n";
+    // RFC 6455 section 1.3: the answer to its sample key.
+    const NONCE: [u8; 16] = *b"the sample nonce";
+    const ACCEPT: &str = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
+
+    fn opening(subprotocol: Option<&str>, deflate: bool) -> Opening {
+        Opening::new(&Address::parse("ws://a.example:81/p?q=1").unwrap(), NONCE, subprotocol, deflate)
+    }
+
+    fn verdict(opening: &Opening, answer: &str) -> String {
+        match opening.judge(answer.as_bytes()) {
+            Ok(None) => "more".into(),
+            Ok(Some(opened)) => format!(
+                "open{}, {} left",
+                if opened.is_compressed { " compressed" } else { "" },
+                answer.len() - opened.head_bytes
+            ),
+            Err(refusal) => refusal.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_request_asks_for_what_the_url_says() {
+        let text = String::from_utf8(opening(Some("v1.x"), true).request().to_vec()).unwrap();
+        assert!(text.starts_with("GET /p?q=1 HTTP/1.1\r\nHost: a.example:81\r\n"), "{text}");
+        assert!(text.contains("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), "{text}");
+        assert!(text.contains("Sec-WebSocket-Protocol: v1.x\r\n") && text.contains("permessage-deflate"), "{text}");
+        assert!(text.ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn only_the_answer_to_our_key_opens() {
+        let plain = opening(None, false);
+        assert_eq!(verdict(&plain, &format!("{GOOD}{ACCEPT}\r\nabc")), "open, 3 left");
+        let whole = format!("{GOOD}{ACCEPT}\r\n");
+        for bytes in 0..whole.len() {
+            assert_eq!(verdict(&plain, &whole[..bytes]), "more", "{bytes}");
+        }
+        for (answer, part) in [
+            (format!("{GOOD}\r\n"), "Accept"),
+            (format!("{GOOD}{}\r\n", ACCEPT.replace("s3p", "t3p")), "Accept"),
+            (format!("{GOOD}{ACCEPT}{ACCEPT}\r\n"), "Accept"),
+            (format!("{GOOD}{ACCEPT}Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"), "extension"),
+            (format!("{GOOD}{ACCEPT}Sec-WebSocket-Protocol: x\r\n\r\n"), "subprotocol"),
+            (format!("HTTP/1.1 101 x\r\nConnection: Upgrade\r\n{ACCEPT}\r\n"), "Upgrade: websocket"),
+            (format!("HTTP/1.1 101 x\r\nUpgrade: websocket\r\n{ACCEPT}\r\n"), "Connection: Upgrade"),
+            ("HTTP/1.1 503 Service Unavailable\r\n\r\n".into(), "503 Service Unavailable"),
+            ("HTTP/1.1 301 x\r\nLocation: wss://b/\r\n\r\n".into(), "301 and sends us to wss://b/"),
+            ("SSH-2.0-OpenSSH_9.2\r\n".into(), "not HTTP"),
+            (format!("{GOOD}A: {}\r\n", "b".repeat(20_000)), "16 KiB"),
+            (format!("{GOOD}{}", "A: b\r\n".repeat(70)), "64 headers"),
+        ] {
+            assert!(verdict(&plain, &answer).contains(part), "{answer:?}: {}", verdict(&plain, &answer));
+        }
+    }
+
+    #[test]
+    fn what_was_offered_may_be_taken_up() {
+        let named = opening(Some("x"), false);
+        assert!(verdict(&named, &format!("{GOOD}{ACCEPT}\r\n")).contains("does not take up"));
+        assert!(verdict(&named, &format!("{GOOD}{ACCEPT}Sec-WebSocket-Protocol: y\r\n\r\n")).contains("not offered"));
+        assert_eq!(verdict(&named, &format!("{GOOD}{ACCEPT}Sec-WebSocket-Protocol: x\r\n\r\n")), "open, 0 left");
+        let deflate = opening(None, true);
+        let answer = |text: &str| format!("{GOOD}{ACCEPT}Sec-WebSocket-Extensions: {text}\r\n\r\n");
+        for (text, expected) in [
+            ("permessage-deflate; server_no_context_takeover", "open compressed, 0 left"),
+            (
+                "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=12",
+                "open compressed, 0 left",
+            ),
+            ("permessage-deflate", "context"),
+            ("permessage-deflate; server_no_context_takeover; client_max_window_bits=9", "not offered"),
+            ("permessage-deflate; server_no_context_takeover; server_max_window_bits=16", "no sense"),
+            ("permessage-deflate; server_no_context_takeover, permessage-deflate", "twice"),
+            ("x-webkit-deflate-frame", "not offered"),
+        ] {
+            assert!(
+                verdict(&deflate, &answer(text)).contains(expected),
+                "{text}: {}",
+                verdict(&deflate, &answer(text))
+            );
+        }
+        assert_eq!(verdict(&deflate, &format!("{GOOD}{ACCEPT}\r\n")), "open, 0 left", "it may decline");
+    }
+}
