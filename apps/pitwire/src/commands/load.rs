@@ -2,12 +2,14 @@
 
 mod children;
 mod figures;
+mod limit;
 mod progress;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,10 +17,12 @@ use pitwire_load::{
     Address, Arrivals, Control, Expect, Faults, MOST_CONNECTIONS, Plan, Refusal, Report, RunError, Share, Start,
     Traffic, Trust, raise_file_limit, run, tls_config,
 };
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::Failure;
 use crate::output::say;
+use limit::Search;
 use progress::Progress;
 
 const EXAMPLES: &str = "Examples:
@@ -34,10 +38,13 @@ What each figure means, and what is checked: docs/load.md.";
 /// Files that this program has open beside its connections.
 const OTHER_FILES: u64 = 64;
 const MOST_THREADS: usize = 256;
+const MOST_PER_S: u64 = 100_000_000;
+/// A server needs a moment to see that everybody has gone.
+const BETWEEN_STEPS: Duration = Duration::from_millis(300);
 
 /// Load a WebSocket server with very many readers, and check every message.
 #[derive(Args, Clone)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct Load {
     /// ws:// or wss:// address.
     url: String,
@@ -101,6 +108,9 @@ pub struct Load {
     /// The field that numbers messages.
     #[arg(long, value_name = "NAME", default_value = "seq", value_parser = field)]
     sequence_field: String,
+    /// Find the most connections (with --echo or --heartbeat and --arrivals: the highest rate) with nothing late or lost.
+    #[arg(long, conflicts_with = "storm")]
+    find_limit: bool,
     /// Of the arrival process.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -122,11 +132,72 @@ impl Load {
         if self.part.is_some() {
             return children::serve(&plan, &stop);
         }
+        if self.find_limit {
+            return self.find_limit(&plan, &stop);
+        }
         let report = self.measure(&plan, &stop)?;
         for line in figures::complaints(&report) {
             eprintln!("pitwire load: {line}");
         }
         say(&if self.json { figures::json(&plan, &report).to_string() } else { figures::text(&plan, &report) });
+        Ok(())
+    }
+
+    /// Steps of a run each; the figures are of the largest that was carried.
+    fn find_limit(&self, plan: &Plan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+        let is_rate = plan.arrivals.is_some() && plan.traffic != Traffic::Listen;
+        let unit = if is_rate { "messages a second" } else { "connections" };
+        let mut search = match plan.arrivals {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            Some(arrivals) if is_rate => Search::new(arrivals.per_s as u64, MOST_PER_S),
+            _ => Search::new(u64::from(plan.share.total), u64::from(MOST_CONNECTIONS)),
+        };
+        let (mut best, mut steps, mut limited_by) = (None, Vec::new(), None);
+        while let Some(next) = search.next() {
+            let plan = if is_rate { with_rate(plan, next) } else { with_connections(plan, next) };
+            let report = match self.measure(&plan, stop) {
+                Err(failure) if steps.is_empty() => return Err(failure),
+                // Nothing opens any more: that is a limit too.
+                Err(failure) => Err(failure.to_string()),
+                Ok(report) => Ok(report),
+            };
+            if stop.load(Relaxed) {
+                break;
+            }
+            let wrong = match &report {
+                Ok(report) => limit::wrong(report),
+                Err(what) => Some(what.clone()),
+            };
+            eprintln!("pitwire load: {next} {unit}: {}", wrong.as_deref().unwrap_or("all in time"));
+            steps.push(json!({"tried": next, "wrong": wrong}));
+            search.tried(wrong.is_none());
+            match (wrong, report) {
+                (None, Ok(report)) => best = Some((plan, report)),
+                (wrong, _) => limited_by = wrong,
+            }
+            std::thread::sleep(BETWEEN_STEPS);
+        }
+        let limit = search.limit();
+        let Some((plan, report)) = best else {
+            let what = limited_by.unwrap_or_else(|| "it was stopped".into());
+            return Err(Failure::new(format!("not even the smallest load was carried: {what}"))
+                .remedy("begin smaller, with --connections or --arrivals"));
+        };
+        if self.json {
+            let mut figures = figures::json(&plan, &report);
+            if let Value::Object(fields) = &mut figures {
+                let limit_of = if is_rate { "arrivals_per_s" } else { "connections" };
+                fields.insert("limit".into(), limit.into());
+                fields.insert("limit_of".into(), limit_of.into());
+                fields.insert("limited_by".into(), limited_by.into());
+                fields.insert("steps".into(), steps.into());
+            }
+            say(&figures.to_string());
+        } else {
+            let by = limited_by.map_or_else(String::new, |what| format!("; beyond that: {what}"));
+            say(&format!("limit: {limit} {unit}{by}"));
+            say(&figures::text(&plan, &report));
+        }
         Ok(())
     }
 
@@ -140,7 +211,7 @@ impl Load {
         }
         let control = Control::default();
         let lead = |control: &Control| {
-            if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if stop.load(Relaxed) {
                 control.stop();
             }
             progress.show(control);
@@ -164,7 +235,13 @@ impl Load {
         if self.slow + self.stopped > 10_000 {
             return Err(Failure::usage("--slow and --stopped together are more than all connections"));
         }
-        let lasts = self.seconds.unwrap_or(Duration::from_secs(if self.seed_002 { 8 } else { 10 }));
+        let lasts = self.seconds.unwrap_or(Duration::from_secs(if self.seed_002 {
+            8
+        } else if self.find_limit {
+            3
+        } else {
+            10
+        }));
         if self.storm.is_some_and(|after| after >= lasts) {
             return Err(
                 Failure::usage("--storm comes after the end").remedy("give more --seconds, or an earlier storm")
@@ -197,6 +274,16 @@ impl Load {
             seed: self.seed,
         })
     }
+}
+
+fn with_connections(plan: &Plan, connections: u64) -> Plan {
+    Plan { share: Share::whole(u32::try_from(connections).unwrap_or(MOST_CONNECTIONS)), ..plan.clone() }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn with_rate(plan: &Plan, per_s: u64) -> Plan {
+    let arrivals = plan.arrivals.map(|arrivals| Arrivals { per_s: per_s as f64, ..arrivals });
+    Plan { arrivals, ..plan.clone() }
 }
 
 fn half_of_the_cores() -> usize {

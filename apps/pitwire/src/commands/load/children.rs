@@ -86,7 +86,7 @@ fn tell(word: &Word) {
 pub fn run(parts: usize, plan: &Plan, stop: &Arc<AtomicBool>, progress: &mut Progress) -> Result<Report, Failure> {
     let mut children = Vec::new();
     for index in 0..parts {
-        match start(index, parts) {
+        match start(plan, index, parts) {
             Ok(child) => children.push(child),
             Err(error) => {
                 end(&mut children);
@@ -101,9 +101,15 @@ pub fn run(parts: usize, plan: &Plan, stop: &Arc<AtomicBool>, progress: &mut Pro
     outcome
 }
 
-fn start(index: usize, parts: usize) -> std::io::Result<Child> {
+fn start(plan: &Plan, index: usize, parts: usize) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(std::env::args_os().skip(1)).args(["--part", &format!("{index}/{parts}")]);
+    // What was said last counts: a step of --find-limit differs from what the command line says.
+    command.args(std::env::args_os().skip(1)).args(["--connections", &plan.share.total.to_string()]);
+    if let Some(arrivals) = plan.arrivals {
+        let process = if arrivals.is_even { "even" } else { "poisson" };
+        command.args(["--arrivals", &format!("{process}:{}/s", arrivals.per_s)]);
+    }
+    command.args(["--part", &format!("{index}/{parts}")]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
