@@ -56,7 +56,7 @@ bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching cor
 lab: ## a short latency study (not there yet)
 	@echo "make lab: there is no latency laboratory yet"; exit 1
 
-fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader and the cutter (fewer: make fuzz RUNS=20000)
+fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader, the cutter, WebSocket frames and handshakes (fewer: make fuzz RUNS=20000)
 	$(WITH) rust -- fuzz/run $(or $(RUNS),1000000)
 
 soak: web/dist/index.html .venv/.stamp ## kill -9 under load, a billion trades split, 100 million commands through both engines (make soak KILL_CYCLES=200)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitwire_hostile::mutate::{SplitMix64, mutated};
-use pitwire_hostile::{entrance, feed, journal};
+use pitwire_hostile::{entrance, feed, frames, handshake, journal};
 
 /// For each target. `make fuzz` runs a million, guided.
 const MUTATIONS: usize = 4_000;
@@ -56,4 +56,18 @@ fn any_bytes_are_cut_as_the_slow_cutter_cuts_them() {
     let seeds = feed::seeds();
     assert!(seeds.len() > 40, "{}", seeds.len());
     drive("feed", &seeds, feed::run);
+}
+
+#[test]
+fn frames_are_read_as_the_plain_reader_reads_them() {
+    let seeds = frames::seeds();
+    assert!(seeds.len() > 25, "{}", seeds.len());
+    drive("frames", &seeds, frames::run);
+}
+
+#[test]
+fn what_is_let_in_is_a_handshake_to_every_reader() {
+    let seeds = handshake::seeds();
+    assert!(seeds.len() > 15, "{}", seeds.len());
+    drive("handshake", &seeds, handshake::run);
 }

@@ -1,0 +1,8 @@
+//! libFuzzer at the WebSocket machine.
+#![no_main]
+
+mod seeds;
+
+use pitwire_hostile::frames as target;
+
+libfuzzer_sys::fuzz_target!(init: seeds::write(&target::seeds()), |input: &[u8]| target::run(input));
