@@ -3,7 +3,7 @@
 use pitwire_engine::Engine;
 use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Phase, Side, Ticks, VenueNanos};
 
-use crate::{SessionView, Stats, Views};
+use crate::{OffBook, SessionView, Stats, Views};
 
 #[derive(Clone, Copy, Debug)]
 pub struct MarketFacts<'a> {
@@ -21,6 +21,8 @@ pub struct MarketFacts<'a> {
     pub stats: Option<Stats>,
     /// What the public knows of the session: when it ends, what a call would do.
     pub session: Option<&'a SessionView>,
+    /// Its trades made beside the book; `None` where it never had hours for them.
+    pub off_book: Option<&'a OffBook>,
     /// Perpetuals: Σ of all long positions.
     pub open_interest: Lots,
 }
@@ -46,6 +48,7 @@ impl<'a> MarketFacts<'a> {
             index: market.index(),
             stats: views.tape(id).and_then(|tape| tape.stats(at)),
             session: views.session(id),
+            off_book: views.off_book(id),
             open_interest,
         })
     }

@@ -73,7 +73,8 @@ pub(crate) struct DropCopies {
     pub account: Option<AccountId>,
 }
 
-/// The accounts whose drop copy has this event, each with whether it is a trade's taker, and its instrument.
+/// The accounts whose drop copy has this event, each with whether it is a trade's taker (of one made beside the book,
+/// its buyer), and its instrument.
 pub(crate) fn parties(event: &Event, engine: &Engine) -> (Vec<(AccountId, bool)>, Option<InstrumentId>) {
     match event {
         Event::Accepted { account, instrument, .. }
@@ -91,6 +92,13 @@ pub(crate) fn parties(event: &Event, engine: &Engine) -> (Vec<(AccountId, bool)>
             (vec![(*taker_account, true), (*maker_account, false)], Some(*instrument))
         }
         Event::TradeBusted(bust) => (vec![(bust.buyer, false), (bust.seller, false)], Some(bust.instrument)),
+        Event::TradeReported { trade, .. } => {
+            (vec![(trade.account, false), (trade.counterparty, false)], Some(trade.instrument))
+        }
+        Event::ReportEnded { account, counterparty, instrument, .. } => {
+            (vec![(*account, false), (*counterparty, false)], Some(*instrument))
+        }
+        Event::OffBookTrade(made) => (vec![(made.buyer, true), (made.seller, false)], Some(made.instrument)),
         Event::Killed { scope, .. } | Event::Lifted { scope } => (concerned(*scope, engine), None),
         _ => (Vec::new(), None),
     }

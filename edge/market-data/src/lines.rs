@@ -3,7 +3,7 @@
 //! Holds       1. a message is sent when the state differs from the one told last, and then holds all of it;
 //!             2. whoever joins starts from the state told last, so that everyone has heard the same.
 
-use pitwire_jsonrpc::objects::{AuctionFacts, Curves, SessionFacts};
+use pitwire_jsonrpc::objects::{AuctionFacts, Curves, OffBookFacts, SessionFacts};
 use pitwire_jsonrpc::{Channel, Interval, Json, PriceGroup, Resolution, objects};
 use pitwire_model::{Decimal, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_views::{Candle, MarketFacts, Tape};
@@ -26,6 +26,8 @@ pub(crate) enum What {
     Session,
     /// Each change; with an interval at the ends of windows, and then with both curves.
     Auction(Option<Interval>),
+    /// Trades made beside the book, each of them, and the hours for them.
+    OffBook,
 }
 
 /// When there may be something to tell.
@@ -47,6 +49,7 @@ enum State {
     Index(Ticks),
     Session(SessionFacts),
     Auction(AuctionFacts, Option<Box<Curves>>),
+    OffBook(OffBookFacts),
 }
 
 /// Levels of each side that an auction channel's curves have at most.
@@ -81,13 +84,14 @@ impl What {
             Channel::PriceIndex { index } => What::Index(index.clone()),
             Channel::Session { .. } => What::Session,
             Channel::Auction { interval, .. } => What::Auction(*interval),
+            Channel::OffBook { .. } => What::OffBook,
             _ => return None,
         })
     }
 
     fn speaks_at(&self, moment: Moment) -> bool {
         match self {
-            What::Quote | What::Session | What::Auction(None) => moment == Moment::Command,
+            What::Quote | What::Session | What::Auction(None) | What::OffBook => moment == Moment::Command,
             What::Auction(Some(interval)) => moment == Moment::Window(*interval),
             What::Depth { interval, .. } => moment == Moment::Window(*interval),
             // A bucket that ends is told when a window does, even where nothing traded.
@@ -110,6 +114,7 @@ impl What {
             }
             What::Perpetual(_) | What::Index(_) => State::Index(now.facts.index),
             What::Session => State::Session(SessionFacts::of(now.facts.session?)),
+            What::OffBook => State::OffBook(OffBookFacts::of(now.facts.off_book)),
             What::Auction(interval) => {
                 let call = AuctionFacts::of(now.facts.session?);
                 let curves = interval.filter(|_| call.collects()).map(|_| {
@@ -124,7 +129,7 @@ impl What {
 
     /// States of which each is told to everyone, however late: a reader too far behind is closed instead of moved on.
     pub fn tells_each(&self) -> bool {
-        matches!(self, What::Session | What::Auction(_))
+        matches!(self, What::Session | What::Auction(_) | What::OffBook)
     }
 
     fn write(&self, j: &mut Json<'_>, now: &Present<'_>, state: &State) {
@@ -140,6 +145,7 @@ impl What {
             }
             (_, State::Session(told)) => objects::session(j, facts.spec, facts.at, told),
             (_, State::Auction(told, curves)) => objects::auction(j, facts.spec, facts.at, told, curves.as_deref()),
+            (_, State::OffBook(told)) => objects::off_book(j, facts.spec, facts.at, told),
             (_, State::Index(index)) => objects::perpetual(j, &MarketFacts { index: *index, ..*facts }),
         }
     }

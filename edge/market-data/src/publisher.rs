@@ -104,6 +104,12 @@ impl Publisher {
                     self.touched(*instrument, stamped.at, engine, views);
                     self.tell_lines(*instrument, Moment::Sample, stamped.at, engine, views);
                 }
+                Event::ReportingChanged { instrument, .. } => {
+                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                }
+                Event::OffBookTrade(made) => {
+                    self.tell_lines(made.instrument, Moment::Command, stamped.at, engine, views);
+                }
                 Event::WindowClosed => self.close_windows(stamped.at, engine, views),
                 _ => {}
             }

@@ -64,7 +64,8 @@ impl Publisher {
             | Channel::Chart { instrument, .. }
             | Channel::Perpetual { instrument, .. }
             | Channel::Session { instrument }
-            | Channel::Auction { instrument, .. } => {
+            | Channel::Auction { instrument, .. }
+            | Channel::OffBook { instrument } => {
                 let spec = &engine.instrument_named(instrument)?.spec;
                 self.join_line(channel, &line_name(channel, spec)?, spec, here)?
             }
@@ -74,7 +75,8 @@ impl Publisher {
             Channel::UserOrders { .. }
             | Channel::UserTrades { .. }
             | Channel::UserChanges { .. }
-            | Channel::UserPortfolio { .. } => return None,
+            | Channel::UserPortfolio { .. }
+            | Channel::UserReports { .. } => return None,
         };
         let joined = &mut self.feeds[feed.0 as usize];
         joined.subscribers += 1;
@@ -242,6 +244,7 @@ fn line_name(channel: &Channel, spec: &InstrumentSpec) -> Option<String> {
         }
         Channel::Perpetual { interval, .. } => format!("perpetual.{name}.{}", interval.name()),
         Channel::Session { .. } => format!("session.{name}"),
+        Channel::OffBook { .. } => format!("off_book.{name}"),
         Channel::Auction { interval: None, .. } => format!("auction.{name}"),
         Channel::Auction { interval: Some(interval), .. } => format!("auction.{name}.{}", interval.name()),
         _ => return None,

@@ -4,8 +4,8 @@ mod floor;
 
 use floor::{Floor, Reader};
 use pitwire_model::{
-    AccountId, Derivation, Event, InstrumentId, Lots, OrderId, Phase, Reference, SessionReason, Side, Ticks, TradeKind,
-    TradeSeq, VenueNanos,
+    AccountId, Derivation, Event, InstrumentId, Lots, OffBookTrade, OrderId, Phase, Reference, Seq, SessionReason,
+    Side, Ticks, TradeKind, TradeSeq, VenueNanos,
 };
 use serde_json::{Value, json};
 
@@ -283,4 +283,49 @@ fn states_have_the_dialects_five_words_and_speak_when_orders_begin_or_cease_to_b
     }
     let words: Vec<Value> = states.read(&mut floor).iter().map(|told| told["state"].clone()).collect();
     assert_eq!(words, ["closed", "started", "closed", "started", "closed", "started"]);
+}
+
+/// In a channel of its own, whole and each: plain clients of `trades` and `ticker` hear nothing of it.
+#[test]
+fn trades_made_beside_the_book_are_told_apart_from_its_own() {
+    let mut floor = Floor::new();
+    let mut reader = Reader::join(&mut floor, "off_book.NPN_ZAR");
+    assert_eq!(reader.first.take().expect("the present")["trade_reporting"], "closed");
+    let mut others = ["trades.NPN_ZAR.raw", "ticker.NPN_ZAR.raw", "session.NPN_ZAR", "quote.NPN_ZAR"]
+        .map(|name| Reader::join(&mut floor, name));
+    let mut copies = Reader::join(&mut floor, "drop_copy.any");
+    floor.at = 5_000 * MS;
+    let (reason, ends) = (SessionReason::Scheduled, Some(VenueNanos(9_000 * MS)));
+    floor.tell(&[Event::ReportingChanged { instrument: HERE, open: true, reason, ends }]);
+    let made = |number| OffBookTrade {
+        instrument: HERE,
+        number,
+        price: Ticks(101),
+        lots: Lots(40),
+        report: Seq(77),
+        buyer: AccountId(0),
+        seller: AccountId(0),
+    };
+    // Two alike are two.
+    for number in [1, 2] {
+        floor.tell(&[Event::OffBookTrade(Box::new(made(number)))]);
+    }
+    let told = reader.read(&mut floor);
+    assert_eq!(told.len(), 3, "{told:?}");
+    fields(&told[0], &[("trade_reporting", json!("open")), ("ends", json!(9_000))]);
+    assert_eq!(told[0].get("last_trade"), None);
+    assert_eq!(told[2]["last_trade"], json!({"off_book_seq": 2, "timestamp": 5_000, "price": 1.01, "amount": 40.0}));
+    // 2 x 40 at 1.01.
+    assert_eq!(told[2]["day"], json!({"volume": 80.0, "turnover": 80.8, "trades": 2}));
+    for other in &mut others {
+        assert_eq!(other.read(&mut floor), Vec::<Value>::new());
+    }
+    let copied = copies.read(&mut floor);
+    let kinds: Vec<(&Value, &Value)> = copied.iter().map(|copy| (&copy["type"], &copy["direction"])).collect();
+    let (kind, buy, sell) = (&json!("off_book_trade"), &json!("buy"), &json!("sell"));
+    assert_eq!(kinds, [(kind, buy), (kind, sell), (kind, buy), (kind, sell)]);
+    floor.tell(&[Event::DayEnded]);
+    floor.tell(&[Event::ReportingChanged { instrument: HERE, open: false, reason, ends: None }]);
+    let told = reader.read(&mut floor);
+    assert_eq!((&told[0]["day"]["trades"], &told[0]["trade_reporting"]), (&json!(0), &json!("closed")));
 }

@@ -61,6 +61,7 @@ impl Sort {
         let name = method.split_once('/').map_or(method, |(_, name)| name);
         match name {
             "buy" | "sell" | "edit" | "edit_by_label" | "close_position" => Sort::Order,
+            "pitwire_report_trade" | "pitwire_confirm_report" => Sort::Order,
             "get_instruments" => Sort::InstrumentList,
             "subscribe" | "unsubscribe" | "unsubscribe_all" => Sort::Subscription,
             _ if name == "cancel" || name.starts_with("cancel_") => Sort::Cancel,

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Channel, Interval, Json, Scope, objects, write_notification};
-use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId};
+use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId, Seq};
 use pitwire_views::{Change, UserTrade, Views};
 
 use crate::methods::account::{facts, write_position};
+use crate::methods::reports::write_report;
 use crate::methods::trading::moment_of;
 use crate::session::{PrivateSubscription, Session, Waiting};
 
@@ -32,6 +33,9 @@ impl Session {
                     }
                     Change::Elected { account, order } if account == listener => {
                         venue.tell_order(subs, account, order, true, send);
+                    }
+                    Change::Report { account, report } if account == listener => {
+                        venue.tell_report(subs, account, report, send);
                     }
                     _ => {}
                 }
@@ -94,6 +98,19 @@ impl Venue<'_> {
                     self.collect(&mut sub.changes.entry(instrument).or_default().trades, &market.spec, fill);
                 }
                 _ => {}
+            }
+        }
+    }
+
+    fn tell_report(self, subs: &Subscriptions, account: AccountId, report: Seq, send: &mut dyn FnMut(&[u8])) {
+        let Some(record) = self.views.reports(account).rev().find(|record| record.report == report) else { return };
+        let Some(market) = self.engine.market(record.trade.instrument) else { return };
+        for (name, sub) in subs {
+            let Channel::UserReports { scope } = &sub.channel else { continue };
+            if covers(scope, &market.spec, self.engine) {
+                let mut out = Vec::new();
+                write_notification(&mut out, name, |j| write_report(j, self.engine, record, account));
+                send(&out);
             }
         }
     }

@@ -70,6 +70,7 @@ const REFUSALS: &[(&str, &str, i64)] = &[
     ("public/pitwire_get_auction", r#"{"instrument_name":"NO_ZAR"}"#, NOT_FOUND),
     ("public/pitwire_get_auction", r#"{"instrument_name":"NPN_ZAR","depth":"all"}"#, INVALID),
     ("public/pitwire_get_statistics", "{}", INVALID),
+    ("public/pitwire_get_off_book", r#"{"instrument_name":"NPN_ZAR","count":0}"#, INVALID),
     ("public/get_announcements", LIST, INVALID),
     ("public/get_historical_volatility", LIST, INVALID),
     ("public/get_last_settlements_by_currency", LIST, INVALID),

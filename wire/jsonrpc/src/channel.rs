@@ -90,6 +90,10 @@ pub enum Channel {
         instrument: String,
         interval: Option<Interval>,
     },
+    /// Ours: hours of trade reporting, and the trades made beside the book.
+    OffBook {
+        instrument: String,
+    },
     /// What happens to the orders of an account, or of all: for operators.
     DropCopy {
         account: Option<String>,
@@ -109,6 +113,10 @@ pub enum Channel {
     },
     UserPortfolio {
         currency: String,
+    },
+    /// Ours: what becomes of reports that an account made or is to confirm.
+    UserReports {
+        scope: Scope,
     },
 }
 
@@ -192,6 +200,7 @@ impl Channel {
                 Some(Channel::InstrumentState { kind: kind.into(), currency: currency.into() })
             }
             ["session", instrument] => Some(Channel::Session { instrument: instrument.into() }),
+            ["off_book", instrument] => Some(Channel::OffBook { instrument: instrument.into() }),
             ["auction", instrument] => Some(Channel::Auction { instrument: instrument.into(), interval: None }),
             ["auction", instrument, interval] => Some(Channel::Auction {
                 instrument: instrument.into(),
@@ -203,6 +212,7 @@ impl Channel {
             ["user", "changes", ref scope @ .., interval] => {
                 Some(Channel::UserChanges { scope: Scope::parse(scope)?, interval: Interval::parse(interval)? })
             }
+            ["user", "reports", ref scope @ ..] => Some(Channel::UserReports { scope: Scope::parse(scope)? }),
             ["user", "portfolio", currency] => Some(Channel::UserPortfolio { currency: currency.into() }),
             ["user", "orders", ref scope @ .., interval] => {
                 Some(Channel::UserOrders { scope: Scope::parse(scope)?, interval: Interval::parse(interval)? })
@@ -236,6 +246,7 @@ impl Channel {
                 | Channel::UserTrades { .. }
                 | Channel::UserChanges { .. }
                 | Channel::UserPortfolio { .. }
+                | Channel::UserReports { .. }
         )
     }
 
@@ -251,6 +262,8 @@ impl Channel {
             | Channel::Perpetual { instrument, .. }
             | Channel::Session { instrument }
             | Channel::Auction { instrument, .. }
+            | Channel::OffBook { instrument }
+            | Channel::UserReports { scope: Scope::Instrument(instrument) }
             | Channel::UserOrders { scope: Scope::Instrument(instrument), .. }
             | Channel::UserTrades { scope: Scope::Instrument(instrument), .. }
             | Channel::UserChanges { scope: Scope::Instrument(instrument), .. } => Some(instrument),
@@ -265,6 +278,7 @@ impl Channel {
             | Channel::InstrumentState { kind, currency }
             | Channel::UserOrders { scope: Scope::Kind { kind, currency }, .. }
             | Channel::UserTrades { scope: Scope::Kind { kind, currency }, .. }
+            | Channel::UserReports { scope: Scope::Kind { kind, currency } }
             | Channel::UserChanges { scope: Scope::Kind { kind, currency }, .. } => Some((kind, currency)),
             Channel::UserPortfolio { currency } => Some(("any", currency)),
             _ => None,
@@ -285,6 +299,8 @@ impl Channel {
             | Channel::InstrumentState { .. }
             | Channel::Session { .. }
             | Channel::Auction { .. }
+            | Channel::OffBook { .. }
+            | Channel::UserReports { .. }
             | Channel::DropCopy { .. }
             | Channel::UserPortfolio { .. } => Interval::Ms100,
             Channel::Book { interval, .. }

@@ -19,10 +19,10 @@ pub fn refuses(core: &Core, command: &Command) -> Option<&'static str> {
     is_refused.then_some("no_space")
 }
 
-/// An entry does, and an amend that does more than take away from what is open.
+/// An entry does, a trade made beside the book, and an amend that does more than take away from what is open.
 fn adds_risk(core: &Core, command: &Command) -> bool {
     match command {
-        Command::Enter(_) => true,
+        Command::Enter(_) | Command::ReportTrade(_) | Command::AnswerReport { confirm: true, .. } => true,
         Command::Amend(amend) => !reduces(core, amend),
         _ => false,
     }

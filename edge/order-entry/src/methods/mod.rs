@@ -11,6 +11,7 @@ mod known;
 mod market;
 mod operator;
 mod reach;
+pub(crate) mod reports;
 mod sessions;
 mod terms;
 pub(crate) mod trading;
@@ -62,6 +63,7 @@ const METHODS: &[(&str, Method)] = &[
     ("public/pitwire_get_session", sessions::get_session),
     ("public/pitwire_get_auction", sessions::get_auction),
     ("public/pitwire_get_statistics", sessions::get_statistics),
+    ("public/pitwire_get_off_book", reports::off_book),
     ("public/get_book_summary_by_currency", market::summaries_by_currency),
     ("public/get_book_summary_by_instrument", market::summary_by_instrument),
     ("public/get_index_price", market::index_price),
@@ -94,6 +96,10 @@ const METHODS: &[(&str, Method)] = &[
     ("private/cancel_by_label", |call| cancelling::cancel_where(call, Which::Label)),
     ("private/get_order_state", history::order_state),
     ("private/pitwire_explain", history::explain),
+    ("private/pitwire_report_trade", reports::report),
+    ("private/pitwire_confirm_report", reports::confirm),
+    ("private/pitwire_decline_report", reports::decline),
+    ("private/pitwire_get_reports", reports::list),
     ("private/get_order_state_by_label", history::order_state_by_label),
     ("private/get_open_orders", |call| history::open_orders(call, By::Currency)),
     ("private/get_open_orders_by_currency", |call| history::open_orders(call, By::Currency)),

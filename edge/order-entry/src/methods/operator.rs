@@ -39,10 +39,19 @@ pub const METHODS: &[(&str, Method)] = &[
     ("private/pitwire_bust", stops::bust),
 ];
 
+/// Ours, and for every member.
+const OF_MEMBERS: [&str; 6] = [
+    "private/pitwire_advance",
+    "private/pitwire_explain",
+    "private/pitwire_report_trade",
+    "private/pitwire_confirm_report",
+    "private/pitwire_decline_report",
+    "private/pitwire_get_reports",
+];
+
 /// Whether a method is for operators only.
 pub fn is_operators(method: &str) -> bool {
-    let of_members = ["private/pitwire_advance", "private/pitwire_explain"];
-    method.starts_with("private/pitwire_") && !of_members.contains(&method)
+    method.starts_with("private/pitwire_") && !OF_MEMBERS.contains(&method)
 }
 
 impl Call<'_> {

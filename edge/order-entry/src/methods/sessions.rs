@@ -56,7 +56,8 @@ pub fn get_statistics(call: &mut Call<'_>) -> Done {
     let book = [sums(Side::Buy), sums(Side::Sell)];
     let Call { venue, out, .. } = call;
     if let (Some(market), Some(view)) = (venue.engine().market(id), venue.views().session(id)) {
-        let facts = StatisticsFacts { spec: &market.spec, at: venue.now(), view, book };
+        let off_book = venue.views().off_book(id);
+        let facts = StatisticsFacts { spec: &market.spec, at: venue.now(), view, off_book, book };
         objects::statistics(&mut Json::new(out), &facts);
     }
     Ok(())

@@ -35,7 +35,7 @@ pub struct Terms {
 pub fn of_entry(call: &Call<'_>, account: AccountId, instrument: InstrumentId, side: Side) -> Result<Terms, RpcError> {
     refuse_foreign(call)?;
     let spec = call.spec(instrument)?;
-    let lots = lots(call, spec)?.ok_or_else(|| RpcError::invalid("amount", "amount (or contracts) is required"))?;
+    let lots = required_lots(call, spec)?;
     let order_type = order_type(call, spec, lots)?;
     let tif = time_in_force(call, order_type)?;
     let (label, client_order_id) = (call.label()?, client_order_id(call)?);
@@ -476,6 +476,10 @@ fn ticks(
         Ok(count) if count <= Ticks::MAX_PRICE.0 => Ok(Some(Ticks(count))),
         _ => Err(RpcError::param("price_out_of_range", name, format!("{value} is above what a book can hold"))),
     }
+}
+
+pub fn required_lots(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Lots, RpcError> {
+    lots(call, spec)?.ok_or_else(|| RpcError::invalid("amount", "amount (or contracts) is required"))
 }
 
 pub fn required_price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcError> {

@@ -56,7 +56,7 @@ impl Call<'_> {
         if let Some(name) = self.venue.refuses(&command) {
             return Err(RpcError::named(name));
         }
-        if matches!(command, Command::Enter(_) | Command::Amend(_)) {
+        if matches!(command, Command::Enter(_) | Command::Amend(_) | Command::ReportTrade(_)) {
             terms::check_valid_until(self, self.wall_ms_now())?;
             self.spend_signature()?;
         }

@@ -73,6 +73,13 @@ const STATISTICS: Shape = Of(&[
     ("trades", Int),
     ("bid_vwap", Num),
 ]);
+const OFF_BOOK: Shape = Of(&[
+    ("timestamp", Int),
+    ("instrument_name", Text),
+    ("trade_reporting", Is("closed")),
+    ("day", Of(&[("volume", Num), ("turnover", Num), ("trades", Int)])),
+    ("trades", Nothing),
+]);
 const RULES: Shape = Of(&[
     ("order_types", Some(&Of(&[("type", Text), ("time_in_force", Text), ("answer", Text), ("rule", Text)]))),
     (
@@ -97,6 +104,7 @@ pub const ROWS: &[(&str, &str, Shape)] = &[
     ("public/pitwire_get_session", r#"{"instrument_name":"NPN_ZAR"}"#, SESSION),
     ("public/pitwire_get_auction", r#"{"instrument_name":"NPN_ZAR"}"#, AUCTION),
     ("public/pitwire_get_statistics", r#"{"instrument_name":"NPN_ZAR"}"#, STATISTICS),
+    ("public/pitwire_get_off_book", r#"{"instrument_name":"NPN_ZAR"}"#, OFF_BOOK),
     ("public/get_time", "null", Int),
     ("public/status", "{}", Of(&[("locked", Is("false")), ("locked_indices", Nothing)])),
     ("public/subscribe", r#"{"channels":["ticker.NPN_ZAR.100ms"]}"#, Some(&Is("ticker.NPN_ZAR.100ms"))),

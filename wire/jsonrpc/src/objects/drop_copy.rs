@@ -17,7 +17,7 @@ pub struct Copy<'a> {
     pub account: &'a str,
     pub spec: Option<&'a InstrumentSpec>,
     pub event: &'a Event,
-    /// For a trade: whether the account is the taker.
+    /// For a trade: whether the account is the taker; for one made beside the book, the buyer.
     pub is_taker: bool,
 }
 
@@ -98,8 +98,25 @@ fn body(j: &mut Json<'_>, copy: &Copy<'_>) {
             money(j, spec, Some(bust.price), &[("amount", Some(bust.lots))]);
             j.key("reason").string(bust.reason.as_str());
         }
+        Event::TradeReported { report, trade } => {
+            report_head(j, "trade_reported", *report);
+            j.key("direction").string(side_name(trade.side));
+            money(j, spec, Some(trade.price), &[("amount", Some(trade.lots))]);
+        }
+        Event::ReportEnded { report, end, .. } => report_head(j, end.name(), *report),
+        Event::OffBookTrade(made) => {
+            report_head(j, "off_book_trade", made.report);
+            j.key("off_book_seq").uint(made.number);
+            j.key("direction").string(side_name(if copy.is_taker { Side::Buy } else { Side::Sell }));
+            money(j, spec, Some(made.price), &[("amount", Some(made.lots))]);
+        }
         _ => drop_key(j, "other"),
     }
+}
+
+fn report_head(j: &mut Json<'_>, kind: &str, report: Seq) {
+    j.key("type").string(kind);
+    j.key("report_id").string(&report.to_string());
 }
 
 fn drop_key(j: &mut Json<'_>, kind: &str) {

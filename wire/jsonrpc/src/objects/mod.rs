@@ -7,6 +7,7 @@ mod book;
 mod drop_copy;
 mod feeds;
 mod instrument;
+mod off_book;
 mod order;
 mod session;
 mod trade;
@@ -18,6 +19,7 @@ pub use feeds::{candle, candle_cost, depth, index_name, instrument_state, perpet
 pub use instrument::{
     currency, instrument, instrument_kind, is_of_currency, is_of_family, phase_state, settlement_name,
 };
+pub use off_book::{OffBookFacts, ReportFacts, off_book, off_book_trades, trade_report};
 pub use order::{OrderMoment, order, order_type_name};
 use pitwire_model::{Decimal, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TimeInForce, TradeSeq};
 pub use session::{AuctionFacts, Curve, Curves, SessionFacts, StatisticsFacts, auction, session, statistics};

@@ -5,8 +5,9 @@
 use pitwire_model::{
     Decimal, Derivation, InstrumentSpec, Lots, Phase, SessionReason, Side, Ticks, Tolerance, TradingRules, VenueNanos,
 };
-use pitwire_views::{Breach, Indicative, SessionView, Uncross};
+use pitwire_views::{Breach, Indicative, OffBook, SessionView, Uncross};
 
+use super::off_book::{OffBookFacts, figures, worth};
 use super::{amount, phase_state, price, side_name};
 use crate::json::Json;
 use crate::rules;
@@ -199,13 +200,14 @@ pub struct StatisticsFacts<'a> {
     pub spec: &'a InstrumentSpec,
     pub at: VenueNanos,
     pub view: &'a SessionView,
+    pub off_book: Option<&'a OffBook>,
     /// Σ price × lots and Σ lots of the visible levels of each side.
     pub book: [(u128, u64); 2],
 }
 
 /// `public/pitwire_get_statistics`.
 pub fn statistics(j: &mut Json<'_>, facts: &StatisticsFacts<'_>) {
-    let StatisticsFacts { spec, at, view, book } = *facts;
+    let StatisticsFacts { spec, at, view, off_book, book } = *facts;
     let day = &view.day;
     j.object(|j| {
         j.key("timestamp").uint(at.as_millis());
@@ -222,9 +224,7 @@ pub fn statistics(j: &mut Json<'_>, facts: &StatisticsFacts<'_>) {
             }
         }
         amount(j, "volume", spec, Lots(day.volume));
-        let value = spec.tick.times(i128::try_from(day.turnover).unwrap_or(i128::MAX));
-        let turnover = Decimal::new(value.mantissa.saturating_mul(spec.lot.mantissa), value.scale + spec.lot.scale);
-        j.key("turnover").decimal(turnover);
+        j.key("turnover").decimal(worth(spec, day.turnover));
         j.key("trades").uint(day.trades);
         if let Some((closing, derivation)) = view.closing {
             price(j, "close", spec, closing);
@@ -238,6 +238,9 @@ pub fn statistics(j: &mut Json<'_>, facts: &StatisticsFacts<'_>) {
             if let Some(average) = average {
                 price(j, key, spec, Ticks(average));
             }
+        }
+        if off_book.is_some() {
+            j.key("off_book").object(|j| figures(j, spec, &OffBookFacts::of(off_book)));
         }
     });
 }
