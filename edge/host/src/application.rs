@@ -4,7 +4,7 @@
 //! Start at    [`Application`].
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpStream};
 
 use pitwire_websocket::CloseCode;
 
@@ -25,6 +25,15 @@ pub trait Application {
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>);
     /// What the handshake of a connection asked for, path and query; right after `connected`.
     fn opened(&mut self, _: ConnectionId, _target: &str, _: &mut Notices) {}
+    /// Whether the application wants the sockets of WebSockets at a path for itself.
+    fn takes_over(&self, _path: &str) -> bool {
+        false
+    }
+    /// Takes a socket whose handshake is found good and not yet answered; from here on it is no business of the loop's.
+    /// Whatever is to leave by it may not before the commit. Refused, it stays and is answered like any request.
+    fn take_over(&mut self, _: &HttpRequest<'_>, _: Taken) -> Result<(), HttpResponse> {
+        Err(HttpResponse::text(404, "not found"))
+    }
     /// Acts on one text message. Answers go to `notices` like everything else.
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
     /// The body for one that may not come in, or not for this.
@@ -52,6 +61,16 @@ pub trait Application {
     /// The process was asked to end: nothing new is taken, what is under way is finished. The loop closes every connection
     /// after whatever is said here.
     fn stopping(&mut self, notices: &mut Notices);
+}
+
+/// A socket that leaves the loop.
+#[derive(Debug)]
+pub struct Taken {
+    pub socket: TcpStream,
+    /// The answer to its handshake, which is to be sent first.
+    pub handshake: Vec<u8>,
+    /// What was read behind the handshake.
+    pub rest: Vec<u8>,
 }
 
 /// Why and how a WebSocket connection ends.

@@ -7,11 +7,20 @@ use pitwire_ports::Clock;
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     start: Instant,
+    /// What the machine's monotonic clock showed then.
+    origin_ns: u64,
 }
 
 impl SystemClock {
     pub fn start() -> Self {
-        SystemClock { start: Instant::now() }
+        let origin = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let [seconds, rest] = [origin.tv_sec, origin.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+        SystemClock { start: Instant::now(), origin_ns: seconds.saturating_mul(1_000_000_000).saturating_add(rest) }
+    }
+
+    /// A moment of this clock as the machine's monotonic clock has it, which every process here can read.
+    pub fn on_this_machine(&self, monotonic_ns: u64) -> u64 {
+        self.origin_ns.saturating_add(monotonic_ns)
     }
 
     /// Wall time in microseconds since 1970.

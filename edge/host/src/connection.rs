@@ -11,6 +11,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown};
+use std::os::fd::AsFd as _;
 
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -18,7 +19,7 @@ use pitwire_ports::Clock as _;
 use pitwire_websocket::{CloseCode, Decoder, Incoming, Opcode, write_close, write_frame};
 use tracing::debug;
 
-use crate::application::{Application, Closing, ConnectionId, Refusal};
+use crate::application::{Application, Closing, ConnectionId, Refusal, Taken};
 use crate::http::{self, HttpResponse, Parsed};
 use crate::limits::Limits;
 use crate::notices::{Kind, Notices};
@@ -273,7 +274,7 @@ impl Connection {
 
     fn act_on<A: Application>(&mut self, input: &[u8], most: usize, turn: &mut Turn<'_, A>) -> usize {
         let (mut used, mut frames, mut completed) = (0, 0, false);
-        while used < input.len() && !self.awaits_answer && !turn.notices.is_ending(self.id) {
+        while used < input.len() && !self.awaits_answer && !self.is_gone() && !turn.notices.is_ending(self.id) {
             if frames == most || !self.has_room() {
                 self.has_left_over = true;
                 break;
@@ -290,7 +291,7 @@ impl Connection {
             completed |= is_whole;
         }
         self.frames += frames;
-        if turn.notices.is_ending(self.id) {
+        if turn.notices.is_ending(self.id) || self.is_gone() {
             self.has_left_over = false;
             return input.len();
         }
@@ -327,6 +328,25 @@ impl Connection {
         (request.from, request.connection) = (self.counted, self.id);
         let done = Some(Step { bytes, is_whole: true });
         let checked = doors.judge(&mut request).map_err(|refusal| app.refusal(refusal));
+        if request.is_upgrade() && app.takes_over(request.path()) {
+            let is_foreign = request.is_foreign;
+            let judged = checked.and(if is_foreign { Err(app.refusal(Refusal::ForeignOrigin)) } else { Ok(()) });
+            // Answers to earlier requests would have to leave before the handshake's: nobody sends it so.
+            let is_quiet = self.outbox.len() == self.written && self.said == 0;
+            let taken = judged.and_then(|()| request.upgrade_response()).and_then(|handshake| {
+                let socket = self.stream.as_fd().try_clone_to_owned().ok().filter(|_| is_quiet);
+                let socket = socket.ok_or_else(|| HttpResponse::text(503, "connect again, and send nothing before"))?;
+                app.take_over(&request, Taken { socket: socket.into(), handshake, rest: input[bytes..].to_vec() })
+            });
+            match taken {
+                Ok(()) => self.stage = Stage::Gone,
+                Err(response) => {
+                    notices.answer(self.id, |out| response.write(out, false, false));
+                    notices.end(self.id);
+                }
+            }
+            return done;
+        }
         if request.is_upgrade() && app.accepts_websocket(request.path()) {
             let own = if request.is_foreign { Err(app.refusal(Refusal::ForeignOrigin)) } else { Ok(()) };
             match checked.and(own).and_then(|()| request.upgrade_response()) {

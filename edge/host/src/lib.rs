@@ -18,7 +18,7 @@ mod turn;
 mod vigil;
 mod waker;
 
-pub use application::{Application, Closing, ConnectionId, Refusal, Residence};
+pub use application::{Application, Closing, ConnectionId, Refusal, Residence, Taken};
 pub use clock::SystemClock;
 pub use disk::{DirectoryLock, DirectoryStorage};
 pub use http::{Headers, HttpRequest, HttpResponse};

@@ -296,6 +296,12 @@ impl Streams {
         }
     }
 
+    /// Whether anybody has asked for heartbeats.
+    pub fn wants_beats(&self) -> bool {
+        let mut heard = self.instruments.iter().flat_map(|instrument| &instrument.heard);
+        heard.any(|one| one.readers > 0 && matches!(one.key.kind, Kind::Market(entries) if entries.heartbeat))
+    }
+
     /// Every few seconds: heartbeats for those who asked for them. `beat` counts them.
     pub fn beat(&mut self, at: VenueNanos, beat: u64, sink: &mut dyn Sink) {
         let Self { instruments, scratch, .. } = self;

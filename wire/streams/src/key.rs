@@ -179,6 +179,11 @@ impl Kind {
 }
 
 impl StreamKey {
+    /// Whether every socket numbers the messages for itself.
+    pub const fn has_socket_numbers(&self) -> bool {
+        matches!(self.kind, Kind::Market(entries) if !entries.by_stream)
+    }
+
     /// The stream's name in the Binance form, as a client writes it.
     pub fn binance_name(&self, names: Option<&Names>) -> Option<String> {
         let suffix = self.kind.binance_suffix()?;

@@ -1,0 +1,105 @@
+//! Sockets that leave the loop with their handshake: over real sockets.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use pitwire_host::{
+    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Taken, stop_signals,
+};
+
+/// Gives away what comes to `/away`, but for `?no`.
+struct Giver {
+    taken: Sender<(String, Taken)>,
+}
+
+impl Application for Giver {
+    fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
+        HttpResponse::text(200, "asked")
+    }
+    fn accepts_websocket(&self, _: &str) -> bool {
+        false
+    }
+    fn takes_over(&self, path: &str) -> bool {
+        path == "/away"
+    }
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: Taken) -> Result<(), HttpResponse> {
+        if request.query() == "no" {
+            return Err(HttpResponse::text(400, "not this one"));
+        }
+        self.taken.send((request.target.to_owned(), taken)).map_err(|_| HttpResponse::text(503, "nobody is there"))
+    }
+    fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {
+        panic!("it is nobody's of the loop");
+    }
+    fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
+    fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
+    fn next_due_ns(&self) -> Option<u64> {
+        None
+    }
+    fn tick(&mut self, _: u64, _: &mut Notices) {}
+    fn commit(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn for_each_subscriber(&self, _: impl FnMut(ConnectionId)) {}
+    fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
+        Ok(())
+    }
+    fn stopping(&mut self, _: &mut Notices) {}
+}
+
+fn serve() -> (std::net::SocketAddr, Receiver<(String, Taken)>) {
+    let (taken, received) = channel();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = Server::new(Giver { taken }, listener, stop_signals().unwrap(), SystemClock::start()).unwrap();
+    let address = server.local_address().unwrap();
+    thread::spawn(move || server.run());
+    (address, received)
+}
+
+fn handshake(target: &str, more: &str) -> String {
+    format!(
+        "GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{more}\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+}
+
+fn connect(address: std::net::SocketAddr, text: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    stream
+}
+
+#[test]
+fn a_socket_goes_with_its_handshake_and_all_that_came_behind() {
+    let (address, received) = serve();
+    let mut peer = connect(address, &(handshake("/away?x=1", "") + "behind"));
+    let (target, Taken { mut socket, handshake, rest }) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert_eq!((target.as_str(), rest.as_slice()), ("/away?x=1", b"behind".as_slice()));
+    assert!(handshake.starts_with(b"HTTP/1.1 101 ") && handshake.ends_with(b"\r\n\r\n"));
+    // The loop has let go of it, and it still speaks both ways.
+    socket.set_nonblocking(false).unwrap();
+    socket.write_all(b"hello").unwrap();
+    let mut five = [0; 5];
+    peer.read_exact(&mut five).unwrap();
+    peer.write_all(b"world").unwrap();
+    assert_eq!(&five, b"hello");
+    socket.read_exact(&mut five).unwrap();
+    assert_eq!(&five, b"world");
+}
+
+#[test]
+fn who_is_refused_is_answered_and_a_page_from_elsewhere_is() {
+    let (address, received) = serve();
+    let mut answers = Vec::new();
+    for (target, more) in [("/away?no", ""), ("/away", "Origin: http://evil.example\r\n")] {
+        let mut text = String::new();
+        connect(address, &handshake(target, more)).read_to_string(&mut text).unwrap_or(0);
+        answers.push(text.split(' ').nth(1).unwrap_or_default().to_owned());
+    }
+    assert_eq!(answers, ["400", "403"]);
+    assert!(received.try_recv().is_err());
+}
