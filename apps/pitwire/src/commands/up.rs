@@ -141,7 +141,8 @@ impl Up {
         let app = VenueApplication::new(core, desk, clock, venue_clock, chores)
             .with_early_market_data(self.early_market_data);
         let doors = limits::of_the_doors(setup.limits.as_ref());
-        let server = Server::new(app, listener, signals, clock)?.with_limits(doors)?;
+        let waker = app.core.waker.clone();
+        let server = Server::new(app, listener, signals, clock)?.with_limits(doors)?.with_waker(&waker)?;
         let address = server.local_address()?;
         self.announce(&preset, &shown, address);
         if let Some(path) = &self.ready_file {

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 
 use pitwire_host::{
-    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock,
+    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock, Taken,
 };
 use pitwire_journal::Room;
 use pitwire_jsonrpc::{Request, RequestId, RpcError, write_logout};
@@ -13,6 +13,7 @@ use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
 use pitwire_ports::{Clock as _, LogError};
+use pitwire_streams::Here;
 use pitwire_views::Change;
 use tracing::{error, warn};
 
@@ -77,7 +78,14 @@ pub struct VenueApplication {
 
 impl VenueApplication {
     /// Without `chores` nothing is kept on disk.
-    pub fn new(core: Core, desk: Desk, clock: SystemClock, venue_clock: VenueClock, chores: Option<Chores>) -> Self {
+    pub fn new(
+        mut core: Core,
+        desk: Desk,
+        clock: SystemClock,
+        venue_clock: VenueClock,
+        chores: Option<Chores>,
+    ) -> Self {
+        core.streams.set_clocks(clock, venue_clock);
         VenueApplication {
             core,
             desk,
@@ -281,6 +289,12 @@ impl VenueApplication {
         }
     }
 
+    /// The REST requests of the exchanges whose streams are served by URL.
+    fn rest(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
+        let is_rest = pitwire_streams::is_rest_path(request.path());
+        is_rest.then(|| self.core.streams.rest(request, self.core.here())).flatten()
+    }
+
     fn metrics(&self) -> HttpResponse {
         let mut text = metrics::render(
             &self.counters,
@@ -289,7 +303,7 @@ impl VenueApplication {
                 epoch: self.core.sequencer.engine().epoch().0,
                 durable: self.core.durable().0,
                 shown_orders: self.core.sequencer.engine().shown_orders(),
-                open_connections: self.clients.len(),
+                open_connections: self.clients.len() + self.core.streams.open_connections(),
                 open_channels: self.core.publisher.open_channels(),
                 is_durable: self.chores.is_some(),
                 is_early: self.is_early,
@@ -336,6 +350,7 @@ impl VenueApplication {
                 "the machine stood still; venue time goes on from here"
             );
             self.venue_clock.resume_from(self.core.now, now_ns);
+            self.core.streams.set_clocks(self.clock, self.venue_clock);
         }
         Ok(())
     }
@@ -393,10 +408,15 @@ impl Application for VenueApplication {
         if !matches!(request.method, "GET" | "HEAD") {
             return HttpResponse::text(405, "use GET");
         }
+        if let Some(mut response) = self.rest(request) {
+            doors::share(&mut response);
+            return response;
+        }
         match path {
             "/metrics" => self.metrics(),
             "/healthz" => self.health(),
             "/ws/api/v2" | "/ws/api/v2/" => HttpResponse::text(426, "this is a WebSocket entrance"),
+            _ if pitwire_streams::is_stream_path(path) => HttpResponse::text(426, "this is a WebSocket entrance"),
             _ => page::serve(path).unwrap_or_else(|| {
                 if path == "/" {
                     return page::missing();
@@ -408,6 +428,18 @@ impl Application for VenueApplication {
 
     fn accepts_websocket(&self, path: &str) -> bool {
         matches!(path, "/ws/api/v2" | "/ws/api/v2/")
+    }
+
+    fn takes_over(&self, path: &str) -> bool {
+        pitwire_streams::is_stream_path(path)
+    }
+
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: Taken) -> Result<(), HttpResponse> {
+        if self.core.is_stopping {
+            return Err(HttpResponse::text(503, "the venue is stopping"));
+        }
+        let Core { streams, sequencer, views, now, .. } = &mut self.core;
+        streams.take_over(request, taken, Here { engine: sequencer.engine(), views, at: *now })
     }
 
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
@@ -473,7 +505,8 @@ impl Application for VenueApplication {
         let journal = self.core.sequencer.log().journal();
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
-        Some(on_grid.min(superblock).min(beat))
+        let stream_beat = self.core.streams.next_due_ns().unwrap_or(u64::MAX);
+        Some(on_grid.min(superblock).min(beat).min(stream_beat))
     }
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
@@ -484,6 +517,8 @@ impl Application for VenueApplication {
             self.failure = Some(error);
         }
         self.beat(now_ns, notices);
+        let Core { streams, sequencer, views, now, .. } = &mut self.core;
+        streams.hear(Here { engine: sequencer.engine(), views, at: *now }, now_ns);
     }
 
     fn release_early(&mut self) -> bool {
@@ -507,6 +542,7 @@ impl Application for VenueApplication {
         } else {
             self.core.commit().map_err(failed)?;
         }
+        self.core.streams.release();
         Ok(self.core.publisher.release())
     }
 
@@ -529,6 +565,7 @@ impl Application for VenueApplication {
 
     fn stopping(&mut self, notices: &mut Notices) {
         self.core.is_stopping = true;
+        self.core.streams.stop();
         let mut out = Vec::new();
         write_logout(&mut out, "the venue is stopping");
         for id in self.clients.keys() {

@@ -7,20 +7,26 @@ use pitwire_market_data::Publisher;
 use pitwire_model::{AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
 use pitwire_ports::{Explained, Log, LogError, OutputHash, Standing, Venue};
 use pitwire_sequencer::{Sequencer, Timetable};
+use pitwire_streams::Here;
 use pitwire_views::{Change, Views};
 
 use super::agenda::{Agenda, Due};
 use super::inquiry::Inquiries;
 use super::ledger::Ledger;
 use super::preset::house_of;
+use super::streams::UrlStreams;
 use super::{quarantine, room};
 use pitwire_flow::{Flow, FlowConfig};
+use pitwire_host::Waker;
 use tracing::{info, warn};
 
 pub struct Core {
     pub sequencer: Sequencer<Ledger>,
     pub views: Views,
     pub publisher: Publisher,
+    pub streams: UrlStreams,
+    /// Wakes the loop that this venue is served by.
+    pub waker: Waker,
     pub chain: OutputChain,
     pub agenda: Agenda,
     /// What a flow is made from, where this venue can have one.
@@ -41,8 +47,11 @@ pub struct Core {
 
 impl Core {
     pub fn new(sequencer: Sequencer<Ledger>, views: Views, chain: OutputChain, timetable: Timetable) -> Self {
+        let waker = Waker::default();
         Core {
             publisher: Publisher::new(sequencer.engine()),
+            streams: UrlStreams::new(sequencer.engine(), &views, &waker),
+            waker,
             now: sequencer.time(),
             sequencer,
             views,
@@ -75,6 +84,7 @@ impl Core {
     /// Shows what a command caused to everything that lives only now: no replay rebuilds it.
     pub(super) fn tell(&mut self, stamped: &Stamped) {
         self.publisher.observe(stamped, &self.events, self.sequencer.engine(), &self.views);
+        self.streams.observe(stamped, &self.events, self.sequencer.engine(), &self.views);
         self.agenda.observe(stamped, &self.events, self.sequencer.engine());
         if let [.., Event::FlowSet(setting)] = self.events[..] {
             self.renew_flow(setting, stamped.seq);
@@ -130,6 +140,11 @@ impl Core {
             self.sequencer.commit(OutputHash(output))?;
         }
         Ok(())
+    }
+
+    /// The venue as streams by URL want it.
+    pub fn here(&self) -> Here<'_> {
+        Here { engine: self.sequencer.engine(), views: &self.views, at: self.now }
     }
 
     pub fn durable(&self) -> Seq {

@@ -23,5 +23,6 @@ mod room;
 pub mod rules;
 pub mod schedule;
 pub mod setup;
+pub mod streams;
 pub mod vault;
 mod windows;

@@ -1,0 +1,307 @@
+//! Streams by URL: who has come for which, what they have said, and the way of every message into the halls.
+//!
+//! Does        take sockets over from the loop, have the forms' own sessions read what they want, hand messages, snapshots
+//!             and sockets to the halls in one order.
+//! Holds       1. nothing reaches a hall before [`UrlStreams::release`], which is called after the commit;
+//!             2. a joiner's snapshot and its place in the stream are one place in that order: nothing is missed or told twice;
+//!             3. the loop writes each message once, whoever reads it; it never sends.
+//! Leaves out  payloads and names (`wire/streams`), rings and slow readers (`edge/publisher`).
+//! Start at    [`UrlStreams::observe`], [`UrlStreams::take_over`], [`UrlStreams::hear`].
+
+mod outlet;
+mod scribe;
+
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use pitwire_engine::Engine;
+use pitwire_host::{HttpRequest, HttpResponse, SystemClock, Taken, Waker};
+use pitwire_model::{Event, Stamped};
+use pitwire_publisher::{Answer, CloseCode, Opening, Programme, Publisher, Reply, Request, Said, Tag};
+use pitwire_streams::{Here, Opened, Session, StreamId, StreamKey, Streams};
+use pitwire_views::Views;
+use tracing::{debug, error};
+
+use self::outlet::{Order, Outlet};
+use super::clock::VenueClock;
+
+/// Of what clients have said and nobody has looked at.
+const HEARD_MOST: usize = 8_192;
+/// Most of it that is looked at in one turn of the loop; orders must not wait for more.
+const HEARD_AT_A_TIME: usize = 32;
+/// How often those who asked for heartbeats get one.
+const BEAT_NS: u64 = 5_000_000_000;
+/// Halls have their own copy of every stream: a few, on a machine with many cores.
+const HALLS_MOST: usize = 4;
+
+/// A connection that reads streams.
+struct Client {
+    session: Session,
+    /// What it reads, by key.
+    reads: BTreeMap<StreamKey, StreamId>,
+}
+
+pub struct UrlStreams {
+    streams: Streams,
+    outlet: Outlet,
+    /// Started when the first reader comes.
+    halls: Option<Arc<Publisher>>,
+    clients: BTreeMap<Tag, Client>,
+    next_tag: u64,
+    ears: Ears,
+    waker: Waker,
+    beats: u64,
+    next_beat_ns: u64,
+    is_stopping: bool,
+    ending: Option<std::thread::JoinHandle<()>>,
+}
+
+/// What the halls have heard, on its way to the loop.
+struct Ears {
+    said: Receiver<(Tag, String)>,
+    left: Receiver<Tag>,
+    programme: Arc<Ear>,
+}
+
+/// The halls' side of it.
+struct Ear {
+    said: SyncSender<(Tag, String)>,
+    left: Sender<Tag>,
+    waker: Waker,
+}
+
+impl Programme for Ear {
+    /// Halls accept nothing themselves.
+    fn open(&self, _: &Request<'_>) -> Result<Opening, Answer> {
+        Err(Answer::text(404, "connect to the venue's own port"))
+    }
+
+    fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
+        match said {
+            Said::Text(text) if self.said.try_send((from, text.to_owned())).is_ok() => self.waker.wake(),
+            Said::Text(_) => reply.close(CloseCode::TryAgainLater, "too many requests: connect again in a moment"),
+            Said::Binary(_) => reply.close(CloseCode::Unsupported, "send JSON as text frames"),
+        }
+    }
+
+    fn left(&self, from: Tag) {
+        // Once the loop is gone nobody waits for it any more.
+        if self.left.send(from).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+impl UrlStreams {
+    /// Over a recovered venue. `waker` wakes the loop in whose turns [`Self::hear`] is called.
+    pub fn new(engine: &Engine, views: &Views, waker: &Waker) -> UrlStreams {
+        let ((say, said), (leave, left)) = (sync_channel(HEARD_MOST), channel());
+        let programme = Arc::new(Ear { said: say, left: leave, waker: waker.clone() });
+        UrlStreams {
+            streams: Streams::new(engine, views),
+            outlet: Outlet::default(),
+            halls: None,
+            clients: BTreeMap::new(),
+            next_tag: 1,
+            ears: Ears { said, left, programme },
+            waker: waker.clone(),
+            beats: 0,
+            next_beat_ns: 0,
+            is_stopping: false,
+            ending: None,
+        }
+    }
+
+    /// By which clocks due and encoding times are told.
+    pub fn set_clocks(&mut self, clock: SystemClock, venue: VenueClock) {
+        self.outlet.clocks = Some((clock, venue));
+    }
+
+    /// Connections that read streams.
+    pub fn open_connections(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Takes in one command's events; what they tell waits for [`Self::release`].
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
+        self.streams.observe(stamped, events, engine, views, &mut self.outlet);
+    }
+
+    /// Everything observed so far is durable: it may leave.
+    pub fn release(&mut self) {
+        let Some(halls) = &self.halls else { return };
+        self.outlet.release(halls);
+        if self.is_stopping {
+            self.say_goodbye();
+        }
+    }
+
+    /// A REST request of one of the forms; `None` when there is nothing of the kind under this path.
+    pub fn rest(&self, request: &HttpRequest<'_>, here: Here<'_>) -> Option<HttpResponse> {
+        let answer = self.streams.rest(request.path(), request.query(), here)?;
+        Some(HttpResponse::json(answer.status, answer.body))
+    }
+
+    /// Takes a reader's socket over, with all that its URL asks for.
+    pub fn take_over(&mut self, request: &HttpRequest<'_>, taken: Taken, here: Here<'_>) -> Result<(), HttpResponse> {
+        let opened = match Session::open(request.path(), request.query(), self.streams.directory()) {
+            Some(Ok(opened)) => opened,
+            Some(Err(refused)) => return Err(HttpResponse::json(refused.status, refused.body.into_bytes())),
+            None => return Err(HttpResponse::text(404, "no stream has this path")),
+        };
+        let halls = self.start_halls().map_err(|why| HttpResponse::text(503, &why))?;
+        let tag = Tag(self.next_tag);
+        self.next_tag += 1;
+        let hello = with_notes(taken.handshake, &opened);
+        let Opened { session, words, join, .. } = opened;
+        self.clients.insert(tag, Client { session, reads: BTreeMap::new() });
+        let mut opening = Opening { first: words, ..Opening::default() };
+        for key in join {
+            let Some(joined) = self.join(tag, key, here, &halls) else { continue };
+            opening.first.extend(joined.first);
+            opening.streams.extend(joined.ring);
+        }
+        let Taken { socket, rest, .. } = taken;
+        self.outlet.order(Order::Adopt(Box::new(Adopted { socket, tag, rest, hello, opening })));
+        Ok(())
+    }
+
+    fn start_halls(&mut self) -> Result<Arc<Publisher>, String> {
+        if let Some(halls) = &self.halls {
+            return Ok(Arc::clone(halls));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let options = pitwire_publisher::Options { halls: (cores / 2).clamp(1, HALLS_MOST), ..Default::default() };
+        let programme: Arc<dyn Programme> = Arc::clone(&self.ears.programme) as _;
+        match Publisher::start(options, programme) {
+            Ok(halls) => Ok(Arc::clone(self.halls.insert(Arc::new(halls)))),
+            Err(error) => {
+                error!(%error, "cannot start the threads that serve streams");
+                Err("streams cannot be served just now".into())
+            }
+        }
+    }
+
+    /// Has a client read a stream from here on; gives what it is told first, and the ring it reads then.
+    fn join(&mut self, tag: Tag, key: StreamKey, here: Here<'_>, halls: &Publisher) -> Option<Joined> {
+        let id = self.streams.listen(key, here.engine)?;
+        let names = key.instrument.and_then(|of| self.streams.directory().names(of));
+        self.outlet.know(id, &key, names, halls);
+        self.clients.get_mut(&tag)?.reads.insert(key, id);
+        let first = self.streams.first(id, here, &mut self.outlet);
+        if key.has_socket_numbers() {
+            let first = first.map(|(payload, place)| self.outlet.first_of_socket(tag, id, &payload, place));
+            return Some(Joined { first, ring: None });
+        }
+        Some(Joined { first: first.map(|(payload, _)| payload), ring: self.outlet.ring(id) })
+    }
+
+    fn leave(&mut self, tag: Tag, id: StreamId) {
+        self.streams.unlisten(id);
+        self.outlet.leave_socket(tag, id);
+    }
+
+    /// Acts on what the halls have heard since the last turn, and sends what is due.
+    pub fn hear(&mut self, here: Here<'_>, now_ns: u64) {
+        let Some(halls) = self.halls.clone() else { return };
+        for turn in 0..=HEARD_AT_A_TIME {
+            if turn == HEARD_AT_A_TIME {
+                self.waker.wake();
+                break;
+            }
+            let Ok((tag, text)) = self.ears.said.try_recv() else { break };
+            self.answer(tag, &text, here, &halls);
+        }
+        while let Ok(tag) = self.ears.left.try_recv() {
+            if let Some(client) = self.clients.remove(&tag) {
+                debug!(tag = tag.0, "a reader of streams has left");
+                client.reads.into_values().for_each(|id| self.leave(tag, id));
+                self.outlet.forget(tag);
+            }
+        }
+        if now_ns >= self.next_beat_ns {
+            self.next_beat_ns = now_ns + BEAT_NS;
+            self.streams.beat(here.at, self.beats, &mut self.outlet);
+            self.beats += 1;
+        }
+    }
+
+    fn answer(&mut self, tag: Tag, text: &str, here: Here<'_>, halls: &Publisher) {
+        let Some(client) = self.clients.get_mut(&tag) else { return };
+        let said = client.session.said(text, self.streams.directory());
+        for answer in said.answers {
+            self.outlet.order(Order::Tell(tag, answer));
+        }
+        for key in said.leave {
+            let left = self.clients.get_mut(&tag).and_then(|client| client.reads.remove(&key));
+            if let Some(id) = left {
+                self.outlet.order_leave(tag, id);
+                self.leave(tag, id);
+            }
+        }
+        for key in said.join {
+            let Some(joined) = self.join(tag, key, here, halls) else { continue };
+            joined.first.into_iter().for_each(|first| self.outlet.order(Order::Tell(tag, first)));
+            joined.ring.into_iter().for_each(|ring| self.outlet.order(Order::Join(tag, ring)));
+        }
+    }
+
+    /// When [`Self::hear`] has something to do of its own.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.streams.wants_beats().then_some(self.next_beat_ns)
+    }
+
+    /// Nobody comes any more; those who are here leave with the next release.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// On a thread of its own: readers may take their time. The halls are gone when this is dropped.
+    fn say_goodbye(&mut self) {
+        let Some(halls) = self.halls.take() else { return };
+        let stop = move || {
+            if let Err(error) = halls.stop("the venue is stopping") {
+                error!(%error, "a thread that served streams has failed");
+            }
+        };
+        self.ending = std::thread::Builder::new().name("halls".into()).spawn(stop).ok();
+    }
+}
+
+impl Drop for UrlStreams {
+    fn drop(&mut self) {
+        if let Some(ending) = self.ending.take() {
+            // What went wrong it has said itself.
+            let _ = ending.join();
+        }
+    }
+}
+
+struct Joined {
+    first: Option<Vec<u8>>,
+    ring: Option<pitwire_publisher::StreamId>,
+}
+
+/// A socket on its way into a hall.
+pub(super) struct Adopted {
+    socket: TcpStream,
+    tag: Tag,
+    rest: Vec<u8>,
+    hello: Vec<u8>,
+    opening: Opening,
+}
+
+/// The handshake's answer, with what its reader may want to know of what it asked for.
+fn with_notes(mut handshake: Vec<u8>, opened: &Opened) -> Vec<u8> {
+    handshake.truncate(handshake.len().saturating_sub(2));
+    if opened.unknown > 0 {
+        handshake.extend_from_slice(format!("X-Pitwire-Unknown-Streams: {}\r\n", opened.unknown).as_bytes());
+    }
+    if opened.by_stream {
+        handshake.extend_from_slice(b"X-Pitwire-Numbers: by-stream\r\n");
+    }
+    handshake.extend_from_slice(b"\r\n");
+    handshake
+}
