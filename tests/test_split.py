@@ -93,6 +93,9 @@ def test_trades_reach_their_workers_as_they_came(tmp_path: Path) -> None:
     figures = summary(ended)
     assert (figures["trades"], figures["frames"], figures["reconnects"], figures["gaps"]) == (300, 1, 0, 0)
     assert {"bytes", "seconds", "trades_per_s", "cpu_ns_per_trade", "reads", "dropped", "spilled"} <= figures.keys()
+    # The counters are not the splitter's; its other threads are.
+    assert figures["cpu_ns_per_trade"] >= figures["feed_cpu_ns_per_trade"] > 0
+    assert "counters_cpu_ns_per_trade" not in figures
 
 
 def test_the_handshake_is_a_clients_and_what_comes_with_its_answer_is_kept() -> None:
@@ -559,6 +562,7 @@ def test_ten_million_trades_with_faults_arrive_once_and_in_order(transport: str,
     assert (figures["trades"], figures["dropped"], figures["reconnects"] >= 9) == (count, 0, True)
     assert (counted["trades"], counted["checksum"]) == (count, sent["checksum"])
     assert [counted[name] for name in ("lost", "lost_declared", "duplicated", "reordered", "faults")] == [0] * 5
+    assert counted["unchecked"] == 0 and figures["counters_cpu_ns_per_trade"] > 0
     assert counted["gap_records"] == figures["reconnects"] * 8
 
 

@@ -19,6 +19,11 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 
+/// What all threads of this process, ended ones too, have used of processors, in nanoseconds.
+pub(crate) fn process_cpu_ns() -> u64 {
+    nanos(clock_gettime(ClockId::ProcessCPUTime))
+}
+
 fn nanos(time: Timespec) -> u64 {
     let (seconds, rest) = (u64::try_from(time.tv_sec).unwrap_or(0), u64::try_from(time.tv_nsec).unwrap_or(0));
     seconds * 1_000_000_000 + rest

@@ -14,12 +14,20 @@ pub(crate) use tally::Tally;
 
 use std::thread::JoinHandle;
 
+use crate::clock::thread_cpu_ns;
 use crate::lanes::Ends;
 use crate::transport::Failure;
 
 /// A few threads, each with its share of the workers: they read in bulk, and the feed and the splitter want a core each.
 pub(crate) struct Counters {
-    threads: Vec<JoinHandle<Vec<Counted>>>,
+    threads: Vec<JoinHandle<(Vec<Counted>, u64)>>,
+}
+
+/// What all of them found, by worker, and what they used of processors for it.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub counted: Vec<Counted>,
+    pub cpu_ns: u64,
 }
 
 /// The feed's and the splitter's.
@@ -34,25 +42,38 @@ impl Counters {
         let mut shares: Vec<Share> = Vec::new();
         match ends {
             Ends::Pipes(pipes) => {
+                let workers = pipes.len();
                 for share in shared(pipes) {
-                    let mut pipes = intake::Pipes::open(share).map_err(cannot)?;
+                    let mut pipes = intake::Pipes::open(share, workers).map_err(cannot)?;
                     shares.push(Box::new(move || pipes.count()));
                 }
             }
             Ends::Rings(paths) => {
+                let workers = paths.len();
                 for share in shared(paths) {
-                    let mut rings = intake::Rings::open(&share).map_err(cannot)?;
+                    let mut rings = intake::Rings::open(&share, workers).map_err(cannot)?;
                     shares.push(Box::new(move || rings.count()));
                 }
             }
         }
-        let start = |share| std::thread::Builder::new().name("counters".into()).spawn(share);
+        let start = |share: Share| {
+            let run = move || {
+                let counted = share();
+                (counted, thread_cpu_ns())
+            };
+            std::thread::Builder::new().name("counters".into()).spawn(run)
+        };
         Ok(Self { threads: shares.into_iter().map(start).collect::<Result<_, _>>().map_err(cannot)? })
     }
 
-    /// Waits until they have read everything; their lanes have ended. By worker.
-    pub fn finish(self) -> Vec<Counted> {
-        self.threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    /// Waits until they have read everything; their lanes have ended.
+    pub fn finish(self) -> Found {
+        self.threads.into_iter().fold(Found::default(), |mut found, thread| {
+            let (counted, cpu_ns) = thread.join().unwrap_or_default();
+            found.counted.extend(counted);
+            found.cpu_ns += cpu_ns;
+            found
+        })
     }
 }
 

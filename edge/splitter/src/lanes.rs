@@ -412,11 +412,11 @@ impl<L: Lane> Transport for Lanes<L> {
         }
         self.give_up();
         let left = until.saturating_duration_since(Instant::now()).max(GRACE);
-        let (counted, program) = self.keeper.finish(left, GRACE);
+        let (found, program) = self.keeper.finish(left, GRACE);
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        Ok(Summary { totals: self.totals(), counted, program })
+        Ok(Summary { totals: self.totals(), counted: found.counted, counters_cpu_ns: found.cpu_ns, program })
     }
 }
 

@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use crate::backoff::Backoff;
 use crate::board::Board;
 use crate::channel::{Channel, Fault, Heard, Woken, wait};
-use crate::clock::{epoch_ns, mono_ns, thread_cpu_ns};
+use crate::clock::{epoch_ns, mono_ns, process_cpu_ns, thread_cpu_ns};
 use crate::connect::{ConnectError, Dial, Opened, open, printable};
 use crate::dealer::{Control, Dealer};
 use crate::printer::Printer;
@@ -84,8 +84,12 @@ pub struct Report {
     pub oversized: u64,
     /// From the first bytes to the last hand-over.
     pub elapsed_ns: u64,
-    /// Of the thread that reads, cuts and deals.
+    /// Of the thread that reads, cuts and deals, up to the last hand-over.
     pub cpu_ns: u64,
+    /// Of all other threads of this process but the built-in counters: servers, publishers, lines.
+    pub others_cpu_ns: u64,
+    /// Of the built-in counters, which verify and are no part of splitting.
+    pub counters_cpu_ns: u64,
     pub lines_left_out: u64,
     /// Why it ended, if it should not have.
     pub failure: Option<RunError>,
@@ -156,11 +160,10 @@ impl<'a, S: AsFd> Source<'a, S> {
     }
 
     pub fn run(mut self) -> Report {
-        let cpu_before_ns = thread_cpu_ns();
+        let before = Used::now();
         let failure = self.connections().err();
-        let cpu_ns = self.last_cpu_ns.saturating_sub(cpu_before_ns);
         self.print_lines(mono_ns(), true);
-        self.finish(failure, cpu_ns)
+        self.finish(failure, before)
     }
 
     /// One connection after another.
@@ -483,7 +486,7 @@ impl<'a, S: AsFd> Source<'a, S> {
         }
     }
 
-    fn finish(mut self, failure: Option<RunError>, cpu_ns: u64) -> Report {
+    fn finish(mut self, failure: Option<RunError>, before: Used) -> Report {
         let mut failure = failure;
         let mut summaries = Vec::new();
         let patience = std::time::Duration::from_nanos(FINISH_NS);
@@ -495,6 +498,7 @@ impl<'a, S: AsFd> Source<'a, S> {
         }
         self.post(mono_ns());
         let (counters, meter) = (self.cutter.counters(), &self.dealer.meter);
+        let counters_cpu_ns = summaries.iter().map(|summary| summary.counters_cpu_ns).sum();
         Report {
             totals: meter.totals,
             dealt: self.dealer.sinks.first().map(|sink| sink.totals()).unwrap_or_default(),
@@ -505,10 +509,30 @@ impl<'a, S: AsFd> Source<'a, S> {
             malformed: counters.malformed + counters.not_arrays,
             oversized: counters.oversized,
             elapsed_ns: self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns)),
-            cpu_ns,
+            cpu_ns: self.last_cpu_ns.saturating_sub(before.thread_ns),
+            others_cpu_ns: Used::now().of_others_since(before).saturating_sub(counters_cpu_ns),
+            counters_cpu_ns,
             lines_left_out: self.printer.left_out(),
             failure,
         }
+    }
+}
+
+/// Of processors, up to a moment.
+#[derive(Clone, Copy)]
+struct Used {
+    thread_ns: u64,
+    process_ns: u64,
+}
+
+impl Used {
+    fn now() -> Self {
+        Used { thread_ns: thread_cpu_ns(), process_ns: process_cpu_ns() }
+    }
+
+    fn of_others_since(self, before: Used) -> u64 {
+        let of_process = self.process_ns.saturating_sub(before.process_ns);
+        of_process.saturating_sub(self.thread_ns.saturating_sub(before.thread_ns))
     }
 }
 

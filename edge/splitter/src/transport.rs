@@ -139,6 +139,8 @@ pub struct Summary {
     pub totals: Totals,
     /// What each of the built-in counters counted; empty when a program took the records.
     pub counted: Vec<Counted>,
+    /// Of processors, by those counters.
+    pub counters_cpu_ns: u64,
     /// How the program ended, in words.
     pub program: Option<String>,
 }

@@ -36,13 +36,14 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    pub fn open(ends: Vec<OwnedFd>) -> io::Result<Self> {
+    /// Some of all the `workers`.
+    pub fn open(ends: Vec<OwnedFd>, workers: usize) -> io::Result<Self> {
         let mut pipes = Vec::new();
         for end in ends {
             fcntl_setfl(&end, fcntl_getfl(&end)? | OFlags::NONBLOCK)?;
             pipes.push(Some((end, Intake::new(READ_BYTES))));
         }
-        let tallies = pipes.iter().map(|_| Tally::default()).collect();
+        let tallies = pipes.iter().map(|_| Tally::new(workers)).collect();
         Ok(Self { pipes, tallies })
     }
 
@@ -102,7 +103,8 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    pub fn open(paths: &[PathBuf]) -> io::Result<Self> {
+    /// Some of all the `workers`.
+    pub fn open(paths: &[PathBuf], workers: usize) -> io::Result<Self> {
         let mut rings = Vec::new();
         for path in paths {
             let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -112,7 +114,7 @@ impl Rings {
             }
             rings.push(Some(Consumer::open(Mapping::of(&file, bytes)?).map_err(io::Error::other)?));
         }
-        let tallies = rings.iter().map(|_| Tally::default()).collect();
+        let tallies = rings.iter().map(|_| Tally::new(workers)).collect();
         Ok(Self { rings, tallies })
     }
 

@@ -33,6 +33,8 @@ pub struct Counted {
     pub conflated_trades: u64,
     /// Records without symbol or number.
     pub unnumbered: u64,
+    /// Trades of symbols beyond the most that are followed: counted and summed up, their sequence not checked.
+    pub unchecked: u64,
     /// Streams that ended inside a record, or were none.
     pub faults: u64,
 }
@@ -56,6 +58,7 @@ impl Counted {
             conflated: sum.conflated + one.conflated,
             conflated_trades: sum.conflated_trades.saturating_add(one.conflated_trades),
             unnumbered: sum.unnumbered + one.unnumbered,
+            unchecked: sum.unchecked + one.unchecked,
             faults: sum.faults + one.faults,
         })
     }
@@ -66,6 +69,9 @@ const BEFORE_SYMBOL: &[u8; 17] = b"{\"ev\":\"T\",\"sym\":\"";
 const BEFORE_NUMBER: &[u8; 7] = b"\",\"i\":\"";
 const DIGITS: usize = 12;
 const SYMBOLS_AT_FIRST: usize = 1024;
+/// Symbols that all counters together follow, each its part and a floor: a feed cannot make them take memory without end.
+const SYMBOLS_MOST: usize = 1 << 18;
+const SYMBOLS_FLOOR: usize = 1 << 10;
 
 #[derive(Clone, Copy, Default)]
 struct Symbol {
@@ -82,15 +88,16 @@ pub(crate) struct Tally {
     counted: Counted,
     /// Open addressing; a power of two, at most half full.
     symbols: Vec<Symbol>,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self { counted: Counted::default(), symbols: vec![Symbol::default(); SYMBOLS_AT_FIRST] }
-    }
+    symbols_most: u64,
 }
 
 impl Tally {
+    /// One of so many.
+    pub fn new(workers: usize) -> Self {
+        let symbols_most = (SYMBOLS_MOST / workers.max(1)).max(SYMBOLS_FLOOR) as u64;
+        Self { counted: Counted::default(), symbols: vec![Symbol::default(); SYMBOLS_AT_FIRST], symbols_most }
+    }
+
     pub fn counted(&self) -> Counted {
         self.counted
     }
@@ -112,7 +119,11 @@ impl Tally {
     fn trade(&mut self, symbol: &[u8], number: u64, stands_for: u64) {
         self.counted.trades += stands_for;
         let gaps = self.counted.gaps;
-        let place = self.place(symbol);
+        let Some(place) = self.place(symbol) else {
+            self.counted.unchecked += stands_for;
+            self.counted.checksum = self.counted.checksum.wrapping_add(fnv(symbol).wrapping_mul(number));
+            return;
+        };
         let before = self.symbols[place];
         let known = &mut self.symbols[place];
         (known.last, known.gaps) = (number, gaps);
@@ -170,21 +181,24 @@ impl Tally {
         }
     }
 
-    /// Where a symbol is; it is entered when it is new.
-    fn place(&mut self, symbol: &[u8]) -> usize {
+    /// Where a symbol is; it is entered when it is new, and there is room for it.
+    fn place(&mut self, symbol: &[u8]) -> Option<usize> {
         let key = key(symbol);
         let mut place = self.home(key);
         loop {
             match self.symbols[place].key {
-                found if found == key => return place,
+                found if found == key => return Some(place),
                 0 => break,
                 _ => place = (place + 1) & (self.symbols.len() - 1),
             }
         }
+        if self.counted.symbols == self.symbols_most {
+            return None;
+        }
         self.counted.symbols += 1;
         self.symbols[place] = Symbol { key, hash: fnv(symbol), last: 0, gaps: 0 };
         if self.counted.symbols * 2 <= self.symbols.len() as u64 {
-            return place;
+            return Some(place);
         }
         self.grow();
         self.place(symbol)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::lane::Ends;
 use crate::child::Child;
-use crate::counters::{Counted, Counters};
+use crate::counters::{Counters, Found};
 use crate::policy::Policy;
 use crate::transport::{Failure, Options};
 
@@ -106,14 +106,14 @@ impl Keeper {
     }
 
     /// Waits for who took the records; the program for so long, then it is asked, then ended.
-    pub fn finish(&mut self, patience: Duration, grace: Duration) -> (Vec<Counted>, Option<String>) {
-        let counted = self.counters.take().map(Counters::finish).unwrap_or_default();
+    pub fn finish(&mut self, patience: Duration, grace: Duration) -> (Found, Option<String>) {
+        let found = self.counters.take().map(Counters::finish).unwrap_or_default();
         let program = self.child.take().map(|child| {
             if !child.wait(patience) {
                 child.end(grace);
             }
             child.verdict()
         });
-        (counted, program)
+        (found, program)
     }
 }

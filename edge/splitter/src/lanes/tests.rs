@@ -115,7 +115,7 @@ impl Feed {
 fn one_stops<L: Lane>(options: Options) -> (Vec<Counted>, Totals, Feed) {
     let (mut lanes, mut sides) = by_hand::<L>(options);
     let (mut feed, mut tallies) = (Feed::default(), Vec::new());
-    tallies.resize_with(WORKERS as usize, Tally::default);
+    tallies.resize_with(WORKERS as usize, || Tally::new(1));
     for round in 0..3_000 {
         let (text, objects) = feed.frame(1 + round % 64);
         lanes.deal(&text, &objects);
@@ -216,7 +216,7 @@ fn a_stopped_worker_under_conflate_gets_a_record_a_symbol() {
 fn one_lags<L: Lane>(policy: Policy) {
     let (mut lanes, mut sides) = by_hand::<L>(options(policy));
     let (mut feed, mut tallies) = (Feed::default(), Vec::new());
-    tallies.resize_with(WORKERS as usize, Tally::default);
+    tallies.resize_with(WORKERS as usize, || Tally::new(1));
     for round in 0..4_000 {
         let (text, objects) = feed.frame(64);
         lanes.deal(&text, &objects);
@@ -283,7 +283,7 @@ fn a_note_lies_in_its_place() {
 /// A note for a worker that is behind: in its place in the queue, or merged into the gap that declares the loss.
 fn late_notes<L: Lane>(policy: Policy) {
     let (mut lanes, mut sides) = by_hand::<L>(options(policy));
-    let (mut feed, mut tally) = (Feed::default(), Tally::default());
+    let (mut feed, mut tally) = (Feed::default(), Tally::new(1));
     let flood = |lanes: &mut Lanes<L>, feed: &mut Feed| {
         for _ in 0..1_500 {
             let (text, objects) = feed.frame(64);
@@ -331,7 +331,7 @@ fn without_gap_records_losses_are_counted_and_not_told() {
 fn closes<L: Lane>(policy: Policy) {
     let (mut lanes, mut sides) = by_hand::<L>(options(policy));
     let (mut feed, mut tallies) = (Feed::default(), Vec::new());
-    tallies.resize_with(WORKERS as usize, Tally::default);
+    tallies.resize_with(WORKERS as usize, || Tally::new(1));
     drop(sides.remove(0));
     tallies.remove(0);
     for _ in 0..200 {
@@ -364,7 +364,7 @@ fn blocks<L: Lane>() {
         let stop = Arc::clone(&stop);
         std::thread::spawn(move || {
             let mut sides = sides;
-            let mut tallies: Vec<Tally> = (0..WORKERS).map(|_| Tally::default()).collect();
+            let mut tallies: Vec<Tally> = (0..WORKERS).map(|_| Tally::new(1)).collect();
             loop {
                 let last = stop.load(Ordering::Acquire);
                 let mut taken = 0;
@@ -439,7 +439,7 @@ fn an_object_too_long_for_the_ring_of_a_late_worker_holds_up_nothing() {
     for policy in [Policy::default(), Policy::Drop, Policy::Conflate] {
         let (mut lanes, mut sides) = by_hand::<ShmLane>(options(policy));
         let (mut feed, mut tallies) = (Feed::default(), Vec::new());
-        tallies.resize_with(WORKERS as usize, Tally::default);
+        tallies.resize_with(WORKERS as usize, || Tally::new(1));
         while !lanes.workers[0].is_behind {
             let (text, objects) = feed.frame(64);
             lanes.deal(&text, &objects);

@@ -7,7 +7,7 @@ fn trade(symbol: &str, number: u64) -> String {
 }
 
 fn count(records: &[String]) -> Counted {
-    let mut tally = Tally::default();
+    let mut tally = Tally::new(1);
     records.iter().for_each(|record| tally.record(record.as_bytes()));
     tally.counted()
 }
@@ -56,7 +56,7 @@ fn other_shapes_are_read_too() {
 
 #[test]
 fn many_symbols_grow_the_table() {
-    let mut tally = Tally::default();
+    let mut tally = Tally::new(1);
     for number in 1..=3 {
         for symbol in 0..5_000 {
             tally.record(trade(&format!("S{symbol}"), number).as_bytes());
@@ -91,4 +91,21 @@ fn the_first_quote_is_found() {
             assert_eq!(quote_in(u64::from_le_bytes(bytes)), Some(place), "{filler}");
         }
     }
+}
+
+/// A feed of ever new symbols: what is beyond the most that are followed is counted, and costs no memory.
+#[test]
+fn symbols_without_end_take_no_memory_without_end() {
+    let mut tally = Tally::new(1 << 20);
+    let symbols = 3 * super::SYMBOLS_FLOOR as u64;
+    for number in [1, 2, 4] {
+        (0..symbols).for_each(|symbol| tally.record(trade(&format!("S{symbol}"), number).as_bytes()));
+    }
+    let counted = tally.counted();
+    assert_eq!((counted.symbols, counted.trades), (symbols / 3, 3 * symbols));
+    // Two thirds of them, three times each; the others have skipped their third.
+    assert_eq!((counted.unchecked, counted.lost, counted.faults), (2 * symbols, symbols / 3, 0));
+    let all = (0..symbols).fold(0_u64, |sum, symbol| sum.wrapping_add(fnv(format!("S{symbol}").as_bytes())));
+    assert_eq!(counted.checksum, all.wrapping_mul(7));
+    assert_eq!(tally.symbols.len(), 2 * super::SYMBOLS_FLOOR);
 }
