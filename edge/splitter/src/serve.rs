@@ -30,8 +30,10 @@ const CONNECTIONS: usize = 256;
 const REQUEST_NS: u64 = 5_000_000_000;
 /// A reader that is told goodbye has so long to hear it.
 const PARTING_NS: u64 = 1_000_000_000;
-/// Frames are gathered for one write up to this.
-const OUT_BYTES: usize = 256 * 1024;
+/// Frames are gathered for one write up to this; the last of them may go beyond it.
+const OUT_BYTES: usize = 64 * 1024;
+/// Without a descriptor for who knocks, the door is left alone for so long.
+const DEAF_NS: u64 = 500_000_000;
 const TURN_NS: u64 = 500_000_000;
 const MESSAGE_BYTES: usize = 4096;
 
@@ -76,6 +78,8 @@ struct Reader {
     cursor: Cursor,
     received: Vec<u8>,
     decoder: Decoder,
+    /// Held while it is copied; empty otherwise.
+    fetched: Vec<Next>,
 }
 
 struct Connection {
@@ -111,7 +115,8 @@ impl Server {
         }
         let address_of = |wanted| listeners.iter().find(|listener| listener.is_metrics == wanted).map(|it| it.address);
         let (metrics, shards) = (address_of(true), address_of(false));
-        let turn = Turn { stand: Arc::clone(&stand), board, listeners, connections: Vec::new() };
+        let (stand_of_turn, connections) = (Arc::clone(&stand), Vec::new());
+        let turn = Turn { stand: stand_of_turn, board, listeners, connections, deaf_until_ns: 0, is_deaf_told: false };
         let thread = std::thread::Builder::new().name("serve".into()).spawn(move || turn.run());
         let thread = thread
             .map_err(|error| Failure::new(format!("cannot start a thread: {error}"), "raise the limit of processes"))?;
@@ -135,6 +140,9 @@ struct Turn {
     board: Arc<Board>,
     listeners: Vec<Listener>,
     connections: Vec<Connection>,
+    /// Nobody is let in before: whoever waits at the door would be seen again at once, in vain.
+    deaf_until_ns: u64,
+    is_deaf_told: bool,
 }
 
 impl Turn {
@@ -161,7 +169,8 @@ impl Turn {
         self.stand.fall_asleep();
         let is_ready = self.connections.iter().any(|connection| self.has_something(connection));
         let mut fds = vec![PollFd::new(&self.stand.bell, PollFlags::IN)];
-        fds.extend(self.listeners.iter().map(|listener| PollFd::new(&listener.socket, PollFlags::IN)));
+        let at_door = if mono_ns() < self.deaf_until_ns { PollFlags::empty() } else { PollFlags::IN };
+        fds.extend(self.listeners.iter().map(|listener| PollFd::new(&listener.socket, at_door)));
         fds.extend(self.connections.iter().map(|connection| {
             let wanted = if connection.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
             PollFd::new(&connection.socket, wanted)
@@ -178,16 +187,27 @@ impl Turn {
     }
 
     fn accept(&mut self) {
+        if mono_ns() < self.deaf_until_ns {
+            return;
+        }
         for listener in &self.listeners {
             loop {
                 let socket = match listener.socket.accept() {
                     Ok((socket, _)) => socket,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    // Whoever it was has gone already.
+                    Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {
+                        continue;
+                    }
                     Err(error) => {
-                        warn!("cannot accept a connection: {error}");
-                        break;
+                        self.deaf_until_ns = mono_ns() + DEAF_NS;
+                        if !std::mem::replace(&mut self.is_deaf_told, true) {
+                            warn!("cannot let anybody in: {error}; allow more open files (ulimit -n)");
+                        }
+                        return;
                     }
                 };
+                self.is_deaf_told = false;
                 // One too many is closed at once; a socket that cannot be set up is none.
                 if self.connections.len() >= CONNECTIONS || socket.set_nonblocking(true).is_err() {
                     continue;
@@ -292,8 +312,8 @@ impl Connection {
                     }
                     state.readers += 1;
                     let limits = Limits { message_bytes: MESSAGE_BYTES, fragments: 16 };
-                    let (received, decoder) = (Vec::new(), Decoder::new(limits));
-                    self.state = State::Reading(Box::new(Reader { shard, cursor, received, decoder }));
+                    let (received, decoder, fetched) = (Vec::new(), Decoder::new(limits), Vec::new());
+                    self.state = State::Reading(Box::new(Reader { shard, cursor, received, decoder, fetched }));
                     return;
                 }
                 None => refusal(404, "no such shard; /shard/0 is the first"),
@@ -352,15 +372,16 @@ impl Connection {
             return;
         }
         let State::Reading(reader) = &mut self.state else { return };
-        let state = stand.shards[reader.shard].lock();
-        while self.out.len() < OUT_BYTES {
-            match state.shelf.next(&mut reader.cursor) {
-                Next::Nothing => return,
+        let mut fetched = std::mem::take(&mut reader.fetched);
+        stand.shards[reader.shard].lock().shelf.take(&mut reader.cursor, OUT_BYTES, &mut fetched);
+        // Copied without the lock, for which the thread that deals may be waiting.
+        for next in fetched.drain(..) {
+            match next {
+                Next::Nothing => {}
                 Next::Frame(frame) => self.out.extend_from_slice(&frame),
                 Next::Missed(objects) => {
                     stand.dropped.fetch_add(objects, Ordering::Relaxed);
                     if stand.policy == Policy::Restart {
-                        drop(state);
                         return self.part(stand, CloseCode::TryAgainLater, "too slow for this feed; connect again");
                     }
                     if stand.gap_records {
@@ -371,6 +392,9 @@ impl Connection {
                     }
                 }
             }
+        }
+        if let State::Reading(reader) = &mut self.state {
+            reader.fetched = fetched;
         }
     }
 

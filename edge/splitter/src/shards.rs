@@ -128,6 +128,7 @@ struct Staged {
     /// Room for the header, then the array so far.
     bytes: Vec<u8>,
     objects: u64,
+    notes: u64,
 }
 
 impl Shards {
@@ -153,7 +154,7 @@ impl Shards {
 
     /// What is staged becomes a frame on the shelf.
     fn put(&mut self, worker: usize) {
-        let Staged { bytes, objects } = &mut self.staged[worker];
+        let Staged { bytes, objects, notes } = &mut self.staged[worker];
         if bytes.is_empty() {
             return;
         }
@@ -178,9 +179,10 @@ impl Shards {
             }
             state.shelf.push(Arc::from(&bytes[start..]), *objects);
             self.handed += *objects;
+            self.stand.gaps.fetch_add(*notes, Ordering::Relaxed);
         }
         bytes.clear();
-        *objects = 0;
+        (*objects, *notes) = (0, 0);
     }
 }
 
@@ -194,8 +196,8 @@ impl Transport for Shards {
     }
 
     fn note(&mut self, worker: u32, record: &[u8]) {
+        self.staged[worker as usize].notes += 1;
         self.stage(worker as usize, record);
-        self.stand.gaps.fetch_add(1, Ordering::Relaxed);
     }
 
     fn hand_over(&mut self) {
@@ -238,5 +240,28 @@ impl Transport for Shards {
         self.stand.is_ending.store(true, Ordering::SeqCst);
         self.stand.ring();
         Ok(Summary { totals: self.totals(), ..Summary::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gap records count as given to workers only where there is somebody who gets them.
+    #[test]
+    fn what_nobody_reads_is_not_counted_as_given() {
+        let stand = Stand::new(2, Policy::Drop, true).unwrap();
+        let mut shards = Shards::new(Arc::clone(&stand), Arc::new(AtomicBool::new(false)));
+        stand.shards[1].lock().readers = 1;
+        for worker in 0..2 {
+            shards.deal(b"{}", &[Object { start: 0, end: 2, worker }]);
+            shards.note(worker, b"{\"ev\":\"gap\"}");
+        }
+        assert_eq!(shards.totals().gaps, 0, "not before they are handed over");
+        shards.hand_over();
+        let expected = Totals { handed: 1, dropped: 1, gaps: 1, ..Totals::default() };
+        assert_eq!(shards.totals(), expected);
+        shards.hand_over();
+        assert_eq!(shards.totals(), expected);
     }
 }

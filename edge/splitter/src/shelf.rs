@@ -92,6 +92,20 @@ impl Shelf {
         }
     }
 
+    /// What comes next, up to so many bytes of frames and the rest of the last.
+    pub fn take(&self, cursor: &mut Cursor, bytes: usize, taken: &mut Vec<Next>) {
+        let mut left = bytes;
+        while left > 0 {
+            let next = self.next(cursor);
+            match &next {
+                Next::Nothing => return,
+                Next::Frame(frame) => left = left.saturating_sub(frame.len()),
+                Next::Missed(_) => {}
+            }
+            taken.push(next);
+        }
+    }
+
     pub fn next(&self, cursor: &mut Cursor) -> Next {
         if cursor.frame < self.first.frame {
             let missed = self.first.objects - cursor.objects;
@@ -121,6 +135,24 @@ mod tests {
             Next::Missed(objects) => format!("-{objects}"),
             Next::Nothing => ".".into(),
         }
+    }
+
+    #[test]
+    fn so_much_is_taken_at_a_time() {
+        let mut shelf = Shelf::new(100);
+        let (mut cursor, mut taken) = (shelf.end(), Vec::new());
+        (1..=4).for_each(|objects| shelf.push(frame(b'a', 40), objects));
+        // The first two are overrun.
+        shelf.take(&mut cursor, 41, &mut taken);
+        assert_eq!(taken, [Next::Missed(3), Next::Frame(frame(b'a', 40)), Next::Frame(frame(b'a', 40))]);
+        shelf.push(frame(b'b', 40), 1);
+        shelf.push(frame(b'c', 40), 1);
+        taken.clear();
+        shelf.take(&mut cursor, 40, &mut taken);
+        assert_eq!(taken, [Next::Frame(frame(b'b', 40))]);
+        shelf.take(&mut cursor, 1_000, &mut taken);
+        shelf.take(&mut cursor, 1_000, &mut taken);
+        assert_eq!(taken[1..], [Next::Frame(frame(b'c', 40))]);
     }
 
     #[test]

@@ -1,0 +1,83 @@
+//! A server that has no descriptor left for who knocks. In a process of its own: the limit is the process's.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use pitwire_splitter::{Board, Options, serve};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::{Domain, Socket, Type};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Counts what is told.
+struct Told(Arc<AtomicU32>);
+
+impl Subscriber for Told {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// What the thread of this name has used of a processor.
+fn used_by(name: &str) -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let of_name = threads
+        .filter(|thread| std::fs::read_to_string(thread.path().join("comm")).is_ok_and(|found| found.trim() == name));
+    let used = of_name.map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).unwrap());
+    let used: Vec<u64> = used.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(used.len(), 1, "one thread is called {name}");
+    Duration::from_nanos(used[0])
+}
+
+#[test]
+fn without_a_descriptor_the_server_waits_and_says_so_once() {
+    let told = Arc::new(AtomicU32::new(0));
+    tracing::subscriber::set_global_default(Told(Arc::clone(&told))).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let (_, server) = serve(&Options::new(1), Arc::new(Board::default()), None, Some(any)).unwrap();
+    let address = server.metrics.unwrap();
+    let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let before = used_by("serve");
+
+    // The next descriptor would have this number: it is taken away before anybody knocks.
+    let next = TcpListener::bind(any).map(|probe| probe.as_raw_fd()).unwrap();
+    let limit = getrlimit(Resource::Nofile);
+    let lowered = Rlimit { current: Some(u64::try_from(next).unwrap()), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, lowered).unwrap();
+    client.connect(&address.into()).unwrap();
+    let give_up = Instant::now() + PATIENCE;
+    while told.load(Ordering::SeqCst) == 0 {
+        assert!(Instant::now() < give_up, "nobody said that there is no descriptor");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    setrlimit(Resource::Nofile, limit).unwrap();
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+    // A loop that looks again and again would have used nearly all of that time.
+    let used = used_by("serve").saturating_sub(before);
+    assert!(used < Duration::from_millis(200), "{used:?} of a processor");
+
+    let mut client = std::net::TcpStream::from(client);
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+}
