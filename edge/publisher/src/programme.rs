@@ -99,6 +99,7 @@ impl Answer {
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
+            413 => "Content Too Large",
             414 => "URI Too Long",
             421 => "Misdirected Request",
             426 => "Upgrade Required",

@@ -8,13 +8,14 @@
 
 use std::net::IpAddr;
 
-use pitwire_websocket::accept_key;
+use pitwire_websocket::head::{self, HeadLimits, Headers};
 
-/// Room for 628 stream names in one request line.
-const MAX_REQUEST_LINE: usize = 64 * 1024;
-const MAX_HEADER_BYTES: usize = 16 * 1024;
-pub(crate) const MAX_HEAD: usize = MAX_REQUEST_LINE + MAX_HEADER_BYTES;
-const MAX_HEADERS: usize = 64;
+const LIMITS: HeadLimits = HeadLimits {
+    // Room for 628 stream names.
+    request_line_bytes: 64 * 1024,
+    header_bytes: 16 * 1024,
+    body_bytes: 0,
+};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed<'a> {
@@ -48,82 +49,36 @@ pub(crate) struct Doors {
 }
 
 pub(crate) fn parse<'a>(received: &'a [u8], doors: &Doors) -> Parsed<'a> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut request = httparse::Request::new(&mut headers);
-    let bytes = match request.parse(received) {
-        Ok(httparse::Status::Complete(bytes)) => bytes,
-        Ok(httparse::Status::Partial) if received.len() <= MAX_HEAD => return Parsed::NeedMore,
-        Ok(httparse::Status::Partial) => return Parsed::Refuse(431, "request line and headers are too large"),
-        Err(httparse::Error::TooManyHeaders) => return Parsed::Refuse(431, "more than 64 headers"),
-        Err(_) => return Parsed::Refuse(400, "malformed request"),
+    let request = match head::parse(received, &LIMITS) {
+        head::Parsed::NeedMore => return Parsed::NeedMore,
+        head::Parsed::Refuse(refusal) => return Parsed::Refuse(refusal.status, refusal.reason),
+        head::Parsed::Head(request) => request,
     };
-    let (Some(method), Some(target)) = (request.method, request.path) else {
-        return Parsed::Refuse(400, "malformed request line");
-    };
-    if target.len() > MAX_REQUEST_LINE {
-        return Parsed::Refuse(414, "the request line is above 64 KiB");
-    }
-    if bytes - method.len() - target.len() > MAX_HEADER_BYTES {
-        return Parsed::Refuse(431, "headers are above 16 KiB");
-    }
-    let headers = Headers(request.headers);
-    if headers.first("transfer-encoding").is_some() || headers.first("content-length").is_some_and(|it| it != "0") {
-        return Parsed::Refuse(501, "a request here has no body");
-    }
-    if headers.count("host") > 1 {
-        return Parsed::Refuse(400, "more than one Host");
-    }
-    let host = headers.first("host").unwrap_or_default();
+    // What is there and cannot be read is nobody's name.
+    let host = texts(&request.headers, "host").next().unwrap_or_default();
     if !host.is_empty() && !doors.is_ours(host) {
         return Parsed::Refuse(421, "this is not that host; use the address that it listens on");
     }
-    if doors.is_foreign(&headers, host) {
+    if doors.is_foreign(&request.headers, host) {
         return Parsed::Refuse(403, "pages of other origins are not served");
     }
     let head = Head {
-        method,
-        target,
-        authorization: headers.first("authorization"),
-        extensions: headers.first("sec-websocket-extensions"),
+        method: request.method,
+        target: request.target,
+        authorization: request.headers.get("authorization"),
+        extensions: request.headers.get("sec-websocket-extensions"),
     };
-    if !(headers.lists("upgrade", "websocket") && headers.lists("connection", "upgrade")) {
+    if !request.is_upgrade() {
         return Parsed::Plain(head);
     }
-    if method != "GET" || request.version != Some(1) {
-        return Parsed::Refuse(400, "a WebSocket handshake is a GET request of HTTP/1.1");
-    }
-    if host.is_empty() {
-        return Parsed::Refuse(400, "a WebSocket handshake names its Host");
-    }
-    if headers.first("sec-websocket-version") != Some("13") {
-        return Parsed::Refuse(426, "WebSocket version 13 is spoken here");
-    }
-    let key = headers.first("sec-websocket-key").filter(|_| headers.count("sec-websocket-key") == 1);
-    match key.and_then(accept_key) {
-        Some(accept) => Parsed::Upgrade { head, accept, bytes },
-        None => Parsed::Refuse(400, "Sec-WebSocket-Key must be 16 bytes in base64"),
+    match request.upgrade(None) {
+        Ok(answer) => Parsed::Upgrade { head, accept: answer.accept, bytes: request.head_bytes },
+        Err(refusal) => Parsed::Refuse(refusal.status, refusal.reason),
     }
 }
 
-struct Headers<'h, 'a>(&'h [httparse::Header<'a>]);
-
-impl<'a> Headers<'_, 'a> {
-    fn all(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
-        self.0.iter().filter(move |header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
-    }
-
-    fn first(&self, name: &str) -> Option<&'a str> {
-        self.all(name).next().and_then(|value| std::str::from_utf8(value).ok()).map(str::trim)
-    }
-
-    fn count(&self, name: &str) -> usize {
-        self.all(name).count()
-    }
-
-    fn lists(&self, name: &str, token: &str) -> bool {
-        let values = self.all(name).filter_map(|value| std::str::from_utf8(value).ok());
-        values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
-    }
+fn texts<'a>(headers: &Headers<'a>, name: &str) -> impl Iterator<Item = &'a str> {
+    headers.values(name).map(|value| std::str::from_utf8(value).unwrap_or("?").trim())
 }
 
 impl Doors {
@@ -138,13 +93,16 @@ impl Doors {
     }
 
     /// What no browser sends is nobody's page.
-    fn is_foreign(&self, headers: &Headers<'_, '_>, host: &str) -> bool {
-        let Some(origin) = headers.first("origin") else {
-            return headers.first("sec-fetch-site").is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
-        };
-        let authority = origin.split_once("://").map_or("", |(_, rest)| rest);
-        let is_invited = self.origins.iter().any(|other| other == "*" || origin.eq_ignore_ascii_case(other));
-        !(is_invited || authority.eq_ignore_ascii_case(host))
+    fn is_foreign(&self, headers: &Headers<'_>, host: &str) -> bool {
+        let mut origins = texts(headers, "origin").peekable();
+        if origins.peek().is_none() {
+            return texts(headers, "sec-fetch-site").any(|site| site.eq_ignore_ascii_case("cross-site"));
+        }
+        origins.any(|origin| {
+            let authority = origin.split_once("://").map_or("", |(_, rest)| rest);
+            let is_invited = self.origins.iter().any(|other| other == "*" || origin.eq_ignore_ascii_case(other));
+            !(is_invited || authority.eq_ignore_ascii_case(host))
+        })
     }
 }
 
@@ -193,7 +151,11 @@ mod tests {
             (ask("localhost", "Sec-Fetch-Site: cross-site\r\n"), "!403".into()),
             (ask("localhost", "Origin: http://evil.example\r\n"), "!403".into()),
             (ask("localhost", "Origin: null\r\n"), "!403".into()),
-            (ask("localhost", "Content-Length: 5\r\n"), "!501".into()),
+            (ask("localhost", "Content-Length: 5\r\n"), "!413".into()),
+            (ask("localhost", "Content-Length: +0\r\n"), "!400".into()),
+            (ask("localhost", "Origin: http://localhost\r\nOrigin: http://evil.example\r\n"), "!403".into()),
+            (ask("localhost", "X: y\nZ: y\r\n"), "!400".into()),
+            (ask("localhost", "Sec-WebSocket-Extensions: ;\r\n"), "!400".into()),
             (ask("localhost", "Transfer-Encoding: chunked\r\n"), "!501".into()),
             (ask("localhost", "").replace("Host: localhost\r\n", ""), "!400".into()),
             (ask("localhost", "").replace("GET", "POST"), "!400".into()),

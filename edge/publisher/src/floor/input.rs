@@ -95,14 +95,15 @@ impl Floor {
         let limits = self.limits.messages;
         let mut decoder = kept.or_else(|| self.decoders.pop()).unwrap_or_else(|| Decoder::new(limits));
         used += self.frames(slot, &mut decoder, input.get(used..).unwrap_or_default());
-        let is_mid_message = decoder.is_mid_message();
+        let is_unfinished = decoder.is_unfinished();
         let now = self.stamp_ms();
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return input.len() };
         if subscriber.stage != Stage::Open {
             return input.len();
         }
-        let owes = is_mid_message || (used < input.len() && !subscriber.has_left_over);
-        if is_mid_message {
+        let owes = is_unfinished || (used < input.len() && !subscriber.has_left_over);
+        // One that has begun something is this peer's, and nobody else's.
+        if is_unfinished {
             subscriber.rare().decoder = Some(decoder);
         } else if self.decoders.len() < super::SPARES {
             self.decoders.push(decoder);
@@ -132,10 +133,13 @@ impl Floor {
                 Ok((bytes, incoming)) => {
                     used += bytes;
                     if let Some(incoming) = incoming {
-                        if matches!(incoming, Incoming::Text(_) | Incoming::Binary(_)) {
+                        let is_message = matches!(incoming, Incoming::Text(_) | Incoming::Binary(_));
+                        self.act(slot, &incoming);
+                        // Pings in between do not finish a fragmented message.
+                        let is_whole = is_message || !decoder.is_mid_message();
+                        if let Some(subscriber) = self.subscribers.get_mut(slot as usize).filter(|_| is_whole) {
                             subscriber.is_unfinished = false;
                         }
-                        self.act(slot, &incoming);
                     }
                 }
                 Err(ProtocolError { code, reason }) => {
