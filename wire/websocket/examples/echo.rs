@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 
 use pitwire_websocket::head::{HeadLimits, Parsed, parse};
 use pitwire_websocket::{
-    Agreed, CloseCode, Decoder, Deflater, Incoming, Limits, Offer, Opcode, Policy, write_close, write_frame,
+    Agreed, CloseCode, Decoder, Deflater, Incoming, Limits, Offer, Opcode, Peer, Policy, write_close, write_frame,
 };
 
 const LIMITS: Limits = Limits { message_bytes: 32 << 20, fragments: 1 << 20 };
@@ -91,7 +91,7 @@ fn visit(address: &str, resource: &str, mut hear: impl FnMut(&str)) -> io::Resul
         }
     };
     let decoder = Decoder::of_server(LIMITS).with_deflate(agreed.as_ref());
-    let deflater = agreed.map(|_| Deflater::new(6, 15));
+    let deflater = agreed.map(|agreed| Deflater::new(6, agreed.of(Peer::Client).0));
     let mut echo = Echo { stream: &mut stream, decoder, deflater, masks: true };
     if resource.starts_with("/runCase") {
         return echo.run(rest);

@@ -112,11 +112,10 @@ pub struct Offer {
 impl fmt::Display for Offer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(NAME)?;
-        if self.keeps_context {
-            Ok(())
-        } else {
-            f.write_str("; server_no_context_takeover; client_no_context_takeover")
+        if !self.keeps_context {
+            f.write_str("; server_no_context_takeover; client_no_context_takeover")?;
         }
+        f.write_str("; client_max_window_bits")
     }
 }
 
@@ -141,8 +140,9 @@ impl Offer {
     fn agreement(self, answer: &Extension<'_>) -> Result<Agreed, &'static str> {
         let said = Parameters::of(answer, WhoSays::Server)
             .ok_or("its permessage-deflate has parameters that make no sense")?;
-        if said.client_window_bits.is_some() {
-            return Err("it limits our window, which was not offered");
+        let client_window_bits = said.client_window_bits.flatten().unwrap_or(WINDOW_BITS_MAX);
+        if client_window_bits < 9 {
+            return Err("it limits our window to 256 bytes, within which nobody can keep");
         }
         if !self.keeps_context && !said.server_no_context_takeover {
             return Err("it would take context over, which was not offered");
@@ -151,7 +151,7 @@ impl Offer {
             server_keeps_context: !said.server_no_context_takeover,
             client_keeps_context: !said.client_no_context_takeover && self.keeps_context,
             server_window_bits: said.server_window_bits.unwrap_or(WINDOW_BITS_MAX),
-            client_window_bits: WINDOW_BITS_MAX,
+            client_window_bits,
             says_window: said.server_window_bits.is_some(),
         })
     }
@@ -388,7 +388,17 @@ mod tests {
             (true, "permessage-deflate; client_no_context_takeover; server_max_window_bits=9", "9+ 15"),
             (false, "permessage-deflate; server_no_context_takeover", "15 15"),
             (false, "permessage-deflate", "it would take context over, which was not offered"),
-            (true, "permessage-deflate; client_max_window_bits=9", "it limits our window, which was not offered"),
+            (true, "permessage-deflate; client_max_window_bits=9", "15+ 9+"),
+            (
+                true,
+                "permessage-deflate; client_max_window_bits",
+                "its permessage-deflate has parameters that make no sense",
+            ),
+            (
+                true,
+                "permessage-deflate; client_max_window_bits=8",
+                "it limits our window to 256 bytes, within which nobody can keep",
+            ),
             (true, "permessage-deflate; a", "its permessage-deflate has parameters that make no sense"),
             (
                 true,
@@ -402,6 +412,6 @@ mod tests {
             assert_eq!(judge(keeps, value), expected, "{value}");
         }
         assert_eq!((Offer { keeps_context: true }).judge([]), Ok(None));
-        assert_eq!(Offer { keeps_context: true }.to_string(), "permessage-deflate");
+        assert_eq!(Offer { keeps_context: true }.to_string(), "permessage-deflate; client_max_window_bits");
     }
 }
