@@ -61,7 +61,8 @@ impl Schedule {
                 let (round, next) = (self.sent / count, u32::try_from(self.sent % count).unwrap_or(0));
                 self.due_ns = period * (round as f64 + phase(self.share, next));
             }
-            Pace::Even(interval) => self.due_ns += interval,
+            // From the count, not from the last: rounding must not add up.
+            Pace::Even(interval) => self.due_ns = interval * (self.sent as f64 + phase(self.share, 0)),
             Pace::Poisson(mean) => self.due_ns += mean * self.chance.exponential(),
         }
         place
@@ -119,6 +120,13 @@ mod tests {
         let half = |first| Schedule::new(Share { first, count: 1, total: 2 }, 0.0, arrivals, 1);
         assert_eq!(take(&mut half(0), 3), [(0, 0), (2_000, 0), (4_000, 0)]);
         assert_eq!(take(&mut half(1), 3), [(1_000, 0), (3_000, 0), (5_000, 0)]);
+    }
+
+    #[test]
+    fn a_second_holds_what_the_rate_says() {
+        let mut schedule = Schedule::new(Share::whole(4), 0.0, Some(Arrivals { per_s: 300.0, is_even: true }), 1);
+        let dues = take(&mut schedule, 3_001);
+        assert_eq!((dues[300].0, dues[3_000].0), (1_000_000_000, 10_000_000_000));
     }
 
     #[test]
