@@ -42,6 +42,10 @@ pub struct Channels {
 }
 
 impl Channels {
+    pub fn new(hearing: Hearing, enveloped: bool, token: Option<String>, is_upstream_down: Arc<AtomicBool>) -> Self {
+        Channels { hearing, enveloped, token, is_upstream_down, ..Channels::default() }
+    }
+
     /// What there is, once the publisher has been started. With no names every path is the one stream.
     pub fn open_doors(&self, board: Arc<Board>, names: BTreeMap<String, StreamId>, only: Option<StreamId>) {
         // Each is set once: by whoever has started the publisher.

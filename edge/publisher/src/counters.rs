@@ -58,6 +58,12 @@ pub(crate) fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
+/// The sum of one figure over all halls; 0 for one that there is not.
+pub fn counted(board: &crate::board::Board, name: &str) -> u64 {
+    let values = board.all().iter().flat_map(Counters::list);
+    values.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()
+}
+
 /// All halls' figures as Prometheus reads them (text format 0.0.4).
 pub fn text<'a>(prefix: &str, halls: impl Iterator<Item = &'a Counters> + Clone) -> String {
     let mut out = String::new();

@@ -202,6 +202,11 @@ impl Publisher {
         batch.messages.clear();
     }
 
+    /// Whether no hall's queue is more than half full. Whoever must not lose anything here, and can wait, does.
+    pub fn has_room(&self) -> bool {
+        self.inboxes.iter().all(|inbox| inbox.has_room())
+    }
+
     fn inbox(&self, tag: Tag) -> &Inbox {
         // There are as many as the board counts halls.
         &self.inboxes[self.board.hall_of(tag)]

@@ -148,6 +148,11 @@ impl Inbox {
         self.wake();
     }
 
+    pub fn has_room(&self) -> bool {
+        let queue = self.lock();
+        queue.bytes.len() <= self.bytes_most / 2 && queue.orders.len() <= ORDERS_MOST / 2
+    }
+
     pub fn run(&self, errand: Errand) {
         self.lock().orders.push(Order::Errand(errand));
         self.wake();

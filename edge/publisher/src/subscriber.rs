@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pitwire_websocket::Decoder;
 
+use crate::programme::Answer;
 use crate::ring::{Cursor, Key};
 
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -149,6 +150,8 @@ pub(crate) struct Rare {
     pub filter: Option<Arc<[Key]>>,
     pub catch_up: Vec<CatchUp>,
     pub account: Option<Arc<str>>,
+    /// Why it may not stay; it is told when it has asked.
+    pub refusal: Option<Box<Answer>>,
 }
 
 impl Rare {
@@ -163,6 +166,7 @@ impl Rare {
             && self.filter.is_none()
             && self.catch_up.is_empty()
             && self.account.is_none()
+            && self.refusal.is_none()
     }
 }
 

@@ -9,6 +9,7 @@ pub mod journal_bench;
 pub mod load;
 pub mod operator;
 pub mod order_bench;
+pub mod publish;
 mod reach;
 pub mod scenario;
 pub mod sim;

@@ -229,6 +229,14 @@ impl Floor {
     fn ask(&mut self, slot: u32, input: &[u8]) -> usize {
         let doors = std::sync::Arc::clone(&self.doors);
         let parsed = parse(input, &doors);
+        if parsed == Parsed::NeedMore {
+            return 0;
+        }
+        let refusal = self.subscribers.get_mut(slot as usize).and_then(|it| it.rare.as_mut()?.refusal.take());
+        if let Some(refusal) = refusal {
+            self.answer_http(slot, &refusal);
+            return input.len();
+        }
         match parsed {
             Parsed::NeedMore => 0,
             Parsed::Refuse(status, why) => {
@@ -270,6 +278,13 @@ impl Floor {
         hello += "\r\n";
         self.say(slot, hello.as_bytes());
         self.open(slot, &opening);
+    }
+
+    /// Has one that has just come told why it may not stay, once it has asked.
+    pub fn refuse(&mut self, slot: u32, answer: Answer) {
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
+            subscriber.rare().refusal = Some(Box::new(answer));
+        }
     }
 
     fn answer_http(&mut self, slot: u32, answer: &Answer) {

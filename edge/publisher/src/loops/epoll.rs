@@ -22,6 +22,8 @@ use crate::programme::Answer;
 
 /// In one turn.
 const ACCEPTS: usize = 64;
+/// Connections beyond the limit, while they are told so.
+const REFUSED_MOST: usize = 32;
 const EVENTS: usize = 512;
 const READ_BYTES: usize = 64 * 1024;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
@@ -183,23 +185,25 @@ impl Hall {
     }
 
     fn admit(&mut self, socket: OwnedFd, from: Option<IpAddr>) {
-        let is_full = self.task.floor.len() >= self.task.connections_most;
-        if is_full || from.is_some_and(|from| !self.task.board.enter_address(from)) {
+        let most = self.task.connections_most;
+        let is_full = self.task.floor.len() >= most;
+        let is_one_too_many = !is_full && from.is_some_and(|from| !self.task.board.enter_address(from));
+        if is_full || is_one_too_many {
             add(&self.task.board.counters(self.task.hall).refused_total, 1);
-            let answer = if is_full {
-                Answer::text(503, "too many connections; try again later").retry_after(1 + self.spread_s())
-            } else {
-                Answer::text(429, "too many connections from this address").retry_after(5)
-            };
-            let mut bytes = Vec::new();
-            answer.write(&mut bytes);
-            // Best effort: the kernel's buffer takes this without waiting.
-            let _ =
-                rustix::net::send(&socket, &bytes, rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL);
-            return;
+            // Who is told why has to be kept until it has heard: not without end either.
+            if self.task.floor.len() >= most.saturating_add(REFUSED_MOST) {
+                return;
+            }
         }
         let slot = self.task.floor.enter();
-        self.seat(slot, socket, from);
+        self.seat(slot, socket, from.filter(|_| !(is_full || is_one_too_many)));
+        if is_full {
+            let answer = Answer::text(503, "too many connections; try again later");
+            self.task.floor.refuse(slot, answer.retry_after(1 + self.spread_s()));
+        } else if is_one_too_many {
+            let answer = Answer::text(429, "too many connections from this address");
+            self.task.floor.refuse(slot, answer.retry_after(5));
+        }
     }
 
     /// Those who are sent away do not all come back in the same second.
