@@ -8,6 +8,7 @@
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -17,7 +18,7 @@ use tracing::warn;
 use crate::counters::add;
 use crate::floor::Next;
 use crate::loops::wire::{Moved, Wire};
-use crate::loops::{Task, mono_ns};
+use crate::loops::{Rhythm, Task, mono_ns};
 use crate::programme::Answer;
 
 /// In one turn.
@@ -53,8 +54,7 @@ struct Hall {
     gone: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
     buffer: Box<[u8]>,
-    /// When streams may be swept again, and the door opened.
-    next_sweep_ns: u64,
+    rhythm: Rhythm,
     accept_again_ns: Option<u64>,
     stopping_ns: Option<u64>,
 }
@@ -68,6 +68,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
     }
     // The default slack of 50 microseconds would be added to every rest between two sweeps.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let rhythm = Rhythm::new(&task);
     let hall = Hall {
         task,
         epoll,
@@ -76,7 +77,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         gone: Vec::new(),
         arrivals: Vec::new(),
         buffer: vec![0; READ_BYTES].into(),
-        next_sweep_ns: 0,
+        rhythm,
         accept_again_ns: None,
         stopping_ns: None,
     };
@@ -123,7 +124,7 @@ impl Hall {
             0
         } else if has_streams {
             // Company is what is waited for: nobody needs to ring for it.
-            self.next_sweep_ns.saturating_sub(now)
+            self.rhythm.rest_ns()
         } else {
             may_sleep = inbox.may_sleep();
             match (may_sleep, self.accept_again_ns, floor.is_empty() && !floor.is_stopping()) {
@@ -273,10 +274,11 @@ impl Hall {
             }
         }
         let (has_own, has_streams) = self.task.floor.has_due();
-        let with_streams = has_streams && (now >= self.next_sweep_ns || self.task.floor.must_sweep());
+        let with_streams = has_streams && (self.rhythm.may_begin(now) || self.task.floor.must_sweep());
         if !(has_own || with_streams) {
             return;
         }
+        self.rhythm.begin();
         let mut due = std::mem::take(&mut self.due);
         self.task.floor.due(&mut due, with_streams);
         for slot in &due {
@@ -285,7 +287,8 @@ impl Hall {
         self.due = due;
         if with_streams {
             add(&self.task.board.counters(self.task.hall).sweeps_total, 1);
-            self.next_sweep_ns = self.task.pace.next_ns(now, mono_ns());
+            let messages = self.task.floor.counters().messages_total.load(Ordering::Relaxed);
+            self.rhythm.end(now, messages);
         }
     }
 

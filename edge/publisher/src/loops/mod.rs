@@ -36,31 +36,128 @@ pub(crate) struct Task {
     pub pace: Pace,
 }
 
-/// How long messages wait for company.
+/// How long messages wait for company, so that one send takes several of them.
+///
+/// A send costs microseconds however little it carries. A hall that is through with everybody before the next message
+/// comes sends each at once. Where that is not so, halls rest between sweeps, so that all of them together use no more
+/// than a share of one core, as far as nobody waits too long for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// After a sweep that took `t` the next one waits until `t * rest / 100` has passed ...
-    pub rest_percent: u32,
-    /// ... but no longer than this.
+    /// What sweeps of all halls may take of one core, once going through everybody takes [`FULL_NS`]. Below that they
+    /// rest the less the quicker they are.
+    pub core_percent: u32,
+    /// No rest is longer than this.
     pub most_us: u32,
+    /// So many messages in one send are company enough: nobody rests for more of them.
+    pub company: u32,
 }
+
+/// When one thread would take so long to go through everybody, the rest is as long as it ever is.
+const FULL_NS: u64 = 20_000_000;
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { rest_percent: 100, most_us: 5_000 }
+        Pace { core_percent: 65, most_us: 40_000, company: 12 }
     }
 }
 
 impl Pace {
-    /// When the next sweep may begin.
-    pub fn next_ns(&self, began_ns: u64, ended_ns: u64) -> u64 {
-        let rest = ended_ns.saturating_sub(began_ns) * u64::from(self.rest_percent) / 100;
-        ended_ns + rest.min(u64::from(self.most_us) * 1_000)
+    /// How long a hall rests after a sweep that took so much of a core, there being so many halls, and messages coming
+    /// so far apart.
+    pub fn rest_ns(&self, took_ns: u64, halls: usize, apart_ns: u64) -> u64 {
+        let (halls, core) = (halls as u64, u64::from(self.core_percent.max(1)));
+        let full_ns = took_ns.saturating_mul((halls * 100).saturating_sub(core)) / core;
+        let all_ns = took_ns.saturating_mul(halls).min(FULL_NS);
+        let rest_ns = u128::from(full_ns) * u128::from(all_ns) / u128::from(FULL_NS);
+        let most_ns = (u64::from(self.most_us) * 1_000).min(apart_ns.saturating_mul(u64::from(self.company)));
+        u64::try_from(rest_ns).unwrap_or(u64::MAX).min(most_ns)
     }
+}
+
+/// When a hall may sweep, and what it has learnt for that.
+#[derive(Debug)]
+pub(crate) struct Rhythm {
+    pace: Pace,
+    halls: usize,
+    next_ns: u64,
+    /// Of the last sweep: when it began, on the clock and of this thread's core, and messages there had been by then.
+    began_ns: u64,
+    began_core_ns: u64,
+    messages: u64,
+}
+
+impl Rhythm {
+    pub fn new(task: &Task) -> Self {
+        let halls = task.board.all().len();
+        Rhythm { pace: task.pace, halls, next_ns: 0, began_ns: 0, began_core_ns: 0, messages: 0 }
+    }
+
+    pub fn may_begin(&self, now_ns: u64) -> bool {
+        now_ns >= self.next_ns
+    }
+
+    /// How long until the next may begin.
+    pub fn rest_ns(&self) -> u64 {
+        self.next_ns.saturating_sub(mono_ns())
+    }
+
+    pub fn begin(&mut self) {
+        self.began_core_ns = core_ns();
+    }
+
+    /// A sweep that began then is over; so many messages have come in all.
+    pub fn end(&mut self, began_ns: u64, messages: u64) {
+        let since_ns = began_ns.saturating_sub(self.began_ns);
+        let apart_ns = since_ns / messages.saturating_sub(self.messages).max(1);
+        let rest_ns = self.pace.rest_ns(core_ns().saturating_sub(self.began_core_ns), self.halls, apart_ns);
+        (self.began_ns, self.messages) = (began_ns, messages);
+        self.next_ns = mono_ns() + rest_ns;
+    }
+}
+
+/// Nanoseconds of a core that this thread has had.
+pub(crate) fn core_ns() -> u64 {
+    ns(ClockId::ThreadCPUTime)
 }
 
 /// Nanoseconds of a clock that never goes back.
 pub fn mono_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
+    ns(ClockId::Monotonic)
+}
+
+fn ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_there_are_to_be_served_the_longer_messages_wait_for_company() {
+        let pace = Pace::default();
+        for (halls, took_us, apart_us, rest_us) in [
+            // 100 microseconds on each of 4: hardly any rest. 4/0.65 - 1 = 5.154 times as long, times 0.4/20.
+            (4, 100, 10_000, 10),
+            // 1.5 ms on each of 4: 5.154 x 1.5 ms x 6/20.
+            (4, 1_500, 10_000, 2_319),
+            // 5 ms: the whole of it. 10 ms on each of 2: 2/0.65 - 1 = 2.077 times as long.
+            (4, 5_000, 10_000, 25_769),
+            (2, 10_000, 10_000, 20_769),
+            // Alone it takes its 65 %.
+            (1, 20_000, 10_000, 10_769),
+            // No longer than it may be, nor than it takes until company is enough.
+            (4, 100_000, 10_000, 40_000),
+            (4, 100_000, 1_000, 12_000),
+        ] {
+            assert_eq!(
+                pace.rest_ns(took_us * 1_000, halls, apart_us * 1_000) / 1_000,
+                rest_us,
+                "{halls} halls, {took_us} us"
+            );
+        }
+        let none = Pace { most_us: 0, ..pace };
+        assert_eq!(none.rest_ns(4_000_000, 2, 1_000_000), 0);
+    }
 }

@@ -16,6 +16,7 @@ mod ring;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 pub(crate) use ring::check;
 use ring::{Answered, Asked, BATCH, Ring};
@@ -23,7 +24,7 @@ use tracing::warn;
 
 use crate::counters::add;
 use crate::floor::Next;
-use crate::loops::{Task, mono_ns};
+use crate::loops::{Rhythm, Task, mono_ns};
 use crate::programme::Answer;
 
 /// Connections that are waited for at a time, and the places of the table kept for those who are sent away.
@@ -79,7 +80,7 @@ struct Hall {
     answered: Vec<Answered>,
     /// Answers to those who were sent away, until they are handed over.
     refusals: Vec<Vec<u8>>,
-    next_sweep_ns: u64,
+    rhythm: Rhythm,
     accept_again_ns: Option<u64>,
     stopping_ns: Option<u64>,
     has_said_full: bool,
@@ -92,6 +93,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
     ring.listen_for_bell(task.inbox.bell());
     // The default slack of 50 microseconds would be added to every rest between two sweeps.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let rhythm = Rhythm::new(&task);
     let hall = Hall {
         task,
         ring,
@@ -102,7 +104,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         arrivals: Vec::new(),
         answered: Vec::new(),
         refusals: Vec::new(),
-        next_sweep_ns: 0,
+        rhythm,
         accept_again_ns: None,
         stopping_ns: None,
         has_said_full: false,
@@ -148,7 +150,7 @@ impl Hall {
             0
         } else if has_streams {
             // Company is what is waited for: nobody needs to ring for it.
-            self.next_sweep_ns.saturating_sub(mono_ns())
+            self.rhythm.rest_ns()
         } else {
             may_sleep = inbox.may_sleep();
             match (may_sleep, self.accept_again_ns, floor.is_empty() && !floor.is_stopping()) {
@@ -357,10 +359,11 @@ impl Hall {
 
     fn sweep(&mut self, now: u64) -> io::Result<()> {
         let (has_own, has_streams) = self.task.floor.has_due();
-        let with_streams = has_streams && (now >= self.next_sweep_ns || self.task.floor.must_sweep());
+        let with_streams = has_streams && (self.rhythm.may_begin(now) || self.task.floor.must_sweep());
         if !(has_own || with_streams) {
             return Ok(());
         }
+        self.rhythm.begin();
         let mut due = std::mem::take(&mut self.due);
         self.task.floor.due(&mut due, with_streams);
         for batch in due.chunks(BATCH) {
@@ -369,7 +372,8 @@ impl Hall {
         self.due = due;
         if with_streams {
             add(&self.task.board.counters(self.task.hall).sweeps_total, 1);
-            self.next_sweep_ns = self.task.pace.next_ns(now, mono_ns());
+            let messages = self.task.floor.counters().messages_total.load(Ordering::Relaxed);
+            self.rhythm.end(now, messages);
         }
         Ok(())
     }
