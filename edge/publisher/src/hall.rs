@@ -157,6 +157,7 @@ impl Publisher {
             let thread = std::thread::Builder::new().name(format!("hall-{hall}")).spawn(move || match kind {
                 Kind::Epoll => loops::epoll::run(task),
                 Kind::Uring => loops::uring::run(task),
+                Kind::Tokio => loops::tokio::run(task),
             })?;
             publisher.inboxes.push(inbox);
             publisher.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);

@@ -3,6 +3,7 @@
 //! Start at    [`Kind`], then [`epoll`].
 
 pub(crate) mod epoll;
+pub(crate) mod tokio;
 pub(crate) mod uring;
 pub(crate) mod wire;
 
@@ -21,6 +22,8 @@ pub enum Kind {
     Epoll,
     /// Sends in batches, and more connections than the process may have files open. Not on every machine.
     Uring,
+    /// A runtime of one thread a hall.
+    Tokio,
 }
 
 /// What a loop is given.
