@@ -22,9 +22,9 @@ struct Ban {
     why: &'static str,
 }
 
-/// The venue's one door to the world, its publisher, and the two programs beside the venue: a feed's reader and a feed's
-/// server.
-const WORLDLY: &[&str] = &["edge/host", "edge/publisher", "edge/splitter", "edge/tape"];
+/// The venue's one door to the world, its publisher, the bus to its gateways, and the two programs beside the venue: a feed's
+/// reader and a feed's server.
+const WORLDLY: &[&str] = &["edge/host", "edge/publisher", "edge/gateway", "edge/splitter", "edge/tape"];
 const PURE: &[&str] = &["core/*", "wire/*"];
 const CLOCK: &[&str] = &["std::time::Instant", "std::time::SystemTime"];
 const RANDOM: &[&str] = &["rand", "getrandom", "fastrand"];

@@ -1,7 +1,9 @@
 //! The pitwire binary: thin subcommands that choose and connect.
 
+mod bus_key;
 mod commands;
 mod failure;
+mod gateway;
 mod memory;
 mod output;
 mod venue;
@@ -37,6 +39,7 @@ enum Command {
     Publish(Box<commands::publish::Publish>),
     Bars(commands::bars::Bars),
     Load(Box<commands::load::Load>),
+    Gateway(Box<commands::gateway::Gateway>),
     Doctor(commands::doctor::Doctor),
 }
 
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Publish(publish) => publish.run(),
         Command::Bars(bars) => bars.run(),
         Command::Load(load) => load.run(),
+        Command::Gateway(gateway) => gateway.run(),
         Command::Doctor(doctor) => doctor.run(),
     };
     match done {

@@ -313,6 +313,11 @@ impl Publisher {
         self.feeds.get(id.0 as usize).map_or(Ok(()), |feed| feed.ring.read(cursor, out))
     }
 
+    /// What happens to a reader who falls behind.
+    pub fn lag(&self, id: FeedId) -> Lag {
+        self.feeds.get(id.0 as usize).map_or(Lag::Close, |feed| feed.lag)
+    }
+
     pub fn name(&self, id: FeedId) -> &str {
         self.feeds.get(id.0 as usize).map_or("", |feed| &feed.name)
     }

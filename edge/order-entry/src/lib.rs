@@ -24,6 +24,8 @@ pub use access::{Access, Level};
 pub use auth::{Authorization, Credential, Login, SignedRequest};
 pub use desk::{Answer, Clock, Desk, Effect, Entrance, Visit};
 pub use limits::{Allowance, Limits};
+pub use methods::channels::{ChannelName, channel_named};
+pub use methods::connection::VERSION;
 pub use methods::names as method_names;
 pub use secret::Secret;
 pub use session::Session;

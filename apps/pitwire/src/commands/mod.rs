@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod engine_bench;
 pub mod explain;
 pub mod export;
+pub mod gateway;
 pub mod journal_bench;
 pub mod load;
 pub mod operator;

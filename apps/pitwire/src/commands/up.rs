@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use pitwire_engine::Engine;
+use pitwire_gateway::Publication;
 use pitwire_host::{Server, SystemClock, stop_signals};
 use pitwire_model::VenueNanos;
 use pitwire_order_entry::{Access, Credential, Desk, Forgetful, Vault};
@@ -14,9 +15,11 @@ use pitwire_sequencer::{Sequencer, Timetable};
 use tracing::info;
 
 use super::sim;
+use crate::bus_key;
 use crate::failure::Failure;
 use crate::output::{hex, say};
 use crate::venue::application::{VenueApplication, venue_time};
+use crate::venue::bus::Bus;
 use crate::venue::chores::Chores;
 use crate::venue::clock::VenueClock;
 use crate::venue::core::Core;
@@ -34,7 +37,8 @@ const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
   pitwire up --http 127.0.0.1:0 --ready-file r  any free port; r tells which, once it serves
   pitwire up --no-flow --durability memory      an empty venue that keeps nothing
-  pitwire up --preset jse --speed 60            a day of sessions in ten minutes, from 08:25";
+  pitwire up --preset jse --speed 60            a day of sessions in ten minutes, from 08:25
+  pitwire up --publish nats://127.0.0.1:4222    public channels for `pitwire gateway` too (docs/gateway.md)";
 
 /// Start a venue: order entry, market data and the page on one port.
 #[derive(Args)]
@@ -81,6 +85,18 @@ pub struct Up {
     /// Key under which API secrets made at run time are sealed in the data directory; made on first use.
     #[arg(long, value_name = "PATH")]
     key_file: Option<PathBuf>,
+    /// Put public channels on NATS for gateways (docs/gateway.md).
+    #[arg(long, value_name = "NATS_URL")]
+    publish: Option<String>,
+    /// The NATS subject of --publish.
+    #[arg(long, value_name = "SUBJECT", default_value = "pitwire.public", requires = "publish")]
+    publish_subject: String,
+    /// Where gateways reach this venue over HTTP, if not at the address of --http.
+    #[arg(long, value_name = "URL", requires = "publish")]
+    publish_from: Option<String>,
+    /// The key that gateways share, made on first use; by default bus.key in the data directory.
+    #[arg(long, value_name = "FILE", requires = "publish")]
+    bus_key: Option<PathBuf>,
     /// Written whole once the venue serves: {"http":"ADDR:PORT","pid":N}.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
@@ -113,6 +129,13 @@ impl Up {
         if self.clock != ClockMode::Venue && (self.speed - 1.0).abs() > f64::EPSILON {
             return Err(Failure::usage("--speed scales --clock venue only").remedy("leave one of the two out"));
         }
+        if self.publish.is_some() && self.bus_key.is_none() && self.durability == Durability::Memory {
+            return Err(Failure::usage("--durability memory has no directory for the bus key")
+                .remedy("say where it is, or may be made, by --bus-key FILE"));
+        }
+        if let Some(url) = &self.publish {
+            pitwire_gateway::check(url, &self.publish_subject)?;
+        }
         // An old one must not be taken for ours, whatever happens next.
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
@@ -138,8 +161,10 @@ impl Up {
             }
             ClockMode::Venue | ClockMode::Real => venue_time(&clock, core.now, self.speed),
         };
+        let bus = self.bus(&clock, listener.local_addr()?)?;
         let app = VenueApplication::new(core, desk, clock, venue_clock, chores)
-            .with_early_market_data(self.early_market_data);
+            .with_early_market_data(self.early_market_data)
+            .with_bus(bus);
         let doors = limits::of_the_doors(setup.limits.as_ref());
         let waker = app.core.waker.clone();
         let server = Server::new(app, listener, signals, clock)?.with_limits(doors)?.with_waker(&waker)?;
@@ -166,6 +191,21 @@ impl Up {
         drop(lock);
         info!("stopped cleanly");
         Ok(())
+    }
+
+    /// What gateways are served from, if any are to be.
+    fn bus(&self, clock: &SystemClock, address: SocketAddr) -> Result<Option<Bus>, Failure> {
+        let Some(url) = &self.publish else { return Ok(None) };
+        let key = self.bus_key.clone().unwrap_or_else(|| self.data.join(bus_key::FILE));
+        let publication = Publication {
+            url: url.clone(),
+            subject: self.publish_subject.clone(),
+            // Every start has another, also where nothing of earlier ones is kept; as JSON it is exact in every language.
+            epoch: clock.wall_ns() / 1_000_000,
+            about: self.publish_from.clone().unwrap_or_else(|| format!("http://{}", reachable(address))),
+            key: bus_key::read_or_make(&key)?,
+        };
+        Bus::open(publication).map(Some)
     }
 
     /// Whether venue time begins where the preset says and not at the wall clock.
@@ -261,11 +301,7 @@ impl Up {
     }
 
     fn announce(&self, preset: &Preset, shown: &[Credential], address: SocketAddr) {
-        let reach = if address.ip().is_unspecified() {
-            SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), address.port())
-        } else {
-            address
-        };
+        let reach = reachable(address);
         say(&format!("Pitwire is up: the {} venue", preset.name));
         say(&format!("  page       http://{reach}/"));
         say(&format!("  WebSocket  ws://{reach}/ws/api/v2"));
@@ -276,6 +312,9 @@ impl Up {
         for credential in shown {
             say(&format!("  new login  {} / {} (shown this once)", credential.client_id, credential.secret.reveal()));
         }
+        if let Some(url) = &self.publish {
+            say(&format!("  bus        {} on {}", self.publish_subject, pitwire_gateway::without_password(url)));
+        }
         match self.durability {
             Durability::Disk => say(&format!("  data       {}", self.data.display())),
             Durability::Memory => say("  data       none: --durability memory, nothing survives this process"),
@@ -284,6 +323,15 @@ impl Up {
             say("  channels   early: public data leaves before it is on disk, and a crash may take back what it told");
         }
         say("Ctrl-C stops it; nothing acknowledged is lost, however it ends.");
+    }
+}
+
+/// An address that a client on this machine can use.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), address.port())
+    } else {
+        address
     }
 }
 
@@ -306,7 +354,7 @@ fn random() -> [u8; 32] {
     bytes
 }
 
-fn remove_old(path: &Path) -> Result<(), Failure> {
+pub(super) fn remove_old(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Failure::new(format!("cannot remove {}: {error}", path.display())))
@@ -315,7 +363,7 @@ fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn write_ready(path: &Path, address: SocketAddr) -> Result<(), Failure> {
+pub(super) fn write_ready(path: &Path, address: SocketAddr) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
     let temporary = path.with_extension("tmp");
     let text = format!("{{\"http\":\"{address}\",\"pid\":{}}}\n", std::process::id());

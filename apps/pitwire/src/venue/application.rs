@@ -17,6 +17,7 @@ use pitwire_streams::Here;
 use pitwire_views::Change;
 use tracing::{error, warn};
 
+use super::bus::Bus;
 use super::chores::Chores;
 use super::clock::VenueClock;
 use super::core::Core;
@@ -74,6 +75,8 @@ pub struct VenueApplication {
     failure: Option<LogError>,
     private_windows: PrivateWindows,
     heartbeats: Heartbeats,
+    /// Public channels for gateways, where there are any.
+    bus: Option<Bus>,
 }
 
 impl VenueApplication {
@@ -102,6 +105,7 @@ impl VenueApplication {
             failure: None,
             private_windows: PrivateWindows::default(),
             heartbeats: Heartbeats::default(),
+            bus: None,
         }
     }
 
@@ -109,6 +113,10 @@ impl VenueApplication {
     pub fn with_early_market_data(mut self, is_early: bool) -> Self {
         self.is_early = is_early;
         self
+    }
+
+    pub fn with_bus(self, bus: Option<Bus>) -> Self {
+        VenueApplication { bus, ..self }
     }
 
     pub fn into_parts(self) -> (Core, Option<Chores>) {
@@ -310,6 +318,9 @@ impl VenueApplication {
             },
         );
         self.residence.render(&mut text);
+        if let Some(bus) = &self.bus {
+            bus.render(&mut text);
+        }
         HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
     }
 
@@ -322,8 +333,10 @@ impl VenueApplication {
             Room::Nothing => "no_space",
         };
         let market_data = if self.is_early { "early" } else { "durable" };
+        let bus = self.bus.as_ref().map(|bus| if bus.is_connected() { "connected" } else { "away" });
+        let bus = bus.map_or(String::new(), |bus| format!(",\"bus\":\"{bus}\""));
         let body = format!(
-            "{{\"status\":\"{status}\",\"durability\":\"{durability}\",\"market_data\":\"{market_data}\",\"epoch\":{},\"command\":{}}}\n",
+            "{{\"status\":\"{status}\",\"durability\":\"{durability}\",\"market_data\":\"{market_data}\",\"epoch\":{},\"command\":{}{bus}}}\n",
             self.core.sequencer.engine().epoch(),
             self.core.durable()
         );
@@ -402,8 +415,12 @@ impl Application for VenueApplication {
                 _ => HttpResponse::text(405, "use GET or POST"),
             };
         }
-        if request.is_foreign && matches!(path, "/metrics" | "/healthz") {
+        let is_bus = path.starts_with("/bus/");
+        if request.is_foreign && (is_bus || matches!(path, "/metrics" | "/healthz")) {
             return doors::refused(Refusal::ForeignOrigin);
+        }
+        if let Some(bus) = self.bus.as_mut().filter(|_| is_bus) {
+            return bus.request(request, SystemClock::wall_us() / 1000, self.clock.monotonic_ns());
         }
         if !matches!(request.method, "GET" | "HEAD") {
             return HttpResponse::text(405, "use GET");
@@ -505,11 +522,17 @@ impl Application for VenueApplication {
         let journal = self.core.sequencer.log().journal();
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
+        if self.bus.as_ref().is_some_and(Bus::has_joins) {
+            return Some(0);
+        }
         let stream_beat = self.core.streams.next_due_ns().unwrap_or(u64::MAX);
         Some(on_grid.min(superblock).min(beat).min(stream_beat))
     }
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
+        if let Some(bus) = &mut self.bus {
+            bus.attend(&mut self.core, now_ns, notices);
+        }
         if self.core.is_stopping || self.failure.is_some() {
             return;
         }
@@ -543,7 +566,12 @@ impl Application for VenueApplication {
             self.core.commit().map_err(failed)?;
         }
         self.core.streams.release();
-        Ok(self.core.publisher.release())
+        let fresh = self.core.publisher.release();
+        // Gateways wait for the disk also where this venue's own subscribers do not.
+        if let Some(bus) = self.bus.as_mut().filter(|_| fresh || self.is_early) {
+            bus.collect(&self.core.publisher);
+        }
+        Ok(fresh)
     }
 
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {

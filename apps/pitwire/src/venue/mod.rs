@@ -4,10 +4,11 @@
 
 pub mod agenda;
 pub mod application;
+pub mod bus;
 pub mod chores;
 pub mod clock;
 pub mod core;
-mod doors;
+pub mod doors;
 mod heartbeats;
 pub mod inquiry;
 pub mod ledger;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Channel, Interval, RpcError, objects};
 use pitwire_model::AccountId;
 
@@ -33,10 +34,10 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
     let mut accepted = Vec::new();
     let (mut malformed, mut fresh) = (None, 0);
     for name in names(call)? {
-        match read(call, &name) {
-            Name::Malformed => malformed = Some(name),
-            Name::NotHere => {}
-            Name::Served(channel) => {
+        match channel_named(call.venue.engine(), &name) {
+            ChannelName::Malformed => malformed = Some(name),
+            ChannelName::NotHere => {}
+            ChannelName::Served(channel) => {
                 let account = listener(call, &name, &channel)?;
                 fresh += usize::from(!call.session.hears(&name, account));
                 accepted.push((name, channel, account));
@@ -62,18 +63,20 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-enum Name {
+/// What a channel's name comes to at a venue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChannelName {
     Served(Channel),
     /// Well-formed, but of nothing that is here.
     NotHere,
     Malformed,
 }
 
-fn read(call: &Call<'_>, name: &str) -> Name {
+/// Reads a channel's name; who may hear it is another question.
+pub fn channel_named(engine: &Engine, name: &str) -> ChannelName {
     let Some(channel) = Channel::parse(name) else {
-        return if Channel::is_known_family(name) { Name::NotHere } else { Name::Malformed };
+        return if Channel::is_known_family(name) { ChannelName::NotHere } else { ChannelName::Malformed };
     };
-    let engine = call.venue.engine();
     let is_here = match &channel {
         Channel::DropCopy { account } => account.as_deref().is_none_or(|name| engine.account_named(name).is_some()),
         Channel::PriceIndex { index } => {
@@ -86,9 +89,9 @@ fn read(call: &Call<'_>, name: &str) -> Name {
         _ => channel.instrument().is_none_or(|name| engine.instrument_named(name).is_some()),
     };
     match has_known_words(&channel) {
-        false => Name::Malformed,
-        true if is_here => Name::Served(channel),
-        true => Name::NotHere,
+        false => ChannelName::Malformed,
+        true if is_here => ChannelName::Served(channel),
+        true => ChannelName::NotHere,
     }
 }
 

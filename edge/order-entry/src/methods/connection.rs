@@ -9,7 +9,7 @@ use crate::desk::{Call, Effect, Entrance};
 use crate::heartbeat::Heartbeat;
 
 /// The dialect's version, as its clients expect to read it.
-const VERSION: &str = "1.2.26";
+pub const VERSION: &str = "1.2.26";
 
 pub fn auth(call: &mut Call<'_>) -> Done {
     let keys = &mut call.desk.keys;

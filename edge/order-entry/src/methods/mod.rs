@@ -2,8 +2,8 @@
 
 pub(crate) mod account;
 mod cancelling;
-mod channels;
-mod connection;
+pub(crate) mod channels;
+pub(crate) mod connection;
 pub(crate) mod cover;
 mod disconnect;
 mod history;

@@ -1,0 +1,55 @@
+//! The file with the key that a venue shares with its gateways: 64 hexadecimal digits, its owner's alone.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use pitwire_bus::Key;
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+/// Its name in a data directory.
+pub const FILE: &str = "bus.key";
+const OWNER_ONLY: u32 = 0o600;
+/// More than a key and white space is no key.
+const MOST_BYTES: u64 = 1024;
+
+/// The key of a file, for a gateway.
+pub fn read(path: &Path) -> Result<Key, Failure> {
+    let failed = |what: String, remedy: &str| {
+        Failure::new(format!("cannot use the bus key {}: {what}", path.display())).remedy(remedy)
+    };
+    let no_file = "give a copy of the venue's bus.key, which lies in its data directory, by --bus-key FILE";
+    let file = fs::File::open(path).map_err(|error| failed(error.to_string(), no_file))?;
+    let mode = file.metadata()?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(failed(format!("others may read it (mode {mode:o})"), "chmod 600 it"));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| failed(error.to_string(), no_file))?;
+    Key::parse(&text).ok_or_else(|| failed("it is not 64 hexadecimal digits".into(), no_file))
+}
+
+/// The same for a venue, which makes one where there is none.
+pub fn read_or_make(path: &Path) -> Result<Key, Failure> {
+    match make(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => {
+            return Err(Failure::new(format!("cannot make the bus key {}: {error}", path.display()))
+                .remedy("give a place for it by --bus-key FILE"));
+        }
+    }
+    read(path)
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    getrandom::fill(bytes.as_mut_slice()).map_err(|error| io::Error::other(error.to_string()))?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
+    file.write_all(Key::new(*bytes).to_hex().as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}

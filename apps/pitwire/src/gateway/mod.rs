@@ -1,0 +1,6 @@
+//! A gateway put together: the bus, the venue over HTTP, and clients on one loop.
+//!
+//! Start at    [`application`].
+
+pub mod application;
+mod metrics;

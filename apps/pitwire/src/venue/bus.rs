@@ -1,0 +1,323 @@
+//! Public channels for gateways: numbered, kept for a while, and handed to NATS.
+//!
+//! Does        after each commit take what subscribed channels have to tell, as one more subscriber in the venue's order; answer
+//!             what gateways ask under `/bus`.
+//! Holds       1. nothing is taken that is not durable: it is read where every subscriber reads, after the release;
+//!             2. a beginning and its number meet: joins are answered before anything of the next turn is done;
+//!             3. memory is bounded: [`KEPT_BYTES`] of batches, [`MOST_CHANNELS`] channels; a channel that no gateway wants any
+//!                longer costs nothing;
+//!             4. whoever does not sign with the bus key learns nothing but that.
+//! Start at    [`Bus::collect`], [`Bus::request`].
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use pitwire_bus::{Key, Outcome, Question, Reply, Writer};
+use pitwire_gateway::{Outlet, Publication};
+use pitwire_host::{ConnectionId, HttpRequest, HttpResponse, Notices};
+use pitwire_market_data::{Cursor, FeedId, Lag, Publisher};
+use pitwire_order_entry::{ChannelName, channel_named};
+use tracing::error;
+
+use super::core::Core;
+use crate::failure::Failure;
+
+/// A batch is closed when it has so many bytes, or with the turn.
+const BATCH_BYTES: usize = 64 * 1024;
+/// Of batches, for gateways that have missed some.
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
+/// Of batches in one answer: members wait while it is copied.
+const ANSWER_BYTES: usize = 256 * 1024;
+const MOST_CHANNELS: usize = 4_096;
+/// How long a channel stays on the bus after a gateway last wanted it.
+const LEASE_NS: u64 = 60_000_000_000;
+const SWEEP_NS: u64 = 1_000_000_000;
+
+pub struct Bus {
+    epoch: u64,
+    key: Key,
+    outlet: Outlet,
+    taps: BTreeMap<FeedId, Tap>,
+    by_name: BTreeMap<String, FeedId>,
+    /// The sequence of the newest message.
+    last: u64,
+    kept: VecDeque<Kept>,
+    kept_bytes: usize,
+    joins: Vec<Join>,
+    sweep_ns: u64,
+    refused: u64,
+    answered: u64,
+}
+
+/// A channel on the bus.
+struct Tap {
+    name: String,
+    cursor: Cursor,
+    /// The sequence of its last message.
+    prev: u64,
+    /// It has been on the bus since the message behind this one.
+    since: u64,
+    until_ns: u64,
+}
+
+struct Kept {
+    first: u64,
+    next: u64,
+    bytes: Arc<[u8]>,
+}
+
+/// A question that waits for the turn to end.
+struct Join {
+    from: ConnectionId,
+    keep_alive: bool,
+    channel: String,
+    purpose: String,
+}
+
+impl Bus {
+    pub fn open(publication: Publication) -> Result<Bus, Failure> {
+        let (epoch, key) = (publication.epoch, publication.key.clone());
+        let outlet = Outlet::open(publication)?;
+        Ok(Bus {
+            epoch,
+            key,
+            outlet,
+            taps: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            last: 0,
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            joins: Vec::new(),
+            sweep_ns: 0,
+            refused: 0,
+            answered: 0,
+        })
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.outlet.is_connected()
+    }
+
+    /// Whether the next turn should come at once.
+    pub fn has_joins(&self) -> bool {
+        !self.joins.is_empty()
+    }
+
+    /// Takes what has been released, numbers it and hands it on.
+    pub fn collect(&mut self, publisher: &Publisher) {
+        let mut due = BinaryHeap::new();
+        let mut overrun = Vec::new();
+        for (feed, tap) in &mut self.taps {
+            match publisher.peek(*feed, &mut tap.cursor) {
+                Ok(Some(place)) => due.push(Reverse((place, *feed))),
+                Ok(None) => {}
+                Err(_) => overrun.push(*feed),
+            }
+        }
+        let mut writer = Writer::new(self.epoch, self.last + 1);
+        while let Some(Reverse((_, feed))) = due.pop() {
+            let Some(tap) = self.taps.get_mut(&feed) else { continue };
+            let written = writer.push(tap.prev, &tap.name, |out| publisher.read(feed, &mut tap.cursor, out));
+            if written.is_err() {
+                overrun.push(feed);
+                continue;
+            }
+            tap.prev = writer.next() - 1;
+            if let Ok(Some(place)) = publisher.peek(feed, &mut tap.cursor) {
+                due.push(Reverse((place, feed)));
+            }
+            if writer.len() >= BATCH_BYTES {
+                let next = writer.next();
+                self.hand_on(std::mem::replace(&mut writer, Writer::new(self.epoch, next)));
+            }
+        }
+        self.hand_on(writer);
+        for feed in overrun {
+            // It is read every turn, so this cannot be; if it is, gateways are told that the channel is gone.
+            error!("a channel ran over the bus: it is taken off");
+            if let Some(tap) = self.taps.remove(&feed) {
+                self.by_name.remove(&tap.name);
+            }
+        }
+    }
+
+    fn hand_on(&mut self, writer: Writer) {
+        if writer.is_empty() {
+            return;
+        }
+        let (first, next) = (self.last + 1, writer.next());
+        let bytes: Arc<[u8]> = writer.finish().into();
+        self.last = next - 1;
+        self.kept_bytes += bytes.len();
+        self.kept.push_back(Kept { first, next, bytes: Arc::clone(&bytes) });
+        while self.kept_bytes > KEPT_BYTES && self.kept.len() > 1 {
+            if let Some(oldest) = self.kept.pop_front() {
+                self.kept_bytes -= oldest.bytes.len();
+            }
+        }
+        self.outlet.send(bytes, next);
+    }
+
+    /// Answers a gateway; a join in the next turn.
+    pub fn request(&mut self, request: &HttpRequest<'_>, wall_ms: u64, now_ns: u64) -> HttpResponse {
+        let question = Question { method: request.method, target: request.target, body: request.body };
+        let purpose = match question.check(&self.key, request.headers.get("authorization"), wall_ms) {
+            Ok(purpose) => purpose,
+            Err(why) => {
+                self.refused += 1;
+                return HttpResponse::text(401, why.reason());
+            }
+        };
+        self.answered += 1;
+        let body = std::str::from_utf8(request.body).unwrap_or_default();
+        let mut reply = self.standing();
+        match (request.method, request.path()) {
+            ("GET", "/bus/status") => {}
+            ("GET", "/bus/from") => match place_of(request.query()) {
+                Some((epoch, seq)) if epoch == self.epoch => reply.batches = self.batches_from(seq),
+                // The answer's own epoch says that the one asked for is over.
+                Some(_) => {}
+                None => return HttpResponse::text(400, "give epoch and seq"),
+            },
+            ("POST", "/bus/keep") => reply.gone = self.keep(body, now_ns),
+            ("POST", "/bus/join") => {
+                let (from, keep_alive) = (request.connection, request.keep_alive);
+                self.joins.push(Join { from, keep_alive, channel: body.to_owned(), purpose });
+                return HttpResponse::later();
+            }
+            _ => return HttpResponse::text(404, "the bus has status, from, join and keep"),
+        }
+        self.seal(&reply, &purpose)
+    }
+
+    fn standing(&self) -> Reply {
+        let oldest = self.kept.front().map_or(self.last + 1, |kept| kept.first);
+        Reply { epoch: self.epoch, last: self.last, oldest, ..Reply::default() }
+    }
+
+    fn seal(&self, reply: &Reply, purpose: &str) -> HttpResponse {
+        let mut bytes = reply.write();
+        self.key.seal(purpose, &mut bytes);
+        HttpResponse::new(200, "application/octet-stream", bytes)
+    }
+
+    fn batches_from(&self, seq: u64) -> Vec<Vec<u8>> {
+        let start = self.kept.partition_point(|kept| kept.next <= seq);
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        for kept in self.kept.range(start..) {
+            if bytes > 0 && bytes + kept.bytes.len() > ANSWER_BYTES {
+                break;
+            }
+            bytes += kept.bytes.len();
+            batches.push(kept.bytes.to_vec());
+        }
+        batches
+    }
+
+    /// Keeps channels on the bus; gives back those that are not on it.
+    fn keep(&mut self, names: &str, now_ns: u64) -> Vec<String> {
+        let mut gone = Vec::new();
+        for name in names.lines() {
+            match self.by_name.get(name).and_then(|feed| self.taps.get_mut(feed)) {
+                Some(tap) => tap.until_ns = now_ns + LEASE_NS,
+                None => gone.push(name.to_owned()),
+            }
+        }
+        gone
+    }
+
+    /// Answers the joins of the last turn, and takes channels off that nobody wants. Called before anything is done in a
+    /// turn: whatever has been told is released, numbered, and on its way.
+    pub fn attend(&mut self, core: &mut Core, now_ns: u64, notices: &mut Notices) {
+        for join in std::mem::take(&mut self.joins) {
+            let reply = self.join(&join.channel, core, now_ns);
+            let response = self.seal(&reply, &join.purpose);
+            notices.respond(join.from, &response, join.keep_alive, false);
+        }
+        if now_ns < self.sweep_ns {
+            return;
+        }
+        self.sweep_ns = now_ns + SWEEP_NS;
+        let Bus { taps, by_name, .. } = self;
+        taps.retain(|feed, tap| {
+            let is_wanted = tap.until_ns > now_ns;
+            if !is_wanted {
+                core.publisher.unsubscribe(*feed);
+                by_name.remove(&tap.name);
+            }
+            is_wanted
+        });
+    }
+
+    fn join(&mut self, name: &str, core: &mut Core, now_ns: u64) -> Reply {
+        let mut reply = self.standing();
+        let engine = core.sequencer.engine();
+        let channel = match channel_named(engine, name) {
+            ChannelName::Malformed => {
+                reply.outcome = Outcome::Malformed;
+                return reply;
+            }
+            // What is not everybody's never goes on the bus.
+            ChannelName::Served(channel) if !channel.is_private() && !is_drop_copy(&channel) => channel,
+            ChannelName::Served(_) | ChannelName::NotHere => {
+                reply.outcome = Outcome::NotHere;
+                return reply;
+            }
+        };
+        let Some(subscribed) = core.publisher.subscribe(&channel, engine, &core.views, core.now) else {
+            reply.outcome = Outcome::NotHere;
+            return reply;
+        };
+        let feed = subscribed.feed;
+        if self.taps.contains_key(&feed) || self.taps.len() >= MOST_CHANNELS {
+            core.publisher.unsubscribe(feed);
+        }
+        if !self.taps.contains_key(&feed) {
+            if self.taps.len() >= MOST_CHANNELS {
+                reply.outcome = Outcome::Full;
+                return reply;
+            }
+            let name = core.publisher.name(feed).to_owned();
+            self.by_name.insert(name.clone(), feed);
+            let tap = Tap { name, cursor: subscribed.cursor, prev: 0, since: self.last, until_ns: 0 };
+            self.taps.insert(feed, tap);
+        }
+        if let Some(tap) = self.taps.get_mut(&feed) {
+            tap.until_ns = now_ns + LEASE_NS;
+            (reply.since, reply.channel) = (tap.since, tap.name.clone());
+        }
+        reply.conflates = core.publisher.lag(feed) == Lag::Latest;
+        reply.first = subscribed.first.unwrap_or_default();
+        reply
+    }
+
+    /// For `/metrics`.
+    pub fn render(&self, out: &mut String) {
+        let (sent, unsent) = self.outlet.counts();
+        let rows = [
+            ("bus_connected", "gauge", "1 while NATS is there.", u64::from(self.is_connected())),
+            ("bus_channels", "gauge", "Channels that gateways want.", self.taps.len() as u64),
+            ("bus_messages_total", "counter", "Messages numbered for gateways.", self.last),
+            ("bus_batches_sent_total", "counter", "Batches handed to NATS.", sent),
+            ("bus_batches_unsent_total", "counter", "Batches that NATS had no room for.", unsent),
+            ("bus_kept_bytes", "gauge", "Batches kept for gateways that miss some.", self.kept_bytes as u64),
+            ("bus_questions_total", "counter", "Questions of gateways.", self.answered),
+            ("bus_refused_total", "counter", "Questions not signed with the bus key.", self.refused),
+        ];
+        for (name, kind, help, value) in rows {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "# HELP pitwire_{name} {help}\n# TYPE pitwire_{name} {kind}\npitwire_{name} {value}");
+        }
+    }
+}
+
+fn is_drop_copy(channel: &pitwire_jsonrpc::Channel) -> bool {
+    matches!(channel, pitwire_jsonrpc::Channel::DropCopy { .. })
+}
+
+fn place_of(query: &str) -> Option<(u64, u64)> {
+    let (epoch, seq) = query.split_once('&')?;
+    Some((epoch.strip_prefix("epoch=")?.parse().ok()?, seq.strip_prefix("seq=")?.parse().ok()?))
+}

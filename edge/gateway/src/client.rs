@@ -1,0 +1,155 @@
+//! One connection's memory at a gateway: what it hears, from where on, and how it is told.
+
+use pitwire_jsonrpc::Json;
+
+use crate::history::{ChannelId, Found};
+
+const NANOS: u64 = 1_000_000_000;
+
+/// A channel that a connection hears.
+#[derive(Debug)]
+pub(crate) struct Sub {
+    /// As the client wrote it.
+    pub name: String,
+    pub channel: ChannelId,
+    /// It has been told everything up to here.
+    pub after: u64,
+    /// It must be told a beginning before anything else.
+    pub awaits: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    /// Messages come with their epoch and sequence around them.
+    pub has_envelope: bool,
+    /// The venue has taken its credentials.
+    pub is_known: bool,
+    pub subs: Vec<Sub>,
+    /// Requests that wait for the venue.
+    pub waiting: usize,
+    pub heartbeat: Option<Heartbeat>,
+}
+
+impl Client {
+    pub fn hears(&self, name: &str) -> bool {
+        self.subs.iter().any(|sub| sub.name == name)
+    }
+}
+
+/// Proof of life for those who asked for it, as the venue gives it.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    interval_ns: u64,
+    pub due_ns: u64,
+    awaits_test: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beat {
+    NotYet,
+    Send,
+    Dead,
+}
+
+impl Heartbeat {
+    pub const SHORTEST_S: u64 = 10;
+    pub const LONGEST_S: u64 = 3_600;
+
+    pub fn every(interval_s: u64, now_ns: u64) -> Heartbeat {
+        let interval_ns = interval_s.saturating_mul(NANOS);
+        Heartbeat { interval_ns, due_ns: now_ns.saturating_add(interval_ns), awaits_test: false }
+    }
+
+    /// A `public/test` has come.
+    pub fn tested(&mut self) {
+        self.awaits_test = false;
+    }
+
+    pub fn beat(&mut self, now_ns: u64) -> Beat {
+        if now_ns < self.due_ns {
+            return Beat::NotYet;
+        }
+        if self.awaits_test {
+            return Beat::Dead;
+        }
+        self.awaits_test = true;
+        self.due_ns = now_ns.saturating_add(self.interval_ns);
+        Beat::Send
+    }
+}
+
+/// The payload of a frame as the venue makes them: whole and unmasked.
+pub(crate) fn payload(frame: &[u8]) -> &[u8] {
+    let header = match frame.get(1) {
+        Some(126) => 4,
+        Some(127) => 10,
+        _ => 2,
+    };
+    frame.get(header..).unwrap_or_default()
+}
+
+/// A message with its place around it.
+pub(crate) fn wrap(out: &mut Vec<u8>, epoch: u64, found: &Found<'_>) {
+    Json::new(out).object(|j| {
+        j.key("epoch").uint(epoch).key("seq").uint(found.seq).key("prev").uint(found.prev);
+        j.key("message").raw(payload(found.frame));
+    });
+}
+
+/// What a channel begins with, and the sequence where that stands.
+pub(crate) fn wrap_first(out: &mut Vec<u8>, epoch: u64, seq: u64, first: &[u8]) {
+    Json::new(out).object(|j| {
+        j.key("epoch").uint(epoch).key("seq").uint(seq).key("snapshot").bool(true);
+        j.key("message").raw(first);
+    });
+}
+
+/// Messages of a channel that will not come, both ends included.
+pub(crate) fn write_gap(out: &mut Vec<u8>, channel: &str, epoch: u64, from: u64, to: u64) {
+    Json::new(out).object(|j| {
+        j.key("type").string("gap").key("from").uint(from).key("to").uint(to);
+        j.key("epoch").uint(epoch).key("channel").string(channel);
+    });
+}
+
+/// The venue has begun anew: sequences of before mean nothing any longer.
+pub(crate) fn write_epoch(out: &mut Vec<u8>, epoch: u64) {
+    Json::new(out).object(|j| {
+        j.key("type").string("epoch").key("epoch").uint(epoch);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pitwire_websocket::{Opcode, write_frame};
+
+    #[test]
+    fn the_payload_is_found_behind_each_length_of_header() {
+        for len in [0, 1, 125, 126, 65_535, 65_536] {
+            let (mut frame, text) = (Vec::new(), vec![b'x'; len]);
+            write_frame(&mut frame, Opcode::Text, &text);
+            assert_eq!(payload(&frame), text, "{len}");
+        }
+        assert_eq!(payload(b""), b"");
+    }
+
+    #[test]
+    fn envelopes_hold_the_venues_bytes() {
+        let found = Found { seq: 7, prev: 5, frame: b"\x81\x0d{\"a\":[1.50]}\n" };
+        let mut out = Vec::new();
+        wrap(&mut out, 3, &found);
+        assert_eq!(out, b"{\"epoch\":3,\"seq\":7,\"prev\":5,\"message\":{\"a\":[1.50]}\n}");
+        out.clear();
+        write_gap(&mut out, "book.X.raw", 3, 8, 9);
+        assert_eq!(out, br#"{"type":"gap","from":8,"to":9,"epoch":3,"channel":"book.X.raw"}"#);
+    }
+
+    #[test]
+    fn a_test_that_does_not_come_ends_it() {
+        let mut heartbeat = Heartbeat::every(10, 5 * NANOS);
+        assert_eq!((heartbeat.beat(14 * NANOS), heartbeat.beat(15 * NANOS)), (Beat::NotYet, Beat::Send));
+        heartbeat.tested();
+        assert_eq!((heartbeat.beat(25 * NANOS), heartbeat.beat(35 * NANOS)), (Beat::Send, Beat::Dead));
+    }
+}

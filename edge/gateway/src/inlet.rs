@@ -1,0 +1,140 @@
+//! The gateway's ear on NATS: a thread that lets through what the venue sealed.
+//!
+//! Holds       1. nothing without the right MAC gets further than here, and it is counted;
+//!             2. the loop that is told is never waited for: what does not fit is dropped, found missing, and asked for.
+//! Start at    [`Inlet::open`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use pitwire_bus::{Batch, Key};
+use tokio_stream::StreamExt as _;
+
+use crate::nats::{self, Failure};
+
+/// Batches that wait for the loop.
+const WAITING: usize = 1_024;
+
+#[derive(Debug)]
+pub enum News {
+    /// A batch with the right MAC.
+    Batch(Vec<u8>),
+    /// A mark says where the venue is.
+    Venue(String),
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    is_connected: Arc<AtomicBool>,
+    forged: AtomicU64,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug)]
+pub struct Inlet {
+    news: Receiver<News>,
+    shared: Arc<Shared>,
+}
+
+type Wake = Arc<dyn Fn() + Send + Sync>;
+
+impl Inlet {
+    /// NATS need not be there: it is tried until it is. `wake` is called when there is news.
+    pub fn open(url: &str, subject: &str, key: Key, wake: Wake) -> Result<Inlet, Failure> {
+        nats::check(url, subject)?;
+        let (sender, news) = sync_channel(WAITING);
+        let shared = Arc::new(Shared::default());
+        let listener = Listener {
+            url: url.to_owned(),
+            subject: subject.to_owned(),
+            key,
+            news: sender,
+            wake,
+            shared: Arc::clone(&shared),
+        };
+        let thread = thread::Builder::new().name("bus".into()).spawn(move || listener.run());
+        thread.map_err(|error| Failure::new(format!("no thread for the bus: {error}"), "allow more threads"))?;
+        Ok(Inlet { news, shared })
+    }
+
+    /// What has come, if anything has.
+    pub fn next(&self) -> Option<News> {
+        self.news.try_recv().ok()
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.shared.is_connected.load(Ordering::Acquire)
+    }
+
+    /// Messages that were not the venue's.
+    pub fn forged(&self) -> u64 {
+        self.shared.forged.load(Ordering::Relaxed)
+    }
+
+    /// Batches for which the loop had no room.
+    pub fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+}
+
+struct Listener {
+    url: String,
+    subject: String,
+    key: Key,
+    news: SyncSender<News>,
+    wake: Wake,
+    shared: Arc<Shared>,
+}
+
+impl Listener {
+    fn run(self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.listen()),
+            Err(error) => tracing::error!(%error, "nothing is heard from NATS: no runtime"),
+        }
+    }
+
+    async fn listen(self) {
+        let connected = Arc::clone(&self.shared.is_connected);
+        let client = match nats::connect(&self.url, "pitwire gateway", connected).await {
+            Ok(client) => client,
+            Err(failure) => {
+                tracing::error!(%failure, "nothing is heard from NATS");
+                return;
+            }
+        };
+        let mut messages = match client.subscribe(self.subject.clone()).await {
+            Ok(messages) => messages,
+            Err(error) => {
+                tracing::error!(%error, "nothing is heard from NATS");
+                return;
+            }
+        };
+        let mut venue = String::new();
+        while let Some(message) = messages.next().await {
+            let Some(content) = self.key.open(&self.subject, &message.payload) else {
+                self.shared.forged.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            let Some(batch) = Batch::parse(content) else {
+                self.shared.forged.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            if batch.count == 0 && venue != batch.about {
+                batch.about.clone_into(&mut venue);
+                self.tell(News::Venue(venue.clone()));
+            }
+            self.tell(News::Batch(content.to_vec()));
+        }
+    }
+
+    fn tell(&self, news: News) {
+        if self.news.try_send(news).is_err() {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        (self.wake)();
+    }
+}

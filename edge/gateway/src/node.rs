@@ -1,0 +1,669 @@
+//! A gateway without its sockets: requests of clients in, answers and messages out, questions for the venue.
+//!
+//! Does        serve subscriptions from its own history, ask the venue for what a channel begins with, pass on every other public
+//!             method, refuse private ones with the venue's address.
+//! Holds       1. a beginning and what follows it meet: nothing twice, nothing missing;
+//!             2. messages of several channels reach a client in the venue's order;
+//!             3. a client that cannot be told everything is told so: 1013 in the dialect, a notice in an envelope.
+//! Leaves out  sockets, clocks, and waiting: what is asked of the venue is in [`Node::asks`], its answers come to [`Node::told`].
+//! Start at    [`Node::text`], [`Node::pump`]; `delivery` has what happens to clients when the venue or the bus fails.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use pitwire_bus::{Outcome, Reply};
+use pitwire_jsonrpc::{
+    Channel, Interval, Json, Params, Request, RequestId, RpcError, write_error, write_heartbeat, write_logout,
+    write_result,
+};
+use pitwire_websocket::CloseCode;
+
+use crate::client::{Beat, Client, Heartbeat, Sub, wrap_first, write_gap};
+use crate::follower::Follower;
+use crate::history::{ChannelId, History};
+use crate::upstream::Ask;
+
+mod delivery;
+
+/// How many channels one connection may hear, as at the venue.
+const MOST_CHANNELS: usize = 1_000;
+/// Requests of one connection that may wait for the venue.
+const MOST_WAITING: usize = 64;
+/// A joiner is given a kept beginning and at most so many messages behind it; otherwise a new beginning is asked for.
+const MOST_REPLAYED: usize = 64;
+/// A channel that nobody hears stays on the bus for so long.
+const UNHEARD_NS: u64 = 60_000_000_000;
+/// How often the venue is told which channels are still wanted; its patience is four times as long.
+const KEEP_NS: u64 = 15_000_000_000;
+const REJOIN_NS: u64 = 500_000_000;
+
+/// What time it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Instant {
+    /// Since an arbitrary start.
+    pub steady_ns: u64,
+    /// Since 1970.
+    pub wall_us: u64,
+}
+
+/// What a gateway says to its connections.
+pub trait Mouth {
+    /// Asked for by the connection.
+    fn reply(&mut self, to: u64, text: &[u8]);
+    /// Not asked for.
+    fn notify(&mut self, to: u64, text: &[u8]);
+    fn close(&mut self, to: u64, code: CloseCode, reason: &str);
+}
+
+/// A request that the venue must answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// To be echoed where the venue does not answer.
+    pub id: RequestId,
+    /// It brings credentials.
+    pub is_login: bool,
+}
+
+/// For the metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub clients: usize,
+    pub channels: usize,
+    pub joins: u64,
+    pub calls: u64,
+    pub overrun: u64,
+    pub history_bytes: usize,
+}
+
+/// What is known of a channel besides its messages.
+#[derive(Debug, Default)]
+struct Facts {
+    /// Its messages are on the bus and nothing of it is missed.
+    is_joined: bool,
+    conflates: bool,
+    /// It is on the bus without a hole behind this sequence.
+    since: u64,
+    /// What it begins with, and where that stands.
+    first: Vec<u8>,
+    stands_at: u64,
+    subscribers: BTreeSet<u64>,
+    wanted_ns: u64,
+}
+
+/// A subscription that waits for the venue.
+#[derive(Debug)]
+struct Pending {
+    to: u64,
+    /// None where nobody waits for an answer: it was asked for in the URL.
+    id: Option<RequestId>,
+    us_in: u64,
+    names: Vec<String>,
+    missing: BTreeSet<String>,
+    from: Option<(u64, u64)>,
+    malformed: Option<String>,
+    failed: Option<String>,
+}
+
+pub struct Node {
+    /// What `public/hello` answers.
+    version: &'static str,
+    /// Where the venue is, for those who must go there.
+    pub venue: String,
+    pub follower: Follower,
+    history: History,
+    facts: BTreeMap<ChannelId, Facts>,
+    /// Names that clients use, and the channels they mean.
+    aliases: BTreeMap<String, ChannelId>,
+    clients: BTreeMap<u64, Client>,
+    beats: BTreeSet<(u64, u64)>,
+    pendings: BTreeMap<u64, Pending>,
+    last_pending: u64,
+    /// Names that the venue was asked for, and who waits for each.
+    joins: BTreeMap<String, Vec<u64>>,
+    /// Channels to be joined anew, for those who have been told a gap.
+    lost: BTreeSet<String>,
+    rejoin_ns: u64,
+    keep_ns: u64,
+    asks: VecDeque<Ask>,
+    /// Connections for which something has come.
+    fresh: BTreeSet<u64>,
+    figures: Figures,
+    pub is_venue_up: bool,
+}
+
+impl Node {
+    pub fn new(version: &'static str, history_bytes: usize) -> Self {
+        Node {
+            version,
+            venue: String::new(),
+            follower: Follower::default(),
+            history: History::new(history_bytes),
+            facts: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            beats: BTreeSet::new(),
+            pendings: BTreeMap::new(),
+            last_pending: 0,
+            joins: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            rejoin_ns: 0,
+            keep_ns: 0,
+            asks: VecDeque::new(),
+            fresh: BTreeSet::new(),
+            figures: Figures::default(),
+            is_venue_up: false,
+        }
+    }
+
+    pub fn figures(&self) -> Figures {
+        Figures {
+            clients: self.clients.len(),
+            channels: self.facts.values().filter(|facts| facts.is_joined).count(),
+            history_bytes: self.history.held_bytes(),
+            ..self.figures
+        }
+    }
+
+    pub fn connections(&self) -> impl Iterator<Item = u64> {
+        self.clients.keys().copied()
+    }
+
+    pub fn connected(&mut self, id: u64) {
+        self.clients.insert(id, Client::default());
+    }
+
+    /// `target` is the path and query of the handshake: `envelope`, `channels` and `from` are ours.
+    pub fn opened(&mut self, id: u64, target: &str, now: Instant, mouth: &mut dyn Mouth) {
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        let Ok(request) = Request::from_query("public/subscribe", query) else {
+            return mouth.close(id, CloseCode::Policy, "bad percent-encoding in the query");
+        };
+        let has_envelope = query.split('&').any(|pair| matches!(pair, "envelope" | "envelope=true" | "envelope=1"));
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.has_envelope = has_envelope;
+        if !request.params.has("channels") {
+            return;
+        }
+        let names = request.params.list("channels").map(Option::unwrap_or_default);
+        // In a query several names stand in one text, parted by commas.
+        let names = names.map(|names| names.iter().flat_map(|text| text.split(',')).map(str::to_owned).collect());
+        let asked = names.and_then(|names| self.subscribe(id, None, names, from_of(&request.params)?, now));
+        match asked {
+            Ok(pending) => self.settle(pending, now, mouth),
+            Err(error) => mouth.close(id, CloseCode::Policy, &error.reason),
+        }
+    }
+
+    pub fn disconnected(&mut self, id: u64) {
+        let Some(client) = self.clients.remove(&id) else { return };
+        for sub in &client.subs {
+            self.leave(id, sub.channel);
+        }
+        if let Some(heartbeat) = client.heartbeat {
+            self.beats.remove(&(heartbeat.due_ns, id));
+        }
+        self.pendings.retain(|_, pending| pending.to != id);
+        self.fresh.remove(&id);
+    }
+
+    fn leave(&mut self, id: u64, channel: ChannelId) {
+        let still = self.clients.get(&id).is_some_and(|client| client.subs.iter().any(|sub| sub.channel == channel));
+        if !still && let Some(facts) = self.facts.get_mut(&channel) {
+            facts.subscribers.remove(&id);
+        }
+    }
+
+    /// Acts on one message. Says so where it is the venue's to answer: its answer goes to [`Self::called`].
+    pub fn text(&mut self, id: u64, text: &str, now: Instant, mouth: &mut dyn Mouth) -> Option<Call> {
+        let request = match Request::parse(text, None) {
+            Ok(request) => request,
+            Err((request_id, error)) => {
+                refuse(id, &request_id, &error, now, mouth);
+                return None;
+            }
+        };
+        let mut result = Vec::new();
+        let done = match &*request.method {
+            "public/hello" => self.hello(&mut result),
+            "public/test" => self.test(id, &request.params, &mut result),
+            "public/set_heartbeat" => self.set_heartbeat(id, &request.params, now, &mut result),
+            "public/disable_heartbeat" => self.disable_heartbeat(id, &mut result),
+            "public/subscribe" => match self.ask_subscribe(id, &request, now) {
+                Ok(pending) => {
+                    self.settle(pending, now, mouth);
+                    return None;
+                }
+                Err(error) => Err(error),
+            },
+            "public/unsubscribe" => self.unsubscribe(id, &request.params, &mut result),
+            "public/unsubscribe_all" => self.unsubscribe_all(id, &mut result),
+            method if method.starts_with("private/") => Err(self.elsewhere(method)),
+            method => match self.may_wait(id) {
+                Ok(()) => {
+                    self.figures.calls += 1;
+                    let is_login = method == "public/auth";
+                    return Some(Call { id: request.id, is_login });
+                }
+                Err(error) => Err(error),
+            },
+        };
+        match done {
+            Ok(()) => {
+                let mut out = Vec::new();
+                write_result(&mut out, &request.id, &result, now.wall_us, now.wall_us);
+                mouth.reply(id, &out);
+            }
+            Err(error) => refuse(id, &request.id, &error, now, mouth),
+        }
+        None
+    }
+
+    /// A private method: the venue's own.
+    pub fn elsewhere(&self, method: &str) -> RpcError {
+        let shown: String = method.chars().take(80).collect();
+        let venue = if self.venue.is_empty() { "the venue itself" } else { &self.venue };
+        RpcError::new("not_on_this_server", format!("{shown} is answered by {venue}, not by a gateway"))
+    }
+
+    fn may_wait(&mut self, id: u64) -> Result<(), RpcError> {
+        let Some(client) = self.clients.get_mut(&id) else { return Err(RpcError::named("retry")) };
+        if client.waiting >= MOST_WAITING {
+            let reason = format!("{MOST_WAITING} requests wait for the venue; wait for their answers");
+            return Err(RpcError::new("too_many_requests", reason));
+        }
+        client.waiting += 1;
+        Ok(())
+    }
+
+    /// The venue's answer to a call of a client, or why there is none.
+    pub fn called(
+        &mut self,
+        id: u64,
+        call: &Call,
+        answer: Result<&[u8], &RpcError>,
+        now: Instant,
+        mouth: &mut dyn Mouth,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.waiting = client.waiting.saturating_sub(1);
+        match answer {
+            Ok(body) => {
+                // An error has no result; a login's result has a token.
+                client.is_known |= call.is_login && contains(body, b"\"access_token\":");
+                mouth.reply(id, body.trim_ascii());
+            }
+            Err(error) => refuse(id, &call.id, error, now, mouth),
+        }
+    }
+
+    fn hello(&self, out: &mut Vec<u8>) -> Result<(), RpcError> {
+        Json::new(out).object(|j| {
+            j.key("version").string(self.version);
+        });
+        Ok(())
+    }
+
+    fn test(&mut self, id: u64, params: &Params<'_>, out: &mut Vec<u8>) -> Result<(), RpcError> {
+        if let Some(heartbeat) = self.clients.get_mut(&id).and_then(|client| client.heartbeat.as_mut()) {
+            heartbeat.tested();
+        }
+        if params.text("expected_result")?.as_deref() == Some("exception") {
+            return Err(RpcError::new("internal_error", "the exception that was asked for"));
+        }
+        self.hello(out)
+    }
+
+    fn set_heartbeat(&mut self, id: u64, params: &Params<'_>, now: Instant, out: &mut Vec<u8>) -> Result<(), RpcError> {
+        let (shortest, longest) = (Heartbeat::SHORTEST_S, Heartbeat::LONGEST_S);
+        params.required("interval")?;
+        let interval_s = params.integer("interval")?.and_then(|seconds| u64::try_from(seconds).ok());
+        let interval_s = interval_s.filter(|seconds| (shortest..=longest).contains(seconds)).ok_or_else(|| {
+            RpcError::invalid("interval", format!("interval is {shortest} to {longest} whole seconds"))
+        })?;
+        self.beat_by(id, Some(Heartbeat::every(interval_s, now.steady_ns)));
+        Json::new(out).string("ok");
+        Ok(())
+    }
+
+    fn disable_heartbeat(&mut self, id: u64, out: &mut Vec<u8>) -> Result<(), RpcError> {
+        self.beat_by(id, None);
+        Json::new(out).string("ok");
+        Ok(())
+    }
+
+    fn beat_by(&mut self, id: u64, heartbeat: Option<Heartbeat>) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut client.heartbeat, heartbeat);
+        if let Some(before) = before {
+            self.beats.remove(&(before.due_ns, id));
+        }
+        if let Some(heartbeat) = &client.heartbeat {
+            self.beats.insert((heartbeat.due_ns, id));
+        }
+    }
+
+    /// Sends the heartbeats that are due, and closes who has not answered the last.
+    pub fn beat(&mut self, now_ns: u64, mouth: &mut dyn Mouth) {
+        while let Some((due_ns, id)) = self.beats.first().copied().filter(|(due_ns, _)| *due_ns <= now_ns) {
+            self.beats.remove(&(due_ns, id));
+            let Some(heartbeat) = self.clients.get_mut(&id).and_then(|client| client.heartbeat.as_mut()) else {
+                continue;
+            };
+            match heartbeat.beat(now_ns) {
+                Beat::NotYet => {}
+                Beat::Send => {
+                    for kind in ["heartbeat", "test_request"] {
+                        let mut out = Vec::new();
+                        write_heartbeat(&mut out, kind);
+                        mouth.notify(id, &out);
+                    }
+                }
+                Beat::Dead => {
+                    let why = "no public/test since the last test_request";
+                    let mut out = Vec::new();
+                    write_logout(&mut out, why);
+                    mouth.notify(id, &out);
+                    mouth.close(id, CloseCode::Policy, why);
+                    continue;
+                }
+            }
+            self.beats.insert((heartbeat.due_ns, id));
+        }
+    }
+
+    fn ask_subscribe(&mut self, id: u64, request: &Request<'_>, now: Instant) -> Result<Pending, RpcError> {
+        let names = request.params.list("channels")?;
+        let names = names.ok_or_else(|| RpcError::invalid("channels", "channels is required"))?;
+        self.subscribe(id, Some(request.id.clone()), names, from_of(&request.params)?, now)
+    }
+
+    /// Judges the names, and asks the venue for what is not known here.
+    fn subscribe(
+        &mut self,
+        id: u64,
+        request: Option<RequestId>,
+        names: Vec<String>,
+        from: Option<(u64, u64)>,
+        now: Instant,
+    ) -> Result<Pending, RpcError> {
+        let is_known = self.clients.get(&id).is_some_and(|client| client.is_known);
+        let (mut accepted, mut malformed, mut seen) = (Vec::new(), None, BTreeSet::new());
+        for name in names {
+            match self.judge(&name, is_known)? {
+                Name::Served if seen.insert(name.clone()) => accepted.push(name),
+                Name::Served | Name::NotHere => {}
+                Name::Malformed => malformed = Some(name),
+            }
+        }
+        if let Some(name) = malformed.as_ref().filter(|_| accepted.is_empty()) {
+            return Err(unnamed(name));
+        }
+        let fresh = accepted.iter().filter(|name| !self.clients.get(&id).is_some_and(|client| client.hears(name)));
+        let heard = self.clients.get(&id).map_or(0, |client| client.subs.len());
+        if heard + fresh.count() > MOST_CHANNELS {
+            let reason = format!("a connection hears at most {MOST_CHANNELS} channels; open another");
+            return Err(RpcError::param("too_many_requests", "channels", reason));
+        }
+        if self.follower.epoch().is_none() {
+            return Err(RpcError::new("retry", "this gateway has not heard from its venue yet"));
+        }
+        let missing: BTreeSet<String> = accepted.iter().filter(|name| !self.is_ready(name, from)).cloned().collect();
+        if !missing.is_empty() {
+            self.may_wait(id)?;
+        }
+        for channel in accepted.iter().filter_map(|name| self.aliases.get(name)) {
+            if let Some(facts) = self.facts.get_mut(channel) {
+                facts.wanted_ns = now.steady_ns;
+            }
+        }
+        let us_in = now.wall_us;
+        Ok(Pending { to: id, id: request, us_in, names: accepted, missing, from, malformed, failed: None })
+    }
+
+    fn judge(&self, name: &str, is_known: bool) -> Result<Name, RpcError> {
+        let Some(channel) = Channel::parse(name) else {
+            return Ok(if Channel::is_known_family(name) { Name::NotHere } else { Name::Malformed });
+        };
+        if channel.is_private() || matches!(channel, Channel::DropCopy { .. }) {
+            return Err(self.elsewhere(name));
+        }
+        if channel.interval() == Interval::Raw && !is_known {
+            return Err(RpcError::param("raw_requires_login", "channels", format!("{name} needs a login")));
+        }
+        Ok(Name::Served)
+    }
+
+    fn is_ready(&self, name: &str, from: Option<(u64, u64)>) -> bool {
+        let Some(channel) = self.aliases.get(name) else { return false };
+        match from {
+            Some(from) => {
+                self.resume(*channel, from).is_some() || (self.is_past(from) && self.begin(*channel).is_some())
+            }
+            None => self.begin(*channel).is_some(),
+        }
+    }
+
+    /// Whether a place cannot be ahead of what is known here.
+    fn is_past(&self, (epoch, seq): (u64, u64)) -> bool {
+        self.follower.epoch() != Some(epoch) || seq <= self.follower.last()
+    }
+
+    /// Answers it if nothing is missing any longer; otherwise it waits.
+    fn settle(&mut self, pending: Pending, now: Instant, mouth: &mut dyn Mouth) {
+        if pending.missing.is_empty() {
+            return self.grant(pending, now, mouth);
+        }
+        self.last_pending += 1;
+        for name in &pending.missing {
+            self.join(name, Some(self.last_pending));
+        }
+        self.pendings.insert(self.last_pending, pending);
+    }
+
+    fn join(&mut self, name: &str, pending: Option<u64>) {
+        if let Some(waiting) = self.joins.get_mut(name) {
+            waiting.extend(pending);
+            return;
+        }
+        self.joins.insert(name.to_owned(), pending.into_iter().collect());
+        self.figures.joins += 1;
+        self.asks.push_back(Ask::Join { name: name.to_owned() });
+    }
+
+    /// The answer, then what each channel begins with; messages follow by [`Self::pump`].
+    fn grant(&mut self, pending: Pending, now: Instant, mouth: &mut dyn Mouth) {
+        let Pending { to, id, us_in, names, from, malformed, failed, .. } = pending;
+        let names: Vec<String> = names.into_iter().filter(|name| self.aliases.contains_key(name)).collect();
+        let refusal = match (failed, malformed) {
+            (Some(why), _) => Some(RpcError::new("retry", why)),
+            (None, Some(name)) if names.is_empty() => Some(unnamed(&name)),
+            _ => None,
+        };
+        let now = Instant { wall_us: now.wall_us.max(us_in), ..now };
+        match (id, refusal) {
+            (Some(id), Some(error)) => return refuse(to, &id, &error, now, mouth),
+            (None, Some(error)) => return mouth.close(to, CloseCode::TryAgainLater, &error.reason),
+            (Some(id), None) => {
+                let (mut result, mut out) = (Vec::new(), Vec::new());
+                write_names(&mut result, &names);
+                write_result(&mut out, &id, &result, us_in, now.wall_us);
+                mouth.reply(to, &out);
+            }
+            (None, None) => {}
+        }
+        for name in names {
+            self.enter(to, name, from, mouth);
+        }
+    }
+
+    /// Lets a client hear a channel from where it wants to, or from a beginning.
+    fn enter(&mut self, to: u64, name: String, from: Option<(u64, u64)>, mouth: &mut dyn Mouth) {
+        let (Some(channel), Some(epoch)) = (self.aliases.get(&name).copied(), self.follower.epoch()) else { return };
+        let Some(client) = self.clients.get(&to).filter(|client| !client.hears(&name)) else { return };
+        let has_envelope = client.has_envelope;
+        let resumed = from.and_then(|from| self.resume(channel, from));
+        let begun = if resumed.is_none() { self.begin(channel) } else { None };
+        let awaits = resumed.is_none() && begun.is_none();
+        let mut after = resumed.unwrap_or(self.follower.last());
+        if let Some((seq, first)) = begun {
+            after = seq;
+            if let Some((of, seen)) = from.filter(|(of, seen)| has_envelope && *of == epoch && *seen < seq) {
+                let mut out = Vec::new();
+                write_gap(&mut out, &name, of, seen + 1, seq);
+                mouth.reply(to, &out);
+            }
+            if let Some(first) = first {
+                say_first(to, has_envelope, epoch, seq, first, mouth);
+            }
+        }
+        if awaits {
+            // It has gone out of date meanwhile.
+            self.lost.insert(name.clone());
+        }
+        if let Some(facts) = self.facts.get_mut(&channel) {
+            facts.subscribers.insert(to);
+        }
+        if let Some(client) = self.clients.get_mut(&to) {
+            client.subs.push(Sub { name, channel, after, awaits });
+        }
+        self.fresh.insert(to);
+    }
+
+    /// Where to go on after a place: `None` when something behind it is missing here.
+    fn resume(&self, channel: ChannelId, (epoch, seq): (u64, u64)) -> Option<u64> {
+        let facts = self.facts.get(&channel).filter(|facts| facts.is_joined)?;
+        let is_whole = seq >= facts.since && seq >= self.history.complete_after();
+        let has_been = seq <= self.follower.last().max(facts.stands_at);
+        (self.follower.epoch() == Some(epoch) && is_whole && has_been).then_some(seq)
+    }
+
+    /// What a joiner is told first, and the sequence where that stands; `None` when the venue must be asked.
+    fn begin(&self, channel: ChannelId) -> Option<(u64, Option<&[u8]>)> {
+        let facts = self.facts.get(&channel).filter(|facts| facts.is_joined)?;
+        if facts.conflates
+            && let Some(newest) = self.history.newest(channel).filter(|newest| newest.seq > facts.stands_at)
+        {
+            return Some((newest.seq - 1, None));
+        }
+        if facts.first.is_empty() {
+            return Some((facts.stands_at.max(self.follower.last()), None));
+        }
+        let is_near = self.history.count(channel, facts.stands_at) <= MOST_REPLAYED;
+        (is_near && facts.stands_at >= self.history.complete_after()).then_some((facts.stands_at, Some(&facts.first)))
+    }
+
+    fn unsubscribe(&mut self, id: u64, params: &Params<'_>, out: &mut Vec<u8>) -> Result<(), RpcError> {
+        let names = params.list("channels")?.ok_or_else(|| RpcError::invalid("channels", "channels is required"))?;
+        let mut seen = BTreeSet::new();
+        let names: Vec<String> = names.into_iter().filter(|name| seen.insert(name.clone())).collect();
+        write_names(out, &names);
+        for name in &names {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            let Some(at) = client.subs.iter().position(|sub| sub.name == *name) else { continue };
+            let sub = client.subs.remove(at);
+            self.leave(id, sub.channel);
+        }
+        Ok(())
+    }
+
+    fn unsubscribe_all(&mut self, id: u64, out: &mut Vec<u8>) -> Result<(), RpcError> {
+        let subs = self.clients.get_mut(&id).map(|client| std::mem::take(&mut client.subs)).unwrap_or_default();
+        for sub in subs {
+            self.leave(id, sub.channel);
+        }
+        Json::new(out).string("ok");
+        Ok(())
+    }
+
+    /// What is to be asked of the venue now.
+    pub fn asks(&mut self, now_ns: u64) -> Option<Ask> {
+        if let Some(ask) = self.follower.wish(now_ns) {
+            return Some(ask);
+        }
+        if self.follower.epoch().is_some() && now_ns >= self.keep_ns {
+            self.keep_ns = now_ns + KEEP_NS;
+            return Some(Ask::Keep { names: self.wanted(now_ns) });
+        }
+        if !self.lost.is_empty() && now_ns >= self.rejoin_ns && self.follower.epoch().is_some() {
+            self.rejoin_ns = now_ns + REJOIN_NS;
+            for name in std::mem::take(&mut self.lost) {
+                self.join(&name, None);
+            }
+        }
+        self.asks.pop_front()
+    }
+
+    /// When [`Self::asks`] or [`Self::beat`] may have something to do.
+    pub fn due_ns(&self) -> u64 {
+        if !self.asks.is_empty() {
+            return 0;
+        }
+        let keep = self.follower.epoch().map(|_| self.keep_ns);
+        let rejoin = (!self.lost.is_empty()).then_some(self.rejoin_ns);
+        let beat = self.beats.first().map(|(due_ns, _)| *due_ns);
+        [self.follower.due_ns(), keep, rejoin, beat].into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+
+    /// The channels that are to stay on the bus. Those that nobody has heard for a while are given up.
+    fn wanted(&mut self, now_ns: u64) -> Vec<String> {
+        let mut names = Vec::new();
+        for (id, facts) in &mut self.facts {
+            if !facts.subscribers.is_empty() {
+                facts.wanted_ns = now_ns;
+            }
+            facts.is_joined &= facts.wanted_ns + UNHEARD_NS > now_ns;
+            if facts.is_joined {
+                names.push(self.history.name(*id).to_owned());
+            }
+        }
+        names
+    }
+}
+
+enum Name {
+    Served,
+    NotHere,
+    Malformed,
+}
+
+fn unnamed(name: &str) -> RpcError {
+    let shown: String = name.chars().take(80).collect();
+    RpcError::invalid("channels", format!("no channel is named {shown:?}"))
+}
+
+/// `from` is EPOCH:SEQ.
+fn from_of(params: &Params<'_>) -> Result<Option<(u64, u64)>, RpcError> {
+    let Some(text) = params.text("from")? else { return Ok(None) };
+    let place = text.split_once(':').and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?)));
+    place.map(Some).ok_or_else(|| RpcError::invalid("from", "from is EPOCH:SEQ, as an envelope has them"))
+}
+
+fn write_names(out: &mut Vec<u8>, names: &[String]) {
+    Json::new(out).array(|j| {
+        for name in names {
+            j.string(name);
+        }
+    });
+}
+
+fn refuse(to: u64, id: &RequestId, error: &RpcError, now: Instant, mouth: &mut dyn Mouth) {
+    let mut out = Vec::new();
+    write_error(&mut out, id, error, now.wall_us, now.wall_us);
+    mouth.reply(to, &out);
+}
+
+fn say_first(to: u64, has_envelope: bool, epoch: u64, seq: u64, first: &[u8], mouth: &mut dyn Mouth) {
+    if has_envelope {
+        let mut out = Vec::with_capacity(first.len() + 80);
+        wrap_first(&mut out, epoch, seq, first);
+        mouth.reply(to, &out);
+    } else {
+        mouth.reply(to, first);
+    }
+}
+
+fn contains(text: &[u8], what: &[u8]) -> bool {
+    text.windows(what.len()).any(|window| window == what)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! Messages to clients, and what clients are told when they cannot have them all.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use pitwire_websocket::{CloseCode, Opcode, write_frame};
+
+use super::{Facts, Instant, Mouth, Node, Outcome, Reply, say_first};
+use crate::client::{wrap, write_epoch, write_gap};
+use crate::follower::{Progress, Restart};
+use crate::history::{ChannelId, Next};
+use crate::upstream::Ask;
+
+/// Why a lagging subscriber is closed; the code is 1013.
+const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
+const NEW_START: &str = "the venue has begun anew: reconnect and start from a snapshot";
+const LOST: &str = "messages were lost on the way from the venue: reconnect and start from a snapshot";
+
+impl Node {
+    /// A batch from the bus.
+    pub fn live(&mut self, bytes: Vec<u8>, mouth: &mut dyn Mouth) {
+        let progress = self.follower.live(bytes);
+        self.advance(progress, mouth);
+    }
+
+    /// The venue's answer to one of [`Self::asks`], or why there is none.
+    pub fn told(&mut self, ask: &Ask, answer: Result<Reply, String>, now: Instant, mouth: &mut dyn Mouth) {
+        self.is_venue_up = answer.is_ok();
+        match (ask, answer) {
+            (Ask::Status | Ask::From { .. }, Ok(reply)) => {
+                let progress = self.follower.told(ask, &reply, now.steady_ns);
+                self.advance(progress, mouth);
+            }
+            (Ask::Status | Ask::From { .. }, Err(_)) => self.follower.failed(now.steady_ns),
+            (Ask::Join { name }, Ok(reply)) => {
+                self.follower.heard(reply.epoch, reply.last);
+                self.joined(name, reply, now, mouth);
+            }
+            (Ask::Join { name }, Err(why)) => self.not_joined(name, &why, now, mouth),
+            (Ask::Keep { .. }, Ok(reply)) => {
+                self.follower.heard(reply.epoch, reply.last);
+                if self.follower.epoch() == Some(reply.epoch) {
+                    self.dropped(&reply.gone, mouth);
+                }
+            }
+            (Ask::Keep { .. }, Err(_)) => {}
+        }
+    }
+
+    fn advance(&mut self, progress: Progress, mouth: &mut dyn Mouth) {
+        if let Some(restart) = progress.restarted {
+            self.restart(restart, mouth);
+        }
+        let Node { history, facts, fresh, .. } = self;
+        for (bytes, from) in &progress.fresh {
+            history.append(bytes, *from, |id| {
+                if let Some(facts) = facts.get(&id) {
+                    fresh.extend(&facts.subscribers);
+                }
+            });
+        }
+    }
+
+    /// Nothing told before leads to what will be told: whoever hears anything must begin anew.
+    fn restart(&mut self, restart: Restart, mouth: &mut dyn Mouth) {
+        self.history.restart(restart.next.saturating_sub(1));
+        for facts in self.facts.values_mut() {
+            facts.is_joined = false;
+            facts.first.clear();
+        }
+        let why = if restart.is_new_start { NEW_START } else { LOST };
+        let mut notice = Vec::new();
+        write_epoch(&mut notice, restart.epoch);
+        for (id, client) in self.clients.iter_mut().filter(|(_, client)| !client.subs.is_empty()) {
+            if !client.has_envelope {
+                mouth.close(*id, CloseCode::TryAgainLater, why);
+                continue;
+            }
+            if restart.is_new_start {
+                mouth.notify(*id, &notice);
+            }
+            for sub in &mut client.subs {
+                sub.awaits = true;
+                if restart.is_new_start {
+                    // Sequences of another start are none of this one.
+                    sub.after = 0;
+                }
+                self.lost.insert(sub.name.clone());
+            }
+        }
+        self.rejoin_ns = 0;
+    }
+
+    /// Channels that the venue has taken off the bus: what came since is not here.
+    fn dropped(&mut self, names: &[String], mouth: &mut dyn Mouth) {
+        let gone: BTreeSet<ChannelId> = names.iter().filter_map(|name| self.history.known(name)).collect();
+        for id in &gone {
+            if let Some(facts) = self.facts.get_mut(id) {
+                facts.is_joined = false;
+                facts.first.clear();
+            }
+        }
+        for (id, client) in &mut self.clients {
+            let mut is_hit = false;
+            for sub in client.subs.iter_mut().filter(|sub| gone.contains(&sub.channel)) {
+                is_hit = true;
+                sub.awaits = true;
+                if client.has_envelope {
+                    self.lost.insert(sub.name.clone());
+                }
+            }
+            if is_hit && !client.has_envelope {
+                mouth.close(*id, CloseCode::TryAgainLater, LOST);
+            }
+        }
+        self.rejoin_ns = 0;
+    }
+
+    fn joined(&mut self, name: &str, reply: Reply, now: Instant, mouth: &mut dyn Mouth) {
+        if self.follower.epoch() != Some(reply.epoch) {
+            return self.not_joined(name, "the venue has begun anew", now, mouth);
+        }
+        let id = (reply.outcome == Outcome::Done).then(|| self.history.channel(&reply.channel));
+        if let Some(id) = id {
+            self.aliases.insert(name.to_owned(), id);
+            let facts = self.facts.entry(id).or_default();
+            let subscribers = std::mem::take(&mut facts.subscribers);
+            *facts = Facts {
+                is_joined: true,
+                conflates: reply.conflates,
+                since: reply.since,
+                first: reply.first,
+                stands_at: reply.last,
+                subscribers,
+                wanted_ns: now.steady_ns,
+            };
+            self.begin_anew(id, mouth);
+        } else {
+            self.aliases.remove(name);
+        }
+        let failed = (reply.outcome == Outcome::Full).then_some("the venue has no room for another channel");
+        self.release(name, failed, reply.outcome, now, mouth);
+    }
+
+    /// Those who were told a gap get the channel's beginning.
+    fn begin_anew(&mut self, channel: ChannelId, mouth: &mut dyn Mouth) {
+        let (Some(facts), Some(epoch)) = (self.facts.get(&channel), self.follower.epoch()) else { return };
+        for id in &facts.subscribers {
+            let Some(client) = self.clients.get_mut(id) else { continue };
+            let has_envelope = client.has_envelope;
+            for sub in client.subs.iter_mut().filter(|sub| sub.channel == channel && sub.awaits) {
+                if has_envelope && sub.after > 0 && sub.after < facts.stands_at {
+                    let mut out = Vec::new();
+                    write_gap(&mut out, &sub.name, epoch, sub.after + 1, facts.stands_at);
+                    mouth.notify(*id, &out);
+                }
+                sub.awaits = false;
+                sub.after = facts.stands_at;
+                if !facts.first.is_empty() {
+                    say_first(*id, has_envelope, epoch, sub.after, &facts.first, mouth);
+                }
+            }
+            self.fresh.insert(*id);
+        }
+    }
+
+    fn not_joined(&mut self, name: &str, why: &str, now: Instant, mouth: &mut dyn Mouth) {
+        let is_awaited =
+            self.clients.values().flat_map(|client| &client.subs).any(|sub| sub.awaits && sub.name == name);
+        if is_awaited {
+            self.lost.insert(name.to_owned());
+            self.rejoin_ns = self.rejoin_ns.max(now.steady_ns + super::REJOIN_NS);
+        }
+        self.release(name, Some(why), Outcome::Done, now, mouth);
+    }
+
+    /// Answers those who waited for this channel and for no other.
+    fn release(&mut self, name: &str, failed: Option<&str>, outcome: Outcome, now: Instant, mouth: &mut dyn Mouth) {
+        for number in self.joins.remove(name).unwrap_or_default() {
+            let Some(pending) = self.pendings.get_mut(&number) else { continue };
+            pending.missing.remove(name);
+            if let Some(why) = failed {
+                pending.failed = Some(format!("the venue does not answer: {why}"));
+            }
+            if outcome == Outcome::Malformed {
+                pending.malformed = Some(name.to_owned());
+            }
+            if !pending.missing.is_empty() {
+                continue;
+            }
+            if let Some(pending) = self.pendings.remove(&number) {
+                if let Some(client) = self.clients.get_mut(&pending.to) {
+                    client.waiting = client.waiting.saturating_sub(1);
+                }
+                self.grant(pending, now, mouth);
+            }
+        }
+    }
+
+    /// Whether anything has come for anyone since [`Self::forget_fresh`].
+    pub fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
+    pub fn fresh(&self) -> impl Iterator<Item = u64> {
+        self.fresh.iter().copied()
+    }
+
+    pub fn forget_fresh(&mut self) {
+        self.fresh.clear();
+    }
+
+    /// Copies a client's next messages to `out`, in the venue's order, until it holds about `enough` bytes.
+    pub fn pump(&mut self, id: u64, out: &mut Vec<u8>, enough: usize) -> Result<(), (CloseCode, &'static str)> {
+        let Node { clients, history, facts, follower, lost, figures, .. } = self;
+        let (Some(client), Some(epoch)) = (clients.get_mut(&id), follower.epoch()) else { return Ok(()) };
+        let has_envelope = client.has_envelope;
+        let mut due = BinaryHeap::new();
+        for (at, sub) in client.subs.iter_mut().enumerate().filter(|(_, sub)| !sub.awaits) {
+            let conflates = facts.get(&sub.channel).is_some_and(|facts| facts.conflates);
+            let newest = if conflates { history.newest(sub.channel) } else { None };
+            if let Some(newest) = newest {
+                sub.after = sub.after.max(newest.seq - 1);
+            }
+            match history.next(sub.channel, sub.after) {
+                Next::Nothing => {}
+                Next::Message(found) => due.push(Reverse((found.seq, at))),
+                Next::Gone(_) if has_envelope => {
+                    figures.overrun += 1;
+                    sub.awaits = true;
+                    lost.insert(sub.name.clone());
+                }
+                Next::Gone(_) => {
+                    figures.overrun += 1;
+                    return Err((CloseCode::TryAgainLater, TOO_SLOW));
+                }
+            }
+        }
+        let mut wrapped = Vec::new();
+        while let Some(Reverse((_, at))) = due.pop().filter(|_| out.len() < enough) {
+            let sub = &mut client.subs[at];
+            let Next::Message(found) = history.next(sub.channel, sub.after) else { continue };
+            if has_envelope {
+                wrapped.clear();
+                wrap(&mut wrapped, epoch, &found);
+                write_frame(out, Opcode::Text, &wrapped);
+            } else {
+                out.extend_from_slice(found.frame);
+            }
+            sub.after = found.seq;
+            if let Next::Message(next) = history.next(sub.channel, sub.after) {
+                due.push(Reverse((next.seq, at)));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,360 @@
+//! The gateway's questions to the venue, over HTTP, on threads of their own.
+//!
+//! Does        sign and ask what the bus needs, one question after another; pass on clients' calls, a few at a time.
+//! Holds       1. the loop never waits: questions and answers lie in queues, and `wake` is called for an answer;
+//!             2. an answer on behalf of the bus is sealed for its question, or it is none;
+//!             3. an answer is bounded in size and in time.
+//! Start at    [`Upstream::open`], [`Upstream::ask`], [`Upstream::call`].
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pitwire_bus::{Key, Question, Reply};
+
+use crate::nats::Failure;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_BYTES: usize = 64 << 20;
+const HEAD_BYTES: usize = 16 << 10;
+/// Calls that are with the venue at the same time, and those that may wait for one to end.
+const CALLERS: usize = 4;
+const CALLS_WAITING: usize = 1_024;
+
+/// What the bus needs to know of the venue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    Status,
+    /// Batches from a sequence on.
+    From {
+        epoch: u64,
+        seq: u64,
+    },
+    /// A channel, and what it begins with.
+    Join {
+        name: String,
+    },
+    /// Channels that are still wanted.
+    Keep {
+        names: Vec<String>,
+    },
+}
+
+/// A client's call as it is passed on.
+#[derive(Clone, Debug)]
+pub struct WebRequest {
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+pub struct WebAnswer {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+/// The outcome of a question or a call.
+pub type Answer<T> = Result<T, String>;
+
+#[derive(Debug)]
+pub enum Told {
+    Bus(Ask, Answer<Reply>),
+    /// By the number under which the call was given.
+    Call(u64, Answer<WebAnswer>),
+}
+
+type Wake = Arc<dyn Fn() + Send + Sync>;
+
+pub struct Upstream {
+    /// `host:port`; empty until it is known.
+    venue: Arc<Mutex<String>>,
+    asks: Sender<Ask>,
+    calls: SyncSender<(u64, WebRequest)>,
+    told: Receiver<Told>,
+}
+
+impl Upstream {
+    pub fn open(key: &Key, wake: &Wake) -> Result<Upstream, Failure> {
+        let venue = Arc::new(Mutex::new(String::new()));
+        let (tell, told) = channel();
+        let (asks, to_ask) = channel();
+        let (calls, to_call) = sync_channel(CALLS_WAITING);
+        let to_call = Arc::new(Mutex::new(to_call));
+        let line = |name: &'static str| Line {
+            venue: Arc::clone(&venue),
+            stream: None,
+            tell: tell.clone(),
+            wake: Arc::clone(wake),
+            name,
+        };
+        let (asker, key) = (line("ask"), key.clone());
+        start("ask", move || ask_all(asker, &key, &to_ask))?;
+        for _ in 0..CALLERS {
+            let (caller, to_call) = (line("call"), Arc::clone(&to_call));
+            start("call", move || call_all(caller, &to_call))?;
+        }
+        Ok(Upstream { venue, asks, calls, told })
+    }
+
+    /// Says where the venue is: `http://host:port`.
+    pub fn set_venue(&self, url: &str) -> Result<(), Failure> {
+        let authority = authority(url)?;
+        *self.venue.lock().unwrap_or_else(PoisonError::into_inner) = authority;
+        Ok(())
+    }
+
+    pub fn ask(&self, ask: Ask) {
+        // The thread ends when this end of the queue does.
+        drop(self.asks.send(ask));
+    }
+
+    /// `false` when too many wait.
+    pub fn call(&self, number: u64, request: WebRequest) -> bool {
+        self.calls.try_send((number, request)).is_ok()
+    }
+
+    pub fn next(&self) -> Option<Told> {
+        self.told.try_recv().ok()
+    }
+}
+
+/// The host and port of a plain HTTP address.
+pub(crate) fn authority(url: &str) -> Result<String, Failure> {
+    let remedy = "give it like http://127.0.0.1:8080";
+    if url.starts_with("https://") {
+        return Err(Failure::new(format!("{url}: a gateway asks its venue over plain http"), remedy));
+    }
+    let rest = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    let authority = rest.filter(|rest| !rest.is_empty() && !rest.contains(['/', '@', '?', '#', ' ']));
+    let authority = authority.ok_or_else(|| Failure::new(format!("{url:?} is no venue's address"), remedy))?;
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let thread = thread::Builder::new().name(name.into()).spawn(run);
+    thread.map(drop).map_err(|error| Failure::new(format!("no thread to ask the venue: {error}"), "allow more threads"))
+}
+
+fn ask_all(mut line: Line, key: &Key, asks: &Receiver<Ask>) {
+    while let Ok(ask) = asks.recv() {
+        let answer = line.ask(key, &ask);
+        line.tell(Told::Bus(ask, answer));
+    }
+}
+
+fn call_all(mut line: Line, calls: &Mutex<Receiver<(u64, WebRequest)>>) {
+    loop {
+        let next = calls.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((number, request)) = next else { return };
+        let head = [("Content-Type", "application/json".to_owned())];
+        let answer = line.exchange(&request, &head).map_err(|error| error.to_string());
+        line.tell(Told::Call(number, answer));
+    }
+}
+
+/// One connection to the venue, kept from request to request.
+struct Line {
+    venue: Arc<Mutex<String>>,
+    stream: Option<(String, TcpStream)>,
+    tell: Sender<Told>,
+    wake: Wake,
+    name: &'static str,
+}
+
+impl Line {
+    fn tell(&self, told: Told) {
+        drop(self.tell.send(told));
+        (self.wake)();
+    }
+
+    fn ask(&mut self, key: &Key, ask: &Ask) -> Answer<Reply> {
+        let request = request_of(ask);
+        let mut nonce = [0; 16];
+        getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
+        let question = Question { method: &request.method, target: &request.target, body: &request.body };
+        let (header, purpose) = question.sign(key, wall_ms(), nonce);
+        let answer = self.exchange(&request, &[("Authorization", header)]).map_err(|error| error.to_string())?;
+        if answer.status != 200 {
+            let said = String::from_utf8_lossy(&answer.body);
+            let why = said.trim().chars().take(200).collect::<String>();
+            tracing::warn!(status = answer.status, why, "the venue refuses what the bus asks");
+            return Err(format!("the venue answers {}", answer.status));
+        }
+        let content = key.open(&purpose, &answer.body).ok_or("the venue's answer is not sealed with the bus key")?;
+        Reply::parse(content).ok_or_else(|| "the venue's answer cannot be read".to_owned())
+    }
+
+    /// Sends a request and reads its answer. A kept connection that turns out to be closed is replaced once.
+    fn exchange(&mut self, request: &WebRequest, headers: &[(&str, String)]) -> io::Result<WebAnswer> {
+        let venue = self.venue.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if venue.is_empty() {
+            return Err(io::Error::other("it is not known yet where the venue is"));
+        }
+        if let Some((_, mut stream)) = self.stream.take().filter(|(to, _)| *to == venue)
+            && let Ok((answer, keeps)) = exchange(&mut stream, &venue, request, headers)
+        {
+            self.stream = keeps.then_some((venue, stream));
+            return Ok(answer);
+        }
+        let mut stream = connect(&venue)?;
+        let (answer, keeps) = exchange(&mut stream, &venue, request, headers)?;
+        tracing::trace!(line = self.name, target = request.target, "asked the venue");
+        self.stream = keeps.then_some((venue, stream));
+        Ok(answer)
+    }
+}
+
+fn request_of(ask: &Ask) -> WebRequest {
+    let get = |target: String| WebRequest { method: "GET".into(), target, body: Vec::new() };
+    match ask {
+        Ask::Status => get("/bus/status".into()),
+        Ask::From { epoch, seq } => get(format!("/bus/from?epoch={epoch}&seq={seq}")),
+        // A channel's name has nothing that a query could not hold, or the venue finds it malformed.
+        Ask::Join { name } => {
+            WebRequest { method: "POST".into(), target: "/bus/join".into(), body: name.as_bytes().to_vec() }
+        }
+        Ask::Keep { names } => {
+            WebRequest { method: "POST".into(), target: "/bus/keep".into(), body: names.join("\n").into_bytes() }
+        }
+    }
+}
+
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn connect(venue: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the venue's name means no address");
+    for address in venue.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// One request and its answer; says whether the connection can be used again.
+fn exchange(
+    stream: &mut TcpStream,
+    venue: &str,
+    request: &WebRequest,
+    headers: &[(&str, String)],
+) -> io::Result<(WebAnswer, bool)> {
+    let WebRequest { method, target, body } = request;
+    let mut out = format!("{method} {target} HTTP/1.1\r\nHost: {venue}\r\nContent-Length: {}\r\n", body.len());
+    for (name, value) in headers {
+        out.push_str(&format!("{name}: {value}\r\n"));
+    }
+    out.push_str("\r\n");
+    let mut out = out.into_bytes();
+    out.extend_from_slice(body);
+    stream.write_all(&out)?;
+    let mut input = Vec::with_capacity(4096);
+    loop {
+        if let Some(head) = parse(&input)? {
+            let whole = head.bytes + head.length;
+            while input.len() < whole {
+                more(stream, &mut input)?;
+            }
+            let body = input.get(head.bytes..whole).unwrap_or_default().to_vec();
+            let keeps = head.keeps && input.len() == whole;
+            return Ok((WebAnswer { status: head.status, body }, keeps));
+        }
+        more(stream, &mut input)?;
+    }
+}
+
+fn more(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<()> {
+    let mut buffer = [0; 16 << 10];
+    match stream.read(&mut buffer)? {
+        0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the venue closed the connection")),
+        n => {
+            input.extend_from_slice(buffer.get(..n).unwrap_or_default());
+            Ok(())
+        }
+    }
+}
+
+struct Head {
+    status: u16,
+    bytes: usize,
+    length: usize,
+    keeps: bool,
+}
+
+fn parse(input: &[u8]) -> io::Result<Option<Head>> {
+    let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let mut headers = [httparse::EMPTY_HEADER; 64];
+    let mut response = httparse::Response::new(&mut headers);
+    let bytes = match response.parse(input) {
+        Ok(httparse::Status::Complete(bytes)) => bytes,
+        Ok(httparse::Status::Partial) if input.len() > HEAD_BYTES => {
+            return Err(broken("the answer's head is too long"));
+        }
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(broken(&format!("no HTTP: {error}"))),
+    };
+    let header = |name: &str| {
+        let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.and_then(|header| std::str::from_utf8(header.value).ok()).map(str::trim)
+    };
+    let status = response.code.unwrap_or(0);
+    let length = match header("content-length").map(str::parse::<usize>) {
+        Some(Ok(length)) if length <= ANSWER_BYTES => length,
+        None if status == 204 => 0,
+        _ => return Err(broken("the answer does not say its length, or too much of it")),
+    };
+    let keeps = !header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+    Ok(Some(Head { status, bytes, length, keeps }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_venue_is_named_by_host_and_port() {
+        for (url, expected) in [
+            ("http://127.0.0.1:8080", Some("127.0.0.1:8080")),
+            ("http://venue.example/", Some("venue.example:80")),
+            ("http://[::1]:80", Some("[::1]:80")),
+            ("https://venue.example", None),
+            ("http://", None),
+            ("http://me@venue", None),
+            ("http://venue/path", None),
+            ("venue:80", None),
+        ] {
+            assert_eq!(authority(url).ok().as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn heads_say_how_long_the_answer_is() {
+        let read =
+            |text: &str| parse(text.as_bytes()).map(|head| head.map(|head| (head.status, head.length, head.keeps)));
+        assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").unwrap(), Some((200, 5, true)));
+        assert_eq!(
+            read("HTTP/1.1 404 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap(),
+            Some((404, 0, false))
+        );
+        assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Le").unwrap(), None);
+        for broken in
+            ["nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"]
+        {
+            assert!(read(broken).is_err(), "{broken}");
+        }
+    }
+}

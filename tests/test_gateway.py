@@ -1,0 +1,552 @@
+"""`pitwire up --publish` and `pitwire gateway` with a real nats-server: the venue's bytes, whatever breaks."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import nats
+import pytest
+from nats_server import Server
+from rpc import Http, RpcError, Ws
+from venue import BINARY, DEMO_A, Venue, run_pitwire
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+PATIENCE_S = 60.0
+SUBJECT = "pitwire.public"
+CHANNELS = [
+    "book.NPN_ZAR.100ms",
+    "book.BTC_USDC.100ms",
+    "trades.NPN_ZAR.100ms",
+    "trades.BTC_USDC.100ms",
+    "book.BTC-PERPETUAL.none.10.100ms",
+    "quote.BTC_USDC",
+]
+# Channels on which every message counts; on the others a reader is given the latest.
+DELTAS = [channel for channel in CHANNELS if re.match(r"(book\.[^.]*|trades\.[^.]*)\.100ms$", channel)]
+
+
+@dataclass
+class Gateway:
+    """`pitwire gateway` on a free port."""
+
+    place: Path
+    name: str
+    upstream: str
+    key: Path
+    extra: list[str] = field(default_factory=list)
+    address: str = ""
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self, wait: bool = True) -> "Gateway":
+        ready = self.place / f"{self.name}.ready"
+        ready.unlink(missing_ok=True)
+        command = [BINARY, "gateway", "--upstream", self.upstream, "--http", self.address or "127.0.0.1:0"]
+        command += ["--bus-key", self.key, "--ready-file", ready, "--json", *self.extra]
+        with self.log.open("ab") as log, self.out.open("wb") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=log, stdin=subprocess.DEVNULL)
+        if wait:
+            until(ready.exists, f"{self.name} is not ready: {self.tail()}")
+            told = json.loads(ready.read_text())
+            assert told["pid"] == self.process.pid
+            self.address = told["http"]
+        return self
+
+    @property
+    def log(self) -> Path:
+        return self.place / f"{self.name}.log"
+
+    @property
+    def out(self) -> Path:
+        return self.place / f"{self.name}.out"
+
+    def tail(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+
+    def url(self, query: str = "") -> str:
+        return f"ws://{self.address}/ws/api/v2{query}"
+
+    def health(self) -> dict[str, Any]:
+        return Http(self.address).get("/healthz").json()
+
+    def metric(self, name: str) -> int:
+        text = Http(self.address).get("/metrics").body.decode()
+        return int(re.search(rf"^pitwire_gateway_{name} (\d+)$", text, re.M)[1])
+
+    def end(self, how: signal.Signals) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        return self.process.wait(PATIENCE_S)
+
+    def __enter__(self) -> "Gateway":
+        return self.start()
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.end(signal.SIGKILL)
+
+
+def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    running = Server(tmp_path)
+    yield running
+    running.process.send_signal(signal.SIGCONT)
+    running.stop()
+
+
+@pytest.fixture
+def venue(tmp_path: Path, server: Server) -> Iterator[Venue]:
+    with Venue(tmp_path / "data", extra=["--publish", server.url, "--speed", "5"]) as running:
+        yield running
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, server: Server, venue: Venue) -> Iterator[Gateway]:
+    with Gateway(tmp_path, "gateway", server.url, venue.data / "bus.key") as running:
+        yield running
+
+
+class Control(threading.Thread):
+    """A subscriber of the venue itself: what it gets is what everybody should."""
+
+    def __init__(self, url: str, channels: list[str]) -> None:
+        super().__init__(daemon=True)
+        self.texts: dict[str, list[str]] = defaultdict(list)
+        self._connection = connect(url, compression=None, max_size=None).__enter__()
+        request = {"jsonrpc": "2.0", "id": 1, "method": "public/subscribe", "params": {"channels": channels}}
+        self._connection.send(json.dumps(request))
+        assert json.loads(self._connection.recv())["result"] == channels
+        self.start()
+
+    def run(self) -> None:
+        with suppress(ConnectionClosed):
+            while True:
+                text = self._connection.recv()
+                self.texts[json.loads(text)["params"]["channel"]].append(text)
+
+    def end(self) -> dict[str, list[str]]:
+        self._connection.close()
+        self.join()
+        return self.texts
+
+
+@dataclass
+class Heard:
+    """One channel as a client with envelopes has it."""
+
+    place: tuple[int, int] | None = None
+    messages: list[str] = field(default_factory=list)
+    snapshots: int = 0
+    gaps: list[dict[str, int]] = field(default_factory=list)
+
+
+class Client:
+    """Hears channels in envelopes, checks every number, and goes on elsewhere when its gateway is gone."""
+
+    def __init__(self, gateways: list[Gateway], channels: list[str]) -> None:
+        self.gateways = gateways
+        self.heard = {channel: Heard() for channel in channels}
+        self.moves = 0
+        self.errors: list[BaseException] = []
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        turn = 0
+        while not self.stopping.is_set():
+            gateway = self.gateways[turn % len(self.gateways)]
+            try:
+                with connect(gateway.url("?envelope"), compression=None, max_size=None, open_timeout=5) as connection:
+                    self._subscribe(connection)
+                    while not self.stopping.is_set():
+                        with suppress(TimeoutError):
+                            self._take(connection.recv(timeout=0.1))
+            except (OSError, ConnectionClosed, TimeoutError):
+                turn += 1
+                self.moves += 1
+                time.sleep(0.02)
+            except BaseException as error:
+                self.errors.append(error)
+                return
+
+    def _subscribe(self, connection: Any) -> None:
+        for channel, heard in self.heard.items():
+            params: dict[str, Any] = {"channels": [channel]}
+            if heard.place is not None:
+                params["from"] = f"{heard.place[0]}:{heard.place[1]}"
+            connection.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "public/subscribe", "params": params}))
+
+    def _take(self, text: str) -> None:
+        told = json.loads(text)
+        if told.get("error", {}).get("code") == 10040:
+            # The gateway has only just started: somewhere else, or again.
+            raise OSError(told["error"]["data"]["reason"])
+        if "id" in told:
+            assert "result" in told, told
+            return
+        if told.get("type") == "gap":
+            heard = self.heard[told["channel"]]
+            heard.gaps.append(told)
+            heard.place = (told["epoch"], told["to"])
+            return
+        if told.get("type") == "epoch":
+            # Nothing of before counts any longer.
+            for heard in self.heard.values():
+                heard.place = None
+                heard.messages.clear()
+            return
+        heard = self.heard[told["message"]["params"]["channel"]]
+        raw = text[text.index('"message":') + len('"message":') : -1]
+        if told.get("snapshot"):
+            heard.snapshots += 1
+            heard.messages.clear()
+        else:
+            channel = told["message"]["params"]["channel"]
+            if heard.place is not None and channel in DELTAS:
+                epoch, seq = heard.place
+                assert told["epoch"] == epoch and told["seq"] > seq, f"{channel}: {told['seq']} after {seq}"
+                # A place may stand between two messages of the channel.
+                assert told["prev"] <= seq, f"{channel}: {told['prev']} before {told['seq']} was not heard; had {seq}"
+            heard.messages.append(raw)
+        heard.place = (told["epoch"], told["seq"])
+
+    def wait(self, count: int) -> None:
+        def enough() -> bool:
+            assert not self.errors, self.errors
+            return all(len(self.heard[channel].messages) >= count for channel in DELTAS)
+
+        until(enough, f"too little is heard: { {name: len(heard.messages) for name, heard in self.heard.items()} }")
+
+    def end(self) -> None:
+        self.stopping.set()
+        self.thread.join(PATIENCE_S)
+        if self.errors:
+            raise self.errors[0]
+
+
+def place_in(part: list[str], whole: list[str]) -> int:
+    """Where a run of messages stands in the venue's own, unbroken."""
+    assert part, "nothing was heard"
+    start = whole.index(part[0])
+    assert whole[start : start + len(part)] == part, "not the venue's own messages, whole and in order"
+    return start
+
+
+def test_clients_of_a_killed_gateway_go_on_at_another_without_gap_or_duplicate(
+    tmp_path: Path, server: Server, venue: Venue
+) -> None:
+    control = Control(venue.ws_url, CHANNELS)
+    key = venue.data / "bus.key"
+    with Gateway(tmp_path, "one", server.url, key) as one, Gateway(tmp_path, "two", server.url, key) as two:
+        movers = [Client([one, two], CHANNELS) for _ in range(6)]
+        stayers = [Client([two, one], DELTAS) for _ in range(2)]
+        for client in movers:
+            client.wait(5)
+        one.end(signal.SIGKILL)
+        before = {channel: len(movers[0].heard[channel].messages) for channel in DELTAS}
+        for client in movers + stayers:
+            client.wait(max(before.values()) + 10)
+        for client in movers + stayers:
+            client.end()
+        assert all(client.moves >= 1 for client in movers) and all(client.moves == 0 for client in stayers)
+        # A moment for the control to have what they have.
+        time.sleep(0.5)
+        texts = control.end()
+        for client in movers + stayers:
+            for channel in DELTAS:
+                heard = client.heard[channel]
+                assert not heard.gaps and heard.snapshots <= 1, f"{channel}: a resumed channel begins no second time"
+                place_in(heard.messages, texts[channel])
+        assert two.metric("restarts_total") == 0 and two.metric("forged_total") == 0
+
+
+def test_a_gateway_that_comes_back_resumes_what_it_never_heard_itself(
+    tmp_path: Path, server: Server, venue: Venue
+) -> None:
+    """What was on the bus before a gateway started it gets from the venue."""
+    control = Control(venue.ws_url, CHANNELS)
+    with Gateway(tmp_path, "one", server.url, venue.data / "bus.key") as one:
+        client = Client([one], CHANNELS)
+        client.wait(5)
+        one.end(signal.SIGKILL)
+        time.sleep(1)
+        one.start()
+        client.wait(25)
+        client.end()
+        assert client.moves >= 1
+        time.sleep(0.5)
+        texts = control.end()
+        for channel in DELTAS:
+            assert not client.heard[channel].gaps and client.heard[channel].snapshots <= 1
+            place_in(client.heard[channel].messages, texts[channel])
+
+
+def test_the_plain_dialect_is_the_venues_byte_for_byte(venue: Venue, gateway: Gateway) -> None:
+    control = Control(venue.ws_url, CHANNELS)
+    mirror = Control(gateway.url(), CHANNELS)
+    until(lambda: all(len(mirror.texts[channel]) > 8 for channel in DELTAS), "nothing is heard at the gateway")
+    mirrored = mirror.end()
+    time.sleep(0.5)
+    texts = control.end()
+    for channel in DELTAS:
+        skipped = 1 if channel.startswith("book") else 0
+        place_in(mirrored[channel][skipped:], texts[channel])
+    for channel in DELTAS[:2]:
+        first, *changes = (json.loads(text)["params"]["data"] for text in mirrored[channel])
+        assert first["type"] == "snapshot"
+        chain = [first["change_id"], *(change["change_id"] for change in changes)]
+        assert [change["prev_change_id"] for change in changes] == chain[:-1], "a beginning and its changes meet"
+
+
+def test_a_late_joiner_is_given_a_book_that_the_changes_fit(gateway: Gateway) -> None:
+    """Many join one channel at different times; each one's chain is whole from its snapshot on."""
+    for number in range(12):
+        with Ws(gateway.url()) as ws:
+            assert ws.subscribe("book.BTC_USDC.100ms") == ["book.BTC_USDC.100ms"]
+            first = ws.notification("book.BTC_USDC.100ms")
+            assert first["type"] == "snapshot" and first["bids"] and first["asks"], number
+            last = first["change_id"]
+            for _ in range(3):
+                change = ws.notification("book.BTC_USDC.100ms")
+                assert change["type"] == "change" and change["prev_change_id"] == last
+                last = change["change_id"]
+    assert gateway.metric("joins_total") < 12, "beginnings are kept for a while"
+
+
+def test_methods_are_answered_passed_on_or_refused_by_name(venue: Venue, gateway: Gateway) -> None:
+    with Ws(gateway.url()) as ws:
+        assert ws.result("public/hello", {"client_name": "t", "client_version": "1"})["version"]
+        assert ws.result("public/test")["version"] == ws.result("public/hello")["version"]
+        assert ws.result("public/set_heartbeat", {"interval": 10}) == "ok"
+        assert ws.result("public/disable_heartbeat") == "ok"
+        assert len(ws.result("public/get_instruments", {"currency": "any"})) == 11
+        with pytest.raises(RpcError) as refused:
+            ws.result("private/buy", {"instrument_name": "NPN_ZAR", "amount": 1, "type": "market"})
+        assert refused.value.code == 10048 and venue.address in refused.value.error["data"]["reason"]
+        for channels, code in [
+            (["user.orders.NPN_ZAR.raw"], 10048),
+            (["drop_copy.any"], 10048),
+            (["nonsense"], -32602),
+            (["book.NPN_ZAR.raw"], 13778),
+        ]:
+            with pytest.raises(RpcError) as refused:
+                ws.subscribe(*channels)
+            assert refused.value.code == code, channels
+        assert ws.subscribe("book.NO_SUCH.100ms", "nonsense", "quote.NPN_ZAR") == ["quote.NPN_ZAR"]
+        assert ws.subscribe("trades.none.any.100ms", "trades.spot.ZAR.100ms") == ["trades.spot.ZAR.100ms"]
+        assert ws.result("public/unsubscribe", {"channels": ["quote.NPN_ZAR"]}) == ["quote.NPN_ZAR"]
+        assert ws.result("public/unsubscribe_all") == "ok"
+        ws.login(DEMO_A)
+        assert ws.subscribe("book.NPN_ZAR.raw") == ["book.NPN_ZAR.raw"]
+        assert ws.notification("book.NPN_ZAR.raw")["type"] == "snapshot"
+        with pytest.raises(RpcError) as refused:
+            ws.result("public/subscribe", {"channels": ["quote.NPN_ZAR"], "from": "yesterday"})
+        assert refused.value.code == -32602 and "EPOCH:SEQ" in refused.value.error["data"]["reason"]
+    http = Http(gateway.address)
+    assert http.result("public/get_order_book", {"instrument_name": "NPN_ZAR"})["instrument_name"] == "NPN_ZAR"
+    told = http.post("/api/v2", {"jsonrpc": "2.0", "id": 77, "method": "public/get_time", "params": {}}).json()
+    assert told["id"] == 77 and told["result"] > 0
+    reply = http.get("/api/v2/private/get_positions")
+    assert reply.status == 400 and reply.json()["error"]["code"] == 10048
+    assert http.get("/nowhere").status == 404
+    assert http.get("/bus/status").status == 404, "the bus is the venue's"
+
+
+def rogue(server: Server, messages: list[bytes]) -> None:
+    async def publish() -> None:
+        connection = await nats.connect(server.url)
+        for message in messages:
+            await connection.publish(SUBJECT, message)
+        await connection.flush()
+        await connection.close()
+
+    asyncio.run(publish())
+
+
+def recorded(server: Server, count: int) -> list[bytes]:
+    async def listen() -> list[bytes]:
+        connection = await nats.connect(server.url)
+        subscription = await connection.subscribe(SUBJECT)
+        found: list[bytes] = []
+        while len(found) < count:
+            message = await subscription.next_msg(timeout=PATIENCE_S)
+            # Marks are batches of nothing.
+            if message.data[20:24] != b"\0\0\0\0":
+                found.append(message.data)
+        await connection.close()
+        return found
+
+    return asyncio.run(listen())
+
+
+def test_a_rogue_publisher_is_ignored(server: Server, venue: Venue, gateway: Gateway) -> None:
+    control = Control(venue.ws_url, CHANNELS)
+    client = Client([gateway], CHANNELS)
+    client.wait(3)
+    true = recorded(server, 5)
+    health = gateway.health()
+    changed = bytearray(true[-1])
+    changed[-40] ^= 1
+    ahead = bytearray(true[-1])
+    ahead[12:20] = (health["sequence"] + 1_000_000).to_bytes(8, "little")
+    later = bytearray(true[-1])
+    later[4:12] = (health["epoch"] + 1).to_bytes(8, "little")
+    forged = [b"", b"x", os.urandom(500), bytes(changed), bytes(ahead), bytes(later), true[-1][:-1], true[-1] + b"x"]
+    before = gateway.metric("repeated_total")
+    rogue(server, forged)
+    # A recording is the venue's own, and nothing new.
+    rogue(server, true)
+    until(lambda: gateway.metric("forged_total") == len(forged), "forgeries are counted")
+    until(lambda: gateway.metric("repeated_total") >= before + len(true), "so are repetitions")
+    client.wait(len(client.heard[DELTAS[0]].messages) + 5)
+    client.end()
+    assert gateway.health()["status"] == "ok" and gateway.metric("restarts_total") == 0
+    time.sleep(0.5)
+    texts = control.end()
+    for channel in DELTAS:
+        assert not client.heard[channel].gaps
+        place_in(client.heard[channel].messages, texts[channel])
+
+
+def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes_nothing(
+    server: Server, venue: Venue, gateway: Gateway
+) -> None:
+    client = Client([gateway], CHANNELS)
+    client.wait(3)
+    old = recorded(server, 5)
+    epoch = gateway.health()["epoch"]
+    query = "?channels=book.NPN_ZAR.100ms,trades.NPN_ZAR.100ms"
+    plain = connect(gateway.url(query), compression=None).__enter__()
+    assert json.loads(plain.recv(timeout=PATIENCE_S))["params"]["data"]["type"] == "snapshot"
+    address = venue.address
+    venue.kill()
+    until(lambda: gateway.health()["status"] in ("venue_silent", "venue_away"), "it says that the venue is away")
+    venue.start()
+    assert venue.address != address, "it says itself over the bus where it is now"
+    until(lambda: gateway.health()["status"] == "ok", f"it follows the new start: {gateway.tail()}")
+    assert gateway.health()["epoch"] > epoch
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            plain.recv(timeout=PATIENCE_S)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1013
+    rogue(server, old)
+    until(lambda: gateway.metric("foreign_total") >= len(old), "batches of another start are counted")
+    until(lambda: all(client.heard[channel].snapshots == 2 for channel in DELTAS[:2]), "the client begins anew")
+    client.wait(3)
+    client.end()
+    assert gateway.metric("restarts_total") == 1
+    for channel in DELTAS[:2]:
+        # One for each start.
+        assert client.heard[channel].snapshots == 2 and client.moves == 0
+    # A place of the old start is given a new beginning.
+    with Ws(gateway.url("?envelope")) as ws:
+        params = {"channels": ["book.NPN_ZAR.100ms"], "from": f"{epoch}:1"}
+        assert ws.result("public/subscribe", params) == ["book.NPN_ZAR.100ms"]
+        assert ws.receive()["snapshot"] is True
+
+
+@pytest.mark.parametrize("trouble", ["goes away", "stands still"])
+def test_what_nats_loses_is_filled_from_the_venue(trouble: str, server: Server, venue: Venue, gateway: Gateway) -> None:
+    control = Control(venue.ws_url, CHANNELS)
+    client = Client([gateway], CHANNELS)
+    client.wait(3)
+    if trouble == "goes away":
+        server.stop()
+        until(lambda: gateway.health()["status"] == "bus_away", "it says that NATS is away")
+        time.sleep(1)
+        server.start()
+    else:
+        server.process.send_signal(signal.SIGSTOP)
+        until(lambda: gateway.health()["status"] != "ok", "it says that the venue is silent")
+        server.process.send_signal(signal.SIGCONT)
+    until(lambda: gateway.health()["status"] == "ok", f"it recovers: {gateway.tail()}")
+    client.wait(len(client.heard[DELTAS[0]].messages) + 5)
+    client.end()
+    time.sleep(0.5)
+    texts = control.end()
+    for channel in DELTAS:
+        assert not client.heard[channel].gaps and client.heard[channel].snapshots <= 1
+        place_in(client.heard[channel].messages, texts[channel])
+    assert client.moves == 0 and venue.alive()
+    if trouble == "goes away":
+        assert gateway.metric("filled_total") > 0
+
+
+def test_a_gateway_waits_for_its_venue_and_says_so(tmp_path: Path, server: Server) -> None:
+    venue = Venue(tmp_path / "data", extra=["--publish", server.url])
+    with venue:
+        pass
+    gateway = Gateway(tmp_path, "early", server.url, venue.data / "bus.key", address="127.0.0.1:0")
+    try:
+        gateway.start(wait=False)
+        until(lambda: "waiting for a venue" in gateway.tail(), "it says what it waits for")
+        assert not (tmp_path / "early.ready").exists()
+        with venue:
+            until((tmp_path / "early.ready").exists, gateway.tail())
+            gateway.address = json.loads((tmp_path / "early.ready").read_text())["http"]
+            assert gateway.health()["status"] == "ok"
+        assert gateway.end(signal.SIGTERM) == 0
+        told = json.loads(gateway.out.read_text())
+        assert told["forged_total"] == 0 and told["epoch"] > 0
+        assert not (tmp_path / "early.ready").exists()
+    finally:
+        gateway.end(signal.SIGKILL)
+
+
+def test_only_those_with_the_key_may_ask_the_venue(venue: Venue) -> None:
+    http = Http(venue.address)
+    assert (venue.data / "bus.key").stat().st_mode & 0o777 == 0o600
+    for headers in [None, {"Authorization": "Bearer x"}, {"Authorization": f"pitwire-bus 1 {'0' * 32} {'0' * 64}"}]:
+        for path in ("/bus/status", "/bus/from?epoch=1&seq=1", "/bus/join"):
+            reply = http.get(path, headers)
+            assert reply.status == 401 and b"bus key" in reply.body, reply
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["gateway", "--upstream", "http://x", "--bus-key", "KEY"], 2, ["no NATS address"]),
+        (["gateway", "--upstream", "nats://me:secret@", "--bus-key", "KEY"], 2, ["no NATS address"]),
+        (["gateway", "--upstream", "nats://x", "--subject", "a b", "--bus-key", "KEY"], 2, ["subject"]),
+        (["gateway", "--upstream", "nats://x", "--bus-key", "nowhere"], 1, ["bus key", "--bus-key"]),
+        (["gateway", "--upstream", "nats://x", "--bus-key", "SHORT"], 1, ["64 hexadecimal digits"]),
+        (["gateway", "--upstream", "nats://x", "--bus-key", "OPEN"], 1, ["chmod 600"]),
+        (["gateway", "--upstream", "nats://x", "--bus-key", "KEY", "--venue", "https://v"], 2, ["plain http"]),
+        (["gateway"], 2, ["--upstream"]),
+        (["up", "--durability", "memory", "--http", "127.0.0.1:0", "--publish", "nats://x"], 2, ["--bus-key"]),
+        (["up", "--http", "127.0.0.1:0", "--bus-key", "KEY"], 2, ["--publish"]),
+    ],
+)
+def test_what_cannot_be_meant_is_one_clear_line(
+    arguments: list[str], code: int, words: list[str], tmp_path: Path
+) -> None:
+    for name, text, mode in [("KEY", "ab" * 32, 0o600), ("SHORT", "abc", 0o600), ("OPEN", "ab" * 32, 0o644)]:
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(mode)
+    given = [str(tmp_path / word) if word in ("KEY", "SHORT", "OPEN", "nowhere") else word for word in arguments]
+    if "up" in given:
+        given += ["--data", str(tmp_path / "data")]
+    ended = run_pitwire(*given, timeout_s=PATIENCE_S)
+    assert ended.returncode == code, ended.stderr
+    assert ended.stderr.count("\n") == 1 and all(word in ended.stderr for word in words), ended.stderr
+    assert "secret" not in ended.stderr and "panicked" not in ended.stderr
