@@ -71,9 +71,10 @@ impl Node {
         let why = if restart.is_new_start { NEW_START } else { LOST };
         let mut notice = Vec::new();
         write_epoch(&mut notice, restart.epoch);
+        let mut unaware = Vec::new();
         for (id, client) in self.clients.iter_mut().filter(|(_, client)| !client.subs.is_empty()) {
             if !client.has_envelope {
-                mouth.close(*id, CloseCode::TryAgainLater, why);
+                unaware.push(*id);
                 continue;
             }
             if restart.is_new_start {
@@ -88,7 +89,17 @@ impl Node {
                 self.lost.insert(sub.name.clone());
             }
         }
+        self.let_go(unaware, why, mouth);
         self.rejoin_ns = 0;
+    }
+
+    /// Closes those to whom the dialect has no words for what has happened.
+    fn let_go(&mut self, unaware: Vec<u64>, why: &str, mouth: &mut dyn Mouth) {
+        for id in unaware {
+            let subs = self.clients.get_mut(&id).map(|client| std::mem::take(&mut client.subs)).unwrap_or_default();
+            subs.iter().for_each(|sub| self.leave(id, sub.channel));
+            mouth.close(id, CloseCode::TryAgainLater, why);
+        }
     }
 
     /// Channels that the venue has taken off the bus: what came since is not here.
@@ -100,6 +111,7 @@ impl Node {
                 facts.first.clear();
             }
         }
+        let mut unaware = Vec::new();
         for (id, client) in &mut self.clients {
             let mut is_hit = false;
             for sub in client.subs.iter_mut().filter(|sub| gone.contains(&sub.channel)) {
@@ -110,9 +122,10 @@ impl Node {
                 }
             }
             if is_hit && !client.has_envelope {
-                mouth.close(*id, CloseCode::TryAgainLater, LOST);
+                unaware.push(*id);
             }
         }
+        self.let_go(unaware, LOST, mouth);
         self.rejoin_ns = 0;
     }
 

@@ -1,1 +1,396 @@
+//! A node with a venue that says exactly what a test wants.
 
+use super::*;
+use pitwire_bus::Writer;
+use pitwire_websocket::{Opcode, write_frame};
+
+const BOOK: &str = "book.X.100ms";
+const TRADES: &str = "trades.X.100ms";
+const QUOTE: &str = "quote.X";
+
+/// What each connection was told, one line a message.
+#[derive(Default)]
+struct Said(Vec<(u64, String)>);
+
+impl Said {
+    fn put(&mut self, to: u64, text: &[u8]) {
+        self.0.push((to, String::from_utf8_lossy(text).into_owned()));
+    }
+
+    fn take(&mut self) -> Vec<String> {
+        self.0.drain(..).map(|(to, text)| format!("{to} {text}")).collect()
+    }
+}
+
+impl Mouth for Said {
+    fn reply(&mut self, to: u64, text: &[u8]) {
+        self.put(to, text);
+    }
+    fn notify(&mut self, to: u64, text: &[u8]) {
+        self.put(to, text);
+    }
+    fn close(&mut self, to: u64, code: CloseCode, _: &str) {
+        self.0.push((to, format!("!{}", code as u16)));
+    }
+}
+
+struct World {
+    node: Node,
+    said: Said,
+    now: Instant,
+    next: u64,
+    epoch: u64,
+}
+
+/// A reply to a join: the channel stands at `last`, and begins with `first`.
+fn here(world: &World, last: u64, since: u64, channel: &str, first: &str) -> Reply {
+    let conflates = channel == QUOTE;
+    let (channel, first) = (channel.to_owned(), first.as_bytes().to_vec());
+    Reply { epoch: world.epoch, last, oldest: 1, since, conflates, channel, first, ..Reply::default() }
+}
+
+impl World {
+    /// A node that follows start 7 of a venue from its beginning, with room for so many bytes.
+    fn with_room(bytes: usize) -> World {
+        let node = Node::new("1", bytes);
+        let now = Instant { steady_ns: 1_000, wall_us: 5 };
+        let mut world = World { node, said: Said::default(), now, next: 1, epoch: 7 };
+        assert_eq!(world.node.asks(1_000), Some(Ask::Status));
+        world.told(Ask::Status, Reply { epoch: 7, last: 0, oldest: 1, ..Reply::default() });
+        assert_eq!(world.asks(), [Ask::Keep { names: vec![] }]);
+        world
+    }
+
+    fn new() -> World {
+        World::with_room(1 << 20)
+    }
+
+    fn asks(&mut self) -> Vec<Ask> {
+        std::iter::from_fn(|| self.node.asks(self.now.steady_ns)).collect()
+    }
+
+    fn told(&mut self, ask: Ask, reply: Reply) {
+        self.node.told(&ask, Ok(reply), self.now, &mut self.said);
+    }
+
+    fn join(&mut self, name: &str, reply: Reply) {
+        assert_eq!(self.asks(), [Ask::Join { name: name.into() }]);
+        self.told(Ask::Join { name: name.into() }, reply);
+    }
+
+    /// A connection; `target` as in its handshake.
+    fn open(&mut self, id: u64, target: &str) {
+        self.node.connected(id);
+        self.node.opened(id, target, self.now, &mut self.said);
+    }
+
+    fn text(&mut self, id: u64, method: &str, params: &str) -> Option<Call> {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{params}}}"#);
+        self.node.text(id, &text, self.now, &mut self.said)
+    }
+
+    /// The venue says something on each of these channels; its text is the channel's first letter and the sequence.
+    fn live(&mut self, channels: &[(&str, u64)]) {
+        let mut writer = Writer::new(self.epoch, self.next);
+        for (channel, prev) in channels {
+            let text = format!("\"{}{}\"", &channel[..1], writer.next());
+            let put = |out: &mut Vec<u8>| {
+                write_frame(out, Opcode::Text, text.as_bytes());
+                Ok::<(), ()>(())
+            };
+            writer.push(*prev, channel, put).unwrap();
+        }
+        self.next = writer.next();
+        self.node.live(writer.finish(), &mut self.said);
+    }
+
+    /// What a connection would read now, message by message.
+    fn read(&mut self, id: u64) -> Vec<String> {
+        let mut out = Vec::new();
+        if let Err((code, _)) = self.node.pump(id, &mut out, 1 << 16) {
+            return vec![format!("!{}", code as u16)];
+        }
+        let mut messages = Vec::new();
+        while out.len() > 1 {
+            let len = usize::from(out[1]);
+            assert!(len < 126, "short ones only");
+            messages.push(String::from_utf8(out[2..2 + len].to_vec()).unwrap());
+            out.drain(..2 + len);
+        }
+        messages
+    }
+}
+
+fn place_of_first(said: &[String]) -> Vec<&str> {
+    said.iter().map(|text| text.split_once(' ').map_or("", |(_, text)| text)).collect()
+}
+
+#[test]
+fn a_beginning_and_what_follows_meet_however_they_arrive() {
+    // The answer stands at 2; messages come before it, after it, or the answer is ahead of the bus.
+    for before in 0..=3 {
+        let mut world = World::new();
+        world.open(1, &format!("/ws/api/v2?channels={BOOK}"));
+        (0..before).for_each(|_| world.live(&[(BOOK, 0)]));
+        let reply = here(&world, 2, 0, BOOK, "\"first\"");
+        world.join(BOOK, reply);
+        (before..5).for_each(|_| world.live(&[(BOOK, 0)]));
+        assert_eq!(world.said.take(), ["1 \"first\""]);
+        assert_eq!(world.read(1), ["\"b3\"", "\"b4\"", "\"b5\""], "{before} before");
+        assert_eq!(world.read(1), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_kept_beginning_serves_others_until_it_is_too_far_behind() {
+    let mut world = World::new();
+    world.open(1, &format!("/?channels={BOOK}"));
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    world.live(&[(BOOK, 0), (BOOK, 1)]);
+    world.open(2, &format!("/?channels={BOOK}"));
+    assert_eq!(world.said.take(), ["1 \"first\"", "2 \"first\""]);
+    assert_eq!(world.read(2), ["\"b1\"", "\"b2\""]);
+    (0..MOST_REPLAYED).for_each(|_| world.live(&[(BOOK, 0)]));
+    world.open(3, &format!("/?channels={BOOK}"));
+    let last = world.next - 1;
+    let reply = here(&world, last, 0, BOOK, "\"second\"");
+    world.join(BOOK, reply);
+    assert_eq!((world.said.take(), world.read(3)), (vec!["3 \"second\"".into()], vec![]));
+    // Whoever was there already is not told it again.
+    assert_eq!(world.read(1).len(), 2 + MOST_REPLAYED);
+}
+
+#[test]
+fn the_answer_comes_before_the_beginnings_and_names_what_is_there() {
+    let mut world = World::new();
+    world.open(1, "/");
+    assert_eq!(
+        world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}","book.NO.100ms","nonsense"]}}"#)),
+        None
+    );
+    let names: Vec<Ask> = world.asks();
+    assert_eq!(names, [Ask::Join { name: "book.NO.100ms".into() }, Ask::Join { name: BOOK.into() }]);
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.told(names[1].clone(), reply);
+    assert!(world.said.0.is_empty(), "one is still asked for");
+    let nothing = Reply { epoch: 7, outcome: Outcome::NotHere, ..Reply::default() };
+    world.told(names[0].clone(), nothing);
+    let said = world.said.take();
+    assert!(said[0].starts_with(r#"1 {"jsonrpc":"2.0","id":9,"result":["book.X.100ms"],"#), "{said:?}");
+    assert_eq!(said[1..], ["1 \"first\""]);
+}
+
+#[test]
+fn a_client_that_comes_from_elsewhere_goes_on_where_it_was() {
+    let mut world = World::new();
+    world.live(&[(BOOK, 0), (TRADES, 0), (BOOK, 1), (BOOK, 3)]);
+    world.open(1, &format!("/?envelope&channels={BOOK}&from=7:2"));
+    let reply = here(&world, 4, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    world.live(&[(BOOK, 4)]);
+    assert_eq!(world.said.take(), Vec::<String>::new(), "no beginning");
+    let wrapped = [(3, 1), (4, 3), (5, 4)]
+        .map(|(seq, prev)| format!(r#"{{"epoch":7,"seq":{seq},"prev":{prev},"message":"b{seq}"}}"#));
+    assert_eq!(world.read(1), wrapped);
+    // A place that this gateway has not come to yet, as the venue confirms.
+    world.open(2, &format!("/?envelope&channels={BOOK}&from=7:6"));
+    let reply = here(&world, 6, 0, BOOK, "\"later\"");
+    world.join(BOOK, reply);
+    world.live(&[(BOOK, 5), (BOOK, 6)]);
+    assert_eq!(world.said.take(), Vec::<String>::new());
+    assert_eq!(world.read(2), [r#"{"epoch":7,"seq":7,"prev":6,"message":"b7"}"#]);
+}
+
+#[test]
+fn a_place_from_which_nobody_can_go_on_gets_a_gap_and_a_beginning() {
+    for (from, gap) in [
+        // The channel was not on the bus then; another start; where nobody has been.
+        ("7:1", Some(r#"1 {"type":"gap","from":2,"to":4,"epoch":7,"channel":"book.X.100ms"}"#)),
+        ("6:1", None),
+        ("7:99", None),
+    ] {
+        let mut world = World::new();
+        world.live(&[(BOOK, 0), (TRADES, 0), (BOOK, 1), (BOOK, 3)]);
+        world.open(1, &format!("/?envelope&channels={BOOK}&from={from}"));
+        let reply = here(&world, 4, 3, BOOK, "\"first\"");
+        world.join(BOOK, reply);
+        let mut expected: Vec<String> = gap.into_iter().map(str::to_owned).collect();
+        expected.push(r#"1 {"epoch":7,"seq":4,"snapshot":true,"message":"first"}"#.into());
+        assert_eq!(world.said.take(), expected, "{from}");
+        world.live(&[(BOOK, 4)]);
+        assert_eq!(world.read(1), [r#"{"epoch":7,"seq":5,"prev":4,"message":"b5"}"#]);
+    }
+}
+
+#[test]
+fn channels_come_in_the_venues_order_and_states_only_as_they_are_now() {
+    let mut world = World::new();
+    world.open(1, &format!("/?channels={BOOK},{TRADES},{QUOTE}"));
+    let asks = world.asks();
+    for (ask, (name, first)) in asks.into_iter().zip([(BOOK, "\"B\""), (QUOTE, "\"Q\""), (TRADES, "")]) {
+        assert_eq!(ask, Ask::Join { name: name.into() });
+        let reply = here(&world, 0, 0, name, first);
+        world.told(ask, reply);
+    }
+    assert_eq!(world.said.take(), ["1 \"B\"", "1 \"Q\""]);
+    world.live(&[(QUOTE, 0), (TRADES, 0), (BOOK, 0), (QUOTE, 1)]);
+    world.live(&[(BOOK, 3), (QUOTE, 4), (TRADES, 2)]);
+    assert_eq!(world.read(1), ["\"t2\"", "\"b3\"", "\"b5\"", "\"q6\"", "\"t7\""]);
+    // A joiner of a state begins with the newest message instead of a beginning long past.
+    world.open(2, &format!("/?channels={QUOTE}"));
+    assert_eq!((world.said.take(), world.read(2)), (vec![], vec!["\"q6\"".into()]));
+    world.text(1, "public/unsubscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
+    world.live(&[(BOOK, 5), (TRADES, 7)]);
+    assert_eq!(world.read(1), ["\"t9\""]);
+}
+
+#[test]
+fn a_new_start_closes_those_who_could_not_know_and_tells_the_others() {
+    let mut world = World::new();
+    world.open(1, &format!("/?channels={BOOK}"));
+    world.open(2, &format!("/?envelope&channels={BOOK}"));
+    world.open(3, "/");
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    world.live(&[(BOOK, 0)]);
+    world.said.take();
+    (world.epoch, world.next) = (8, 1);
+    world.live(&[(BOOK, 0)]);
+    assert_eq!(world.asks(), [Ask::Status]);
+    assert_eq!(world.said.take(), Vec::<String>::new(), "a batch alone says nothing");
+    world.told(Ask::Status, Reply { epoch: 8, last: 1, oldest: 1, ..Reply::default() });
+    assert_eq!(world.said.take(), [r#"2 {"type":"epoch","epoch":8}"#, "1 !1013"]);
+    world.now.steady_ns += 10_000_000_000;
+    let asks = world.asks();
+    assert_eq!(asks, [Ask::From { epoch: 8, seq: 1 }, Ask::Join { name: BOOK.into() }]);
+    let reply = here(&world, 1, 0, BOOK, "\"anew\"");
+    world.told(asks[1].clone(), reply);
+    assert_eq!(world.said.take(), [r#"2 {"epoch":8,"seq":1,"snapshot":true,"message":"anew"}"#]);
+}
+
+#[test]
+fn a_reader_too_far_behind_is_closed_or_told_a_gap() {
+    let mut world = World::with_room(300);
+    world.open(1, &format!("/?channels={BOOK}"));
+    world.open(2, &format!("/?envelope&channels={BOOK}"));
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    world.live(&[(BOOK, 0)]);
+    assert_eq!((world.read(1).len(), world.read(2).len()), (1, 1));
+    world.said.take();
+    (1..30).for_each(|prev| world.live(&[(BOOK, prev)]));
+    assert_eq!(world.read(1), ["!1013"]);
+    assert_eq!(world.read(2), Vec::<String>::new());
+    let reply = here(&world, 30, 0, BOOK, "\"again\"");
+    world.join(BOOK, reply);
+    assert_eq!(
+        place_of_first(&world.said.take()),
+        [
+            r#"{"type":"gap","from":2,"to":30,"epoch":7,"channel":"book.X.100ms"}"#,
+            r#"{"epoch":7,"seq":30,"snapshot":true,"message":"again"}"#
+        ]
+    );
+    world.live(&[(BOOK, 30)]);
+    assert_eq!(world.read(2), [r#"{"epoch":7,"seq":31,"prev":30,"message":"b31"}"#]);
+}
+
+#[test]
+fn a_channel_that_the_venue_has_dropped_is_begun_anew() {
+    let mut world = World::new();
+    world.open(1, &format!("/?envelope&channels={BOOK}"));
+    world.open(2, &format!("/?channels={BOOK}"));
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    world.live(&[(BOOK, 0)]);
+    world.read(1);
+    world.said.take();
+    world.now.steady_ns += KEEP_NS;
+    let keep = Ask::Keep { names: vec![BOOK.into()] };
+    assert_eq!(world.asks(), std::slice::from_ref(&keep));
+    world.told(keep, Reply { epoch: 7, last: 1, oldest: 1, gone: vec![BOOK.into()], ..Reply::default() });
+    assert_eq!(world.said.take(), ["2 !1013"]);
+    let reply = here(&world, 5, 5, BOOK, "\"again\"");
+    world.join(BOOK, reply);
+    assert_eq!(
+        world.said.take(),
+        [
+            r#"1 {"type":"gap","from":2,"to":5,"epoch":7,"channel":"book.X.100ms"}"#,
+            r#"1 {"epoch":7,"seq":5,"snapshot":true,"message":"again"}"#
+        ]
+    );
+}
+
+#[test]
+fn what_the_venue_does_not_answer_is_said_to_those_who_wait() {
+    let mut world = World::new();
+    world.open(1, "/");
+    world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
+    let ask = Ask::Join { name: BOOK.into() };
+    assert_eq!(world.asks(), std::slice::from_ref(&ask));
+    world.node.told(&ask, Err("it is away".into()), world.now, &mut world.said);
+    let said = world.said.take();
+    assert!(said[0].contains("\"code\":10040") && said[0].contains("it is away"), "{said:?}");
+    assert!(!world.node.is_venue_up);
+    // Next time it is asked again.
+    world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
+    assert_eq!(world.asks(), [ask]);
+}
+
+#[test]
+fn what_waits_for_the_venue_is_bounded_and_a_login_opens_raw_channels() {
+    let mut world = World::new();
+    world.open(1, "/");
+    let call = world.text(1, "public/auth", "{}").unwrap();
+    assert!(call.is_login);
+    for body in [&br#"{"id":9,"error":{"code":13004}}"#[..], br#"{"id":9,"result":{"access_token":"x"}}"#] {
+        world.text(1, "public/subscribe", r#"{"channels":["book.X.raw"]}"#);
+        assert!(world.said.take()[0].contains("\"code\":13778"));
+        world.node.called(1, &call, Ok(body), world.now, &mut world.said);
+        assert_eq!(world.said.take(), [format!("1 {}", String::from_utf8_lossy(body))]);
+    }
+    world.text(1, "public/subscribe", r#"{"channels":["book.X.raw"]}"#);
+    assert_eq!(world.asks(), [Ask::Join { name: "book.X.raw".into() }]);
+    let mut asked = 1;
+    while world.text(1, "public/get_time", "{}").is_some() {
+        asked += 1;
+    }
+    assert_eq!(asked, MOST_WAITING);
+    assert!(world.said.take()[0].contains("\"code\":10028"));
+    world.node.called(1, &call, Ok(b"{}"), world.now, &mut world.said);
+    assert!(world.text(1, "public/get_time", "{}").is_some());
+}
+
+#[test]
+fn channels_that_nobody_hears_are_given_up_after_a_while() {
+    let mut world = World::new();
+    world.open(1, &format!("/?channels={BOOK}"));
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    world.node.disconnected(1);
+    for seconds in [15, 30, 45, 60, 75] {
+        world.now.steady_ns = 1_000 + seconds * 1_000_000_000;
+        let names = if seconds < 60 { vec![BOOK.to_owned()] } else { vec![] };
+        assert_eq!(world.asks(), [Ask::Keep { names }], "{seconds}");
+    }
+    world.open(2, &format!("/?channels={BOOK}"));
+    assert_eq!(world.asks(), [Ask::Join { name: BOOK.into() }], "its messages may not have been on the bus meanwhile");
+}
+
+#[test]
+fn a_heartbeat_is_given_to_those_who_asked() {
+    let mut world = World::new();
+    world.open(1, "/");
+    world.text(1, "public/set_heartbeat", r#"{"interval":10}"#);
+    world.said.take();
+    let beat = |world: &mut World, seconds: u64| {
+        world.node.beat(1_000 + seconds * 1_000_000_000, &mut world.said);
+        world.said.take().len()
+    };
+    assert_eq!((beat(&mut world, 9), beat(&mut world, 10)), (0, 2));
+    world.text(1, "public/test", "{}");
+    world.said.take();
+    assert_eq!(beat(&mut world, 20), 2);
+    world.node.beat(1_000 + 30_000_000_000, &mut world.said);
+    assert_eq!(world.said.take()[1], "1 !1008");
+}
