@@ -16,6 +16,7 @@ use pitwire_model::{
 use crate::config::{FlowConfig, Style};
 use crate::desk::{Desk, Outcome, Trade};
 use crate::error::FlowError;
+use crate::kernel::TYPES;
 use crate::maker::{Quote, Wish};
 use crate::number::later;
 use crate::paper;
@@ -42,8 +43,18 @@ pub struct Flow {
     /// Chooses owners, and lifetimes of orders in instruments without a desk.
     random: Random,
     counts: FlowCounts,
+    tallies: [TypeTally; TYPES],
     rate: f64,
     radius: f64,
+}
+
+/// One of the eight types of event over all instruments: what came of it, and what theory says in the long run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TypeTally {
+    pub events: u64,
+    pub expected_per_s: f64,
+    /// Of the count, per second.
+    pub variance_per_s: f64,
 }
 
 /// What the flow has done so far.
@@ -117,6 +128,15 @@ impl Flow {
             Style::Paper { .. } => config.kernel.total_rate(),
             Style::Demo(markets) => markets.iter().map(|market| market.events_per_second).sum(),
         };
+        // Speed scales counts and their variances alike, so that all instruments together are one kernel at the sum of
+        // their rates.
+        let whole = config.kernel.at_rate(rate);
+        let (expected, variances) = (whole.stationary_rates(), whole.count_variances());
+        let tallies = std::array::from_fn(|kind| TypeTally {
+            events: 0,
+            expected_per_s: expected[kind],
+            variance_per_s: variances[kind],
+        });
         let mut flow = Flow {
             house,
             desks,
@@ -127,6 +147,7 @@ impl Flow {
             now: start,
             random: Random::new(seed, u64::MAX),
             counts: FlowCounts::default(),
+            tallies,
             rate,
             radius: config.kernel.radius(),
         };
@@ -202,6 +223,8 @@ impl Flow {
 
     fn event(&mut self, at: usize, engine: &Engine) -> Option<Command> {
         let desk = &mut self.desks[at];
+        let (_, kind) = desk.process.upcoming();
+        self.tallies[kind].events += 1;
         let outcome = match engine.market(desk.instrument) {
             Some(market) if market.phase().is_call() => desk.call_event(),
             _ => desk.event(open_market(engine, desk.instrument)),
@@ -328,6 +351,11 @@ impl Flow {
 
     pub fn counts(&self) -> FlowCounts {
         self.counts
+    }
+
+    /// By type, in the order of [`crate::kernel`].
+    pub fn tallies(&self) -> &[TypeTally; TYPES] {
+        &self.tallies
     }
 
     /// What theory expects of the processes in the long run, in events per second over all instruments.

@@ -130,6 +130,17 @@ impl Kernel {
         solve(system, self.base)
     }
 
+    /// Variance of each type's count per second in the long run: the diagonal of `(1 - G)^-1 diag(rates) (1 - G)^-T`
+    /// (Bacry, Delattre, Hoffmann and Muzy 2013). Events that cause others make counts spread wider than Poisson's.
+    pub fn count_variances(&self) -> Vector {
+        let (branching, rates) = (self.branching(), self.stationary_rates());
+        let system = matrix(|i, j| f64::from(u8::from(i == j)) - branching[i][j]);
+        // How many events of each type one of type j comes to in the end, itself included.
+        let progeny: Matrix =
+            std::array::from_fn(|j| solve(system, std::array::from_fn(|i| f64::from(u8::from(i == j)))));
+        std::array::from_fn(|i| (0..TYPES).map(|j| progeny[j][i] * progeny[j][i] * rates[j]).sum())
+    }
+
     pub fn total_rate(&self) -> f64 {
         self.stationary_rates().iter().sum()
     }

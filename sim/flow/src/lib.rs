@@ -28,7 +28,7 @@ mod trader;
 
 pub use config::{DemoMarket, FlowConfig, Style};
 pub use error::FlowError;
-pub use flow::{Flow, FlowCounts};
+pub use flow::{Flow, FlowCounts, TypeTally};
 pub use kernel::{Kernel, Matrix, Reading, TYPES, Vector};
 pub use process::Process;
 pub use random::Random;

@@ -43,6 +43,8 @@ fn radii_and_rates_are_those_computed_elsewhere() {
     }
 }
 
+const PUBLISHED_VARIANCES: Vector = [5.4901, 5.7611, 6.058, 6.1907, 6.4937, 6.6191, 6.9283, 7.0466];
+
 const SYMMETRIC_RADIUS: f64 = 0.6169;
 const SYMMETRIC_TOTAL: f64 = 30.918;
 const SYMMETRIC_RATES: Vector = [3.2866, 3.2866, 3.6767, 3.6767, 4.0567, 4.0567, 4.4390, 4.4390];
@@ -233,4 +235,18 @@ fn event_times_of_a_seed_never_change() {
         process.advance();
     }
     assert_eq!(hash, 0x90ba_4b7e_d974_0a48, "{hash:#018x}");
+}
+
+#[test]
+fn counts_spread_as_wide_as_theory_says() {
+    // Nothing causes anything: Poisson. One type that causes n of itself: μ / (1 - n)³ (Hawkes and Oakes 1974).
+    let alone = Kernel { base: [2.0; TYPES], jump: [[0.0; TYPES]; TYPES], decay: [[1.0; TYPES]; TYPES] };
+    assert_eq!(alone.count_variances(), [2.0; TYPES]);
+    let mut exciting = alone;
+    exciting.jump[3][3] = 0.5;
+    assert!((exciting.count_variances()[3] - 16.0).abs() < 1e-12);
+    // The published set: by summing 400 powers of the branching matrix, in another language.
+    for (got, want) in Kernel::published(Reading::File).count_variances().iter().zip(PUBLISHED_VARIANCES) {
+        assert!((got - want).abs() < 0.0001, "{got}, not {want}");
+    }
 }

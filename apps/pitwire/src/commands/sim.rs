@@ -1,9 +1,17 @@
 //! `pitwire sim`: the same engine and flow without sockets.
 
+mod kept;
+mod page;
+mod report;
+mod statistics;
+mod watch;
+
+use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use pitwire_engine::Engine;
 use pitwire_flow::{Flow, FlowConfig, Reading};
 use pitwire_log::OutputChain;
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
@@ -16,10 +24,14 @@ use crate::venue::agenda::{Agenda, Due};
 use crate::venue::ledger::Ledger;
 use crate::venue::preset::{self, Preset, PresetName};
 use crate::venue::schedule::{Chance, VenueCalendar};
+use report::{Figures, Report};
 
 const EXAMPLES: &str = "Examples:
   pitwire sim --seed 7 --events 100000          the same seed gives the same tape_hash, on any machine
   pitwire sim --seed 7 --horizon 3600 --json    an hour of venue time, figures as one JSON object
+  pitwire sim --seed 7 --horizon 3600 --out run --report
+                                                keeps the run in run/ (pitwire verify run, pitwire export run) and
+                                                writes run/report.html and run/report.json
   pitwire sim --preset jse --seed 7             a day of the Johannesburg exchange, from 08:25 to the day's end";
 
 /// Monday, 2026-01-05 09:00:00 UTC: a simulation has no wall clock to start from.
@@ -47,6 +59,13 @@ pub struct Sim {
     /// 2: what listens to the engine (hash chain, views) has a thread of its own. The tape is the same.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     threads: u8,
+    /// Keep the run here: a journal like a venue's, for verify, export, explain and up. Not with --threads 2.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Measure spread, depth, volatility signature, sign autocorrelation, impact, and events beside theory; with --out
+    /// also as report.html with plots and report.json.
+    #[arg(long)]
+    report: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -68,7 +87,14 @@ impl Sim {
         let calendar = preset.setup.calendar(Chance::of_seed(self.seed))?;
         let start = preset.start(&calendar, START, VenueNanos::ZERO);
         let end = self.end(&preset, &calendar, start)?;
-        let mut market = Market::new(preset.commands()?, calendar, start)?;
+        if self.out.is_some() && self.threads != 1 {
+            return Err(Failure::usage("--out keeps a run as it is made, on one thread").remedy("leave --threads out"));
+        }
+        let (sequencer, lock) = match &self.out {
+            Some(directory) => kept::begin(directory).map(|(sequencer, lock)| (sequencer, Some(lock)))?,
+            None => (Sequencer::resume(Engine::new(), Ledger::memory(), Seq(0), start), None),
+        };
+        let mut market = Market::new(sequencer, preset.commands()?, calendar, start)?;
         let engine = market.sequencer.engine();
         let house = preset::house_of(engine);
         let config = match self.flow {
@@ -80,12 +106,35 @@ impl Sim {
         market.agenda.flow = Some(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
         let started = Instant::now();
         let mut listener = std::mem::take(&mut market.listener);
+        listener.report = self.report.then(|| Report::new(market.sequencer.engine(), start));
         if self.threads == 1 {
-            self.advance(&mut market, end, |stamped, events| listener.observe(stamped, events))?;
+            self.advance_alone(&mut market, end, &mut listener)?;
         } else {
             listener = self.advance_beside(&mut market, end, listener)?;
         }
-        self.report(market.flow_commands(), &listener.chain, started.elapsed().as_secs_f64());
+        let wall_s = started.elapsed().as_secs_f64();
+        let figures = listener.report.take().zip(market.agenda.flow.as_ref());
+        let figures = figures.map(|(mut report, flow)| report.figures(market.sequencer.time(), flow));
+        self.print(market.flow_commands(), &listener.chain, wall_s, figures.as_ref());
+        if let Some(directory) = &self.out {
+            kept::finish(market.sequencer, &mut listener.chain)?;
+            if let Some(figures) = &figures {
+                let title = format!("pitwire sim --preset {} --seed {}", preset.name, self.seed);
+                kept::write_report(directory, &title, figures)?;
+            }
+        }
+        drop(lock);
+        Ok(())
+    }
+
+    fn advance_alone(&self, market: &mut Market, end: VenueNanos, listener: &mut Listener) -> Result<(), Failure> {
+        let most = self.events.unwrap_or(u64::MAX);
+        while market.flow_commands() < most && market.agenda.next_due() <= end {
+            if let Some(stamped) = market.step(end)? {
+                listener.observe(&stamped, &market.events);
+                kept::commit_group(&mut market.sequencer, &mut listener.chain)?;
+            }
+        }
         Ok(())
     }
 
@@ -146,13 +195,15 @@ impl Sim {
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn report(&self, events: u64, chain: &OutputChain, wall_s: f64) {
+    fn print(&self, events: u64, chain: &OutputChain, wall_s: f64, figures: Option<&Figures>) {
         let (tape, chain) = (chain.tape(), chain.state());
         let tape = hex(&tape);
         let per_second = events as f64 / wall_s.max(1e-9);
         if self.json {
+            let report = figures.and_then(|figures| serde_json::to_string(figures).ok());
+            let report = report.map_or_else(String::new, |report| format!(",\"report\":{report}"));
             say(&format!(
-                "{{\"events\":{events},\"orders\":{},\"trades\":{},\"wall_s\":{wall_s:.6},\"events_per_s\":{per_second:.1},\"tape_hash\":\"{tape}\"}}",
+                "{{\"events\":{events},\"orders\":{},\"trades\":{},\"wall_s\":{wall_s:.6},\"events_per_s\":{per_second:.1},\"tape_hash\":\"{tape}\"{report}}}",
                 chain.orders, chain.trades
             ));
             return;
@@ -163,6 +214,7 @@ impl Sim {
         say(&format!("wall_s        {wall_s:.3}"));
         say(&format!("events_per_s  {per_second:.0}"));
         say(&format!("tape_hash     {tape}"));
+        figures.map(Figures::lines).into_iter().flatten().for_each(|line| say(&line));
     }
 }
 
@@ -177,6 +229,7 @@ struct Listener {
     chain: OutputChain,
     views: Views,
     changes: Vec<Change>,
+    report: Option<Report>,
 }
 
 impl Listener {
@@ -184,6 +237,9 @@ impl Listener {
         self.chain.absorb(stamped, events);
         self.views.observe(stamped, events, &mut self.changes);
         self.changes.clear();
+        if let Some(report) = &mut self.report {
+            report.observe(stamped, events);
+        }
     }
 }
 
@@ -196,8 +252,12 @@ struct Market {
 }
 
 impl Market {
-    fn new(definitions: Vec<Command>, calendar: VenueCalendar, start: VenueNanos) -> Result<Self, Failure> {
-        let sequencer = Sequencer::resume(pitwire_engine::Engine::new(), Ledger::memory(), Seq(0), start);
+    fn new(
+        sequencer: Sequencer<Ledger>,
+        definitions: Vec<Command>,
+        calendar: VenueCalendar,
+        start: VenueNanos,
+    ) -> Result<Self, Failure> {
         let timetable = Timetable::starting(Box::new(calendar), sequencer.engine(), start, VenueNanos::ZERO);
         let agenda = Agenda::new(timetable);
         let listener = Listener::default();
@@ -241,7 +301,8 @@ mod tests {
         let calendar = preset.setup.calendar(Chance::of_seed(seed)).unwrap();
         let start = preset.start(&calendar, START, VenueNanos::ZERO);
         let end = calendar.closes(calendar.day_of(start));
-        let mut market = Market::new(preset.commands().unwrap(), calendar, start).unwrap();
+        let sequencer = Sequencer::resume(Engine::new(), Ledger::memory(), Seq(0), start);
+        let mut market = Market::new(sequencer, preset.commands().unwrap(), calendar, start).unwrap();
         let engine = market.sequencer.engine();
         let config = FlowConfig::demo(engine, preset::house_of(engine)).at_rate(3);
         market.agenda.flow = Some(Flow::new(config, seed, start, engine).unwrap());
