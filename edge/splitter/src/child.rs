@@ -8,8 +8,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::{self, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,55 +45,46 @@ struct Watch {
     status: Mutex<Option<ExitStatus>>,
 }
 
+/// A program on its way, with what was made for it.
+pub(crate) type Starting<T> = Receiver<Result<(T, Child), Failure>>;
+
 impl Child {
     pub fn start(program: &Program, ends: Ends) -> Result<Self, Failure> {
-        let mut command = Command::new(&program.command);
-        command.args(&program.arguments);
-        // A Ctrl-C is for us: the program still takes what was read, and then sees the end.
-        command.process_group(0);
-        match &ends {
-            Ends::Pipes(pipes) => command.args(pipes.iter().map(|pipe| pipe.as_raw_fd().to_string())),
-            Ends::Rings(paths) => command.args(paths),
-        };
-        if let Some(workdir) = &program.workdir {
-            command.current_dir(workdir);
-        }
-        let pipes: Vec<i32> = match &ends {
-            Ends::Pipes(pipes) => pipes.iter().map(AsRawFd::as_raw_fd).collect(),
-            Ends::Rings(_) => Vec::new(),
-        };
-        let parent = rustix::process::getpid();
-        // SAFETY: between fork and exec only system calls that are safe there: no memory is taken, no lock.
-        unsafe { command.pre_exec(move || prepare(&pipes, parent)) };
-        let child = command.spawn().map_err(|error| no_start(program, &error))?;
-        // The readers' ends close here: once the program is gone, writing says so.
-        drop(ends);
-        Self::watch(child, program)
+        let starting = Self::begin(program.clone(), move || Ok(((), ends)))?;
+        // The thread says something before it ends.
+        starting.recv().unwrap_or_else(|_| Err(thread_gone())).map(|((), child)| child)
     }
 
-    fn watch(mut child: std::process::Child, program: &Program) -> Result<Self, Failure> {
-        let id = child.id();
-        let watch = Arc::new(Watch::default());
-        let handle = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH);
-        let handle = handle.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        let handle = match handle {
-            Ok(handle) => handle,
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(no_start(program, &error.into()));
-            }
+    /// Has a thread of its own make the workers' sides and start the program, and then wait for its end: the program
+    /// dies with the thread that started it. Nothing here waits; whoever does not take the answer ends the program.
+    pub fn begin<T: Send + 'static>(
+        program: Program,
+        make: impl FnOnce() -> Result<(T, Ends), Failure> + Send + 'static,
+    ) -> Result<Starting<T>, Failure> {
+        let (answer, starting) = sync_channel(1);
+        let name = program.command.clone();
+        let run = move || {
+            let started = make().and_then(|(made, ends)| Ok((made, launch(&program, ends)?)));
+            let (made, (mut process, handle)) = match started {
+                Ok(started) => started,
+                Err(failure) => {
+                    // Nobody asks any more.
+                    let _ = answer.send(Err(failure));
+                    return;
+                }
+            };
+            let watch = Arc::new(Watch::default());
+            let child = Child { name: program.command, id: process.id(), handle, watch: Arc::clone(&watch) };
+            // Not taken, it is dropped, and that ends it.
+            let _ = answer.send(Ok((made, child)));
+            let status = process.wait().ok();
+            *watch.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+            watch.is_over.store(true, Ordering::Release);
         };
-        let seen = Arc::clone(&watch);
-        std::thread::Builder::new()
-            .name("program".into())
-            .spawn(move || {
-                let status = child.wait().ok();
-                *seen.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
-                seen.is_over.store(true, Ordering::Release);
-            })
-            .map_err(|error| no_start(program, &error))?;
-        Ok(Self { name: program.command.clone(), id, handle, watch })
+        let thread = std::thread::Builder::new().name("program".into()).spawn(run);
+        let told = |error| Failure::new(format!("cannot start {name}: {error}"), "allow more threads (ulimit -u)");
+        thread.map_err(told)?;
+        Ok(starting)
     }
 
     /// Whether it has ended; costs a load.
@@ -123,11 +115,21 @@ impl Child {
         self.is_over()
     }
 
+    /// Asks it to end, and does not wait.
+    pub fn ask_to_end(&self) {
+        let _ = pidfd_send_signal(&self.handle, Signal::TERM);
+    }
+
+    /// Ends it, and does not wait.
+    pub fn kill(&self) {
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+    }
+
     /// Asks it to end, waits for so long, then ends it.
     pub fn end(&self, grace: Duration) {
-        let _ = pidfd_send_signal(&self.handle, Signal::TERM);
+        self.ask_to_end();
         if !self.wait(grace) {
-            let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+            self.kill();
             // Nothing can ignore that; a process inside the kernel may take a moment.
             self.wait(Duration::from_secs(5));
         }
@@ -137,9 +139,47 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.is_over() {
-            let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+            self.kill();
         }
     }
+}
+
+/// Starts it with the workers' sides as its last arguments.
+fn launch(program: &Program, ends: Ends) -> Result<(process::Child, OwnedFd), Failure> {
+    let mut command = Command::new(&program.command);
+    command.args(&program.arguments);
+    // A Ctrl-C is for us: the program still takes what was read, and then sees the end.
+    command.process_group(0);
+    match &ends {
+        Ends::Pipes(pipes) => command.args(pipes.iter().map(|pipe| pipe.as_raw_fd().to_string())),
+        Ends::Rings(paths) => command.args(paths),
+    };
+    if let Some(workdir) = &program.workdir {
+        command.current_dir(workdir);
+    }
+    let pipes: Vec<i32> = match &ends {
+        Ends::Pipes(pipes) => pipes.iter().map(AsRawFd::as_raw_fd).collect(),
+        Ends::Rings(_) => Vec::new(),
+    };
+    let parent = rustix::process::getpid();
+    // SAFETY: between fork and exec only system calls that are safe there: no memory is taken, no lock.
+    unsafe { command.pre_exec(move || prepare(&pipes, parent)) };
+    let mut child = command.spawn().map_err(|error| no_start(program, &error))?;
+    // The readers' ends close here: once the program is gone, writing says so.
+    drop(ends);
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH);
+    match id.and_then(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+        Ok(handle) => Ok((child, handle)),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(no_start(program, &error.into()))
+        }
+    }
+}
+
+pub(crate) fn thread_gone() -> Failure {
+    Failure::new("the thread that starts the workers' program has ended", "start the splitter again")
 }
 
 /// In the child, before its program: keeps the pipes open, dies with its parent.
@@ -162,4 +202,46 @@ fn no_start(program: &Program, error: &io::Error) -> Failure {
         format!("cannot start {}{place}: {error}", program.command),
         "check the program's path, that it may be executed, and --workdir",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{TryRecvError, channel};
+
+    use super::*;
+
+    fn program(script: &str) -> Program {
+        Program { command: "sh".into(), arguments: vec!["-c".into(), script.into()], workdir: None }
+    }
+
+    /// Making rings and starting a program may take long; whoever asked for it goes on.
+    #[test]
+    fn nobody_waits_for_a_program_on_its_way() {
+        let (go, gone) = channel::<()>();
+        let starting = Child::begin(program("exit 7"), move || {
+            gone.recv().unwrap();
+            Ok(("made", Ends::Rings(Vec::new())))
+        });
+        let starting = starting.unwrap();
+        assert!(matches!(starting.try_recv(), Err(TryRecvError::Empty)));
+        go.send(()).unwrap();
+        let (made, child) = starting.recv().unwrap().unwrap();
+        assert!(child.wait(Duration::from_secs(20)));
+        assert!(made == "made" && child.verdict().ends_with("ended with exit code 7"), "{}", child.verdict());
+    }
+
+    #[test]
+    fn a_program_that_nobody_takes_is_ended() {
+        let (go, gone) = channel::<()>();
+        let (told, hears) = std::os::unix::net::UnixStream::pair().unwrap();
+        let starting = Child::begin(program("while :; do sleep 1; done"), move || {
+            gone.recv().unwrap();
+            Ok((told, Ends::Rings(Vec::new())))
+        });
+        drop(starting);
+        go.send(()).unwrap();
+        // What was made for it is dropped with it.
+        let mut end = [0];
+        assert_eq!(std::io::Read::read(&mut &hears, &mut end).unwrap(), 0);
+    }
 }

@@ -17,6 +17,7 @@ mod shm;
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use pitwire_feed::Object;
@@ -28,6 +29,7 @@ use keeper::Keeper;
 use lane::{Lane, Refused};
 use late::Late;
 
+use crate::child::Starting;
 use crate::policy::Policy;
 use crate::transport::{Failure, Options, Summary, Totals, Transport};
 
@@ -78,6 +80,8 @@ struct Lanes<L> {
     options: Options,
     workers: Vec<Worker<L>>,
     keeper: Keeper,
+    /// The program is being started again.
+    starting: Option<Starting<Vec<L>>>,
     connection: u64,
     reports: VecDeque<Failure>,
     failure: Option<Failure>,
@@ -105,6 +109,7 @@ impl<L: Lane> Lanes<L> {
         Self {
             workers: lanes.into_iter().map(worker).collect(),
             keeper,
+            starting: None,
             options,
             connection: 1,
             reports: VecDeque::new(),
@@ -228,10 +233,13 @@ impl<L: Lane> Lanes<L> {
         if self.failure.is_some() {
             return;
         }
+        self.keeper.urge();
         if self.keeper.is_over() {
             self.lose_program();
         } else if self.keeper.is_due() {
-            self.start_again();
+            self.begin_again();
+        } else if self.starting.is_some() {
+            self.go_on();
         } else if self.keeper.is_running() && self.workers.iter().any(|worker| worker.is_behind) {
             self.judge_late_ones();
         }
@@ -261,8 +269,8 @@ impl<L: Lane> Lanes<L> {
                     format!("worker {index} takes nothing any more; its program is ended and started again"),
                     "look why it hangs; what it had not taken is declared in gap records",
                 ));
-                self.keeper.end(GRACE / 5);
-                self.lose_program();
+                // It is lost once it has ended.
+                self.keeper.ask_to_end(GRACE / 5);
                 return;
             }
         }
@@ -298,23 +306,45 @@ impl<L: Lane> Lanes<L> {
         self.failure = Some(Failure::new(format!("the workers' program is gone: {verdict}"), remedy));
     }
 
-    fn start_again(&mut self) {
-        let started = L::open_all(&self.options, self.keeper.restarts() + 1).and_then(|(lanes, ends)| {
-            self.keeper.start_again(&self.options, ends)?;
-            Ok(lanes)
-        });
-        match started {
-            Ok(lanes) => {
-                for (worker, lane) in self.workers.iter_mut().zip(lanes) {
-                    worker.lane = lane;
-                    worker.late.reopen();
-                }
-            }
-            Err(failure) if self.keeper.may_restart() => {
-                self.keeper.plan_restart();
-                self.reports.push_back(failure);
-            }
-            Err(failure) => self.failure = Some(failure),
+    /// The feed does not wait for new lanes and a program's start: a thread makes them.
+    fn begin_again(&mut self) {
+        let Some(program) = self.options.program.clone() else { return };
+        let (options, generation) = (self.options.clone(), self.keeper.restarts() + 1);
+        match self.keeper.begin_again(program, move || L::open_all(&options, generation)) {
+            Ok(starting) => self.starting = Some(starting),
+            Err(failure) => self.not_started(failure),
+        }
+    }
+
+    /// The program is there again, or it is not to be had.
+    fn go_on(&mut self) {
+        let Some(starting) = &self.starting else { return };
+        let started = match starting.try_recv() {
+            Err(TryRecvError::Empty) => return,
+            Err(TryRecvError::Disconnected) => Err(crate::child::thread_gone()),
+            Ok(started) => started,
+        };
+        self.starting = None;
+        let (lanes, child) = match started {
+            Ok(started) => started,
+            Err(failure) => return self.not_started(failure),
+        };
+        self.keeper.is_back(child);
+        let mut old = Vec::with_capacity(lanes.len());
+        for (worker, lane) in self.workers.iter_mut().zip(lanes) {
+            old.push(std::mem::replace(&mut worker.lane, lane));
+            worker.late.reopen();
+        }
+        // Giving large rings back takes the kernel a while. Without a thread it is done here.
+        let _ = std::thread::Builder::new().name("old lanes".into()).spawn(move || drop(old));
+    }
+
+    fn not_started(&mut self, failure: Failure) {
+        if self.keeper.may_restart() {
+            self.keeper.plan_restart();
+            self.reports.push_back(failure);
+        } else {
+            self.failure = Some(failure);
         }
     }
 
@@ -375,7 +405,8 @@ impl<L: Lane> Transport for Lanes<L> {
     }
 
     fn is_behind(&self) -> bool {
-        self.failure.is_none() && (self.keeper.is_over() || self.keeper.is_waiting() || !self.is_handed_over())
+        self.failure.is_none()
+            && (self.keeper.is_over() || self.keeper.is_waiting() || self.starting.is_some() || !self.is_handed_over())
     }
 
     fn totals(&self) -> Totals {
@@ -409,6 +440,10 @@ impl<L: Lane> Transport for Lanes<L> {
                 break;
             }
             std::thread::sleep(GLANCE);
+        }
+        if let Some(starting) = self.starting.take() {
+            // Too late for it: dropped, it ends, and its lanes go.
+            let _ = starting.recv_timeout(GRACE);
         }
         self.give_up();
         let left = until.saturating_duration_since(Instant::now()).max(GRACE);

@@ -246,6 +246,30 @@ fn a_stuck_program_is_ended_and_started_again() {
     assert_eq!(received as u64, summary.totals.handed + summary.totals.gaps);
 }
 
+/// Ending who does not want to end takes its time; the feed does not wait for it.
+#[test]
+fn a_stuck_program_that_ignores_being_asked_holds_up_nobody() {
+    let place = Place::new("stubborn");
+    let script = "if [ ! -e first ]; then : > first; trap '' TERM; echo $$ > id; while :; do sleep 1; done; fi
+        for pipe; do cat /dev/fd/$pipe > /dev/null & done; wait";
+    let mut transport = open_pipe(options(2, Policy::Restart, shell(script, &place))).unwrap();
+    until(&mut *transport, "id", |_| !place.read("id").trim().is_empty());
+    let mut reports = Vec::new();
+    until(&mut *transport, "report", |transport| {
+        deal(transport, 0, 20_000);
+        reports.extend(transport.report());
+        !reports.is_empty()
+    });
+    assert!(reports[0].what.contains("takes nothing any more"), "{}", reports[0]);
+    // Said, and it still lives: nobody has waited for its end.
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", place.read("id").trim())).unwrap_or_default();
+    assert!(stat.contains(") S ") || stat.contains(") R "), "{stat}");
+    until(&mut *transport, "restart", |transport| transport.totals().restarts == 1);
+    until(&mut *transport, "caught up", |transport| !transport.is_behind());
+    let summary = transport.finish(PATIENCE).unwrap();
+    assert!(summary.totals.dropped > 0 && summary.totals.restarts == 1);
+}
+
 #[test]
 fn a_program_that_never_lives_is_given_up() {
     let place = Place::new("never");

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::lane::Ends;
-use crate::child::Child;
+use crate::child::{Child, Program, Starting};
 use crate::counters::{Counters, Found};
 use crate::policy::Policy;
 use crate::transport::{Failure, Options};
@@ -23,6 +23,8 @@ pub(super) struct Keeper {
     counters: Option<Counters>,
     started: Instant,
     due: Option<Instant>,
+    /// It was asked to end; from then on it is made to.
+    ends: Option<Instant>,
     pause: Duration,
     short_runs: u32,
     restarts: u64,
@@ -45,7 +47,7 @@ impl Keeper {
 
     pub(super) fn of(child: Option<Child>, counters: Option<Counters>) -> Self {
         let pause = SHORTEST_PAUSE;
-        Self { child, counters, started: Instant::now(), due: None, pause, short_runs: 0, restarts: 0 }
+        Self { child, counters, started: Instant::now(), due: None, ends: None, pause, short_runs: 0, restarts: 0 }
     }
 
     /// The program has ended, and nothing has been done about it.
@@ -54,7 +56,7 @@ impl Keeper {
     }
 
     pub fn is_running(&self) -> bool {
-        self.due.is_none() && self.child.is_some()
+        self.due.is_none() && self.ends.is_none() && self.child.is_some()
     }
 
     /// Between two programs.
@@ -74,9 +76,20 @@ impl Keeper {
         self.restarts
     }
 
-    pub fn end(&self, grace: Duration) {
+    /// Asks it to end; see [`Keeper::urge`].
+    pub fn ask_to_end(&mut self, grace: Duration) {
         if let Some(child) = &self.child {
-            child.end(grace);
+            child.ask_to_end();
+            self.ends = Some(Instant::now() + grace);
+        }
+    }
+
+    /// Ends who was asked to and did not in time.
+    pub fn urge(&self) {
+        if let (Some(child), Some(ends)) = (&self.child, self.ends)
+            && Instant::now() >= ends
+        {
+            child.kill();
         }
     }
 
@@ -89,6 +102,7 @@ impl Keeper {
         if self.started.elapsed() >= SOUND_RUN {
             (self.pause, self.short_runs) = (SHORTEST_PAUSE, 0);
         }
+        self.ends = None;
         let pause = self.pause;
         self.due = Some(Instant::now() + pause);
         self.pause = (pause * 2).min(LONGEST_PAUSE);
@@ -96,13 +110,20 @@ impl Keeper {
         pause
     }
 
-    pub fn start_again(&mut self, options: &Options, ends: Ends) -> Result<(), Failure> {
-        let Some(program) = &options.program else { return Ok(()) };
-        self.started = Instant::now();
-        self.child = Some(Child::start(program, ends)?);
-        self.due = None;
+    /// Has it started again, with what `make` makes for it; nothing here waits.
+    pub fn begin_again<T: Send + 'static>(
+        &mut self,
+        program: Program,
+        make: impl FnOnce() -> Result<(T, Ends), Failure> + Send + 'static,
+    ) -> Result<Starting<T>, Failure> {
+        (self.started, self.due, self.child) = (Instant::now(), None, None);
+        Child::begin(program, make)
+    }
+
+    /// It has been started again.
+    pub fn is_back(&mut self, child: Child) {
+        self.child = Some(child);
         self.restarts += 1;
-        Ok(())
     }
 
     /// Waits for who took the records; the program for so long, then it is asked, then ended.

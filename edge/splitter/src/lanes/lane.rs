@@ -16,7 +16,7 @@ pub(crate) enum Ends {
     Rings(Vec<PathBuf>),
 }
 
-pub(crate) trait Lane: Sized {
+pub(crate) trait Lane: Sized + Send + 'static {
     /// One lane a worker. `generation`: how often the program has been started.
     fn open_all(options: &Options, generation: u64) -> Result<(Vec<Self>, Ends), Failure>;
 
