@@ -33,6 +33,7 @@ use crate::order::Order as Shuffle;
 use crate::programme::{Programme, Reply, Tag};
 use crate::request::Doors;
 use crate::ring::Key;
+use crate::squeeze::Squeezer;
 use crate::stream::{Message, Stamp, Stream, StreamId};
 use crate::subscriber::{NOBODY, Stage, Subscriber};
 use crate::wheel::Wheel;
@@ -62,6 +63,9 @@ pub struct Limits {
     pub lag_ms: u32,
     /// How long one that is told goodbye has to hear it.
     pub parting_ms: u32,
+    /// Whether messages are compressed for those who offer to inflate them. Whoever does has each message compressed
+    /// once for all of a hall's readers like it: work that a stranger could ask for, so it is off unless wanted.
+    pub deflate: bool,
 }
 
 impl Default for Limits {
@@ -73,6 +77,7 @@ impl Default for Limits {
             ping_ms: 20_000,
             lag_ms: 0,
             parting_ms: 2_000,
+            deflate: false,
         }
     }
 }
@@ -131,6 +136,7 @@ pub struct Floor {
     reply: Reply,
     due: Vec<u32>,
     decoders: Vec<Decoder>,
+    squeezer: Squeezer,
     outboxes: Vec<Vec<u8>>,
     moved: Vec<(u32, crate::ring::Cursor)>,
     merge: std::cell::RefCell<Vec<serve::Strand>>,
@@ -172,6 +178,7 @@ impl Floor {
             reply: Reply::default(),
             due: Vec::new(),
             decoders: Vec::new(),
+            squeezer: Squeezer::default(),
             outboxes: Vec::new(),
             moved: Vec::new(),
             merge: std::cell::RefCell::default(),
@@ -304,7 +311,7 @@ impl Floor {
         let stamp = self.next_stamp();
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
         let key = of.key(key);
-        of.append(&Message { seq, key, is_binary, payload }, stamp);
+        of.append(&Message { seq, key, is_binary, payload }, stamp, &mut self.squeezer);
         self.appended(stream.0);
     }
 

@@ -23,6 +23,7 @@ mod press;
 mod programme;
 mod request;
 mod ring;
+mod squeeze;
 mod stream;
 mod subscriber;
 mod synthetic;

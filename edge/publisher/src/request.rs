@@ -9,6 +9,7 @@
 use std::net::IpAddr;
 
 use pitwire_websocket::head::{self, HeadLimits, Headers};
+use pitwire_websocket::{Answer, Policy};
 
 const LIMITS: HeadLimits = HeadLimits {
     // Room for 628 stream names.
@@ -22,10 +23,10 @@ pub(crate) enum Parsed<'a> {
     NeedMore,
     /// A plain request, to be answered and ended.
     Plain(Head<'a>),
-    /// A handshake, and the `Sec-WebSocket-Accept` that answers it. Frames may follow behind `bytes`.
+    /// A handshake, and what answers it. Frames may follow behind `bytes`.
     Upgrade {
         head: Head<'a>,
-        accept: String,
+        answer: Answer,
         bytes: usize,
     },
     Refuse(u16, &'static str),
@@ -36,7 +37,6 @@ pub(crate) struct Head<'a> {
     pub method: &'a str,
     pub target: &'a str,
     pub authorization: Option<&'a str>,
-    pub extensions: Option<&'a str>,
 }
 
 /// Which names this server answers to.
@@ -48,7 +48,8 @@ pub(crate) struct Doors {
     pub origins: Vec<String>,
 }
 
-pub(crate) fn parse<'a>(received: &'a [u8], doors: &Doors) -> Parsed<'a> {
+/// `deflate`: how messages may be compressed, if they may.
+pub(crate) fn parse<'a>(received: &'a [u8], doors: &Doors, deflate: Option<Policy>) -> Parsed<'a> {
     let request = match head::parse(received, &LIMITS) {
         head::Parsed::NeedMore => return Parsed::NeedMore,
         head::Parsed::Refuse(refusal) => return Parsed::Refuse(refusal.status, refusal.reason),
@@ -62,17 +63,13 @@ pub(crate) fn parse<'a>(received: &'a [u8], doors: &Doors) -> Parsed<'a> {
     if doors.is_foreign(&request.headers, host) {
         return Parsed::Refuse(403, "pages of other origins are not served");
     }
-    let head = Head {
-        method: request.method,
-        target: request.target,
-        authorization: request.headers.get("authorization"),
-        extensions: request.headers.get("sec-websocket-extensions"),
-    };
+    let head =
+        Head { method: request.method, target: request.target, authorization: request.headers.get("authorization") };
     if !request.is_upgrade() {
         return Parsed::Plain(head);
     }
-    match request.upgrade(None) {
-        Ok(answer) => Parsed::Upgrade { head, accept: answer.accept, bytes: request.head_bytes },
+    match request.upgrade(deflate) {
+        Ok(answer) => Parsed::Upgrade { head, answer, bytes: request.head_bytes },
         Err(refusal) => Parsed::Refuse(refusal.status, refusal.reason),
     }
 }
@@ -119,10 +116,10 @@ mod tests {
             hosts: vec!["feed.example".into()],
             origins: vec!["https://app.example".into()],
         };
-        match parse(text.as_bytes(), &doors) {
+        match parse(text.as_bytes(), &doors, None) {
             Parsed::NeedMore => "more".into(),
             Parsed::Plain(head) => format!("{} {}", head.method, head.target),
-            Parsed::Upgrade { head, accept, bytes } => {
+            Parsed::Upgrade { head, answer: Answer { accept, .. }, bytes } => {
                 format!("ws {} {accept} rest={}", head.target, text.len() - bytes)
             }
             Parsed::Refuse(status, _) => format!("!{status}"),

@@ -11,6 +11,7 @@ use pitwire_websocket::Opcode;
 
 use crate::latest::Latest;
 use crate::ring::{Cursor, Entry, Header, Key, Ring};
+use crate::squeeze::Squeezer;
 
 /// Names a stream in all halls of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +43,8 @@ pub struct StreamSpec {
 
 /// In which form a subscriber gets messages: bits.
 pub(crate) const ENVELOPED: u8 = 1;
-pub(crate) const CLASSES: usize = 2;
+pub(crate) const DEFLATED: u8 = 2;
+pub(crate) const CLASSES: usize = 4;
 
 /// More keys than this are one: whoever publishes chooses them.
 const KEYS_MOST: usize = 1 << 16;
@@ -147,7 +149,7 @@ impl Stream {
         self.rings.iter_mut().skip(keep).for_each(|ring| *ring = None);
     }
 
-    pub fn append(&mut self, message: &Message<'_>, stamp: Stamp) {
+    pub fn append(&mut self, message: &Message<'_>, stamp: Stamp, squeezer: &mut Squeezer) {
         self.last_seq = message.seq;
         if let Some(latest) = &mut self.latest {
             latest.set(message.key, message.seq, message.is_binary, message.payload);
@@ -158,7 +160,12 @@ impl Stream {
             #[allow(clippy::cast_possible_truncation)]
             let parts = self.frame(class as u8, message, stamp.epoch);
             let before = ring.head();
-            ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
+            if class & usize::from(DEFLATED) == 0 {
+                ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
+            } else {
+                let opcode = if message.is_binary { Opcode::Binary } else { Opcode::Text };
+                ring.append(entry, &[squeezer.frame(opcode, &parts)]);
+            }
             self.grown(ring.head().0 - before.0);
             self.rings[class] = Some(ring);
         }
@@ -183,7 +190,7 @@ impl Stream {
         self.unchecked = self.unchecked.saturating_add(bytes);
     }
 
-    /// A message as a class of subscribers gets it.
+    /// A message as a class of subscribers gets it, not compressed: they all can read it so too.
     pub fn frame<'a>(&'a mut self, class: u8, message: &Message<'a>, epoch: u64) -> Frame<'a> {
         let (opcode, payload) = (if message.is_binary { Opcode::Binary } else { Opcode::Text }, message.payload);
         if class & ENVELOPED == 0 {

@@ -190,6 +190,8 @@ pub(crate) struct Subscriber {
     pub wheel_behind: u32,
     pub stage: Stage,
     pub class: u8,
+    /// It may compress what it sends.
+    pub deflates: bool,
     /// On the list for the next sweep.
     pub is_listed: bool,
     /// Its socket takes nothing at present.
@@ -224,6 +226,7 @@ impl Subscriber {
             wheel_behind: NOBODY,
             stage: Stage::Asking,
             class: 0,
+            deflates: false,
             is_listed: false,
             is_blocked: false,
             has_left_over: false,

@@ -17,11 +17,31 @@ const WINDOW_BITS_MAX: u8 = 15;
 pub struct Policy {
     /// The largest window that it compresses with: 2^9 to 2^15 bytes.
     pub window_bits: u8,
+    /// Offers that allow less than this are declined: who declines all but one window compresses once for all.
+    pub least_window_bits: u8,
+}
+
+impl Policy {
+    /// One window for everybody, whether they could read larger ones or not.
+    pub const fn single(window_bits: u8) -> Self {
+        Policy { window_bits, least_window_bits: window_bits }
+    }
+
+    /// What is agreed with a client that asks for nothing in particular.
+    pub fn agreed(self) -> Agreed {
+        Agreed {
+            server_keeps_context: false,
+            client_keeps_context: false,
+            server_window_bits: self.window_bits.clamp(9, WINDOW_BITS_MAX),
+            client_window_bits: WINDOW_BITS_MAX,
+            says_window: false,
+        }
+    }
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { window_bits: WINDOW_BITS_MAX }
+        Policy { window_bits: WINDOW_BITS_MAX, least_window_bits: 9 }
     }
 }
 
@@ -89,15 +109,15 @@ impl Policy {
 
     fn take_up(self, offer: &Extension<'_>) -> Option<Agreed> {
         let asked = Parameters::of(offer, WhoSays::Client)?;
-        let ours = self.window_bits.clamp(9, WINDOW_BITS_MAX);
+        let plain = self.agreed();
+        let ours = plain.server_window_bits;
         let server_window_bits = asked.server_window_bits.map_or(ours, |most| most.min(ours));
         // Nobody's compressor can keep within 2^8 bytes: the offer is declined, which is always allowed.
-        (server_window_bits >= 9).then_some(Agreed {
-            server_keeps_context: false,
-            client_keeps_context: false,
+        (server_window_bits >= self.least_window_bits.clamp(9, ours)).then_some(Agreed {
             server_window_bits,
             client_window_bits: asked.client_window_bits.flatten().unwrap_or(WINDOW_BITS_MAX),
             says_window: asked.server_window_bits.is_some(),
+            ..plain
         })
     }
 }
@@ -356,7 +376,11 @@ mod tests {
 
     #[test]
     fn a_policy_names_the_largest_window() {
-        let policy = Policy { window_bits: 11 };
+        let single = |value| Policy::single(12).answer([value]).unwrap().map(|agreed| agreed.server_class());
+        assert_eq!(single("permessage-deflate; server_max_window_bits=13"), Some(12));
+        assert_eq!(single("permessage-deflate; server_max_window_bits=12"), Some(12));
+        assert_eq!(single("permessage-deflate; server_max_window_bits=11"), None);
+        let policy = Policy { window_bits: 11, ..Policy::default() };
         let bits = |value| policy.answer([value]).unwrap().unwrap().server_class();
         assert_eq!(bits("permessage-deflate"), 11);
         assert_eq!(bits("permessage-deflate; server_max_window_bits=15"), 11);

@@ -31,10 +31,18 @@ pub struct Answer {
 impl Answer {
     /// The whole response: frames follow it.
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_with(&[], out);
+    }
+
+    /// The same with headers of one's own.
+    pub fn write_with(&self, headers: &[(&str, &str)], out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n");
         out.extend_from_slice(format!("Sec-WebSocket-Accept: {}\r\n", self.accept).as_bytes());
         if let Some(agreed) = &self.deflate {
             out.extend_from_slice(format!("Sec-WebSocket-Extensions: {agreed}\r\n").as_bytes());
+        }
+        for (name, value) in headers {
+            out.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
         out.extend_from_slice(b"\r\n");
     }

@@ -110,6 +110,10 @@ pub struct Publish {
     /// A ping goes to everybody so often; whoever sends nothing for three times as long, not even a pong, is closed.
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     ping: u32,
+    /// Compress messages (permessage-deflate) for readers that offer to inflate them: once for all of them and thread, and
+    /// from the first such reader on, which may be anybody.
+    #[arg(long)]
+    deflate: bool,
     /// Threads that serve, each with connections of its own.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: u32,
@@ -194,7 +198,8 @@ impl Publish {
 
     fn options(&self) -> Result<Options, Failure> {
         let ping_ms = self.ping * 1_000;
-        let limits = Limits { ping_ms, idle_ms: 3 * ping_ms, lag_ms: self.lag_ms, ..Limits::default() };
+        let (lag_ms, deflate) = (self.lag_ms, self.deflate);
+        let limits = Limits { ping_ms, idle_ms: 3 * ping_ms, lag_ms, deflate, ..Limits::default() };
         let (count, bytes) = self.respond.unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| {
             Failure::new("this machine's clock stands before 1970").remedy("set it: resume tokens are told apart by it")

@@ -3,12 +3,14 @@
 //! Holds       1. bytes are kept only when they are not whole yet, or wait for room in the outbox;
 //!             2. whoever sends without reading is not read from.
 
-use pitwire_websocket::{Decoder, Incoming, Opcode, ProtocolError, write_frame};
+use pitwire_websocket::{Answer as Shake, Decoder, Incoming, Opcode, ProtocolError, write_frame};
 
 use crate::counters::add;
 use crate::floor::{Floor, OUTBOX_FULL, OWED_MOST};
 use crate::programme::{Answer, Request, Said, Tag};
 use crate::request::{Head, Parsed, parse};
+use crate::squeeze::POLICY;
+use crate::stream::DEFLATED;
 use crate::subscriber::{Control, Stage, Subscriber};
 
 impl Subscriber {
@@ -92,8 +94,12 @@ impl Floor {
             return input.len();
         }
         let kept = subscriber.rare.as_mut().and_then(|rare| rare.decoder.take());
-        let limits = self.limits.messages;
-        let mut decoder = kept.or_else(|| self.decoders.pop()).unwrap_or_else(|| Decoder::new(limits));
+        let (limits, deflates) = (self.limits.messages, subscriber.deflates);
+        let fresh = || match deflates {
+            true => Decoder::new(limits).with_deflate(Some(&POLICY.agreed())),
+            false => self.decoders.pop().unwrap_or_else(|| Decoder::new(limits)),
+        };
+        let mut decoder = kept.unwrap_or_else(fresh);
         used += self.frames(slot, &mut decoder, input.get(used..).unwrap_or_default());
         let is_unfinished = decoder.is_unfinished();
         let now = self.stamp_ms();
@@ -105,7 +111,7 @@ impl Floor {
         // One that has begun something is this peer's, and nobody else's.
         if is_unfinished {
             subscriber.rare().decoder = Some(decoder);
-        } else if self.decoders.len() < super::SPARES {
+        } else if !deflates && self.decoders.len() < super::SPARES {
             self.decoders.push(decoder);
         }
         if owes && !std::mem::replace(&mut subscriber.is_unfinished, true) {
@@ -228,7 +234,7 @@ impl Floor {
     /// The request's head, if it is whole: how many bytes it had.
     fn ask(&mut self, slot: u32, input: &[u8]) -> usize {
         let doors = std::sync::Arc::clone(&self.doors);
-        let parsed = parse(input, &doors);
+        let parsed = parse(input, &doors, self.limits.deflate.then_some(POLICY));
         if parsed == Parsed::NeedMore {
             return 0;
         }
@@ -252,14 +258,14 @@ impl Floor {
                 self.answer_http(slot, &answer);
                 input.len()
             }
-            Parsed::Upgrade { head, accept, bytes } => {
-                self.upgrade(slot, &head, &accept);
+            Parsed::Upgrade { head, answer, bytes } => {
+                self.upgrade(slot, &head, &answer);
                 bytes
             }
         }
     }
 
-    fn upgrade(&mut self, slot: u32, head: &Head<'_>, accept: &str) {
+    fn upgrade(&mut self, slot: u32, head: &Head<'_>, shake: &Shake) {
         let opening = match self.programme.open(&request(head)) {
             Ok(opening) => opening,
             Err(answer) => return self.answer_http(slot, &answer),
@@ -269,14 +275,16 @@ impl Floor {
         {
             return self.answer_http(slot, &Answer::text(429, "too many connections of this account").retry_after(5));
         }
-        let mut hello = format!(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n"
-        );
-        if let Some(seq) = self.place_of(&opening) {
-            hello += &format!("Pitwire-Resume: {}:{seq}\r\n", self.epoch);
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize).filter(|_| shake.deflate.is_some()) {
+            subscriber.class |= DEFLATED;
+            subscriber.deflates = true;
         }
-        hello += "\r\n";
-        self.say(slot, hello.as_bytes());
+        let mut hello = Vec::new();
+        match self.place_of(&opening).map(|seq| format!("{}:{seq}", self.epoch)) {
+            Some(place) => shake.write_with(&[("Pitwire-Resume", &place)], &mut hello),
+            None => shake.write(&mut hello),
+        }
+        self.say(slot, &hello);
         self.open(slot, &opening);
     }
 

@@ -8,7 +8,7 @@ use crate::floor::Floor;
 use crate::inbox::Arrival;
 use crate::programme::{Opening, Tag};
 use crate::ring::{Cursor, Header, Key};
-use crate::stream::{ENVELOPED, StreamId};
+use crate::stream::{DEFLATED, ENVELOPED, StreamId};
 use crate::subscriber::{CatchUp, Item, NOBODY, PARKED, Stage};
 
 impl Floor {
@@ -73,6 +73,13 @@ impl Floor {
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
         if subscriber.items.as_slice().iter().any(|item| item.stream == stream.0) {
             return;
+        }
+        if let Some((_, seq)) = from
+            && subscriber.items.as_slice().is_empty()
+            && of.ring(subscriber.class).and_then(|ring| ring.after(seq)).is_none()
+        {
+            // What it missed is kept as it is, if at all; it can read that too.
+            subscriber.class &= !DEFLATED;
         }
         let head = of.open_ring(subscriber.class);
         let number = u32::try_from(subscriber.items.as_slice().len()).unwrap_or(NOBODY);

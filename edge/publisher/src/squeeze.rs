@@ -1,0 +1,35 @@
+//! Messages compressed once for everybody who can read them so (permessage-deflate).
+//!
+//! Holds       each message stands by itself, so the same bytes serve whoever came when.
+//! Costs       some 200 KiB a hall, from the first reader on that agreed to it; a message is compressed once a class.
+//! Start at    [`Squeezer::frame`].
+
+use pitwire_websocket::{Deflater, Opcode, Policy};
+
+use crate::stream::Frame;
+
+/// Four kilobytes: what clients ask for that are careful with their memory, and all that small messages have use for.
+pub(crate) const POLICY: Policy = Policy::single(12);
+/// Quick rather than small: it is done for every message, on the hall's thread.
+const LEVEL: u32 = 3;
+
+#[derive(Default)]
+pub(crate) struct Squeezer {
+    deflater: Option<Box<Deflater>>,
+    whole: Vec<u8>,
+    framed: Vec<u8>,
+}
+
+impl Squeezer {
+    /// The frame, ready for the wire; as it is where compressing does not make it smaller.
+    pub fn frame(&mut self, opcode: Opcode, parts: &Frame<'_>) -> &[u8] {
+        self.whole.clear();
+        for part in [parts.opening, parts.payload, parts.closing] {
+            self.whole.extend_from_slice(part);
+        }
+        self.framed.clear();
+        let deflater = self.deflater.get_or_insert_with(|| Box::new(Deflater::new(LEVEL, POLICY.window_bits)));
+        deflater.write_frame(&mut self.framed, opcode, &self.whole);
+        &self.framed
+    }
+}
