@@ -134,16 +134,16 @@ fn what_is_lost_declared_and_repeated_is_counted_to_one() {
             (1, 30 | 31) => Vec::new(),
             // One comes twice.
             (2, 30) => [message(30), message(30)].concat(),
-            // Three are declared missing, and then the newest of them comes all the same: two are conflated.
+            // One is left out, three are declared missing, and then the newest of them comes all the same.
+            (3, 29 | 31) => Vec::new(),
             (3, 30) => frame(r#"{"type":"gap","from":30,"to":32}"#),
-            (3, 31) => Vec::new(),
             _ => message(at),
         });
     });
     let report = measure(&plan(port, 4, 1_000));
     let tally = &report.tally;
     assert_eq!((tally.opened, tally.failed, tally.ended_early, tally.malformed), (4, 0, 0, 0));
-    assert_eq!((tally.lost, tally.duplicated, tally.conflated, tally.gap_notices), (2, 1, 2, 1));
+    assert_eq!((tally.lost, tally.duplicated, tally.conflated, tally.gap_notices), (3, 1, 2, 1));
     assert!(tally.deliveries > 4 * 10 && tally.late == 0 && report.latencies.count() > 0, "{tally:?}");
     // Connections were opened one after another, each with numbers of its own: those do not number together.
     assert!(report.spread_us().is_none());
@@ -152,13 +152,14 @@ fn what_is_lost_declared_and_repeated_is_counted_to_one() {
 #[test]
 fn what_comes_more_than_a_second_after_it_was_due_is_late() {
     let port = serve(|_, socket| {
-        publish(socket, |at| {
-            frame(&format!(r#"{{"seq":{at},"ts_ns":{}}}"#, now_ns() - 1_200_000_000))
-        });
+        publish(socket, |at| frame(&format!(r#"{{"seq":{at},"ts_ns":{}}}"#, now_ns() - 1_200_000_000)));
     });
     let report = measure(&plan(port, 1, 2_000));
     let tally = &report.tally;
     assert!(tally.late > 0 && tally.late - tally.undelivered == report.latencies.count(), "{tally:?}");
+    // What was due before measuring began is nobody's fault.
+    let short = measure(&plan(port, 1, 500));
+    assert!(short.tally.deliveries > 0 && short.tally.late == 0 && short.latencies.count() == 0, "{short:?}");
 }
 
 #[test]
@@ -236,10 +237,8 @@ fn heartbeats_want_every_answer_whole() {
             }
         });
     });
-    let traffic = Traffic::Heartbeat {
-        period: Duration::from_millis(100),
-        expect: Expect { messages: 3, bytes: 5_000 },
-    };
+    let traffic =
+        Traffic::Heartbeat { period: Duration::from_millis(100), expect: Expect { messages: 3, bytes: 5_000 } };
     let report = measure(&Plan { traffic, ..plan(port, 3, 1_000) });
     let tally = &report.tally;
     // Three connections, ten beats each: all phases lie within the first period.
@@ -319,11 +318,15 @@ fn whoever_is_closed_or_lied_to_is_told_apart() {
             _ => message(1),
         };
         socket.write_all(&bytes).unwrap();
+        // The end comes with the last message, or before it is read.
+        if number > 3 {
+            return;
+        }
         hear(socket, |_, _| {});
     });
-    let report = measure(&plan(port, 4, 1_200));
-    assert_eq!((report.tally.ended_early, report.tally.breaches, report.tally.failed), (3, 1, 0));
-    assert_eq!(report.closes.into_iter().collect::<Vec<_>>(), [(1006, 2), (1013, 1)]);
+    let report = measure(&plan(port, 20, 1_200));
+    assert_eq!((report.tally.ended_early, report.tally.breaches, report.tally.failed), (19, 1, 0));
+    assert_eq!(report.closes.into_iter().collect::<Vec<_>>(), [(1006, 18), (1013, 1)]);
     assert!(report.breaches[0].contains("masked"));
 }
 
@@ -344,7 +347,9 @@ fn a_storm_cuts_everybody_and_ends_when_all_are_back() {
 #[test]
 fn slow_and_stopped_readers_do_not_count_as_healthy() {
     // Far more than two reads of 4 KiB a second can take.
-    let port = serve(|_, socket| publish(socket, |number| frame(&format!(r#"{{"seq":{number},"p":"{}"}}"#, "x".repeat(3_000)))));
+    let port = serve(|_, socket| {
+        publish(socket, |number| frame(&format!(r#"{{"seq":{number},"p":"{}"}}"#, "x".repeat(3_000))))
+    });
     let faults = Faults { slow: 2_500, stopped: 2_500 };
     let report = measure(&Plan { faults, ..plan(port, 4, 1_500) });
     let tally = &report.tally;
