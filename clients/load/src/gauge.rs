@@ -2,7 +2,8 @@
 //!
 //! Does        sequence, latency, lateness, spread of published messages; order, size and latency of answers.
 //! Holds       a message is timed from when it should have been sent to when its last byte was read; only messages that were
-//!             due while it lasted are timed; the first of a connection is not (it may be the past, told to a newcomer).
+//!             due while it lasted are timed (those due before may still be late); the first of a connection is neither
+//!             (it may be the past, told to a newcomer).
 //! Start at    [`Gauge::begun`], [`Gauge::ended`].
 
 use std::collections::VecDeque;
@@ -168,10 +169,11 @@ impl Gauge {
             tally.untimed += 1;
             return;
         }
+        // Late is late, also when it was due before: a server that was behind when measuring began is behind.
+        tally.late += u64::from(waited_ns > LATE_NS);
         if due_ns < self.start_ns {
             return;
         }
-        tally.late += u64::from(waited_ns > LATE_NS);
         self.report.latencies.record(waited_ns);
         if let Some(number) = number {
             self.report.spread.came(number, due_ns, now_ns);

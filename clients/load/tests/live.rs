@@ -156,10 +156,11 @@ fn what_comes_more_than_a_second_after_it_was_due_is_late() {
     });
     let report = measure(&plan(port, 1, 2_000));
     let tally = &report.tally;
-    assert!(tally.late > 0 && tally.late - tally.undelivered == report.latencies.count(), "{tally:?}");
-    // What was due before measuring began is nobody's fault.
-    let short = measure(&plan(port, 1, 500));
-    assert!(short.tally.deliveries > 0 && short.tally.late == 0 && short.latencies.count() == 0, "{short:?}");
+    assert!((1..tally.late).contains(&report.latencies.count()), "{tally:?}");
+    // What was due before measuring began is late, but no latency of this measurement.
+    let short = measure(&plan(port, 1, 500)).tally;
+    assert!(short.late > 0 && short.late == short.deliveries, "{short:?}");
+    assert_eq!(measure(&plan(port, 1, 500)).latencies.count(), 0);
 }
 
 #[test]
