@@ -114,9 +114,9 @@ pub struct Publish {
     /// from the first such reader on, which may be anybody.
     #[arg(long)]
     deflate: bool,
-    /// Threads that serve, each with connections of its own.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    threads: u32,
+    /// Threads that serve, each with connections of its own; as many as there are cores, if absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    threads: Option<u32>,
     /// How those threads wait for sockets.
     #[arg(long = "loop", value_enum, default_value = "epoll")]
     kind: LoopName,
@@ -137,12 +137,16 @@ enum LagName {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LoopName {
     Epoll,
+    Uring,
+    Tokio,
 }
 
 impl LoopName {
     fn kind(self) -> Kind {
         match self {
             LoopName::Epoll => Kind::Epoll,
+            LoopName::Uring => Kind::Uring,
+            LoopName::Tokio => Kind::Tokio,
         }
     }
 }
@@ -211,7 +215,7 @@ impl Publish {
         let files = files.unwrap_or(1 << 20).saturating_sub(64).max(1);
         Ok(Options {
             listen: Some(self.listen),
-            halls: self.threads as usize,
+            halls: self.threads.map_or_else(cores, |threads| threads as usize),
             kind: self.kind.kind(),
             limits,
             connections_most: self.connections.map_or(files, |most| files.min(most as usize)),
@@ -289,6 +293,10 @@ fn serve(source: Source, mut press: Press, signals: &std::os::unix::net::UnixStr
         Ok(ended) => ended,
         Err(_) => Err(Failure::new("the source did not end in time").remedy("its last messages may be missing")),
     }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(64)
 }
 
 /// One of the messages of an answer: it says which of them it is.
