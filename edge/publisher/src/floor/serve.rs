@@ -19,6 +19,9 @@ pub enum Next {
     Shut,
 }
 
+/// Of an answer, in one call.
+const ANSWER_BYTES: usize = 256 * 1024;
+
 /// At most so many pieces are gathered at a time: a subscriber of everything needs one or two.
 pub const PIECES: usize = 32;
 
@@ -51,6 +54,13 @@ impl<'a> Pieces<'a> {
             self.count += 1;
             self.bytes += piece.len();
         }
+    }
+
+    /// Adds a piece that was asked for: one call for it, within reason.
+    fn push_whole(&mut self, piece: &'a [u8]) {
+        let piece = &piece[..piece.len().min(ANSWER_BYTES)];
+        self.list[0] = piece;
+        (self.count, self.bytes) = (1, piece.len());
     }
 
     fn is_full(&self) -> bool {
@@ -149,7 +159,7 @@ impl Floor {
         }
     }
 
-    /// What to send now, at most [`TURN_BYTES`].
+    /// What to send now, at most [`TURN_BYTES`], or an answer.
     pub fn gather(&self, slot: u32) -> Pieces<'_> {
         let mut pieces = Pieces::new();
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return pieces };
@@ -157,7 +167,7 @@ impl Floor {
             Source::Nothing => {}
             Source::Outbox => pieces.push(subscriber.outbox()),
             Source::Control => pieces.push(subscriber.control.as_bytes()),
-            Source::Answer => pieces.push(self.answer.get(subscriber.owed_sent as usize..).unwrap_or_default()),
+            Source::Answer => pieces.push_whole(self.answer.get(subscriber.owed_sent as usize..).unwrap_or_default()),
             Source::Rest => {
                 let item = subscriber.items.as_slice().get(subscriber.mid_frame as usize);
                 if let Some((item, ring)) = item.and_then(|item| Some((item, self.ring_of(subscriber, item)?))) {

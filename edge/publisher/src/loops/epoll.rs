@@ -9,6 +9,7 @@ use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -18,7 +19,7 @@ use tracing::warn;
 use crate::counters::add;
 use crate::floor::Next;
 use crate::loops::wire::{Moved, Wire};
-use crate::loops::{Rhythm, Task, mono_ns};
+use crate::loops::{Rhythm, Rush, Task, mono_ns};
 use crate::programme::Answer;
 
 /// In one turn.
@@ -55,6 +56,9 @@ struct Hall {
     arrivals: Vec<(u32, std::net::TcpStream)>,
     buffer: Box<[u8]>,
     rhythm: Rhythm,
+    rush: Rush,
+    /// Reads that brought something, in this turn.
+    received: usize,
     accept_again_ns: Option<u64>,
     stopping_ns: Option<u64>,
 }
@@ -78,6 +82,8 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         arrivals: Vec::new(),
         buffer: vec![0; READ_BYTES].into(),
         rhythm,
+        rush: Rush::default(),
+        received: 0,
         accept_again_ns: None,
         stopping_ns: None,
     };
@@ -116,6 +122,7 @@ impl Hall {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>, has_more: bool) -> io::Result<()> {
+        let is_rush = self.rush.note(mono_ns(), std::mem::take(&mut self.received));
         let Task { floor, inbox, .. } = &self.task;
         let (has_own, has_streams) = floor.has_due();
         let now = mono_ns();
@@ -134,6 +141,9 @@ impl Hall {
                 (true, None, false) => TICK_NS,
             }
         };
+        if is_rush && wait_ns > 0 {
+            std::thread::sleep(Duration::from_micros(u64::from(Rush::PATIENCE_US)));
+        }
         let timeout = (wait_ns != u64::MAX).then(|| timespec(wait_ns));
         let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref());
         if may_sleep {
@@ -255,6 +265,7 @@ impl Hall {
                     if bytes < self.buffer.len() && !seat.is_ending {
                         seat.is_readable = false;
                     }
+                    self.received += 1;
                     self.task.floor.received(slot, &self.buffer[..bytes]);
                 }
                 Moved::Blocked => seat.is_readable = false,

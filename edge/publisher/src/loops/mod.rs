@@ -118,6 +118,35 @@ impl Rhythm {
     }
 }
 
+/// Whether so much comes in that it is worth waiting for more of it, so that the thread wakes less often.
+#[derive(Debug, Default)]
+pub(crate) struct Rush {
+    since_ns: u64,
+    arrivals: u64,
+    is_on: bool,
+}
+
+impl Rush {
+    /// How long is waited for more.
+    pub const PATIENCE_US: u32 = 1_000;
+    /// So many are not waited for to become more.
+    pub const ENOUGH: usize = 64;
+    /// It is on above so many arrivals a second; looked at this often.
+    const PER_S: u64 = 1_500;
+    const WINDOW_NS: u64 = 20_000_000;
+
+    /// So much has come in since this was last asked.
+    pub fn note(&mut self, now_ns: u64, arrivals: usize) -> bool {
+        self.arrivals += arrivals as u64;
+        let since_ns = now_ns.saturating_sub(self.since_ns);
+        if since_ns >= Self::WINDOW_NS {
+            self.is_on = self.arrivals.saturating_mul(1_000_000_000) / since_ns > Self::PER_S;
+            (self.since_ns, self.arrivals) = (now_ns, 0);
+        }
+        self.is_on
+    }
+}
+
 /// Nanoseconds of a core that this thread has had.
 pub(crate) fn core_ns() -> u64 {
     ns(ClockId::ThreadCPUTime)
@@ -162,5 +191,17 @@ mod tests {
         }
         let none = Pace { most_us: 0, ..pace };
         assert_eq!(none.rest_ns(4_000_000, 2, 1_000_000), 0);
+    }
+
+    #[test]
+    fn a_rush_is_above_1500_arrivals_a_second() {
+        let mut rush = Rush::default();
+        // In each window of 20 ms: 30 is 1,500 a second, 31 is above.
+        assert!(!rush.note(100_000_000, 30), "30 in the 100 ms before");
+        assert!(!rush.note(120_000_000, 30));
+        assert!(!rush.note(130_000_000, 20), "the window is not over");
+        assert!(rush.note(140_000_000, 11));
+        assert!(rush.note(150_000_000, 0));
+        assert!(!rush.note(160_000_000, 0));
     }
 }

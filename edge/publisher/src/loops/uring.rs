@@ -24,7 +24,7 @@ use tracing::warn;
 
 use crate::counters::add;
 use crate::floor::Next;
-use crate::loops::{Rhythm, Task, mono_ns};
+use crate::loops::{Rhythm, Rush, Task, mono_ns};
 use crate::programme::Answer;
 
 /// Connections that are waited for at a time, and the places of the table kept for those who are sent away.
@@ -81,6 +81,9 @@ struct Hall {
     /// Answers to those who were sent away, until they are handed over.
     refusals: Vec<Vec<u8>>,
     rhythm: Rhythm,
+    rush: Rush,
+    /// Answers to requests to receive, in this turn.
+    received: usize,
     accept_again_ns: Option<u64>,
     stopping_ns: Option<u64>,
     has_said_full: bool,
@@ -105,6 +108,8 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         answered: Vec::new(),
         refusals: Vec::new(),
         rhythm,
+        rush: Rush::default(),
+        received: 0,
         accept_again_ns: None,
         stopping_ns: None,
         has_said_full: false,
@@ -160,7 +165,8 @@ impl Hall {
                 (true, None, false) => TICK_NS,
             }
         };
-        let waited = self.ring.wait((wait_ns != u64::MAX).then_some(wait_ns));
+        let is_rush = self.rush.note(mono_ns(), std::mem::take(&mut self.received));
+        let waited = self.ring.wait((wait_ns != u64::MAX).then_some(wait_ns), is_rush);
         if may_sleep {
             self.task.inbox.is_awake();
         }
@@ -335,6 +341,7 @@ impl Hall {
     }
 
     fn received(&mut self, slot: u32, answer: &Answered) {
+        self.received += 1;
         let seat = self.seats.get_mut(slot as usize).and_then(Option::as_mut);
         let is_for_it = seat.is_some_and(|seat| {
             seat.is_receiving = false;

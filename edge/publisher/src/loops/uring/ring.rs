@@ -10,6 +10,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::process::{Resource, getrlimit};
 
 use crate::floor::{PIECES, Pieces};
+use crate::loops::Rush;
 use crate::loops::uring::buffers::{Buffers, GROUP};
 
 /// Sends that are handed over in one call.
@@ -337,14 +338,15 @@ impl Ring {
             if self.asked == 0 {
                 break;
             }
-            self.wait(Some(1_000_000))?;
+            self.wait(Some(1_000_000), false)?;
             self.answers(|_| {});
         }
         Ok(())
     }
 
-    /// Hands over, and waits for an answer, or for so long; `None` for as long as it takes.
-    pub fn wait(&mut self, wait_ns: Option<u64>) -> io::Result<()> {
+    /// Hands over, and waits for an answer, or for so long; `None` for as long as it takes. In a rush, a moment longer
+    /// for more than one.
+    pub fn wait(&mut self, wait_ns: Option<u64>, is_rush: bool) -> io::Result<()> {
         self.submit()?;
         let time;
         let mut arguments = SubmitArgs::new();
@@ -353,7 +355,11 @@ impl Ring {
             time = Timespec::new().sec(ns / 1_000_000_000).nsec(nanoseconds);
             arguments = arguments.timespec(&time);
         }
-        let want = usize::from(wait_ns != Some(0));
+        let mut want = usize::from(wait_ns != Some(0));
+        if is_rush && want > 0 && self.ring.params().is_feature_min_timeout() {
+            arguments = arguments.min_wait_usec(Rush::PATIENCE_US);
+            want = Rush::ENOUGH;
+        }
         match self.ring.submitter().submit_with_args(want, &arguments) {
             Ok(_) => {}
             Err(error)

@@ -1,0 +1,365 @@
+"""Figures of publication, each beside its peers in one run: part of `make bench`, or alone with --json for one object.
+
+Every case is one server and one `pitwire load` of it, over loopback. Servers follow one another round by round, so that
+whatever else the machine does meets all of them; a figure is the median of its rounds. The yardstick is the server's
+CPU seconds, from its /proc/PID/stat, from before the first connection to after the last. What the load client costs is
+beside it, and a row whose client was the limit says so. The peers are those of bench/publication; one that this machine
+cannot build is skipped by name.
+
+The short form (`make bench`) takes some three minutes. --whole adds every row of the table: other peers, 10,000, 20,000
+and 100,000 connections, TLS, reconnect storms, stopped and slow readers.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench" / "publication"))
+
+from build import PEERS, Peer, built
+from venue import BINARY
+
+START_PATIENCE_S = 30.0
+LOAD_PATIENCE_S = 300.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+BACKLOG = 4096
+OURS = "pitwire"
+UWS = "uWebSockets"
+BARE = "bare loop"
+GORILLA = "Gorilla"
+ALL_PEERS = tuple(peer.name for peer in PEERS)
+
+Figures = dict[str, Any]
+Demand = Callable[[Figures, dict[str, Figures]], str | None]
+
+
+def at_most(name: str, limit: float) -> Demand:
+    return lambda ours, _all: None if ours[name] <= limit else f"{name} {ours[name]:g} above {limit:g}"
+
+
+def exactly(name: str, value: float) -> Demand:
+    return lambda ours, _all: None if ours[name] == value else f"{name} {ours[name]:g}, not {value:g}"
+
+
+def against(peer: str, name: str, factor: float, *, least: bool) -> Demand:
+    """Ours at least (or at most) so many times a peer's, if that peer took part."""
+
+    def judge(ours: Figures, everybody: dict[str, Figures]) -> str | None:
+        if peer not in everybody or not everybody[peer].get(name):
+            return None
+        ratio = ours[name] / everybody[peer][name]
+        kept, bound = (ratio >= factor, "at least") if least else (ratio <= factor, "at most")
+        return None if kept else f"{name} {ratio:.2f}x {peer}'s, wanted {bound} {factor:g}x"
+
+    return judge
+
+
+def against_case(case: str, name: str, factor: float) -> Demand:
+    """Ours at most so many times what we had in another case; `everybody` holds that case under its name."""
+
+    def judge(ours: Figures, everybody: dict[str, Figures]) -> str | None:
+        other = everybody.get(f"{OURS}: {case}", {}).get(name)
+        if not other:
+            return None
+        ratio = ours[name] / other
+        return None if ratio <= factor else f"{name} {ratio:.2f}x that of {case}, wanted at most {factor:g}x"
+
+    return judge
+
+
+ALL_DELIVERED = [exactly("lost", 0), exactly("failed_connections", 0)]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    server: tuple[str, ...]
+    load: tuple[str, ...]
+    peers: tuple[str, ...] = ()
+    demands: tuple[Demand, ...] = ()
+    is_short: bool = False
+    tls: bool = False
+    # Ours alone: how it differs from a peer's command line.
+    ours: tuple[str, ...] = ()
+
+
+def seed(connections: int, peers: tuple[str, ...], *demands: Demand, is_short: bool = False) -> Case:
+    load = ("--seed-002", "--connections", str(connections), "--seconds", "8")
+    return Case(
+        f"seed, {connections:,}",
+        ("--respond", "10x10000"),
+        load,
+        peers,
+        (*ALL_DELIVERED, exactly("late", 0), *demands),
+        is_short,
+    )
+
+
+def fan_out(connections: int, rate: int, peers: tuple[str, ...], *demands: Demand, is_short: bool = False) -> Case:
+    server = ("--synthetic", str(rate), "--bytes", "190")
+    load = ("--connections", str(connections), "--seconds", "8")
+    return Case(f"{connections:,} x {rate:,}/s", server, load, peers, (*ALL_DELIVERED, *demands), is_short)
+
+
+def faulty(name: str, *load: str) -> Case:
+    base = fan_out(1_000, 100, ())
+    return Case(name, base.server, (*base.load, *load), demands=(against_case(base.name, "p99_us", 1.1),))
+
+
+CASES = [
+    seed(
+        5_000,
+        (BARE, UWS, GORILLA),
+        against(UWS, "server_cpu_s", 0.5, least=False),
+        against(GORILLA, "server_cpu_s", 0.25, least=False),
+        is_short=True,
+    ),
+    fan_out(
+        1_000,
+        100,
+        ALL_PEERS,
+        against(BARE, "deliveries_per_cpu_s", 0.95, least=True),
+        is_short=True,
+    ),
+    fan_out(
+        5_000,
+        100,
+        (BARE, UWS),
+        against(UWS, "deliveries_per_cpu_s", 1.3, least=True),
+        against(UWS, "p99_us", 1.0, least=False),
+        is_short=True,
+    ),
+    fan_out(1_000, 1_000, (UWS,), at_most("p99_us", 10_000), is_short=True),
+    fan_out(5_000, 1_000, (), at_most("p99_us", 50_000), at_most("growth_mib", 16), is_short=True),
+    faulty("1 % stopped", "--stopped", "1"),
+    faulty("10 % slow", "--slow", "10"),
+    Case(
+        "5,000 x 100/s, TLS",
+        ("--synthetic", "100", "--bytes", "190"),
+        ("--connections", "5000", "--seconds", "8"),
+        demands=(*ALL_DELIVERED, against_case("5,000 x 100/s", "cpu_ns_per_delivery", 1.6)),
+        tls=True,
+    ),
+    Case(
+        "storm of 5,000",
+        ("--synthetic", "10", "--bytes", "190"),
+        ("--connections", "5000", "--seconds", "12", "--storm", "4"),
+        demands=(at_most("storm_s", 5),),
+    ),
+    Case(
+        "storm of 5,000, TLS",
+        ("--synthetic", "10", "--bytes", "190"),
+        ("--connections", "5000", "--seconds", "16", "--storm", "4"),
+        demands=(at_most("storm_s", 8),),
+        tls=True,
+    ),
+    seed(10_000, (UWS,)),
+    seed(20_000, ()),
+    fan_out(10_000, 10, (UWS,)),
+    fan_out(20_000, 10, ()),
+    fan_out(100_000, 1, ()),
+]
+
+
+@dataclass
+class Server:
+    """One server process, until the block ends."""
+
+    name: str
+    command: tuple[str, ...]
+    options: tuple[str, ...]
+    directory: Path
+    wants_socket: bool = False
+    ready: dict[str, Any] = field(default_factory=dict)
+
+    def __enter__(self) -> "Server":
+        ready_file = self.directory / "ready.json"
+        ready_file.unlink(missing_ok=True)
+        command = [*self.command, "--listen", "127.0.0.1:0", "--ready-file", str(ready_file), *self.options]
+        with contextlib.ExitStack() as stack:
+            inherited = stack.enter_context(listening()) if self.wants_socket else None
+            # The shell moves the socket to where such a peer looks for it.
+            if inherited is not None:
+                command = [
+                    "/bin/sh",
+                    "-c",
+                    f'exec "$@" 3<&{inherited.fileno()} 0<&{inherited.fileno()}',
+                    "sh",
+                    *command,
+                ]
+            self.process = subprocess.Popen(
+                command,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                pass_fds=() if inherited is None else (inherited.fileno(),),
+            )
+        deadline = time.monotonic() + START_PATIENCE_S
+        while not ready_file.exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                raise RuntimeError(f"{self.name} did not start: {self.process.communicate()[1].strip()[-300:]}")
+            time.sleep(0.01)
+        self.ready = json.loads(ready_file.read_text())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+
+    def cpu_s(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+    def resident_mib(self) -> float:
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[socket.socket]:
+    with socket.socket() as listener:
+        with contextlib.suppress(OSError):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(BACKLOG)
+        yield listener
+
+
+def server_of(case: Case, name: str, peers: dict[str, Peer], directory: Path, extra: tuple[str, ...]) -> Server:
+    if name != OURS:
+        return Server(name, peers[name].command, case.server, directory, peers[name].wants_socket)
+    tls = ("--tls", "127.0.0.1:0") if case.tls else ()
+    return Server(name, (BINARY, "publish"), (*case.server, *case.ours, *tls, *extra), directory)
+
+
+def load(case: Case, server: Server) -> Figures:
+    url = f"wss://{server.ready['tls']}/" if case.tls else f"ws://{server.ready['http']}/"
+    trusting = ("--insecure",) if case.tls else ()
+    ended = subprocess.run(
+        [BINARY, "load", url, *case.load, *trusting, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=LOAD_PATIENCE_S,
+        check=False,
+    )
+    try:
+        return json.loads(ended.stdout)
+    except json.JSONDecodeError:
+        raise RuntimeError(f"pitwire load ended with {ended.returncode}: {ended.stderr.strip()[-300:]}") from None
+
+
+def run(case: Case, name: str, peers: dict[str, Peer], directory: Path, extra: tuple[str, ...]) -> Figures:
+    with server_of(case, name, peers, directory, extra) as server:
+        cpu_before, resident_before = server.cpu_s(), server.resident_mib()
+        figures = load(case, server)
+        figures["server_cpu_s"] = server.cpu_s() - cpu_before
+        figures["resident_mib"] = server.resident_mib()
+        figures["growth_mib"] = figures["resident_mib"] - resident_before
+    cpu_s = max(figures["server_cpu_s"], 1 / TICKS_PER_S)
+    figures["deliveries_per_cpu_s"] = figures["deliveries"] / cpu_s
+    figures["cpu_ns_per_delivery"] = cpu_s * 1e9 / max(1, figures["deliveries"])
+    return figures
+
+
+def middle(rounds: list[Figures]) -> Figures:
+    def of(values: list[Any]) -> Any:
+        if all(isinstance(value, bool) for value in values):
+            return any(values)
+        return statistics.median(values) if all(isinstance(value, int | float) for value in values) else values[0]
+
+    return {name: of([figures.get(name) for figures in rounds]) for name in rounds[0]}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    cases = [case for case in CASES if options.only in case.name and (options.whole or options.only or case.is_short)]
+    wanted = {peer for case in cases for peer in case.peers}
+    ready, missing = built(wanted) if not options.alone else ([], {})
+    peers = {peer.name: peer for peer in ready}
+    extra = tuple(options.ours.split())
+    report: dict[str, Any] = {"cores": os.cpu_count(), "rounds": options.rounds, "skipped": missing, "cases": {}}
+    everybody: dict[str, Figures] = {}
+    with tempfile.TemporaryDirectory(prefix="pitwire-bench-publication-") as name:
+        for case in cases:
+            servers = [OURS, *(peer for peer in case.peers if peer in peers)]
+            found: dict[str, list[Figures]] = {server: [] for server in servers}
+            for _round in range(options.rounds):
+                for server in servers:
+                    try:
+                        found[server].append(run(case, server, peers, Path(name), extra))
+                    except RuntimeError as error:
+                        report["skipped"][f"{case.name}, {server}"] = str(error)
+            figures = {server: middle(rounds) for server, rounds in found.items() if rounds}
+            if OURS in figures:
+                everybody[f"{OURS}: {case.name}"] = figures[OURS]
+                verdicts = [demand(figures[OURS], {**everybody, **figures}) for demand in case.demands]
+                figures[OURS]["short_of_demand"] = [verdict for verdict in verdicts if verdict]
+            report["cases"][case.name] = figures
+            if not options.json:
+                print("\n".join(rows(case.name, figures)), flush=True)
+    return report
+
+
+HEAD = (
+    f"{'':<22} {'':<18} {'CPU s':>7} {'k del/CPU s':>11} {'delivered':>10} {'lost':>8} {'late':>7}"
+    f" {'p50 ms':>8} {'p99 ms':>8} {'MiB':>6}  client"
+)
+
+
+def rows(case: str, figures: dict[str, Figures]) -> list[str]:
+    lines = []
+    for server, of in figures.items():
+        short = f"; SHORT: {', '.join(of['short_of_demand'])}" if of.get("short_of_demand") else ""
+        client = f"{of['generator_cpu_s']:.1f} s{', BOUND BY IT' if of['generator_bound'] else ''}"
+        lines.append(
+            f"{case:<22} {server:<18} {of['server_cpu_s']:>7.2f} {of['deliveries_per_cpu_s'] / 1e3:>11.0f}"
+            f" {of['deliveries']:>10.0f} {of['lost']:>8.0f} {of['late']:>7.0f} {of['p50_us'] / 1e3:>8.2f}"
+            f" {of['p99_us'] / 1e3:>8.2f} {of['resident_mib']:>6.0f}  {client}{short}"
+        )
+        case = ""
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--whole", action="store_true", help="every row, not only those of `make bench`")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--alone", action="store_true", help="no peers")
+    parser.add_argument(
+        "--ours", default="", metavar="OPTIONS", help='for ours, in one word: "--loop uring --threads 2"'
+    )
+    options = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if not options.json:
+        print(f"publication: {os.cpu_count()} cores, medians of {options.rounds}, open files {hard}\n{HEAD}")
+    report = measure(options)
+    if options.json:
+        print(json.dumps(report))
+    for name, reason in report["skipped"].items():
+        print(f"skipped: {name}: {reason}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
