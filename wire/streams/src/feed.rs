@@ -78,6 +78,9 @@ pub(crate) struct Instrument {
     pub touch: Touch,
     /// Kept while somebody wants to know by how much levels change.
     pub ladder: Option<Ladder>,
+    /// The book as the last tenth left it, kept while somebody reads depth: a snapshot of it ends where the next event
+    /// of either cadence begins, or where that of the tenth does.
+    pub settled: Option<Ladder>,
     /// What readers of all instruments were told of this one's day.
     pub day_told: [Told; 2],
 }
@@ -197,9 +200,11 @@ impl Streams {
         }
         let Some(key) = self.key(id) else { return };
         let Some(instrument) = key.instrument.and_then(|id| self.instruments.get_mut(id.0 as usize)) else { return };
-        if !instrument.heard.iter().any(|heard| heard.readers > 0 && wants_ladder(heard.key.kind)) {
-            instrument.ladder = None;
-        }
+        let wanted =
+            |wants: fn(Kind) -> bool| instrument.heard.iter().any(|one| one.readers > 0 && wants(one.key.kind));
+        let (wants_ladder, wants_settled) = (wanted(wants_ladder), wanted(wants_settled));
+        instrument.ladder = instrument.ladder.take().filter(|_| wants_ladder);
+        instrument.settled = instrument.settled.take().filter(|_| wants_settled);
     }
 
     pub fn key(&self, id: StreamId) -> Option<StreamKey> {
@@ -286,6 +291,7 @@ impl Streams {
                     teller.window(change_id, false);
                 }
             }
+            instrument.settle(place);
             instrument.end_window(change_id, true);
             if has_turned {
                 instrument.end_window(change_id, false);
@@ -328,11 +334,38 @@ impl Instrument {
             self.touch = Touch::of(market);
         }
         if wants_ladder(kind) && self.ladder.is_none() {
-            let sides = [Side::Buy, Side::Sell].into_iter();
-            let levels =
-                sides.flat_map(|side| market.book().levels(side).map(move |(price, lots)| ((side, price), lots)));
-            self.ladder = Some(levels.collect());
+            self.ladder = Some(ladder_of(market));
         }
+    }
+
+    /// At the end of a tenth: takes the levels that it has touched into the settled book.
+    fn settle(&mut self, market: &pitwire_engine::Market) {
+        let is_wanted = self.heard.iter().any(|one| one.readers > 0 && wants_settled(one.key.kind));
+        match &mut self.settled {
+            Some(settled) => {
+                for (side, price) in self.touched.get(self.tenth_from..).unwrap_or_default() {
+                    match market.book().lots_at(*side, *price) {
+                        Lots::ZERO => settled.remove(&(*side, *price)),
+                        lots => settled.insert((*side, *price), lots),
+                    };
+                }
+            }
+            None if is_wanted => self.settled = Some(ladder_of(market)),
+            None => {}
+        }
+    }
+
+    /// A book to join the depth streams to, best first, and its last update: the settled one where there is one, for
+    /// some clients want the next event to begin right behind it; else the present.
+    pub fn snapshot(&self, market: &pitwire_engine::Market, most: usize) -> (u64, Vec<Level>, Vec<Level>) {
+        let Some(settled) = &self.settled else {
+            let [bids, asks] = [Side::Buy, Side::Sell].map(|side| market.book().levels(side).take(most).collect());
+            return (market.change_id(), bids, asks);
+        };
+        let level = |((_, price), lots): (&(Side, Ticks), &Lots)| (*price, *lots);
+        let bids = settled.range(..(Side::Sell, Ticks(i64::MIN))).rev().take(most).map(level).collect();
+        let asks = settled.range((Side::Sell, Ticks(i64::MIN))..).take(most).map(level).collect();
+        (self.told[0], bids, asks)
     }
 
     fn touch_level(&mut self, side: Side, price: Ticks) {
@@ -437,6 +470,15 @@ fn levels_of(
 
 const fn wants_ladder(kind: Kind) -> bool {
     matches!(kind, Kind::Market(_))
+}
+
+const fn wants_settled(kind: Kind) -> bool {
+    matches!(kind, Kind::Depth(_))
+}
+
+fn ladder_of(market: &pitwire_engine::Market) -> Ladder {
+    let sides = [Side::Buy, Side::Sell].into_iter();
+    sides.flat_map(|side| market.book().levels(side).map(move |(price, lots)| ((side, price), lots))).collect()
 }
 
 fn count_trades(events: &[Event], id: InstrumentId) -> usize {

@@ -92,8 +92,8 @@ fn details(out: &mut Vec<u8>, one: &One<'_>) {
         &spec.tick.to_string()
     );
     put!(out, ",\"min_order_size\":", Short(spec.lot), ",\"status\":\"", if is_open { "open" } else { "closed" });
-    put!(out, "\",\"wrap_enabled\":false,\"product_type\":\"spot\",\"contract_type\":\"vanilla\"");
-    put!(out, ",\"contract_price_currency\":\"", &names.quote, "\"}");
+    // A currency of the contract would make it a perpetual to clients.
+    put!(out, "\",\"wrap_enabled\":false,\"product_type\":\"spot\",\"contract_type\":\"vanilla\"}");
 }
 
 fn book(out: &mut Vec<u8>, one: &One<'_>) {

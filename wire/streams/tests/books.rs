@@ -151,6 +151,45 @@ fn a_snapshot_taken_at_any_moment_joins_either_depth_stream() {
     }
 }
 
+/// One client (python-binance) starts again unless the first event begins right behind its snapshot, and then applies that
+/// event to the new one.
+#[test]
+fn a_snapshot_ends_where_a_tenth_did_while_somebody_reads_depth() {
+    let (mut floor, mut chance, mut live) = (Floor::new(), SplitMix64(5), Vec::new());
+    let [tenth, second] = ["/ws/npnzar@depth@100ms", "/ws/npnzar@depth"].map(|target| floor.join(target));
+    let mut expected: Option<(u64, Book)> = None;
+    for at in 1..200_u64 {
+        let mut snapshot = None;
+        for _ in 0..chance.below(6) {
+            happen(&mut floor, &mut chance, &mut live);
+            let body = floor.rest("/api/v3/depth?symbol=NPNZAR&limit=5000");
+            let mut book = Book::default();
+            book.take(&body, ["bids", "asks"]);
+            snapshot = Some((body["lastUpdateId"].as_u64().expect("a number"), book));
+        }
+        if let (Some(snapshot), Some(expected)) = (&snapshot, &expected) {
+            assert_eq!(snapshot, expected, "{at}");
+        }
+        floor.window(at * 100);
+        let told: Vec<Value> = floor.heard(tenth).iter().map(|text| json(text)).collect();
+        for (event, (last, _)) in told.iter().zip(&snapshot).filter(|_| expected.is_some()) {
+            assert_eq!(event["U"].as_u64(), Some(last + 1));
+        }
+        let before = expected.take().map_or(0, |(last, _)| last);
+        let last = told.last().and_then(|event| event["u"].as_u64()).unwrap_or(before);
+        expected = (last > 0).then(|| (last, Book::of(&floor)));
+        if at % 10 == 0 {
+            for event in floor.heard(second) {
+                assert_eq!(json(&event)["u"].as_u64(), Some(last), "both cadences end together");
+            }
+        }
+    }
+    [tenth, second].into_iter().for_each(|stream| floor.streams.unlisten(stream));
+    floor.enter(Side::Buy, 50, 1);
+    let body = floor.rest("/api/v3/depth?symbol=NPNZAR&limit=5000");
+    assert_eq!(body["lastUpdateId"].as_u64(), Some(floor.engine.markets()[0].change_id()), "nobody reads: the present");
+}
+
 #[test]
 fn a_level_that_is_back_where_it_was_is_told_all_the_same() {
     let mut floor = Floor::new();

@@ -12,7 +12,7 @@ use crate::bars::{Bar, DAY_MS};
 use crate::binance::encode::{self, Aggregate, change, ids, percent, weighted};
 use crate::binance::talk::{error, unknown_symbol};
 use crate::key::KlineInterval;
-use crate::market::{Day, Level, Market, Touch};
+use crate::market::{Day, Market, Touch};
 use crate::rest::{Answer, Ask};
 use crate::text::{Eight, list, put};
 
@@ -150,9 +150,10 @@ fn symbol_info(out: &mut Vec<u8>, one: &One<'_>) {
 
 fn depth(out: &mut Vec<u8>, one: &One<'_>) {
     let most = one.ask.limit(100, MOST_LEVELS);
-    let [bids, asks] =
-        [Side::Buy, Side::Sell].map(|side| one.place.book().levels(side).take(most).collect::<Vec<Level>>());
-    encode::book(out, one.market, one.place.change_id(), &bids, &asks);
+    if let Some(instrument) = one.ask.streams.instrument(one.id) {
+        let (update, bids, asks) = instrument.snapshot(one.place, most);
+        encode::book(out, one.market, update, &bids, &asks);
+    }
 }
 
 fn trades(out: &mut Vec<u8>, one: &One<'_>) {

@@ -1,0 +1,163 @@
+"""Streams by URL as they come over the wire: equal bytes for everyone, numbers without holes, refusals that help."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+import requests
+import websockets
+from venue import Venue
+from websockets.asyncio.client import ClientConnection, connect
+
+PATIENCE_S = 20.0
+
+
+def stream(venue: Venue, target: str) -> connect:
+    # A client with a full queue stops reading, and then does not see the other side say goodbye.
+    return connect(f"ws://{venue.address}{target}", max_size=None, max_queue=None)
+
+
+async def take(socket: ClientConnection, count: int) -> list[str]:
+    async with asyncio.timeout(PATIENCE_S):
+        return [str(await socket.recv()) for _ in range(count)]
+
+
+async def refusal(venue: Venue, target: str) -> tuple[int, dict[str, Any]]:
+    with pytest.raises(websockets.InvalidStatus) as caught:
+        async with stream(venue, target):
+            pass
+    response = caught.value.response
+    return response.status_code, json.loads(response.body or b"null")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/ws/npnzar@trade/solzar@trade/btcusdc@trade",
+        "/stream?streams=npnzar@trade/btcusdc@aggTrade/solzar@depth@100ms&ts=ns&timeUnit=microsecond",
+        "/message/realtime?subscribe=ORDERBOOK:BTC-USDC,TRADE:BTC-USDC",
+        "/v1/marketdata/btcusdc?study=1",
+    ],
+)
+def test_equal_streams_are_equal_bytes(venue: Venue, target: str) -> None:
+    """Two connections; what both have heard after the later one came is the same to the byte."""
+
+    async def scenario() -> None:
+        async with stream(venue, target) as one, stream(venue, target) as other:
+            mine, theirs = await asyncio.gather(take(one, 50), take(other, 50))
+        # The first messages may be states of different moments, and the other may have come later.
+        start = next(text for text in theirs[5:] if text in mine)
+        common = mine[mine.index(start) :]
+        assert len(common) > 15
+        assert theirs[theirs.index(start) :][: len(common)] == common[: len(theirs) - theirs.index(start)]
+        assert len(set(mine)) == len(mine), "two events with one text"
+
+    asyncio.run(scenario())
+
+
+def test_628_streams_in_one_url(venue: Venue) -> None:
+    async def scenario() -> None:
+        names = [f"stranger{n}@trade" for n in range(625)] + ["npnzar@trade", "solzar@trade", "btcusdc@trade"]
+        async with stream(venue, "/stream?streams=" + "/".join(names)) as socket:
+            assert socket.response is not None
+            assert socket.response.headers["X-Pitwire-Unknown-Streams"] == "625"
+            for text in await take(socket, 10):
+                message = json.loads(text)
+                assert message["stream"] in names[-3:]
+                assert list(message["data"]) == ["e", "E", "s", "t", "p", "q", "T", "m", "M"]
+
+    asyncio.run(scenario())
+
+
+def test_depth_joins_the_snapshot_and_the_wrong_is_refused_with_a_remedy(venue: Venue) -> None:
+    async def scenario() -> None:
+        async with stream(venue, "/ws/btcusdc@depth@100ms") as socket:
+            await take(socket, 1)
+            url = f"{venue.http_url}/api/v3/depth?symbol=BTCUSDC&limit=5000"
+            snapshot = await asyncio.to_thread(lambda: requests.get(url, timeout=10).json())
+            last, events = snapshot["lastUpdateId"], 0
+            for text in await take(socket, 10):
+                event = json.loads(text)
+                if event["u"] > last:
+                    assert event["U"] == last + 1, "the snapshot ends where an event does"
+                    last, events = event["u"], events + 1
+            assert events > 0
+        for target, code, part in [
+            ("/ws/nobody@trade", -1121, "exchangeInfo"),
+            ("/ws/npnzar@depth7", 2, "depth5|10|20"),
+            ("/stream?streams=npnzar@dance", 2, "aggTrade"),
+        ]:
+            status, body = await refusal(venue, target)
+            assert (status, body["code"]) == (400, code)
+            assert part in body["msg"]
+        assert (await refusal(venue, "/message/realtime?subscribe=DEPTH:NPN-ZAR"))[1]["code"] == "10005"
+        assert (await refusal(venue, "/v1/marketdata/nobody"))[1]["reason"] == "InvalidSymbol"
+
+    asyncio.run(scenario())
+
+
+def test_numbers_have_no_holes(venue: Venue) -> None:
+    async def scenario() -> None:
+        async with (
+            stream(venue, "/v1/marketdata/btcusdc?heartbeat=true") as gemini,
+            stream(venue, "/v1/multimarketdata?symbols=BTCUSDC,NPNZAR") as several,
+            stream(venue, "/message/realtime?subscribe=ORDERBOOK:BTC-USDC") as bithumb,
+        ):
+            taken = await asyncio.gather(*(take(socket, 25) for socket in (gemini, several, bithumb)))
+            one, two, three = ([json.loads(text) for text in texts] for texts in taken)
+            for messages in (one, two):
+                assert [message["socket_sequence"] for message in messages] == list(range(25))
+            assert [message["code"] for message in three[:3]] == ["00002", "00006", "00007"]
+            versions = [int(message["data"]["ver"]) for message in three[1:]]
+            assert versions == list(range(versions[0], versions[0] + 24))
+
+    asyncio.run(scenario())
+
+
+def test_streams_are_taken_and_left_by_message(venue: Venue) -> None:
+    async def scenario() -> None:
+        async with stream(venue, "/ws") as socket:
+
+            async def ask(text: str) -> Any:
+                await socket.send(text)
+                async with asyncio.timeout(PATIENCE_S):
+                    while True:
+                        answer = json.loads(await socket.recv())
+                        if "e" not in answer and "stream" not in answer:
+                            return answer
+
+            assert await ask('{"method":"SUBSCRIBE","params":["btcusdc@trade"],"id":1}') == {"result": None, "id": 1}
+            assert json.loads((await take(socket, 1))[0])["e"] == "trade"
+            assert (await ask('{"method":"LIST_SUBSCRIPTIONS","id":"x"}'))["result"] == ["btcusdc@trade"]
+            assert (await ask('{"method":"SET_PROPERTY","params":["combined",true],"id":2}'))["result"] is None
+            wrapped = [json.loads(text) for text in await take(socket, 1)]
+            assert wrapped[0]["stream"] == "btcusdc@trade"
+            assert (await ask('{"method":"SUBSCRIBE","params":["nobody@trade"],"id":3}'))["code"] == 2
+            assert (await ask("nonsense"))["code"] == 2
+            assert (await ask('{"method":"UNSUBSCRIBE","params":["btcusdc@trade"],"id":4}'))["id"] == 4
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(socket.recv(), 1.0)
+            await socket.send(b"\x00")
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                await asyncio.wait_for(socket.recv(), PATIENCE_S)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1003
+
+    asyncio.run(scenario())
+
+
+def test_a_stopping_venue_says_goodbye_to_readers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    async def scenario(venue: Venue) -> None:
+        async with stream(venue, "/ws/npnzar@trade/btcusdc@trade") as socket:
+            await take(socket, 1)
+            stopped = asyncio.to_thread(venue.stop)
+            waiting = asyncio.create_task(stopped)
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                await take(socket, 10_000)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1001
+            assert await waiting == 0
+
+    with Venue(tmp_path_factory.mktemp("stopping") / "data") as venue:
+        asyncio.run(scenario(venue))
