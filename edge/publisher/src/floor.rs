@@ -562,3 +562,6 @@ impl Floor {
         self.streams.get_mut(stream.0 as usize).map(|stream| stream.key(name))
     }
 }
+
+#[cfg(test)]
+mod tests;
