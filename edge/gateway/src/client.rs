@@ -1,6 +1,7 @@
 //! One connection's memory at a gateway: what it hears, from where on, and how it is told.
 
 use pitwire_jsonrpc::Json;
+use pitwire_streams::Session;
 
 use crate::history::{ChannelId, Found};
 
@@ -25,6 +26,8 @@ pub(crate) struct Client {
     /// The venue has taken its credentials.
     pub is_known: bool,
     pub subs: Vec<Sub>,
+    /// Of one that came for streams by URL.
+    pub session: Option<Session>,
     /// Requests that wait for the venue.
     pub waiting: usize,
     pub heartbeat: Option<Heartbeat>,

@@ -24,4 +24,7 @@ pub use inlet::{Inlet, News};
 pub use nats::{Failure, check, without_password};
 pub use node::{Call, Figures, Instant, Mouth, Node};
 pub use outlet::{Outlet, Publication};
+/// Before the label of a stream by URL, in the name of its channel on the bus.
+pub const STREAM: &str = "stream/";
+
 pub use upstream::{Answer, Ask, Told, Upstream, WebAnswer, WebRequest};

@@ -15,6 +15,7 @@ use pitwire_jsonrpc::{
     Channel, Interval, Json, Params, Request, RequestId, RpcError, write_error, write_heartbeat, write_logout,
     write_result,
 };
+use pitwire_streams::{Directory, StreamKey};
 use pitwire_websocket::CloseCode;
 
 use crate::client::{Beat, Client, Heartbeat, Sub, wrap_first, write_gap};
@@ -23,6 +24,7 @@ use crate::history::{ChannelId, History};
 use crate::upstream::Ask;
 
 mod delivery;
+mod streams;
 
 /// How many channels one connection may hear, as at the venue.
 const MOST_CHANNELS: usize = 1_000;
@@ -123,6 +125,9 @@ pub struct Node {
     lost: BTreeSet<String>,
     rejoin_ns: u64,
     keep_ns: u64,
+    /// Instruments, as streams by URL name them.
+    directory: Directory,
+    has_directory: bool,
     asks: VecDeque<Ask>,
     /// Connections for which something has come.
     fresh: BTreeSet<u64>,
@@ -147,6 +152,8 @@ impl Node {
             lost: BTreeSet::new(),
             rejoin_ns: 0,
             keep_ns: 0,
+            directory: Directory::default(),
+            has_directory: false,
             asks: VecDeque::new(),
             fresh: BTreeSet::new(),
             figures: Figures::default(),
@@ -163,6 +170,11 @@ impl Node {
         }
     }
 
+    /// Whether whatever a client may ask for can be judged, and nothing is known to be missing.
+    pub fn can_serve(&self) -> bool {
+        self.has_directory && self.follower.is_up_to_date()
+    }
+
     pub fn connections(&self) -> impl Iterator<Item = u64> {
         self.clients.keys().copied()
     }
@@ -173,7 +185,10 @@ impl Node {
 
     /// `target` is the path and query of the handshake: `envelope`, `channels` and `from` are ours.
     pub fn opened(&mut self, id: u64, target: &str, now: Instant, mouth: &mut dyn Mouth) {
-        let query = target.split_once('?').map_or("", |(_, query)| query);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if pitwire_streams::is_stream_path(path) {
+            return self.open_streams(id, path, query, now, mouth);
+        }
         let Ok(request) = Request::from_query("public/subscribe", query) else {
             return mouth.close(id, CloseCode::Policy, "bad percent-encoding in the query");
         };
@@ -214,6 +229,10 @@ impl Node {
 
     /// Acts on one message. Says so where it is the venue's to answer: its answer goes to [`Self::called`].
     pub fn text(&mut self, id: u64, text: &str, now: Instant, mouth: &mut dyn Mouth) -> Option<Call> {
+        if self.clients.get(&id).is_some_and(|client| client.session.is_some()) {
+            self.said_to_streams(id, text, now, mouth);
+            return None;
+        }
         let request = match Request::parse(text, None) {
             Ok(request) => request,
             Err((request_id, error)) => {
@@ -403,6 +422,19 @@ impl Node {
             let reason = format!("a connection hears at most {MOST_CHANNELS} channels; open another");
             return Err(RpcError::param("too_many_requests", "channels", reason));
         }
+        let pending = self.want(id, request, accepted, from, now)?;
+        Ok(Pending { malformed, ..pending })
+    }
+
+    /// A subscription to names that can be meant.
+    fn want(
+        &mut self,
+        id: u64,
+        request: Option<RequestId>,
+        accepted: Vec<String>,
+        from: Option<(u64, u64)>,
+        now: Instant,
+    ) -> Result<Pending, RpcError> {
         if self.follower.epoch().is_none() {
             return Err(RpcError::new("retry", "this gateway has not heard from its venue yet"));
         }
@@ -416,7 +448,7 @@ impl Node {
             }
         }
         let us_in = now.wall_us;
-        Ok(Pending { to: id, id: request, us_in, names: accepted, missing, from, malformed, failed: None })
+        Ok(Pending { to: id, id: request, us_in, names: accepted, missing, from, malformed: None, failed: None })
     }
 
     fn judge(&self, name: &str, is_known: bool) -> Result<Name, RpcError> {
@@ -556,13 +588,15 @@ impl Node {
         let mut seen = BTreeSet::new();
         let names: Vec<String> = names.into_iter().filter(|name| seen.insert(name.clone())).collect();
         write_names(out, &names);
-        for name in &names {
-            let Some(client) = self.clients.get_mut(&id) else { continue };
-            let Some(at) = client.subs.iter().position(|sub| sub.name == *name) else { continue };
-            let sub = client.subs.remove(at);
-            self.leave(id, sub.channel);
-        }
+        names.iter().for_each(|name| self.forget(id, name));
         Ok(())
+    }
+
+    fn forget(&mut self, id: u64, name: &str) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(at) = client.subs.iter().position(|sub| sub.name == *name) else { return };
+        let sub = client.subs.remove(at);
+        self.leave(id, sub.channel);
     }
 
     fn unsubscribe_all(&mut self, id: u64, out: &mut Vec<u8>) -> Result<(), RpcError> {
@@ -581,6 +615,7 @@ impl Node {
         }
         if self.follower.epoch().is_some() && now_ns >= self.keep_ns {
             self.keep_ns = now_ns + KEEP_NS;
+            self.asks.push_back(Ask::Instruments);
             return Some(Ask::Keep { names: self.wanted(now_ns) });
         }
         if !self.lost.is_empty() && now_ns >= self.rejoin_ns && self.follower.epoch().is_some() {

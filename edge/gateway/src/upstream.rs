@@ -41,6 +41,8 @@ pub enum Ask {
     Keep {
         names: Vec<String>,
     },
+    /// The names of all instruments.
+    Instruments,
 }
 
 /// A client's call as it is passed on.
@@ -214,8 +216,8 @@ fn request_of(ask: &Ask) -> WebRequest {
     let get = |target: String| WebRequest { method: "GET".into(), target, body: Vec::new() };
     match ask {
         Ask::Status => get("/bus/status".into()),
+        Ask::Instruments => get("/bus/instruments".into()),
         Ask::From { epoch, seq } => get(format!("/bus/from?epoch={epoch}&seq={seq}")),
-        // A channel's name has nothing that a query could not hold, or the venue finds it malformed.
         Ask::Join { name } => {
             WebRequest { method: "POST".into(), target: "/bus/join".into(), body: name.as_bytes().to_vec() }
         }

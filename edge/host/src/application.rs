@@ -21,6 +21,10 @@ pub trait Application {
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse;
     /// Whether a path is a WebSocket entrance.
     fn accepts_websocket(&self, path: &str) -> bool;
+    /// Why a handshake at such an entrance is not taken, where it is not.
+    fn refuses_handshake(&self, _: &HttpRequest<'_>) -> Option<HttpResponse> {
+        None
+    }
     /// `from` is its peer's address, if that is known.
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>);
     /// What the handshake of a connection asked for, path and query; right after `connected`.

@@ -349,7 +349,8 @@ impl Connection {
         }
         if request.is_upgrade() && app.accepts_websocket(request.path()) {
             let own = if request.is_foreign { Err(app.refusal(Refusal::ForeignOrigin)) } else { Ok(()) };
-            match checked.and(own).and_then(|()| request.upgrade_response()) {
+            let taken = checked.and(own).and_then(|()| app.refuses_handshake(&request).map_or(Ok(()), Err));
+            match taken.and_then(|()| request.upgrade_response()) {
                 Ok(response) => {
                     notices.answer(self.id, |out| out.extend_from_slice(&response));
                     self.protocol = Protocol::WebSocket(Box::new(Decoder::new(limits.messages)));

@@ -1,7 +1,7 @@
 //! What the venue answers a gateway: one form for every question, empty where a question asks for nothing of the kind.
 //!
 //! Layout      little-endian. "PWR1", epoch u64, last u64, oldest u64, since u64, outcome u8, conflates u8, channel (u16 length,
-//!             text), first (u32 length, bytes), batches u32 and each (u32 length, bytes), gone u32 and each (u16 length, text).
+//!             text), first (u32 length, bytes), batches u32 and each (u32 length, bytes), names u32 and each (u16 length, text).
 
 use crate::bytes::{Reader, length, put_blob, put_text};
 
@@ -40,8 +40,8 @@ pub struct Reply {
     /// The payload to begin with; none for a channel that begins with nothing.
     pub first: Vec<u8>,
     pub batches: Vec<Vec<u8>>,
-    /// Of the channels that were named, those that are not on the bus.
-    pub gone: Vec<String>,
+    /// Of the channels that were named, those that are not on the bus; or the venue's instruments.
+    pub names: Vec<String>,
 }
 
 impl Reply {
@@ -57,8 +57,8 @@ impl Reply {
         put_blob(&mut out, &self.first);
         out.extend_from_slice(&length(self.batches.len()).to_le_bytes());
         self.batches.iter().for_each(|batch| put_blob(&mut out, batch));
-        out.extend_from_slice(&length(self.gone.len()).to_le_bytes());
-        self.gone.iter().for_each(|name| put_text(&mut out, name));
+        out.extend_from_slice(&length(self.names.len()).to_le_bytes());
+        self.names.iter().for_each(|name| put_text(&mut out, name));
         out
     }
 
@@ -75,11 +75,11 @@ impl Reply {
         for _ in 0..reader.u32()? {
             batches.push(reader.blob()?.to_vec());
         }
-        let mut gone = Vec::new();
+        let mut names = Vec::new();
         for _ in 0..reader.u32()? {
-            gone.push(reader.text()?.to_owned());
+            names.push(reader.text()?.to_owned());
         }
-        let reply = Reply { epoch, last, oldest, since, outcome, conflates, channel, first, batches, gone };
+        let reply = Reply { epoch, last, oldest, since, outcome, conflates, channel, first, batches, names };
         reader.is_at_end().then_some(reply)
     }
 }
@@ -100,7 +100,7 @@ mod tests {
             channel: "ticker.X.raw".into(),
             first: b"{}".to_vec(),
             batches: vec![b"one".to_vec(), Vec::new()],
-            gone: vec!["a".into(), "b".into()],
+            names: vec!["a".into(), "b".into()],
         };
         for reply in [Reply::default(), full] {
             let bytes = reply.write();

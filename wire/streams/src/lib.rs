@@ -16,6 +16,7 @@ pub mod gemini;
 mod gemini_rest;
 mod join;
 mod key;
+mod label;
 mod market;
 mod names;
 mod rest;

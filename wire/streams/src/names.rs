@@ -26,14 +26,19 @@ pub struct Names {
 impl Names {
     pub fn of(spec: &InstrumentSpec, engine: &Engine) -> Names {
         let currency = |id| engine.currency(id).map_or_else(String::new, |currency| currency.name.clone());
-        let joined = letters(&spec.name);
-        let dashed = spec.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect::<String>();
+        Names { base: currency(spec.base()), quote: currency(spec.quote()), ..Names::plain(&spec.name) }
+    }
+
+    /// What its own name says.
+    fn plain(name: &str) -> Names {
+        let joined = letters(name);
+        let dashed = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect::<String>();
         Names {
             lower: joined.to_ascii_lowercase(),
             joined,
             dashed: dashed.to_ascii_uppercase(),
-            base: currency(spec.base()),
-            quote: currency(spec.quote()),
+            base: String::new(),
+            quote: String::new(),
         }
     }
 }
@@ -54,6 +59,17 @@ impl Directory {
     pub fn of(engine: &Engine) -> Directory {
         let mut directory = Directory::default();
         directory.learn(engine);
+        directory
+    }
+
+    /// Of a venue of which nothing is known but the names, for who only reads what clients ask for.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Directory {
+        let mut directory = Directory::default();
+        for (id, name) in (0..).map(InstrumentId).zip(names) {
+            let names = Names::plain(name);
+            directory.by_letters.entry(names.joined.clone()).or_insert(id);
+            directory.names.push(names);
+        }
         directory
     }
 

@@ -209,6 +209,20 @@ impl GatewayApplication {
         HttpResponse::later()
     }
 
+    /// A request by which readers of streams join: the venue's to answer.
+    fn pass_rest(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
+        let asker = Asker::Http {
+            id: request.connection,
+            request: RequestId::default(),
+            keep_alive: request.keep_alive,
+            head_only: false,
+            is_public: false,
+        };
+        let target = request.target.to_owned();
+        self.call(asker, WebRequest { method: "GET".into(), target, body: Vec::new() }, notices);
+        HttpResponse::later()
+    }
+
     fn status(&self) -> &'static str {
         let is_silent = self.clock.monotonic_ns().saturating_sub(self.heard_ns) > SILENCE_NS;
         match () {
@@ -272,6 +286,9 @@ impl Application for GatewayApplication {
                 _ => HttpResponse::text(405, "use GET or POST"),
             };
         }
+        if pitwire_streams::is_rest_path(path) && request.method == "GET" && !request.is_foreign {
+            return self.pass_rest(request, notices);
+        }
         if request.is_foreign {
             return doors::refused(Refusal::ForeignOrigin);
         }
@@ -281,13 +298,21 @@ impl Application for GatewayApplication {
         match path {
             "/metrics" => self.metrics(),
             "/healthz" => self.health(),
-            "/ws/api/v2" | "/ws/api/v2/" => HttpResponse::text(426, "this is a WebSocket entrance"),
-            _ => HttpResponse::text(404, "a gateway has /ws/api/v2, /api/v2/public, /healthz and /metrics"),
+            _ if self.accepts_websocket(path) => HttpResponse::text(426, "this is a WebSocket entrance"),
+            _ => HttpResponse::text(
+                404,
+                "a gateway has /ws/api/v2, /api/v2/public, streams by URL, /healthz and /metrics",
+            ),
         }
     }
 
     fn accepts_websocket(&self, path: &str) -> bool {
-        matches!(path, "/ws/api/v2" | "/ws/api/v2/")
+        matches!(path, "/ws/api/v2" | "/ws/api/v2/") || pitwire_streams::is_stream_path(path)
+    }
+
+    fn refuses_handshake(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
+        let refused = self.node.refuses(request.target)?;
+        Some(HttpResponse::json(refused.status, refused.body.into_bytes()))
     }
 
     fn connected(&mut self, id: ConnectionId, _: Option<IpAddr>) {
@@ -330,7 +355,7 @@ impl Application for GatewayApplication {
             self.upstream.ask(ask);
         }
         self.node.beat(now_ns, &mut Voice(notices));
-        if self.node.follower.is_up_to_date()
+        if self.node.can_serve()
             && let Some(on_ready) = self.on_ready.take()
         {
             on_ready();

@@ -420,7 +420,9 @@ impl Application for VenueApplication {
             return doors::refused(Refusal::ForeignOrigin);
         }
         if let Some(bus) = self.bus.as_mut().filter(|_| is_bus) {
-            return bus.request(request, SystemClock::wall_us() / 1000, self.clock.monotonic_ns());
+            let markets = self.core.sequencer.engine().markets();
+            let instruments = || markets.iter().map(|market| market.spec.name.to_string()).collect();
+            return bus.request(request, instruments, SystemClock::wall_us() / 1000, self.clock.monotonic_ns());
         }
         if !matches!(request.method, "GET" | "HEAD") {
             return HttpResponse::text(405, "use GET");
@@ -565,10 +567,17 @@ impl Application for VenueApplication {
         } else {
             self.core.commit().map_err(failed)?;
         }
-        self.core.streams.release();
+        let mut bus = self.bus.as_mut();
+        let mut has_told = false;
+        self.core.streams.release(&mut |stream, payload| {
+            if let Some(bus) = &mut bus {
+                bus.take(stream, payload);
+                has_told = true;
+            }
+        });
         let fresh = self.core.publisher.release();
         // Gateways wait for the disk also where this venue's own subscribers do not.
-        if let Some(bus) = self.bus.as_mut().filter(|_| fresh || self.is_early) {
+        if let Some(bus) = self.bus.as_mut().filter(|_| fresh || has_told || self.is_early) {
             bus.collect(&self.core.publisher);
         }
         Ok(fresh)

@@ -1,7 +1,7 @@
 //! Public channels for gateways: numbered, kept for a while, and handed to NATS.
 //!
-//! Does        after each commit take what subscribed channels have to tell, as one more subscriber in the venue's order; answer
-//!             what gateways ask under `/bus`.
+//! Does        after each commit take what channels and streams by URL have to tell, as one more subscriber in the venue's order;
+//!             answer what gateways ask under `/bus`.
 //! Holds       1. nothing is taken that is not durable: it is read where every subscriber reads, after the release;
 //!             2. a beginning and its number meet: joins are answered before anything of the next turn is done;
 //!             3. memory is bounded: [`KEPT_BYTES`] of batches, [`MOST_CHANNELS`] channels; a channel that no gateway wants any
@@ -19,6 +19,8 @@ use pitwire_gateway::{Outlet, Publication};
 use pitwire_host::{ConnectionId, HttpRequest, HttpResponse, Notices};
 use pitwire_market_data::{Cursor, FeedId, Lag, Publisher};
 use pitwire_order_entry::{ChannelName, channel_named};
+use pitwire_streams::{Here, StreamId};
+use pitwire_websocket::{Opcode, write_frame};
 use tracing::error;
 
 use super::core::Core;
@@ -41,6 +43,10 @@ pub struct Bus {
     outlet: Outlet,
     taps: BTreeMap<FeedId, Tap>,
     by_name: BTreeMap<String, FeedId>,
+    streams: BTreeMap<StreamId, StreamTap>,
+    by_label: BTreeMap<String, StreamId>,
+    /// What this commit has released so far.
+    open: Option<Writer>,
     /// The sequence of the newest message.
     last: u64,
     kept: VecDeque<Kept>,
@@ -58,6 +64,14 @@ struct Tap {
     /// The sequence of its last message.
     prev: u64,
     /// It has been on the bus since the message behind this one.
+    since: u64,
+    until_ns: u64,
+}
+
+/// A stream by URL on the bus.
+struct StreamTap {
+    name: String,
+    prev: u64,
     since: u64,
     until_ns: u64,
 }
@@ -86,6 +100,9 @@ impl Bus {
             outlet,
             taps: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            by_label: BTreeMap::new(),
+            open: None,
             last: 0,
             kept: VecDeque::new(),
             kept_bytes: 0,
@@ -105,6 +122,24 @@ impl Bus {
         !self.joins.is_empty()
     }
 
+    /// Numbers a message of a stream by URL that is being released; [`Self::collect`] hands it on.
+    pub fn take(&mut self, stream: StreamId, payload: &[u8]) {
+        let Some(tap) = self.streams.get_mut(&stream) else { return };
+        let writer = self.open.get_or_insert_with(|| Writer::new(self.epoch, self.last + 1));
+        let written = writer.push(tap.prev, &tap.name, |out| {
+            write_frame(out, Opcode::Text, payload);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        if written.is_ok() {
+            tap.prev = writer.next() - 1;
+        }
+        if writer.len() >= BATCH_BYTES
+            && let Some(full) = self.open.take()
+        {
+            self.hand_on(full);
+        }
+    }
+
     /// Takes what has been released, numbers it and hands it on.
     pub fn collect(&mut self, publisher: &Publisher) {
         let mut due = BinaryHeap::new();
@@ -116,7 +151,7 @@ impl Bus {
                 Err(_) => overrun.push(*feed),
             }
         }
-        let mut writer = Writer::new(self.epoch, self.last + 1);
+        let mut writer = self.open.take().unwrap_or_else(|| Writer::new(self.epoch, self.last + 1));
         while let Some(Reverse((_, feed))) = due.pop() {
             let Some(tap) = self.taps.get_mut(&feed) else { continue };
             let written = writer.push(tap.prev, &tap.name, |out| publisher.read(feed, &mut tap.cursor, out));
@@ -161,7 +196,13 @@ impl Bus {
     }
 
     /// Answers a gateway; a join in the next turn.
-    pub fn request(&mut self, request: &HttpRequest<'_>, wall_ms: u64, now_ns: u64) -> HttpResponse {
+    pub fn request(
+        &mut self,
+        request: &HttpRequest<'_>,
+        instruments: impl FnOnce() -> Vec<String>,
+        wall_ms: u64,
+        now_ns: u64,
+    ) -> HttpResponse {
         let question = Question { method: request.method, target: request.target, body: request.body };
         let purpose = match question.check(&self.key, request.headers.get("authorization"), wall_ms) {
             Ok(purpose) => purpose,
@@ -181,13 +222,14 @@ impl Bus {
                 Some(_) => {}
                 None => return HttpResponse::text(400, "give epoch and seq"),
             },
-            ("POST", "/bus/keep") => reply.gone = self.keep(body, now_ns),
+            ("POST", "/bus/keep") => reply.names = self.keep(body, now_ns),
+            ("GET", "/bus/instruments") => reply.names = instruments(),
             ("POST", "/bus/join") => {
                 let (from, keep_alive) = (request.connection, request.keep_alive);
                 self.joins.push(Join { from, keep_alive, channel: body.to_owned(), purpose });
                 return HttpResponse::later();
             }
-            _ => return HttpResponse::text(404, "the bus has status, from, join and keep"),
+            _ => return HttpResponse::text(404, "the bus has status, from, join, keep and instruments"),
         }
         self.seal(&reply, &purpose)
     }
@@ -220,8 +262,10 @@ impl Bus {
     fn keep(&mut self, names: &str, now_ns: u64) -> Vec<String> {
         let mut gone = Vec::new();
         for name in names.lines() {
-            match self.by_name.get(name).and_then(|feed| self.taps.get_mut(feed)) {
-                Some(tap) => tap.until_ns = now_ns + LEASE_NS,
+            let channel = self.by_name.get(name).and_then(|feed| self.taps.get_mut(feed)).map(|tap| &mut tap.until_ns);
+            let stream = self.by_label.get(name).and_then(|id| self.streams.get_mut(id)).map(|tap| &mut tap.until_ns);
+            match channel.or(stream) {
+                Some(until_ns) => *until_ns = now_ns + LEASE_NS,
                 None => gone.push(name.to_owned()),
             }
         }
@@ -240,7 +284,15 @@ impl Bus {
             return;
         }
         self.sweep_ns = now_ns + SWEEP_NS;
-        let Bus { taps, by_name, .. } = self;
+        let Bus { taps, by_name, streams, by_label, .. } = self;
+        streams.retain(|id, tap| {
+            let is_wanted = tap.until_ns > now_ns;
+            if !is_wanted {
+                core.streams.untap(*id);
+                by_label.remove(&tap.name);
+            }
+            is_wanted
+        });
         taps.retain(|feed, tap| {
             let is_wanted = tap.until_ns > now_ns;
             if !is_wanted {
@@ -253,6 +305,10 @@ impl Bus {
 
     fn join(&mut self, name: &str, core: &mut Core, now_ns: u64) -> Reply {
         let mut reply = self.standing();
+        if let Some(label) = name.strip_prefix(pitwire_gateway::STREAM) {
+            self.join_stream(label, core, now_ns, &mut reply);
+            return reply;
+        }
         let engine = core.sequencer.engine();
         let channel = match channel_named(engine, name) {
             ChannelName::Malformed => {
@@ -271,11 +327,11 @@ impl Bus {
             return reply;
         };
         let feed = subscribed.feed;
-        if self.taps.contains_key(&feed) || self.taps.len() >= MOST_CHANNELS {
+        if self.taps.contains_key(&feed) || self.is_full() {
             core.publisher.unsubscribe(feed);
         }
         if !self.taps.contains_key(&feed) {
-            if self.taps.len() >= MOST_CHANNELS {
+            if self.is_full() {
                 reply.outcome = Outcome::Full;
                 return reply;
             }
@@ -293,12 +349,43 @@ impl Bus {
         reply
     }
 
+    fn is_full(&self) -> bool {
+        self.taps.len() + self.streams.len() >= MOST_CHANNELS
+    }
+
+    fn join_stream(&mut self, label: &str, core: &mut Core, now_ns: u64, reply: &mut Reply) {
+        let here = Here { engine: core.sequencer.engine(), views: &core.views, at: core.now };
+        let Some(tapped) = core.streams.tap(label, here) else {
+            reply.outcome = Outcome::NotHere;
+            return;
+        };
+        let is_known = self.streams.contains_key(&tapped.id);
+        if is_known || self.is_full() {
+            core.streams.untap(tapped.id);
+        }
+        if !is_known {
+            if self.is_full() {
+                reply.outcome = Outcome::Full;
+                return;
+            }
+            let name = format!("{}{}", pitwire_gateway::STREAM, tapped.label);
+            self.by_label.insert(name.clone(), tapped.id);
+            self.streams.insert(tapped.id, StreamTap { name, prev: 0, since: self.last, until_ns: 0 });
+        }
+        if let Some(tap) = self.streams.get_mut(&tapped.id) {
+            tap.until_ns = now_ns + LEASE_NS;
+            (reply.since, reply.channel) = (tap.since, tap.name.clone());
+        }
+        reply.conflates = tapped.is_state;
+        reply.first = tapped.first;
+    }
+
     /// For `/metrics`.
     pub fn render(&self, out: &mut String) {
         let (sent, unsent) = self.outlet.counts();
         let rows = [
             ("bus_connected", "gauge", "1 while NATS is there.", u64::from(self.is_connected())),
-            ("bus_channels", "gauge", "Channels that gateways want.", self.taps.len() as u64),
+            ("bus_channels", "gauge", "Channels that gateways want.", (self.taps.len() + self.streams.len()) as u64),
             ("bus_messages_total", "counter", "Messages numbered for gateways.", self.last),
             ("bus_batches_sent_total", "counter", "Batches handed to NATS.", sent),
             ("bus_batches_unsent_total", "counter", "Batches that NATS had no room for.", unsent),

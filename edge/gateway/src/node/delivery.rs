@@ -40,10 +40,11 @@ impl Node {
             (Ask::Keep { .. }, Ok(reply)) => {
                 self.follower.heard(reply.epoch, reply.last);
                 if self.follower.epoch() == Some(reply.epoch) {
-                    self.dropped(&reply.gone, mouth);
+                    self.dropped(&reply.names, mouth);
                 }
             }
-            (Ask::Keep { .. }, Err(_)) => {}
+            (Ask::Instruments, Ok(reply)) => self.learn(&reply.names),
+            (Ask::Keep { .. } | Ask::Instruments, Err(_)) => {}
         }
     }
 

@@ -65,8 +65,10 @@ impl World {
         World::with_room(1 << 20)
     }
 
+    /// Names of instruments are asked for with every keep.
     fn asks(&mut self) -> Vec<Ask> {
-        std::iter::from_fn(|| self.node.asks(self.now.steady_ns)).collect()
+        let asks = std::iter::from_fn(|| self.node.asks(self.now.steady_ns));
+        asks.filter(|ask| *ask != Ask::Instruments).collect()
     }
 
     fn told(&mut self, ask: Ask, reply: Reply) {
@@ -308,7 +310,7 @@ fn a_channel_that_the_venue_has_dropped_is_begun_anew() {
     world.now.steady_ns += KEEP_NS;
     let keep = Ask::Keep { names: vec![BOOK.into()] };
     assert_eq!(world.asks(), std::slice::from_ref(&keep));
-    world.told(keep, Reply { epoch: 7, last: 1, oldest: 1, gone: vec![BOOK.into()], ..Reply::default() });
+    world.told(keep, Reply { epoch: 7, last: 1, oldest: 1, names: vec![BOOK.into()], ..Reply::default() });
     assert_eq!(world.said.take(), ["2 !1013"]);
     let reply = here(&world, 5, 5, BOOK, "\"again\"");
     world.join(BOOK, reply);
@@ -393,4 +395,39 @@ fn a_heartbeat_is_given_to_those_who_asked() {
     assert_eq!(beat(&mut world, 20), 2);
     world.node.beat(1_000 + 30_000_000_000, &mut world.said);
     assert_eq!(world.said.take()[1], "1 !1008");
+}
+
+#[test]
+fn streams_by_url_are_channels_of_the_bus() {
+    let mut world = World::new();
+    world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["NPN_ZAR".into()], ..Reply::default() });
+    world.open(1, "/ws/npnzar@trade/npnzar@bookTicker");
+    let (trade, touch) = ("stream/npnzar@trade", "stream/npnzar@bookTicker");
+    let asks = world.asks();
+    assert_eq!(asks, [Ask::Join { name: touch.into() }, Ask::Join { name: trade.into() }]);
+    for (ask, (name, conflates)) in asks.into_iter().zip([(touch, true), (trade, false)]) {
+        let reply = Reply { conflates, ..here(&world, 0, 0, name, "") };
+        world.told(ask, reply);
+    }
+    world.live(&[(trade, 0), (touch, 0), (trade, 1), (touch, 2)]);
+    assert_eq!(world.read(1), ["\"s1\"", "\"s3\"", "\"s4\""]);
+    let said = |world: &mut World, text: &str| {
+        world.node.text(1, text, world.now, &mut world.said);
+        world.said.take()
+    };
+    assert_eq!(
+        said(&mut world, r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":5}"#),
+        [r#"1 {"result":null,"id":5}"#]
+    );
+    world.live(&[(trade, 3), (touch, 4)]);
+    assert_eq!(world.read(1), ["\"s6\""]);
+    for (target, status) in [
+        ("/ws/npnzar@trade", None),
+        ("/ws/agl@trade", Some(400)),
+        ("/v1/marketdata/npnzar", Some(501)),
+        ("/v1/marketdata/npnzar?study=1", None),
+        ("/ws/api/v2", None),
+    ] {
+        assert_eq!(world.node.refuses(target).map(|refused| refused.status), status, "{target}");
+    }
 }

@@ -129,10 +129,9 @@ impl UrlStreams {
         self.streams.observe(stamped, events, engine, views, &mut self.outlet);
     }
 
-    /// Everything observed so far is durable: it may leave.
-    pub fn release(&mut self) {
-        let Some(halls) = &self.halls else { return };
-        self.outlet.release(halls);
+    /// Everything observed so far is durable: it may leave. `tap` hears of each message in order, for gateways.
+    pub fn release(&mut self, tap: &mut dyn FnMut(StreamId, &[u8])) {
+        self.outlet.release(self.halls.as_ref(), tap);
         if self.is_stopping {
             self.say_goodbye();
         }
@@ -198,6 +197,21 @@ impl UrlStreams {
         Some(Joined { first: first.map(|(payload, _)| payload), ring: self.outlet.ring(id) })
     }
 
+    /// Has a stream written for gateways, by its label. Everything observed before must have been released.
+    pub fn tap(&mut self, label: &str, here: Here<'_>) -> Option<Tapped> {
+        // What each socket numbers for itself no gateway can pass on.
+        let key = StreamKey::of_label(label, self.streams.directory()).filter(|key| !key.has_socket_numbers())?;
+        let id = self.streams.listen(key, here.engine)?;
+        let first = self.streams.first(id, here, &mut self.outlet).map(|(payload, _)| payload);
+        let label = key.label(key.instrument.and_then(|of| self.streams.directory().names(of)));
+        Some(Tapped { id, label, is_state: key.kind.is_state(), first: first.unwrap_or_default() })
+    }
+
+    /// Undoes one [`Self::tap`].
+    pub fn untap(&mut self, id: StreamId) {
+        self.streams.unlisten(id);
+    }
+
     fn leave(&mut self, tag: Tag, id: StreamId) {
         self.streams.unlisten(id);
         self.outlet.leave_socket(tag, id);
@@ -205,6 +219,11 @@ impl UrlStreams {
 
     /// Acts on what the halls have heard since the last turn, and sends what is due.
     pub fn hear(&mut self, here: Here<'_>, now_ns: u64) {
+        if now_ns >= self.next_beat_ns {
+            self.next_beat_ns = now_ns + BEAT_NS;
+            self.streams.beat(here.at, self.beats, &mut self.outlet);
+            self.beats += 1;
+        }
         let Some(halls) = self.halls.clone() else { return };
         for turn in 0..=HEARD_AT_A_TIME {
             if turn == HEARD_AT_A_TIME {
@@ -220,11 +239,6 @@ impl UrlStreams {
                 client.reads.into_values().for_each(|id| self.leave(tag, id));
                 self.outlet.forget(tag);
             }
-        }
-        if now_ns >= self.next_beat_ns {
-            self.next_beat_ns = now_ns + BEAT_NS;
-            self.streams.beat(here.at, self.beats, &mut self.outlet);
-            self.beats += 1;
         }
     }
 
@@ -277,6 +291,15 @@ impl Drop for UrlStreams {
             let _ = ending.join();
         }
     }
+}
+
+/// A stream that gateways get.
+pub struct Tapped {
+    pub id: StreamId,
+    pub label: String,
+    /// Only its latest message matters.
+    pub is_state: bool,
+    pub first: Vec<u8>,
 }
 
 struct Joined {

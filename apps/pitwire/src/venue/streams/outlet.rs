@@ -125,14 +125,15 @@ impl Outlet {
         self.scribe.forget(tag);
     }
 
-    /// Hands everything over, in order.
-    pub fn release(&mut self, halls: &std::sync::Arc<Publisher>) {
+    /// Hands everything over, in order; without halls what only gateways want. `tap` hears of each message.
+    pub fn release(&mut self, halls: Option<&std::sync::Arc<Publisher>>, tap: &mut dyn FnMut(StreamId, &[u8])) {
         let mut start = 0;
         for item in self.items.drain(..) {
             match item {
                 Item::Message { stream, len } => {
                     let payload = self.bytes.get(start..start + len).unwrap_or_default();
                     start += len;
+                    tap(stream, payload);
                     let Some(known) = self.known.get_mut(&stream) else { continue };
                     known.seq += 1;
                     if let Some(ring) = known.ring {
@@ -140,12 +141,14 @@ impl Outlet {
                     }
                 }
                 Item::Order(order) => {
+                    let Some(halls) = halls else { continue };
                     halls.send(&mut self.batch);
                     carry_out(order, halls);
                 }
             }
         }
         self.bytes.clear();
+        let Some(halls) = halls else { return self.errands.clear() };
         halls.send(&mut self.batch);
         // After the sockets that it writes to have been handed over.
         if !self.errands.is_empty() {

@@ -1,0 +1,92 @@
+//! Streams by URL at a gateway: the forms of `wire/streams` over channels of the bus.
+//!
+//! Holds       1. what a URL or a message asks for is read as the venue reads it;
+//!             2. streams whose messages each socket numbers for itself are the venue's alone: they are refused by name.
+
+use pitwire_jsonrpc::{Request, RpcError};
+use pitwire_streams::Refused;
+
+use super::{CloseCode, Directory, Instant, MOST_WAITING, Mouth, Node, StreamKey, from_of};
+use crate::STREAM;
+
+const OWN_NUMBERS: &str = "numbers of a socket's own are given by the venue alone; add study=1 for those of the stream";
+
+impl Node {
+    pub(super) fn learn(&mut self, names: &[String]) {
+        self.directory = Directory::named(names.iter().map(String::as_str));
+        self.has_directory = true;
+    }
+
+    /// Why a handshake of this target is not taken, if it is not.
+    pub fn refuses(&self, target: &str) -> Option<Refused> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if !pitwire_streams::is_stream_path(path) {
+            return None;
+        }
+        match pitwire_streams::Session::open(path, query, &self.directory)? {
+            Err(refused) => Some(refused),
+            Ok(opened) if opened.join.iter().any(StreamKey::has_socket_numbers) => Some(Refused {
+                status: 501,
+                body: format!("{{\"result\":\"error\",\"reason\":\"NotAtAGateway\",\"message\":\"{OWN_NUMBERS}\"}}"),
+            }),
+            Ok(_) => None,
+        }
+    }
+
+    pub(super) fn open_streams(&mut self, id: u64, path: &str, query: &str, now: Instant, mouth: &mut dyn Mouth) {
+        let opened = match pitwire_streams::Session::open(path, query, &self.directory) {
+            Some(Ok(opened)) => opened,
+            // It was refused before; here the venue has changed since.
+            _ => return mouth.close(id, CloseCode::TryAgainLater, "no such stream just now"),
+        };
+        let from = match Request::from_query("", query).and_then(|request| from_of(&request.params)) {
+            Ok(from) => from,
+            Err(error) => return mouth.close(id, CloseCode::Policy, &error.reason),
+        };
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.session = Some(opened.session);
+            client.has_envelope = query.split('&').any(|pair| matches!(pair, "envelope" | "envelope=true"));
+        }
+        opened.words.iter().for_each(|word| mouth.reply(id, word));
+        self.hear_streams(id, &opened.join, from, now, mouth);
+    }
+
+    /// Acts on what a reader of streams says.
+    pub(super) fn said_to_streams(&mut self, id: u64, text: &str, now: Instant, mouth: &mut dyn Mouth) {
+        let Node { clients, directory, .. } = self;
+        let Some(client) = clients.get_mut(&id) else { return };
+        if client.waiting >= MOST_WAITING {
+            return mouth.close(id, CloseCode::TryAgainLater, "too many requests: connect again in a moment");
+        }
+        let Some(session) = &mut client.session else { return };
+        let said = session.said(text, directory);
+        said.answers.iter().for_each(|answer| mouth.reply(id, answer));
+        for key in &said.leave {
+            let name = self.channel_of(key);
+            self.forget(id, &name);
+        }
+        self.hear_streams(id, &said.join, None, now, mouth);
+    }
+
+    fn channel_of(&self, key: &StreamKey) -> String {
+        format!("{STREAM}{}", key.label(key.instrument.and_then(|of| self.directory.names(of))))
+    }
+
+    fn hear_streams(
+        &mut self,
+        id: u64,
+        keys: &[StreamKey],
+        from: Option<(u64, u64)>,
+        now: Instant,
+        mouth: &mut dyn Mouth,
+    ) {
+        let names: Vec<String> = keys.iter().map(|key| self.channel_of(key)).collect();
+        if names.is_empty() {
+            return;
+        }
+        match self.want(id, None, names, from, now) {
+            Ok(pending) => self.settle(pending, now, mouth),
+            Err(RpcError { reason, .. }) => mouth.close(id, CloseCode::TryAgainLater, &reason),
+        }
+    }
+}

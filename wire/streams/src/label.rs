@@ -1,0 +1,99 @@
+//! From a stream's label back to the stream: how a gateway says what it wants of its venue.
+//!
+//! Holds       [`StreamKey::of_label`] undoes [`StreamKey::label`], for every stream.
+
+use crate::binance::grammar;
+use crate::bithumb;
+use crate::key::{Dress, Entries, Kind, KlineInterval, StreamKey};
+use crate::names::Directory;
+use crate::session::instrument_key;
+
+impl StreamKey {
+    /// The stream that [`Self::label`] names so; `None` where nothing here is called that.
+    pub fn of_label(label: &str, directory: &Directory) -> Option<StreamKey> {
+        let mut parts = label.split('+');
+        let base = parts.next()?;
+        let mut dress = Dress::default();
+        for mark in parts {
+            match mark {
+                "combined" => dress.is_combined = true,
+                "us" => dress.in_micros = true,
+                "ns" => dress.with_ns = true,
+                _ => return None,
+            }
+        }
+        let (symbol, kind) = read_base(base)?;
+        instrument_key(symbol, kind, dress, directory)
+    }
+}
+
+fn read_base(base: &str) -> Option<(&str, Kind)> {
+    if let Some(topic) = base.strip_prefix("bithumb/") {
+        return bithumb::read_topic(topic);
+    }
+    if let Some(rest) = base.strip_prefix("gemini/v1/") {
+        let (symbol, letters) = rest.split_once('?')?;
+        return Some((symbol, Kind::Market(read_entries(letters)?)));
+    }
+    if let Some(rest) = base.strip_prefix("gemini/v2/") {
+        let (name, symbol) = rest.split_once(':')?;
+        if name == "l2" {
+            return Some((symbol, Kind::Level2));
+        }
+        let interval = KlineInterval::named(name.strip_prefix("candles_")?)?;
+        return Some((symbol, Kind::Candles2(interval)));
+    }
+    grammar::read_name(base).ok()
+}
+
+fn read_entries(letters: &str) -> Option<Entries> {
+    let has = |letter: char| letters.contains(letter);
+    let entries = Entries {
+        bids: has('b'),
+        offers: has('o'),
+        trades: has('t'),
+        auctions: has('a'),
+        top_of_book: has('1'),
+        heartbeat: has('h'),
+        with_symbol: has('s'),
+        by_stream: has('n'),
+    };
+    letters.chars().all(|letter| "bota1hsn".contains(letter)).then_some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Session;
+
+    #[test]
+    fn what_any_url_asks_for_is_found_again_by_its_label() {
+        let directory = Directory::named(["NPN_ZAR", "BTC-PERPETUAL"]);
+        let elsewhere = Directory::named(["AGL_ZAR", "BTC-PERPETUAL", "NPN_ZAR"]);
+        let mut labels = Vec::new();
+        for target in [
+            "/ws/npnzar@trade/npnzar@aggTrade/btcperpetual@depth/npnzar@depth@1000ms/npnzar@depth@100ms?ts=ns",
+            "/stream?streams=npnzar@depth5/npnzar@depth10@100ms/npnzar@bookTicker/npnzar@ticker&timeUnit=MICROSECOND",
+            "/ws/npnzar@miniTicker/npnzar@kline_1m/!ticker@arr/!miniTicker@arr",
+            "/message/realtime?subscribe=ORDERBOOK:NPN-ZAR,TRADE:BTC-PERPETUAL,TICKER:NPN-ZAR",
+            "/v1/marketdata/npnzar?study=1&top_of_book=true&bids=true&heartbeat=true",
+            "/v1/multimarketdata?symbols=npnzar,btcperpetual&study=1",
+        ] {
+            let (path, query) = target.split_once('?').unwrap_or((target, ""));
+            let opened = Session::open(path, query, &directory).unwrap().unwrap();
+            assert!(!opened.join.is_empty(), "{target}");
+            for key in opened.join {
+                let label = key.label(key.instrument.and_then(|of| directory.names(of)));
+                assert_eq!(StreamKey::of_label(&label, &directory), Some(key), "{label}");
+                // Where instruments have other numbers, the name is still the same.
+                let there = StreamKey::of_label(&label, &elsewhere).unwrap();
+                assert_eq!(there.label(there.instrument.and_then(|of| elsewhere.names(of))), label);
+                labels.push(label);
+            }
+        }
+        assert_eq!(labels.len(), 19);
+        for wrong in ["", "npnzar", "nothere@trade", "npnzar@trade+x", "gemini/v1/npnzar?bx", "gemini/v2/l3:npnzar"] {
+            assert_eq!(StreamKey::of_label(wrong, &directory), None, "{wrong}");
+        }
+    }
+}
