@@ -34,15 +34,20 @@ impl Subscriber for Told {
     fn exit(&self, _: &Id) {}
 }
 
-/// What the thread of this name has used of a processor.
+/// What the thread of this name has used of a processor, once it has its name.
 fn used_by(name: &str) -> Duration {
-    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    let of_name = threads
-        .filter(|thread| std::fs::read_to_string(thread.path().join("comm")).is_ok_and(|found| found.trim() == name));
-    let used = of_name.map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).unwrap());
-    let used: Vec<u64> = used.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
-    assert_eq!(used.len(), 1, "one thread is called {name}");
-    Duration::from_nanos(used[0])
+    let is_called =
+        |thread: &std::path::Path| std::fs::read_to_string(thread.join("comm")).is_ok_and(|found| found.trim() == name);
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten().map(|thread| thread.path());
+        if let Some(thread) = threads.into_iter().find(|thread| is_called(thread)) {
+            let used = std::fs::read_to_string(thread.join("schedstat")).unwrap();
+            return Duration::from_nanos(used.split(' ').next().unwrap().parse().unwrap());
+        }
+        assert!(Instant::now() < give_up, "no thread is called {name}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
