@@ -318,7 +318,8 @@ impl<'a> Worker<'a> {
         if start_ns < self.now_ns {
             let took_ns = (self.now_ns - start_ns) as f64;
             let spent = Spent::now().since(self.spent);
-            let (busy, waiting) = (spent.cpu_ns as f64 / took_ns, spent.waiting_ns as f64 / took_ns);
+            let part = |ns: u64| (ns as f64 / took_ns).min(1.0);
+            let (busy, waiting) = (part(spent.cpu_ns), part(spent.waiting_ns));
             report.generator = Generator { threads: 1, cpu_ns: spent.cpu_ns, busy, waiting, wanting: busy + waiting };
             report.lasted_ns = u64::try_from(ended_ns - start_ns).unwrap_or(0);
             report.end_ns = ended_ns;

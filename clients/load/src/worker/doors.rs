@@ -231,6 +231,8 @@ impl Worker<'_> {
         if self.gauge.start_ns == NEVER || self.now_ns < self.gauge.start_ns.saturating_add(after_ns) {
             return;
         }
+        // Nobody waits for his turn any more.
+        self.arriving = None;
         let mut missing = 0;
         for (place, one) in (0_u32..).zip(&mut self.connections) {
             if one.is_open() {

@@ -85,6 +85,16 @@ pub fn complaints(report: &Report) -> Vec<String> {
         let remedy = "1013: they did not keep up; 1006: without a close frame";
         lines.push(format!("{} {what}: {} ({remedy})", report.tally.ended_early, codes.join(", ")));
     }
+    let tally = &report.tally;
+    if tally.silent > 0 {
+        let remedy = "check the path in the URL, or say with --subscribe what is wanted";
+        lines.push(format!("{} connections never got anything ({remedy})", tally.silent));
+    }
+    if tally.unnumbered > 0 && tally.unnumbered >= tally.deliveries {
+        lines.push("messages carry no number, so nothing can be said of lost ones (--sequence-field names another than \"seq\")".into());
+    } else if tally.untimed > tally.opened && report.latencies.count() == 0 {
+        lines.push("messages say neither \"due_ns\" nor \"ts_ns\", so nothing can be said of their latency".into());
+    }
     if report.generator.is_bound() {
         lines.push(
             "generator-bound: a thread of the load client had or wanted its processor more than nine tenths of the time; \
