@@ -193,6 +193,7 @@ def test_whoever_is_interrupted_reports_what_there_was() -> None:
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0 and json.loads(out)["seconds"] < 100
+    assert json.loads(out)["interrupted"]
 
 
 def test_what_failed_is_said_in_one_line_and_the_rest_is_measured() -> None:

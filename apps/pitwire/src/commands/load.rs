@@ -136,7 +136,7 @@ impl Load {
             return self.find_limit(&plan, &stop);
         }
         let report = self.measure(&plan, &stop)?;
-        for line in figures::complaints(&report) {
+        for line in figures::complaints(&plan, &report) {
             eprintln!("pitwire load: {line}");
         }
         say(&if self.json { figures::json(&plan, &report).to_string() } else { figures::text(&plan, &report) });

@@ -8,6 +8,11 @@ fn per_s(count: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
 }
 
+#[allow(clippy::cast_precision_loss)]
+fn seconds(report: &Report) -> f64 {
+    report.lasted_ns as f64 / 1e9
+}
+
 fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale
@@ -40,7 +45,7 @@ pub fn json(plan: &Plan, report: &Report) -> Value {
         "generator_waiting": rounded(generator.waiting, 3),
         "generator_threads": generator.threads,
         "generator_ns_per_delivery": per_delivery_ns,
-        "seconds": rounded(report.lasted_ns as f64 / 1e9, 3),
+        "seconds": rounded(seconds(report), 3),
         "max_us": report.latencies.max_us().map(|us| rounded(us, 1)),
         "timed": report.latencies.count(),
         "untimed": tally.untimed,
@@ -64,6 +69,7 @@ pub fn json(plan: &Plan, report: &Report) -> Value {
         "storm_retries": tally.storm_retries,
         "tls": plan.tls.is_some(),
         "failures": report.failures,
+        "interrupted": is_interrupted(plan, report),
     });
     if let (Value::Object(figures), Value::Object(more)) = (&mut figures, more) {
         figures.extend(more);
@@ -71,13 +77,21 @@ pub fn json(plan: &Plan, report: &Report) -> Value {
     figures
 }
 
+/// Whether somebody ended it before its time.
+fn is_interrupted(plan: &Plan, report: &Report) -> bool {
+    u128::from(report.lasted_ns) < plan.lasts.as_nanos()
+}
+
 /// What a person should know before the figures.
-pub fn complaints(report: &Report) -> Vec<String> {
+pub fn complaints(plan: &Plan, report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report
         .failures
         .iter()
         .map(|failures| format!("{} connections failed: {} ({})", failures.count, failures.cause, failures.remedy))
         .collect();
+    if is_interrupted(plan, report) {
+        lines.push(format!("interrupted: measured {:.1} s of {:.1} s", seconds(report), plan.lasts.as_secs_f64()));
+    }
     lines.extend(report.breaches.iter().map(|what| format!("the server broke the WebSocket protocol: {what}")));
     if report.tally.ended_early > 0 {
         let codes: Vec<String> = report.closes.iter().map(|(code, count)| format!("{code} × {count}")).collect();
@@ -115,7 +129,7 @@ pub fn text(plan: &Plan, report: &Report) -> String {
             plan.share.total,
             tally.failed,
             tally.deliveries,
-            report.lasted_ns as f64 / 1e9,
+            seconds(report),
             per_s(tally.deliveries, report.lasted_ns)
         ),
         format!(
