@@ -523,6 +523,8 @@ impl Floor {
         into.clear();
         into.append(&mut self.listed);
         let Floor { streams, subscribers, dirty, .. } = self;
+        // Some may have gone since they were put on the list.
+        into.retain(|slot| subscribers.get(*slot as usize).is_some_and(|subscriber| subscriber.is_listed));
         let count = if with_streams { dirty.len() } else { 0 };
         if with_streams {
             self.turn_bytes = TURN_BYTES.max(std::mem::take(&mut self.unswept));
