@@ -114,12 +114,13 @@ pub struct Publish {
     /// from the first such reader on, which may be anybody.
     #[arg(long)]
     deflate: bool,
-    /// Threads that serve, each with connections of its own; as many as there are cores, if absent.
+    /// Threads that serve, each with connections of its own; one for every two cores, if absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Option<u32>,
-    /// How those threads wait for sockets.
-    #[arg(long = "loop", value_enum, default_value = "epoll")]
-    kind: LoopName,
+    /// How those threads wait for sockets and write to them; uring where this machine allows it, if absent, else epoll.
+    /// With uring each thread holds as many connections as there may be files open; with the others all together do.
+    #[arg(long = "loop", value_enum)]
+    kind: Option<LoopName>,
     /// Written whole once it serves: {"http":"ADDR:PORT","pid":N,"epoch":E}.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
@@ -136,8 +137,8 @@ enum LagName {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LoopName {
-    Epoll,
     Uring,
+    Epoll,
     Tokio,
 }
 
@@ -190,6 +191,18 @@ impl Publish {
         ended.map(|_| ())
     }
 
+    fn kind(&self) -> Result<Kind, Failure> {
+        let (best, why_not) = Kind::best();
+        match (self.kind.map(LoopName::kind), why_not) {
+            (Some(Kind::Uring), Some(error)) => Err(Failure::new(format!(
+                "--loop uring: this machine refuses it: {error}"
+            ))
+            .remedy("use --loop epoll, or allow io_uring (sysctl kernel.io_uring_disabled=0; containers forbid it)")),
+            (Some(kind), _) => Ok(kind),
+            (None, _) => Ok(best),
+        }
+    }
+
     fn channels(&self, source: &Source) -> Result<Channels, Failure> {
         let hearing = match (self.echo, self.respond.is_some()) {
             (true, _) => Hearing::Echo,
@@ -213,10 +226,13 @@ impl Publish {
             usize::try_from(rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20));
         // What the process itself has open, and a connection that is being refused.
         let files = files.unwrap_or(1 << 20).saturating_sub(64).max(1);
+        let kind = self.kind()?;
+        // Its sockets are not open files; a thread that is full says so.
+        let files = if kind == Kind::Uring { usize::MAX } else { files };
         Ok(Options {
             listen: Some(self.listen),
-            halls: self.threads.map_or_else(cores, |threads| threads as usize),
-            kind: self.kind.kind(),
+            halls: self.threads.map_or_else(halls, |threads| threads as usize),
+            kind,
             limits,
             connections_most: self.connections.map_or(files, |most| files.min(most as usize)),
             per_address: self.per_address,
@@ -295,8 +311,9 @@ fn serve(source: Source, mut press: Press, signals: &std::os::unix::net::UnixStr
     }
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(64)
+/// The other half of the cores is for whoever publishes, and for readers on this machine.
+fn halls() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).div_ceil(2).min(64)
 }
 
 /// One of the messages of an answer: it says which of them it is.

@@ -122,7 +122,7 @@ impl Hall {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>, has_more: bool) -> io::Result<()> {
-        let is_rush = self.rush.note(mono_ns(), std::mem::take(&mut self.received));
+        let is_rush = self.rush.note(mono_ns(), std::mem::take(&mut self.received), self.task.floor.len());
         let Task { floor, inbox, .. } = &self.task;
         let (has_own, has_streams) = floor.has_due();
         let now = mono_ns();
@@ -142,7 +142,7 @@ impl Hall {
             }
         };
         if is_rush && wait_ns > 0 {
-            std::thread::sleep(Duration::from_micros(u64::from(Rush::PATIENCE_US)));
+            std::thread::sleep(Duration::from_micros(u64::from(Rush::BLIND_PATIENCE_US)));
         }
         let timeout = (wait_ns != u64::MAX).then(|| timespec(wait_ns));
         let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref());

@@ -60,7 +60,17 @@ const FULL_NS: u64 = 20_000_000;
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { core_percent: 65, most_us: 40_000, company: 12 }
+        Pace { core_percent: 65, most_us: 40_000, company: 3 }
+    }
+}
+
+impl Kind {
+    /// The one that costs least of those that this machine allows; and why not the first.
+    pub fn best() -> (Self, Option<std::io::Error>) {
+        match uring::check() {
+            Ok(()) => (Kind::Uring, None),
+            Err(error) => (Kind::Epoll, Some(error)),
+        }
     }
 }
 
@@ -118,7 +128,7 @@ impl Rhythm {
     }
 }
 
-/// Whether so much comes in that it is worth waiting for more of it, so that the thread wakes less often.
+/// Whether so much comes in, from so many, that it is worth waiting for more of it, so that the thread wakes less often.
 #[derive(Debug, Default)]
 pub(crate) struct Rush {
     since_ns: u64,
@@ -127,20 +137,24 @@ pub(crate) struct Rush {
 }
 
 impl Rush {
-    /// How long is waited for more.
-    pub const PATIENCE_US: u32 = 1_000;
+    /// How long is waited for more, where the kernel can be told how much is enough; and where it cannot.
+    pub const PATIENCE_US: u32 = 8_000;
+    pub const BLIND_PATIENCE_US: u32 = 1_000;
     /// So many are not waited for to become more.
-    pub const ENOUGH: usize = 64;
+    pub const ENOUGH: usize = 16;
+    /// Fewer connections than these may each be waiting for an answer before it says more.
+    const CONNECTIONS: usize = 256;
     /// It is on above so many arrivals a second; looked at this often.
-    const PER_S: u64 = 1_500;
+    const PER_S: u64 = 800;
     const WINDOW_NS: u64 = 20_000_000;
 
-    /// So much has come in since this was last asked.
-    pub fn note(&mut self, now_ns: u64, arrivals: usize) -> bool {
+    /// So much has come in since this was last asked, from so many connections.
+    pub fn note(&mut self, now_ns: u64, arrivals: usize, connections: usize) -> bool {
         self.arrivals += arrivals as u64;
         let since_ns = now_ns.saturating_sub(self.since_ns);
         if since_ns >= Self::WINDOW_NS {
-            self.is_on = self.arrivals.saturating_mul(1_000_000_000) / since_ns > Self::PER_S;
+            let per_s = self.arrivals.saturating_mul(1_000_000_000) / since_ns;
+            self.is_on = connections >= Self::CONNECTIONS && per_s > Self::PER_S;
             (self.since_ns, self.arrivals) = (now_ns, 0);
         }
         self.is_on
@@ -175,13 +189,13 @@ mod tests {
             // 1.5 ms on each of 4: 5.154 x 1.5 ms x 6/20.
             (4, 1_500, 10_000, 2_319),
             // 5 ms: the whole of it. 10 ms on each of 2: 2/0.65 - 1 = 2.077 times as long.
-            (4, 5_000, 10_000, 25_769),
+            (4, 5_000, 100_000, 25_769),
             (2, 10_000, 10_000, 20_769),
             // Alone it takes its 65 %.
             (1, 20_000, 10_000, 10_769),
             // No longer than it may be, nor than it takes until company is enough.
-            (4, 100_000, 10_000, 40_000),
-            (4, 100_000, 1_000, 12_000),
+            (4, 100_000, 100_000, 40_000),
+            (4, 100_000, 1_000, 3_000),
         ] {
             assert_eq!(
                 pace.rest_ns(took_us * 1_000, halls, apart_us * 1_000) / 1_000,
@@ -194,14 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rush_is_above_1500_arrivals_a_second() {
+    fn a_rush_is_above_800_arrivals_a_second_from_many() {
         let mut rush = Rush::default();
-        // In each window of 20 ms: 30 is 1,500 a second, 31 is above.
-        assert!(!rush.note(100_000_000, 30), "30 in the 100 ms before");
-        assert!(!rush.note(120_000_000, 30));
-        assert!(!rush.note(130_000_000, 20), "the window is not over");
-        assert!(rush.note(140_000_000, 11));
-        assert!(rush.note(150_000_000, 0));
-        assert!(!rush.note(160_000_000, 0));
+        // In each window of 20 ms: 16 is 800 a second, 17 is above.
+        assert!(!rush.note(100_000_000, 17, 256), "17 in the 100 ms before");
+        assert!(!rush.note(120_000_000, 16, 256));
+        assert!(!rush.note(130_000_000, 10, 256), "the window is not over");
+        assert!(rush.note(140_000_000, 7, 256));
+        assert!(rush.note(150_000_000, 0, 256));
+        assert!(!rush.note(160_000_000, 0, 256));
+        assert!(!rush.note(180_000_000, 1_000, 255), "few that ask and wait");
     }
 }

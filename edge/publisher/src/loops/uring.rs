@@ -62,10 +62,22 @@ struct Seat {
     is_shutting: bool,
     /// The peer has ended, or the socket is broken: nothing more will be read.
     is_at_end: bool,
+    /// It has been asked for input before.
+    has_received: bool,
     is_closing: bool,
     is_closed: bool,
     wanted: usize,
     outcome: Outcome,
+}
+
+impl Seat {
+    /// Nothing more will be sent. One that has ended too is closed by and by, without being told.
+    fn shut(&mut self, ring: &mut Ring, slot: u32) {
+        if !self.is_at_end {
+            self.is_shutting = true;
+            ring.shut(slot, self.file);
+        }
+    }
 }
 
 struct Hall {
@@ -165,7 +177,7 @@ impl Hall {
                 (true, None, false) => TICK_NS,
             }
         };
-        let is_rush = self.rush.note(mono_ns(), std::mem::take(&mut self.received));
+        let is_rush = self.rush.note(mono_ns(), std::mem::take(&mut self.received), self.task.floor.len());
         let waited = self.ring.wait((wait_ns != u64::MAX).then_some(wait_ns), is_rush);
         if may_sleep {
             self.task.inbox.is_awake();
@@ -336,7 +348,7 @@ impl Hall {
             && self.task.floor.wants_input(slot)
         {
             seat.is_receiving = true;
-            self.ring.receive(slot, seat.file);
+            self.ring.receive(slot, seat.file, !std::mem::replace(&mut seat.has_received, true));
         }
     }
 
@@ -406,8 +418,7 @@ impl Hall {
         match task.floor.prepare(slot) {
             Next::Idle => {}
             Next::Shut => {
-                seat.is_shutting = true;
-                ring.shut(slot, seat.file);
+                seat.shut(ring, slot);
                 task.floor.shut(slot);
             }
             Next::Send => {
@@ -433,8 +444,7 @@ impl Hall {
                     Next::Idle => {}
                     Next::Send => task.floor.again(slot),
                     Next::Shut => {
-                        seat.is_shutting = true;
-                        ring.shut(slot, seat.file);
+                        seat.shut(ring, slot);
                         task.floor.shut(slot);
                     }
                 }

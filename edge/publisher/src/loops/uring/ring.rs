@@ -19,6 +19,8 @@ pub const BATCH: usize = 256;
 const REQUESTS: u32 = 1024;
 /// Answers that may wait to be looked at; more are kept by the kernel, at a price.
 const ANSWERS: u32 = 8192;
+/// `IORING_RECVSEND_POLL_FIRST`.
+const POLL_FIRST: u16 = 1;
 /// The kernel allows no larger table.
 const FILES_MOST: u64 = 1 << 20;
 
@@ -213,9 +215,11 @@ impl Ring {
         self.push(&entry, Asked::Bell);
     }
 
-    pub fn receive(&mut self, slot: u32, file: u32) {
+    /// `is_new`: the peer may have sent something already. Later that is so seldom that it is not tried at once.
+    pub fn receive(&mut self, slot: u32, file: u32, is_new: bool) {
         let entry = opcode::Recv::new(Fixed(file), std::ptr::null_mut(), 0)
             .buf_group(GROUP)
+            .ioprio(if is_new { 0 } else { POLL_FIRST })
             .build()
             .flags(squeue::Flags::BUFFER_SELECT);
         self.push(&entry, Asked::Receive(slot));
