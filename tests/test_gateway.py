@@ -373,6 +373,10 @@ def test_methods_are_answered_passed_on_or_refused_by_name(venue: Venue, gateway
     assert http.get("/bus/status").status == 404, "the bus is the venue's"
 
 
+def trade_ids(messages: list[str]) -> set[str]:
+    return {trade["trade_id"] for text in messages for trade in json.loads(text)["params"]["data"]}
+
+
 def rogue(server: Server, messages: list[bytes]) -> None:
     async def publish() -> None:
         connection = await nats.connect(server.url)
@@ -441,11 +445,19 @@ def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes
     assert json.loads(plain.recv(timeout=PATIENCE_S))["params"]["data"]["type"] == "snapshot"
     address = venue.address
     venue.kill()
+    traded = trade_ids(client.heard["trades.BTC_USDC.100ms"].messages)
     until(lambda: gateway.health()["status"] in ("venue_silent", "venue_away"), "it says that the venue is away")
     venue.start()
     assert venue.address != address, "it says itself over the bus where it is now"
     until(lambda: gateway.health()["status"] == "ok", f"it follows the new start: {gateway.tail()}")
     assert gateway.health()["epoch"] > epoch
+    # What a gateway has told survives a kill -9 of the venue: nothing leaves before it is on disk.
+    query = {"instrument_name": "BTC_USDC", "count": 1000}
+    kept = {
+        trade["trade_id"]
+        for trade in Http(venue.address).result("public/get_last_trades_by_instrument", query)["trades"]
+    }
+    assert traded and traded <= kept
     with pytest.raises(ConnectionClosed) as closed:
         while True:
             plain.recv(timeout=PATIENCE_S)

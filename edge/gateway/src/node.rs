@@ -37,6 +37,12 @@ const UNHEARD_NS: u64 = 60_000_000_000;
 /// How often the venue is told which channels are still wanted; its patience is four times as long.
 const KEEP_NS: u64 = 15_000_000_000;
 const REJOIN_NS: u64 = 500_000_000;
+/// Names in one question of which channels are kept: far below what a request's body may hold.
+const NAMES_AT_A_TIME: usize = 500;
+/// Questions for channels that may wait for the venue; more would make everybody wait.
+const MOST_JOINS: usize = 2_048;
+/// One channel may be written in several ways. Beyond so many they are learnt anew.
+const MOST_ALIASES: usize = 16_384;
 
 /// What time it is.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +133,7 @@ pub struct Node {
     keep_ns: u64,
     /// Instruments, as streams by URL name them.
     directory: Directory,
+    instruments: BTreeSet<String>,
     has_directory: bool,
     asks: VecDeque<Ask>,
     /// Connections for which something has come.
@@ -153,6 +160,7 @@ impl Node {
             rejoin_ns: 0,
             keep_ns: 0,
             directory: Directory::default(),
+            instruments: BTreeSet::new(),
             has_directory: false,
             asks: VecDeque::new(),
             fresh: BTreeSet::new(),
@@ -440,6 +448,12 @@ impl Node {
         }
         let missing: BTreeSet<String> = accepted.iter().filter(|name| !self.is_ready(name, from)).cloned().collect();
         if !missing.is_empty() {
+            if self.joins.len() + missing.len() > MOST_JOINS {
+                return Err(RpcError::new(
+                    "too_many_requests",
+                    "many channels are being asked for; try again in a moment",
+                ));
+            }
             self.may_wait(id)?;
         }
         for channel in accepted.iter().filter_map(|name| self.aliases.get(name)) {
@@ -457,6 +471,10 @@ impl Node {
         };
         if channel.is_private() || matches!(channel, Channel::DropCopy { .. }) {
             return Err(self.elsewhere(name));
+        }
+        // What the venue does not have it need not be asked for.
+        if self.has_directory && channel.instrument().is_some_and(|name| !self.instruments.contains(name)) {
+            return Ok(Name::NotHere);
         }
         if channel.interval() == Interval::Raw && !is_known {
             return Err(RpcError::param("raw_requires_login", "channels", format!("{name} needs a login")));
@@ -615,8 +633,13 @@ impl Node {
         }
         if self.follower.epoch().is_some() && now_ns >= self.keep_ns {
             self.keep_ns = now_ns + KEEP_NS;
+            let names = self.wanted(now_ns);
+            // Without a channel to keep it is a question all the same: whether the venue is there.
+            let first = names.len().min(NAMES_AT_A_TIME);
+            let more = names[first..].chunks(NAMES_AT_A_TIME).map(|names| Ask::Keep { names: names.to_vec() });
+            self.asks.extend(more);
             self.asks.push_back(Ask::Instruments);
-            return Some(Ask::Keep { names: self.wanted(now_ns) });
+            return Some(Ask::Keep { names: names[..first].to_vec() });
         }
         if !self.lost.is_empty() && now_ns >= self.rejoin_ns && self.follower.epoch().is_some() {
             self.rejoin_ns = now_ns + REJOIN_NS;

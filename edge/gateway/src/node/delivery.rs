@@ -136,6 +136,9 @@ impl Node {
         }
         let id = (reply.outcome == Outcome::Done).then(|| self.history.channel(&reply.channel));
         if let Some(id) = id {
+            if self.aliases.len() >= super::MOST_ALIASES {
+                self.aliases.clear();
+            }
             self.aliases.insert(name.to_owned(), id);
             let facts = self.facts.entry(id).or_default();
             let subscribers = std::mem::take(&mut facts.subscribers);

@@ -14,6 +14,7 @@ const OWN_NUMBERS: &str = "numbers of a socket's own are given by the venue alon
 impl Node {
     pub(super) fn learn(&mut self, names: &[String]) {
         self.directory = Directory::named(names.iter().map(String::as_str));
+        self.instruments = names.iter().cloned().collect();
         self.has_directory = true;
     }
 

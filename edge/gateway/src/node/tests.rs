@@ -164,6 +164,58 @@ fn a_kept_beginning_serves_others_until_it_is_too_far_behind() {
 }
 
 #[test]
+fn a_beginning_whose_sequel_was_let_go_is_asked_for_anew() {
+    let mut world = World::with_room(150);
+    world.open(1, &format!("/?channels={BOOK}"));
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    (0..6).for_each(|prev| world.live(&[(BOOK, prev)]));
+    world.open(2, &format!("/?channels={BOOK}"));
+    let reply = here(&world, 6, 0, BOOK, "\"second\"");
+    world.join(BOOK, reply);
+    assert_eq!((world.said.take().pop(), world.read(2)), (Some("2 \"second\"".into()), vec![]));
+}
+
+#[test]
+fn what_a_hostile_client_can_make_us_ask_is_bounded() {
+    let mut world = World::new();
+    world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["X".into()], ..Reply::default() });
+    world.open(1, "/");
+    let names = |from: usize, form: &str| {
+        let names: Vec<String> =
+            (from..from + 500).map(|n| format!("\"{}\"", form.replace('#', &n.to_string()))).collect();
+        format!(r#"{{"channels":[{}]}}"#, names.join(","))
+    };
+    // Instruments that are not there are nobody's to ask for.
+    world.text(1, "public/subscribe", &names(0, "book.NO#.100ms"));
+    assert_eq!(world.asks(), []);
+    assert!(world.said.take()[0].contains("\"result\":[]"));
+    for round in 0..10 {
+        world.text(1, "public/subscribe", &names(round * 500, "trades.spot.C#.100ms"));
+    }
+    assert_eq!(world.asks().len(), MOST_JOINS / 500 * 500);
+    assert!(world.said.take()[0].contains("\"code\":10028"));
+}
+
+#[test]
+fn many_channels_are_kept_by_several_questions() {
+    let mut world = World::new();
+    for n in 0..1_100 {
+        let name = format!("trades.spot.C{n}.100ms");
+        world.open(n, &format!("/?channels={name}"));
+        let reply = here(&world, 0, 0, &name, "");
+        world.join(&name, reply);
+    }
+    world.now.steady_ns += KEEP_NS;
+    let kept: Vec<usize> = world
+        .asks()
+        .iter()
+        .map(|ask| if let Ask::Keep { names } = ask { names.len() } else { panic!("{ask:?}") })
+        .collect();
+    assert_eq!(kept, [500, 500, 100]);
+}
+
+#[test]
 fn the_answer_comes_before_the_beginnings_and_names_what_is_there() {
     let mut world = World::new();
     world.open(1, "/");
