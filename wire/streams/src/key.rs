@@ -232,6 +232,27 @@ impl Entries {
 mod tests {
     use super::*;
 
+    /// The table of the decisions: deltas close a reader that is behind, states give it the latest.
+    #[test]
+    fn a_reader_that_falls_behind_gets_the_latest_of_states_alone() {
+        let minute = KlineInterval::named("1m").unwrap();
+        let entries = crate::gemini::read_target("/v1/marketdata/a", "").unwrap().entries;
+        for kind in [
+            Kind::Trade,
+            Kind::AggTrade,
+            Kind::Depth(Cadence::Tenth),
+            Kind::BithumbBook,
+            Kind::BithumbTrade,
+            Kind::Market(entries),
+            Kind::Level2,
+        ] {
+            assert!(!kind.is_state(), "{kind:?}");
+        }
+        for kind in [Kind::BookTicker, Kind::Ticker, Kind::MiniTicker, Kind::BithumbTicker, Kind::Kline(minute)] {
+            assert!(kind.is_state(), "{kind:?}");
+        }
+    }
+
     #[test]
     fn buckets_begin_on_round_times_and_weeks_on_mondays() {
         // 2026-11-22 is a Sunday; 14:20:30 UTC is 1795357230 s.
