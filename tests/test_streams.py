@@ -1,6 +1,7 @@
 """Streams by URL as they come over the wire: equal bytes for everyone, numbers without holes, refusals that help."""
 
 import asyncio
+import contextlib
 import json
 from typing import Any
 
@@ -145,6 +146,29 @@ def test_streams_are_taken_and_left_by_message(venue: Venue) -> None:
             assert closed.value.rcvd.code == 1003
 
     asyncio.run(scenario())
+
+
+def test_an_address_has_so_many_readers_and_no_more(tmp_path_factory: pytest.TempPathFactory) -> None:
+    async def scenario(venue: Venue) -> None:
+        async with stream(venue, "/ws/btcusdc@trade") as one, stream(venue, "/v1/marketdata/btcusdc") as two:
+            with pytest.raises(websockets.InvalidStatus) as refused:
+                async with stream(venue, "/ws"):
+                    pass
+            assert refused.value.response.status_code == 429
+            await one.close()
+            await take(two, 1)
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    with contextlib.suppress(websockets.InvalidStatus):
+                        async with stream(venue, "/ws/npnzar@depth") as three:
+                            await take(three, 1)
+                            return
+
+    data = tmp_path_factory.mktemp("limited") / "data"
+    config = data.parent / "limits.toml"
+    config.write_text("[limits]\nconnections_per_address = 2\n")
+    with Venue(data, extra=["--config", str(config)]) as venue:
+        asyncio.run(scenario(venue))
 
 
 def test_a_stopping_venue_says_goodbye_to_readers(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -38,6 +38,10 @@ pub trait Application {
     fn take_over(&mut self, _: &HttpRequest<'_>, _: Taken) -> Result<(), HttpResponse> {
         Err(HttpResponse::text(404, "not found"))
     }
+    /// How many sockets taken over are still open: they count among the connections that there may be.
+    fn still_taken(&self) -> usize {
+        0
+    }
     /// Acts on one text message. Answers go to `notices` like everything else.
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
     /// The body for one that may not come in, or not for this.

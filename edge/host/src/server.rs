@@ -303,7 +303,7 @@ impl<A: Application> Server<A> {
         if self.stopping_since.is_some() {
             return;
         }
-        if self.connections.len() >= self.max_connections {
+        if self.connections.len() + self.app.still_taken() >= self.max_connections {
             // Best effort: the kernel's buffer takes this without waiting.
             let mut out = Vec::new();
             self.app.refusal(Refusal::TooManyConnections).write(&mut out, false, false);

@@ -162,11 +162,12 @@ impl Up {
             ClockMode::Venue | ClockMode::Real => venue_time(&clock, core.now, self.speed),
         };
         let bus = self.bus(&clock, listener.local_addr()?)?;
-        let app = VenueApplication::new(core, desk, clock, venue_clock, chores)
+        let mut app = VenueApplication::new(core, desk, clock, venue_clock, chores)
             .with_early_market_data(self.early_market_data)
             .with_bus(bus);
         let doors = limits::of_the_doors(setup.limits.as_ref());
         let waker = app.core.waker.clone();
+        app.core.streams.limit_addresses(doors.connections_per_address);
         let server = Server::new(app, listener, signals, clock)?.with_limits(doors)?.with_waker(&waker)?;
         let address = server.local_address()?;
         self.announce(&preset, &shown, address);

@@ -461,6 +461,10 @@ impl Application for VenueApplication {
         streams.take_over(request, taken, Here { engine: sequencer.engine(), views, at: *now })
     }
 
+    fn still_taken(&self) -> usize {
+        self.core.streams.open_connections()
+    }
+
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
         self.counters.connections += 1;
         let session = self.desk.connect(self.core.sequencer.engine()).coming_from(from);
@@ -547,7 +551,14 @@ impl Application for VenueApplication {
     }
 
     fn release_early(&mut self) -> bool {
-        self.is_early && self.failure.is_none() && self.core.publisher.release()
+        if !self.is_early || self.failure.is_some() {
+            return false;
+        }
+        // Gateways must not hear of anything before it is durable, and hear of streams as they are released.
+        if self.bus.is_none() {
+            self.core.streams.release(&mut |_, _| {});
+        }
+        self.core.publisher.release()
     }
 
     fn commit(&mut self) -> io::Result<bool> {

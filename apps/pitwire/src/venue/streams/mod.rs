@@ -12,7 +12,7 @@ mod outlet;
 mod scribe;
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
@@ -39,6 +39,7 @@ const HALLS_MOST: usize = 4;
 /// A connection that reads streams.
 struct Client {
     session: Session,
+    from: Option<IpAddr>,
     /// What it reads, by key.
     reads: BTreeMap<StreamKey, StreamId>,
 }
@@ -50,6 +51,9 @@ pub struct UrlStreams {
     halls: Option<Arc<Publisher>>,
     clients: BTreeMap<Tag, Client>,
     next_tag: u64,
+    /// Connections of each address, where these are counted.
+    addresses: BTreeMap<IpAddr, u32>,
+    per_address: Option<u32>,
     ears: Ears,
     waker: Waker,
     beats: u64,
@@ -105,6 +109,8 @@ impl UrlStreams {
             halls: None,
             clients: BTreeMap::new(),
             next_tag: 1,
+            addresses: BTreeMap::new(),
+            per_address: None,
             ears: Ears { said, left, programme },
             waker: waker.clone(),
             beats: 0,
@@ -117,6 +123,11 @@ impl UrlStreams {
     /// By which clocks due and encoding times are told.
     pub fn set_clocks(&mut self, clock: SystemClock, venue: VenueClock) {
         self.outlet.clocks = Some((clock, venue));
+    }
+
+    /// How many connections one address may have here.
+    pub fn limit_addresses(&mut self, most: Option<u32>) {
+        self.per_address = most;
     }
 
     /// Connections that read streams.
@@ -150,12 +161,20 @@ impl UrlStreams {
             Some(Err(refused)) => return Err(HttpResponse::json(refused.status, refused.body.into_bytes())),
             None => return Err(HttpResponse::text(404, "no stream has this path")),
         };
+        let from = request.from.map(|from| from.to_canonical()).filter(|_| self.per_address.is_some());
+        let already = from.and_then(|from| self.addresses.get(&from)).copied().unwrap_or(0);
+        if self.per_address.is_some_and(|most| already >= most) {
+            return Err(HttpResponse::text(429, "too many connections of your address read streams"));
+        }
         let halls = self.start_halls().map_err(|why| HttpResponse::text(503, &why))?;
         let tag = Tag(self.next_tag);
         self.next_tag += 1;
         let hello = with_notes(taken.handshake, &opened);
         let Opened { session, words, join, .. } = opened;
-        self.clients.insert(tag, Client { session, reads: BTreeMap::new() });
+        self.clients.insert(tag, Client { session, from, reads: BTreeMap::new() });
+        if let Some(from) = from {
+            *self.addresses.entry(from).or_default() += 1;
+        }
         let mut opening = Opening { first: words, ..Opening::default() };
         for key in join {
             let Some(joined) = self.join(tag, key, here, &halls) else { continue };
@@ -234,10 +253,20 @@ impl UrlStreams {
             self.answer(tag, &text, here, &halls);
         }
         while let Ok(tag) = self.ears.left.try_recv() {
-            if let Some(client) = self.clients.remove(&tag) {
-                debug!(tag = tag.0, "a reader of streams has left");
-                client.reads.into_values().for_each(|id| self.leave(tag, id));
-                self.outlet.forget(tag);
+            self.forget(tag);
+        }
+    }
+
+    /// A connection has ended.
+    fn forget(&mut self, tag: Tag) {
+        let Some(client) = self.clients.remove(&tag) else { return };
+        debug!(tag = tag.0, "a reader of streams has left");
+        client.reads.into_values().for_each(|id| self.leave(tag, id));
+        self.outlet.forget(tag);
+        if let Some((from, count)) = client.from.and_then(|from| Some((from, self.addresses.get_mut(&from)?))) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.addresses.remove(&from);
             }
         }
     }
