@@ -51,6 +51,7 @@ class Case:
     workers: int = 8
     tape: tuple[str, ...] = ("--frame-trades", "128")
     share_of_trades: float = 1.0
+    options: tuple[str, ...] = ()
     # What issue 5 asks of it: at least so many trades a second, at most so many ns of CPU.
     least_per_s: float | None = None
     most_cpu_ns: float | None = None
@@ -68,6 +69,7 @@ CASES = [
     Case("null reader", None),
     Case("null splitter", "null"),
     Case("pipe", "pipe", least_per_s=10e6, most_cpu_ns=32),
+    Case("pipe, pages copied", "pipe", options=("--pipe-pages", "copy")),
     Case("shm", "shm", least_per_s=18e6, most_cpu_ns=20),
     framed("pipe, 3 a frame", "pipe", 3, "pipe", 0.5),
     framed("shm, 3 a frame", "shm", 3, "shm", 0.5),
@@ -163,6 +165,7 @@ def split(case: Case, tape: Tape, trades: int) -> dict[str, Any]:
     trusting = ["--ca", tape.ready["ca"]] if "ca" in tape.ready else []
     command = [BINARY, "split", tape.ready["url"], "--workers", str(case.workers), "--transport", str(case.transport)]
     command += ["--on-slow", "block", "--no-reconnect", "--limit-trades", str(trades), "--json", *trusting]
+    command += case.options
     ended = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=RUN_PATIENCE_S, check=False
     )

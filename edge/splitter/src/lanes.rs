@@ -11,6 +11,7 @@ mod keeper;
 mod lane;
 mod late;
 mod mapping;
+mod pages;
 mod pipe;
 mod queue;
 mod shm;

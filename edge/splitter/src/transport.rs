@@ -89,6 +89,9 @@ pub struct Options {
     pub gap_records: bool,
     /// Who takes the records; without one, counters in this process.
     pub program: Option<Program>,
+    /// Pipes: whether pages are lent to the kernel rather than copied; by itself, they are lent to the counters, which are
+    /// known to take copies. Who moves them on (splice, tee) would see them change.
+    pub lend_pages: Option<bool>,
     /// Bytes of records of a ring; a power of two.
     pub ring_bytes: u64,
     /// Where rings are made.
@@ -105,10 +108,17 @@ impl Options {
             policy: Policy::default(),
             gap_records: true,
             program: None,
+            lend_pages: None,
             ring_bytes: 1 << 20,
             ring_directory: PathBuf::from("/dev/shm"),
             stop: Arc::new(AtomicBool::new(false)),
         }
+    }
+}
+
+impl Options {
+    pub(crate) fn lends_pages(&self) -> bool {
+        self.lend_pages.unwrap_or(self.program.is_none())
     }
 }
 

@@ -88,6 +88,11 @@ pub struct Split {
     /// Bytes of each worker's ring (--transport shm), a power of two.
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
     ring: u64,
+    /// What becomes of the pages with trades for a pipe: copied by the kernel, or lent to it, which costs a third less.
+    /// By itself only the built-in counters are lent pages. A program may be if it takes its trades with read(2): one that
+    /// moves them on with splice or tee would see them change.
+    #[arg(long, value_enum)]
+    pipe_pages: Option<PipePages>,
     /// Where the shards are served (--transport ws); port 0 takes any free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
@@ -134,6 +139,14 @@ enum TransportName {
     /// Nowhere: what cutting alone costs.
     #[value(hide = true)]
     Null,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PipePages {
+    /// The kernel copies them: right for every program.
+    Copy,
+    /// The kernel borrows them: for a program that takes its trades with read(2).
+    Lend,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -248,6 +261,7 @@ impl Split {
             policy,
             gap_records: !self.no_gap_records,
             program,
+            lend_pages: self.pipe_pages.map(|pages| pages == PipePages::Lend),
             ring_bytes: self.ring,
             stop,
             ..Options::new(self.workers)

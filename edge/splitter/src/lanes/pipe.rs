@@ -1,7 +1,9 @@
 //! A pipe a worker: records staged, one write a hand-over.
 //!
 //! Does        the original's protocol: a length of four bytes, the object.
-//! Holds       1. never waits but in [`Lane::wait`]; 2. what has been staged is written in order and whole.
+//! Holds       1. never waits but in [`Lane::wait`]; 2. what has been staged is written in order and whole;
+//!             3. where pages are lent instead of copied (vmsplice), none is written to while the pipe holds it: a pipe
+//!                holds at most its size, which lies right before the staged bytes, and these go round a lap that is longer.
 //! Start at    [`PipeLane::put`].
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,9 +14,10 @@ use pitwire_shard::{OVERSHOOT, copy_record};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, ioctl_fionread, write};
-use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
+use rustix::pipe::{IoSliceRaw, PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, vmsplice};
 
 use super::lane::{Ends, Lane, Refused};
+use super::pages::Pages;
 use crate::transport::{Failure, Options};
 
 /// So much is written at once; more is not staged.
@@ -24,6 +27,12 @@ const RECORD_MAX: usize = 2 << 20;
 /// What is asked of the kernel first; halved until it agrees.
 const PIPE_BYTES: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
+/// Less is copied: it may share a page of the pipe with what comes before and after it, a lent piece takes one of its own.
+const LENT_LEAST: usize = 8 << 10;
+/// Staged bytes begin again at the front once they have come so far.
+const LAP_BYTES: usize = PIPE_BYTES + 4 * STAGE_BYTES;
+/// What has not been taken of a lap, more than is staged before it is written, and a longest record.
+const ROOM_BYTES: usize = LAP_BYTES + 2 * STAGE_BYTES + LENGTH_BYTES + RECORD_MAX + OVERSHOOT;
 
 pub(crate) struct PipeLane {
     /// Writing end; none once it has ended.
@@ -31,7 +40,11 @@ pub(crate) struct PipeLane {
     /// The other end is closed. This one stays open: what the pipe holds can still be counted.
     is_broken: bool,
     pipe_bytes: usize,
-    stage: Box<[u8]>,
+    /// Who reads takes copies, so that pages may be lent.
+    lends: bool,
+    stage: Pages,
+    /// Where the staged bytes begin; what is lent and not read lies right before.
+    from: usize,
     staged: usize,
     written: u64,
 }
@@ -43,11 +56,15 @@ impl Lane for PipeLane {
             let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| no_pipe(error, options.workers))?;
             let flags = fcntl_getfl(&writing).map_err(|error| no_pipe(error, options.workers))?;
             fcntl_setfl(&writing, flags | OFlags::NONBLOCK).map_err(|error| no_pipe(error, options.workers))?;
+            let pipe_bytes = grow(&writing);
+            let lends = options.lends_pages() && pipe_bytes <= PIPE_BYTES;
             lanes.push(Self {
-                pipe_bytes: grow(&writing),
+                pipe_bytes,
+                lends,
                 pipe: Some(writing),
                 is_broken: false,
-                stage: vec![0; STAGE_BYTES + LENGTH_BYTES + RECORD_MAX + OVERSHOOT].into_boxed_slice(),
+                stage: Pages::new(ROOM_BYTES, lends).map_err(|error| no_pipe(error, options.workers))?,
+                from: 0,
                 staged: 0,
                 written: 0,
             });
@@ -65,12 +82,12 @@ impl Lane for PipeLane {
         if start > end || end > text.len() || end - start > RECORD_MAX {
             return Err(Refused::TooLong);
         }
-        if self.staged >= STAGE_BYTES {
-            self.write_staged()?;
+        if self.staged >= STAGE_BYTES || end - start > STAGE_BYTES {
+            self.make_room(end - start)?;
         }
-        // SAFETY: the range is checked above; less than STAGE_BYTES are staged, and behind them is room for the longest
-        // record and the overshoot. The stage is no part of the text.
-        unsafe { copy_record(text, start, end, self.stage.as_mut_ptr().add(self.staged)) };
+        // SAFETY: the range is checked above; less than STAGE_BYTES are staged, from no further than LAP_BYTES on, and behind
+        // them is room for the longest record and the overshoot. The stage is no part of the text.
+        unsafe { copy_record(text, start, end, self.stage.as_mut_ptr().add(self.from + self.staged)) };
         self.staged += LENGTH_BYTES + (end - start);
         Ok(())
     }
@@ -117,7 +134,7 @@ impl Lane for PipeLane {
     }
 
     fn give_up(&mut self) -> u64 {
-        let left = count_records(&self.stage[..self.staged]);
+        let left = count_records(self.staged());
         self.staged = 0;
         left
     }
@@ -128,6 +145,22 @@ impl Lane for PipeLane {
 }
 
 impl PipeLane {
+    fn staged(&self) -> &[u8] {
+        &self.stage[self.from..self.from + self.staged]
+    }
+
+    /// Makes sure that less than `STAGE_BYTES` are staged, within the lap, and that no lent page lies where so many bytes go.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, bytes: usize) -> Result<(), Refused> {
+        self.write_staged()?;
+        // A longer record than usual reaches into the lap before: everything of that must have been read.
+        if self.lends && bytes > STAGE_BYTES && self.unread() > 0 {
+            return Err(Refused::Full);
+        }
+        Ok(())
+    }
+
     /// As much as fits; `Full` when `STAGE_BYTES` and more are left.
     #[cold]
     #[inline(never)]
@@ -136,8 +169,16 @@ impl PipeLane {
         if self.staged == 0 {
             return Ok(());
         }
+        let is_lent = self.lends && self.staged >= LENT_LEAST;
         let written = loop {
-            match write(pipe, &self.stage[..self.staged]) {
+            let staged = self.staged();
+            let given = if is_lent {
+                // SAFETY: these bytes stay as they are until the pipe has been read beyond them: see the head of this file.
+                unsafe { vmsplice(pipe, &[IoSliceRaw::from_slice(staged)], SpliceFlags::NONBLOCK) }
+            } else {
+                write(pipe, staged)
+            };
+            match given {
                 Ok(written) => break written,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break 0,
@@ -149,9 +190,33 @@ impl PipeLane {
             }
         };
         self.written += written as u64;
-        self.stage.copy_within(written..self.staged, 0);
         self.staged -= written;
+        if is_lent {
+            self.from += written;
+            self.go_round();
+        } else {
+            self.stage.copy_within(self.from + written..self.from + written + self.staged, self.from);
+        }
         if self.staged >= STAGE_BYTES { Err(Refused::Full) } else { Ok(()) }
+    }
+
+    /// Back to the front, once the lap is done and what is staged fits before all that may not have been read.
+    fn go_round(&mut self) {
+        if self.from < LAP_BYTES || self.staged + OVERSHOOT > self.from - self.pipe_bytes {
+            return;
+        }
+        let staged = self.from..self.from + self.staged;
+        self.from = 0;
+        // Who reads may have made the pipe larger: then a lap is not long enough any more. What is lent stays as it is.
+        let size = self.pipe.as_ref().and_then(|pipe| fcntl_getpipe_size(pipe).ok());
+        if size.is_none_or(|size| size > self.pipe_bytes)
+            && let Ok(mut fresh) = Pages::new(ROOM_BYTES, false)
+        {
+            fresh[..self.staged].copy_from_slice(&self.stage[staged]);
+            (self.stage, self.lends) = (fresh, false);
+            return;
+        }
+        self.stage.copy_within(staged, 0);
     }
 
     fn unread(&self) -> u64 {
@@ -173,7 +238,7 @@ impl PipeLane {
                 let _ = std::io::Read::read_to_end(&mut std::io::Read::take(reading, unread), &mut left);
             }
         }
-        left.extend_from_slice(&self.stage[..self.staged]);
+        left.extend_from_slice(self.staged());
         count_records(&left)
     }
 }

@@ -27,3 +27,103 @@ fn a_stream_cut_anywhere_is_counted() {
         assert_eq!(count_records(&bytes[cut..]), (records.len() - whole_before) as u64, "cut {cut}");
     }
 }
+
+fn lane(lends: bool) -> (PipeLane, OwnedFd) {
+    let options = Options { lend_pages: Some(lends), ..Options::new(1) };
+    let (mut lanes, ends) = PipeLane::open_all(&options, 0).unwrap();
+    let Ends::Pipes(mut pipes) = ends else { panic!("pipes have pipes") };
+    let reading = pipes.pop().unwrap();
+    fcntl_setfl(&reading, fcntl_getfl(&reading).unwrap() | OFlags::NONBLOCK).unwrap();
+    (lanes.pop().unwrap(), reading)
+}
+
+/// The n-th record: its bytes and its length follow from n; a few are very long.
+fn record(number: u32) -> Vec<u8> {
+    let mixed = number.wrapping_mul(2_654_435_761) >> 8;
+    let length = match mixed % 4_001 {
+        0 => 1 << 20,
+        1 => 100_000,
+        _ => 2 + mixed as usize % 250,
+    };
+    let mut record = vec![b'a' + (number % 23) as u8; length];
+    (record[0], record[length - 1]) = (b'{', b'}');
+    record
+}
+
+/// At most so many bytes, compared with what should come next.
+fn read_on(reading: &OwnedFd, most: usize, expected: &mut Vec<u8>) -> usize {
+    let mut bytes = vec![0; most];
+    let Ok(read) = rustix::io::read(reading, &mut bytes) else { return 0 };
+    assert!(bytes[..read] == expected[..read], "what was written is what is read");
+    expected.drain(..read);
+    read
+}
+
+/// Whatever the reader's pace, what lies in the pipe does not change: most of the time it is nearly full.
+fn goes_through(lends: bool) {
+    let (mut lane, reading) = lane(lends);
+    let (mut expected, mut chance) = (Vec::new(), 1_u32);
+    for number in 0..60_000 {
+        let record = record(number);
+        while lane.put(&record, 0, record.len()).is_err() {
+            let _ = lane.hand_over();
+            chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            read_on(&reading, 1 + (chance >> 15) as usize % 90_000, &mut expected);
+        }
+        expected.extend_from_slice(&u32::try_from(record.len()).unwrap().to_le_bytes());
+        expected.extend_from_slice(&record);
+        if number % 37 == 0 {
+            assert_eq!(lane.hand_over(), Ok(false));
+        }
+    }
+    while !lane.is_handed_over() {
+        let _ = lane.hand_over();
+        read_on(&reading, 1 << 16, &mut expected);
+    }
+    // The pipe's content outlives who wrote it; its memory is used for something else meanwhile.
+    drop(lane);
+    let others: Vec<Pages> = (0..4).map(|_| Pages::new(ROOM_BYTES, true).unwrap()).map(filled).collect();
+    while read_on(&reading, 1 << 16, &mut expected) > 0 {}
+    assert!(expected.is_empty() && others.len() == 4);
+}
+
+fn filled(mut pages: Pages) -> Pages {
+    pages.fill(b'x');
+    pages
+}
+
+#[test]
+fn what_is_lent_does_not_change_before_it_is_read() {
+    goes_through(true);
+}
+
+#[test]
+fn what_is_copied_goes_through_as_well() {
+    goes_through(false);
+}
+
+/// A reader for whom the limit does not hold may make its pipe larger than a lap allows for.
+#[test]
+fn nothing_is_lent_to_a_pipe_that_became_larger() {
+    let (mut lane, reading) = lane(true);
+    // Seen from here: it was smaller when it was made.
+    lane.pipe_bytes = PIPE_BYTES / 2;
+    let (record, mut expected) = (record(7), Vec::new());
+    let mut written = 0;
+    while lane.lends {
+        assert!(written < 2 * LAP_BYTES, "looked at once a lap");
+        while lane.put(&record, 0, record.len()).is_err() {
+            let _ = lane.hand_over();
+            read_on(&reading, 1 << 16, &mut expected);
+        }
+        expected.extend_from_slice(&u32::try_from(record.len()).unwrap().to_le_bytes());
+        expected.extend_from_slice(&record);
+        written += LENGTH_BYTES + record.len();
+    }
+    while !lane.is_handed_over() {
+        let _ = lane.hand_over();
+        read_on(&reading, 1 << 16, &mut expected);
+    }
+    while read_on(&reading, 1 << 16, &mut expected) > 0 {}
+    assert!(expected.is_empty());
+}
