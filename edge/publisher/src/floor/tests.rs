@@ -477,3 +477,89 @@ fn judge_walk(got: &[u8], told: &[u64]) -> usize {
     assert_eq!(newest, expected, "of each key the newest");
     gaps
 }
+
+const HEAD: &str = "GET /0 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+/// Everything there is for one, as text, frames between bars.
+fn take_all(floor: &mut Floor, slot: u32) -> String {
+    let mut got = Vec::new();
+    floor.writable(slot);
+    while floor.prepare(slot) == Next::Send {
+        let all: Vec<u8> = floor.gather(slot).as_slice().concat();
+        floor.sent(slot, all.len());
+        got.extend_from_slice(&all);
+    }
+    let head = got.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
+    let (mut bytes, mut out) = (&got[head..], Vec::new());
+    while let [_, len, rest @ ..] = bytes {
+        let (payload, behind) = rest.split_at(usize::from(*len));
+        out.push(String::from_utf8_lossy(payload).into_owned());
+        bytes = behind;
+    }
+    out.join("|")
+}
+
+#[test]
+fn what_does_not_fit_into_the_queue_is_declared_to_all() {
+    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let readers = [floor.enter(), floor.enter()];
+    readers.iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
+    let put = |first: u64, keys: &str| {
+        let (mut bytes, mut messages) = (Vec::new(), Vec::new());
+        for (seq, key) in (first..).zip(keys.bytes()) {
+            let start = bytes.len();
+            let text = format!("{}{seq}", char::from(key));
+            bytes.push(key);
+            bytes.extend_from_slice(text.as_bytes());
+            let stream = StreamId(0);
+            messages.push(Posted { stream, seq, start, key_len: 1, len: text.len(), is_binary: false });
+        }
+        inbox.put(&messages, &bytes);
+    };
+    // The first batch is let in whatever its size, and 64 bytes are more than full with it.
+    put(1, "aaaaaaaaaaaaaaaaaaa");
+    put(20, "abcabcabc");
+    put(29, "b");
+    assert!(!floor.take(&inbox));
+    put(30, "c");
+    assert!(!floor.take(&inbox));
+    let before: Vec<String> = (1..20).map(|seq| format!("a{seq}")).collect();
+    let expected = before.join("|") + r#"|{"type":"gap","from":20,"to":29}|a26|c28|b29|c30"#;
+    for slot in readers {
+        assert_eq!(take_all(floor, slot), expected);
+    }
+    assert_eq!(crate::counters::counted(&floor.board, "shed_total"), 10);
+}
+
+#[test]
+fn who_takes_nothing_for_too_long_has_fallen_behind_however_little_it_is() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    floor.limits.lag_ms = 1_000;
+    floor.limits.ping_ms = 0;
+    floor.set_now(0);
+    let (quick, slow) = (floor.enter(), floor.enter());
+    [quick, slow].iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
+    assert_eq!((take_all(floor, quick), take_all(floor, slow)), (String::new(), String::new()));
+    floor.append(StreamId(0), b"k", 1, false, b"one");
+    assert_eq!(floor.prepare(slow), Next::Send);
+    // Half of the frame's five bytes go, and then nothing for a while.
+    floor.sent(slow, 2);
+    floor.blocked(slow);
+    floor.append(StreamId(0), b"k", 2, false, b"two");
+    floor.set_now(900_000_000);
+    floor.append(StreamId(0), b"k", 3, false, b"three");
+    assert_eq!(take_all(floor, quick), "one|two|three");
+    floor.set_now(1_400_000_000);
+    floor.append(StreamId(0), b"k", 4, false, b"four");
+    floor.writable(slow);
+    // The rest of what was begun, then what it missed.
+    let rest: Vec<u8> = floor.gather(slow).as_slice().concat();
+    assert_eq!(rest, b"one");
+    floor.sent(slow, 3);
+    assert_eq!(take_all(floor, slow), r#"{"type":"gap","from":2,"to":4}|four"#);
+    assert_eq!(take_all(floor, quick), "four");
+}
