@@ -148,6 +148,21 @@ def test_streams_are_taken_and_left_by_message(venue: Venue) -> None:
     asyncio.run(scenario())
 
 
+def test_a_request_that_is_too_large_ends_its_connection(venue: Venue) -> None:
+    async def scenario() -> None:
+        names = json.dumps(["btcusdc@trade"] * 1_000)
+        async with stream(venue, "/ws") as socket:
+            await socket.send(f'{{"method":"SUBSCRIBE","params":{names},"id":1}}')
+            assert json.loads((await take(socket, 1))[0])["id"] == 1
+            await socket.send("x" * 70_000)
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                await take(socket, 10_000)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1009
+
+    asyncio.run(scenario())
+
+
 def test_an_address_has_so_many_readers_and_no_more(tmp_path_factory: pytest.TempPathFactory) -> None:
     async def scenario(venue: Venue) -> None:
         async with stream(venue, "/ws/btcusdc@trade") as one, stream(venue, "/v1/marketdata/btcusdc") as two:

@@ -8,6 +8,8 @@
 //! Leaves out  sockets, and joining itself.
 //! Start at    [`Session::open`], [`Session::said`].
 
+use std::collections::BTreeSet;
+
 use crate::binance::grammar::{self, MOST_STREAMS};
 use crate::binance::talk;
 use crate::bithumb;
@@ -103,19 +105,16 @@ impl Session {
 
     /// Takes streams on; gives those that are new.
     pub(crate) fn add(&mut self, keys: impl IntoIterator<Item = StreamKey>) -> Vec<StreamKey> {
-        let mut fresh = Vec::new();
-        for key in keys {
-            if !self.keys.contains(&key) {
-                self.keys.push(key);
-                fresh.push(key);
-            }
-        }
+        let mut known: BTreeSet<StreamKey> = self.keys.iter().copied().collect();
+        let fresh: Vec<StreamKey> = keys.into_iter().filter(|key| known.insert(*key)).collect();
+        self.keys.extend(&fresh);
         fresh
     }
 
     /// Lets streams go; gives those that were there.
     pub(crate) fn remove(&mut self, keys: &[StreamKey]) -> Vec<StreamKey> {
-        let (gone, kept) = std::mem::take(&mut self.keys).into_iter().partition(|key| keys.contains(key));
+        let unwanted: BTreeSet<StreamKey> = keys.iter().copied().collect();
+        let (gone, kept) = std::mem::take(&mut self.keys).into_iter().partition(|key| unwanted.contains(key));
         self.keys = kept;
         gone
     }

@@ -307,6 +307,7 @@ impl Up {
         say(&format!("  page       http://{reach}/"));
         say(&format!("  WebSocket  ws://{reach}/ws/api/v2"));
         say(&format!("  HTTP       http://{reach}/api/v2"));
+        say(&format!("  streams    ws://{reach}/ws/<symbol>@trade and other forms: docs/streams.md"));
         for (client_id, secret) in &preset.logins {
             say(&format!("  login      {client_id} / {secret}"));
         }

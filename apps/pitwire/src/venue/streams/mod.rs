@@ -31,6 +31,8 @@ use super::clock::VenueClock;
 const HEARD_MOST: usize = 8_192;
 /// Most of it that is looked at in one turn of the loop; orders must not wait for more.
 const HEARD_AT_A_TIME: usize = 32;
+/// ... and so many bytes. No message is longer: a thousand names of streams have room in half of it.
+const HEARD_BYTES: usize = 64 * 1024;
 /// How often those who asked for heartbeats get one.
 const BEAT_NS: u64 = 5_000_000_000;
 /// Halls have their own copy of every stream: a few, on a machine with many cores.
@@ -84,6 +86,9 @@ impl Programme for Ear {
 
     fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
         match said {
+            Said::Text(text) if text.len() > HEARD_BYTES => {
+                reply.close(CloseCode::TooBig, "a request is at most 64 KiB")
+            }
             Said::Text(text) if self.said.try_send((from, text.to_owned())).is_ok() => self.waker.wake(),
             Said::Text(_) => reply.close(CloseCode::TryAgainLater, "too many requests: connect again in a moment"),
             Said::Binary(_) => reply.close(CloseCode::Unsupported, "send JSON as text frames"),
@@ -244,13 +249,14 @@ impl UrlStreams {
             self.beats += 1;
         }
         let Some(halls) = self.halls.clone() else { return };
-        for turn in 0..=HEARD_AT_A_TIME {
-            if turn == HEARD_AT_A_TIME {
+        let (mut messages, mut bytes) = (0, 0);
+        while let Ok((tag, text)) = self.ears.said.try_recv() {
+            self.answer(tag, &text, here, &halls);
+            (messages, bytes) = (messages + 1, bytes + text.len());
+            if messages == HEARD_AT_A_TIME || bytes >= HEARD_BYTES {
                 self.waker.wake();
                 break;
             }
-            let Ok((tag, text)) = self.ears.said.try_recv() else { break };
-            self.answer(tag, &text, here, &halls);
         }
         while let Ok(tag) = self.ears.left.try_recv() {
             self.forget(tag);
