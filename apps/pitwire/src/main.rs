@@ -1,6 +1,7 @@
 //! The pitwire binary: thin subcommands that choose and connect.
 
 mod bus_key;
+mod certificate;
 mod commands;
 mod failure;
 mod gateway;

@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{IpAddr, TcpStream};
 
+use pitwire_tls::Session;
 use pitwire_websocket::CloseCode;
 
 use crate::http::{HttpRequest, HttpResponse};
@@ -34,8 +35,8 @@ pub trait Application {
         false
     }
     /// Takes a socket whose handshake is found good and not yet answered; from here on it is no business of the loop's.
-    /// Whatever is to leave by it may not before the commit. Refused, it stays and is answered like any request.
-    fn take_over(&mut self, _: &HttpRequest<'_>, _: Taken) -> Result<(), HttpResponse> {
+    /// Whatever is to leave by it may not before the commit. Refused, it is left there, and answered like any request.
+    fn take_over(&mut self, _: &HttpRequest<'_>, _: &mut Option<Taken>) -> Result<(), HttpResponse> {
         Err(HttpResponse::text(404, "not found"))
     }
     /// How many sockets taken over are still open: they count among the connections that there may be.
@@ -75,6 +76,8 @@ pub trait Application {
 #[derive(Debug)]
 pub struct Taken {
     pub socket: TcpStream,
+    /// Its TLS, if it came over that.
+    pub session: Option<Session>,
     /// The answer to its handshake, which is to be sent first.
     pub handshake: Vec<u8>,
     /// What was read behind the handshake.

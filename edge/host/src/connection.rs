@@ -10,11 +10,10 @@
 //! Start at    [`Connection::read_and_act`], [`Connection::flush`].
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown};
+use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 
 use mio::event::Event;
-use mio::net::TcpStream;
 use pitwire_ports::Clock as _;
 use pitwire_websocket::{CloseCode, Decoder, Incoming, Opcode, write_close, write_frame};
 use tracing::debug;
@@ -22,6 +21,7 @@ use tracing::debug;
 use crate::application::{Application, Closing, ConnectionId, Refusal, Taken};
 use crate::http::{self, HttpResponse, Parsed};
 use crate::limits::Limits;
+use crate::link::Link;
 use crate::notices::{Kind, Notices};
 use crate::turn::{Sending, Turn};
 
@@ -62,7 +62,7 @@ enum Stage {
 
 pub(crate) struct Connection {
     pub id: ConnectionId,
-    pub stream: TcpStream,
+    pub link: Link,
     /// On the server's list for this turn or the next.
     pub is_listed: bool,
     /// It was its turn in this turn of the loop.
@@ -109,10 +109,10 @@ struct Step {
 }
 
 impl Connection {
-    pub fn new(id: ConnectionId, stream: TcpStream, counted: Option<IpAddr>, now: u64) -> Self {
+    pub fn new(id: ConnectionId, link: Link, counted: Option<IpAddr>, now: u64) -> Self {
         Connection {
             id,
-            stream,
+            link,
             is_listed: false,
             is_served: false,
             counted,
@@ -140,8 +140,8 @@ impl Connection {
     }
 
     /// One that is told why it may not come in, and ends.
-    pub fn refused(id: ConnectionId, stream: TcpStream, response: &HttpResponse, now: u64) -> Self {
-        let mut connection = Connection::new(id, stream, None, now);
+    pub fn refused(id: ConnectionId, link: Link, response: &HttpResponse, now: u64) -> Self {
+        let mut connection = Connection::new(id, link, None, now);
         response.write(&mut connection.outbox, false, false);
         connection.stage = Stage::Closing { since: now };
         connection
@@ -224,7 +224,7 @@ impl Connection {
         self.forget_used();
         let mut taken = 0;
         while taken < READ_BYTES {
-            match self.stream.read(turn.buffer) {
+            match self.link.read(turn.buffer) {
                 Ok(0) => {
                     (self.readable, self.at_end) = (false, true);
                     return;
@@ -236,8 +236,8 @@ impl Connection {
                     turn.heard = true;
                     taken += n;
                     // A short read means the socket is empty: save the call that would say so. Unless the end is
-                    // known to follow: no event will tell of it again.
-                    if n < turn.buffer.len() && !self.read_closed {
+                    // known to follow: no event will tell of it again; or it is a record that was short.
+                    if n < turn.buffer.len() && !self.read_closed && !self.link.is_secure() {
                         self.readable = false;
                         return;
                     }
@@ -334,9 +334,14 @@ impl Connection {
             // Answers to earlier requests would have to leave before the handshake's: nobody sends it so.
             let is_quiet = self.outbox.len() == self.written && self.said == 0;
             let taken = judged.and_then(|()| request.upgrade_response()).and_then(|handshake| {
-                let socket = self.stream.as_fd().try_clone_to_owned().ok().filter(|_| is_quiet);
+                let socket = self.link.stream.as_fd().try_clone_to_owned().ok().filter(|_| is_quiet);
                 let socket = socket.ok_or_else(|| HttpResponse::text(503, "connect again, and send nothing before"))?;
-                app.take_over(&request, Taken { socket: socket.into(), handshake, rest: input[bytes..].to_vec() })
+                let session = self.link.take_session();
+                let mut taken =
+                    Some(Taken { socket: socket.into(), session, handshake, rest: input[bytes..].to_vec() });
+                let told = app.take_over(&request, &mut taken);
+                self.link.give_session(taken.and_then(|left| left.session));
+                told
             });
             match taken {
                 Ok(()) => self.stage = Stage::Gone,
@@ -445,11 +450,22 @@ impl Connection {
         (self.frames, self.said) = (0, 0);
         let mut answers = std::mem::take(&mut self.answers);
         while self.writable && !self.is_finished() {
+            match self.link.drain() {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    break;
+                }
+                Err(_) => {
+                    self.stage = Stage::Gone;
+                    break;
+                }
+            }
             if self.pending() == 0 && !self.refill(app, now) {
                 break;
             }
             let sent_ns = if answers > 0 { sending.clock.monotonic_ns() } else { 0 };
-            let wrote = self.stream.write(&self.outbox[self.written..]);
+            let wrote = self.link.write(&self.outbox[self.written..]);
             if answers > 0 {
                 app.answered(&sending.residence(std::mem::take(&mut answers), self.read_ns, sent_ns));
             }
@@ -481,7 +497,7 @@ impl Connection {
         self.outbox.shrink_to(OUTBOX_BYTES);
         (self.written, self.unread) = (0, 0);
         if let Stage::Closing { .. } = self.stage {
-            drop(self.stream.shutdown(Shutdown::Write));
+            self.link.end();
             self.stage = if self.at_end { Stage::Gone } else { Stage::Lingering { since: now } };
             return false;
         }

@@ -13,12 +13,14 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Event;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use pitwire_ports::Clock;
+use pitwire_tls::ServerConfig;
 use pitwire_websocket::CloseCode;
 use slab::Slab;
 use socket2::SockRef;
@@ -29,6 +31,7 @@ use crate::clock::SystemClock;
 use crate::connection::{Connection, READ_BYTES};
 use crate::doors::Doors;
 use crate::limits::{Addresses, Limits};
+use crate::link::Link;
 use crate::notices::Notices;
 use crate::turn::{Sending, Turn};
 use crate::vigil::Vigil;
@@ -48,6 +51,8 @@ pub struct Server<A> {
     app: A,
     poll: Poll,
     listener: TcpListener,
+    /// The door for TLS, if there is one.
+    secure: Option<(TcpListener, Arc<ServerConfig>)>,
     signals: mio::net::UnixStream,
     connections: Slab<Connection>,
     by_id: BTreeMap<ConnectionId, usize>,
@@ -77,6 +82,8 @@ pub struct Server<A> {
     next_sweep_ns: u64,
     /// When to try again to accept what could not be; no event will remind us.
     accept_again_ns: Option<u64>,
+    /// And that has been said.
+    cannot_accept: bool,
     stopping_since: Option<u64>,
 }
 
@@ -91,13 +98,12 @@ const LISTENER: Token = Token(usize::MAX);
 const SIGNALS: Token = Token(usize::MAX - 1);
 /// No connection's: an event of it is a turn, and nothing else.
 const WAKER: Token = Token(usize::MAX - 2);
+const SECURE: Token = Token(usize::MAX - 3);
 
 impl<A: Application> Server<A> {
     /// `signals` becomes readable when the process is asked to end.
     pub fn new(app: A, listener: std::net::TcpListener, signals: UnixStream, clock: SystemClock) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        // Connections inherit it. What waits in the kernel is late when it is read, and nobody's to count.
-        SockRef::from(&listener).set_recv_buffer_size(RECEIVE_BYTES)?;
+        prepare(&listener)?;
         signals.set_nonblocking(true)?;
         let (poll, limits) = (Poll::new()?, Limits::default());
         let doors = Doors::new(listener.local_addr()?, &limits.hosts);
@@ -109,6 +115,7 @@ impl<A: Application> Server<A> {
             app,
             poll,
             listener,
+            secure: None,
             signals,
             connections: Slab::new(),
             by_id: BTreeMap::new(),
@@ -131,6 +138,7 @@ impl<A: Application> Server<A> {
             max_connections: max_open_files(),
             next_sweep_ns: 0,
             accept_again_ns: None,
+            cannot_accept: false,
             stopping_since: None,
         })
     }
@@ -139,6 +147,15 @@ impl<A: Application> Server<A> {
     pub fn with_limits(mut self, limits: Limits) -> io::Result<Self> {
         self.doors = Doors::new(self.local_address()?, &limits.hosts);
         self.limits = limits;
+        Ok(self)
+    }
+
+    /// A second door, behind which everything is the same and goes through TLS.
+    pub fn with_tls(mut self, listener: std::net::TcpListener, config: Arc<ServerConfig>) -> io::Result<Self> {
+        prepare(&listener)?;
+        let mut listener = TcpListener::from_std(listener);
+        self.poll.registry().register(&mut listener, SECURE, Interest::READABLE)?;
+        self.secure = Some((listener, config));
         Ok(self)
     }
 
@@ -212,7 +229,7 @@ impl<A: Application> Server<A> {
         // Of another machine's peer it is the core that took the packet, which says nothing about the peer.
         let is_here = |from: &IpAddr| from.to_canonical().is_loopback();
         let near = self.connections.get(at).filter(|connection| connection.counted.as_ref().is_some_and(is_here));
-        let theirs = near.map(|connection| SockRef::from(&connection.stream).cpu_affinity());
+        let theirs = near.map(|connection| SockRef::from(&connection.link.stream).cpu_affinity());
         matches!(theirs, Some(Ok(core)) if core == rustix::thread::sched_getcpu())
     }
 
@@ -240,7 +257,7 @@ impl<A: Application> Server<A> {
     fn take_events(&mut self, events: &Events, now: u64) {
         for event in events {
             match event.token() {
-                LISTENER => self.deferred.at_the_door = true,
+                LISTENER | SECURE => self.deferred.at_the_door = true,
                 SIGNALS => self.deferred.signal = true,
                 Token(at) => note(event, at, &mut self.connections, &mut self.listed),
             }
@@ -277,29 +294,50 @@ impl<A: Application> Server<A> {
     }
 
     fn accept(&mut self, now: u64) {
+        self.accept_again_ns = None;
+        for is_secure in [false, true] {
+            while let Some((link, from)) = self.accept_one(is_secure, now) {
+                if let Some(link) = link {
+                    self.admit(link, from, now);
+                }
+            }
+        }
+        self.cannot_accept &= self.accept_again_ns.is_some();
+    }
+
+    /// Who is at one of the doors; `None` when nobody is, or nobody can come in now.
+    fn accept_one(&mut self, is_secure: bool, now: u64) -> Option<(Option<Link>, IpAddr)> {
         loop {
-            match self.listener.accept() {
-                Ok((stream, from)) => self.admit(stream, from.ip(), now),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
-                        self.accept_again_ns = None;
-                        return;
-                    }
+            let accepted = match &self.secure {
+                Some((listener, _)) if is_secure => listener.accept(),
+                None if is_secure => return None,
+                _ => self.listener.accept(),
+            };
+            match (accepted, &self.secure) {
+                (Ok((stream, from)), Some((_, config))) if is_secure => {
+                    let link =
+                        Link::secure(stream, config).inspect_err(|error| warn!(%error, "no TLS for a connection"));
+                    return Some((link.ok(), from.ip()));
+                }
+                (Ok((stream, from)), _) => return Some((Some(Link::plain(stream)), from.ip())),
+                (Err(error), _) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return None,
                     // A peer that gave up while it waited says nothing about the next one.
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                     _ => {
                         // Out of descriptors, most likely: those who are in must go on being served.
-                        if self.accept_again_ns.replace(now + ACCEPT_AGAIN_NS).is_none() {
+                        if !std::mem::replace(&mut self.cannot_accept, true) {
                             warn!(%error, "cannot accept connections; trying again until it works");
                         }
-                        return;
+                        self.accept_again_ns = Some(now + ACCEPT_AGAIN_NS);
+                        return None;
                     }
                 },
             }
         }
     }
 
-    fn admit(&mut self, mut stream: TcpStream, from: IpAddr, now: u64) {
+    fn admit(&mut self, mut link: Link, from: IpAddr, now: u64) {
         if self.stopping_since.is_some() {
             return;
         }
@@ -307,25 +345,33 @@ impl<A: Application> Server<A> {
             // Best effort: the kernel's buffer takes this without waiting.
             let mut out = Vec::new();
             self.app.refusal(Refusal::TooManyConnections).write(&mut out, false, false);
-            drop(stream.write(&out));
+            drop(link.write(&out));
             return;
         }
-        if let Err(error) = stream.set_nodelay(true) {
+        let is_one_too_many = !self.addresses.enter(from, self.limits.connections_per_address);
+        if is_one_too_many && link.is_secure() {
+            // Saying why would cost a handshake, which is what it must not have.
+            return;
+        }
+        if let Err(error) = link.stream.set_nodelay(true) {
             debug!(%error, "no TCP_NODELAY");
         }
         let at = self.connections.vacant_key();
         let interest = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) = self.poll.registry().register(&mut stream, Token(at), interest) {
+        if let Err(error) = self.poll.registry().register(&mut link.stream, Token(at), interest) {
             warn!(%error, "cannot watch a connection");
+            if !is_one_too_many {
+                self.addresses.leave(from);
+            }
             return;
         }
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.by_id.insert(id, at);
-        let connection = if self.addresses.enter(from, self.limits.connections_per_address) {
-            Connection::new(id, stream, Some(from), now)
+        let connection = if is_one_too_many {
+            Connection::refused(id, link, &self.app.refusal(Refusal::TooManyConnections), now)
         } else {
-            Connection::refused(id, stream, &self.app.refusal(Refusal::TooManyConnections), now)
+            Connection::new(id, link, Some(from), now)
         };
         self.connections.insert(connection);
         list(&mut self.listed, &mut self.connections[at], at);
@@ -429,7 +475,7 @@ impl<A: Application> Server<A> {
 
     fn remove(&mut self, at: usize) {
         let mut connection = self.connections.remove(at);
-        drop(self.poll.registry().deregister(&mut connection.stream));
+        drop(self.poll.registry().deregister(&mut connection.link.stream));
         self.by_id.remove(&connection.id);
         if let Some(address) = connection.counted {
             self.addresses.leave(address);
@@ -463,7 +509,7 @@ fn glance(
     }
     for event in events.iter() {
         match event.token() {
-            LISTENER => deferred.at_the_door = true,
+            LISTENER | SECURE => deferred.at_the_door = true,
             SIGNALS => deferred.signal = true,
             Token(at) => note(event, at, connections, listed),
         }
@@ -486,6 +532,12 @@ fn list(listed: &mut Vec<usize>, connection: &mut Connection, at: usize) {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn prepare(listener: &std::net::TcpListener) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    // Connections inherit it. What waits in the kernel is late when it is read, and nobody's to count.
+    SockRef::from(listener).set_recv_buffer_size(RECEIVE_BYTES)
 }
 
 /// Leaves descriptors for the journal, snapshots and the process itself.

@@ -25,10 +25,11 @@ impl Application for Giver {
     fn takes_over(&self, path: &str) -> bool {
         path == "/away"
     }
-    fn take_over(&mut self, request: &HttpRequest<'_>, taken: Taken) -> Result<(), HttpResponse> {
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
         if request.query() == "no" {
             return Err(HttpResponse::text(400, "not this one"));
         }
+        let taken = taken.take().expect("it is handed over once");
         self.taken.send((request.target.to_owned(), taken)).map_err(|_| HttpResponse::text(503, "nobody is there"))
     }
     fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {
@@ -77,7 +78,9 @@ fn connect(address: std::net::SocketAddr, text: &str) -> TcpStream {
 fn a_socket_goes_with_its_handshake_and_all_that_came_behind() {
     let (address, received) = serve();
     let mut peer = connect(address, &(handshake("/away?x=1", "") + "behind"));
-    let (target, Taken { mut socket, handshake, rest }) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+    let (target, Taken { mut socket, session, handshake, rest }) =
+        received.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(session.is_none(), "it is plain");
     assert_eq!((target.as_str(), rest.as_slice()), ("/away?x=1", b"behind".as_slice()));
     assert!(handshake.starts_with(b"HTTP/1.1 101 ") && handshake.ends_with(b"\r\n\r\n"));
     // The loop has let go of it, and it still speaks both ways.

@@ -117,6 +117,8 @@ pub struct Floor {
     /// Slots that the loop is to let go, and sockets that it is to take.
     gone: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
+    /// The sessions of those of them that speak TLS.
+    sessions: Vec<(u32, Box<pitwire_tls::Session>)>,
     shuffle: Shuffle,
     /// Appended since streams were last swept; so much that they must be; what one connection may be sent in this turn.
     unswept: usize,
@@ -162,6 +164,7 @@ impl Floor {
             blocked: Vec::new(),
             gone: Vec::new(),
             arrivals: Vec::new(),
+            sessions: Vec::new(),
             shuffle: Shuffle::new(seed),
             unswept: 0,
             must_sweep: false,
@@ -268,6 +271,11 @@ impl Floor {
     /// Sockets that came through the inbox, and their slots.
     pub fn take_arrivals(&mut self, into: &mut Vec<(u32, std::net::TcpStream)>) {
         into.append(&mut self.arrivals);
+    }
+
+    pub fn take_session(&mut self, slot: u32) -> Option<Box<pitwire_tls::Session>> {
+        let at = self.sessions.iter().position(|(of, _)| *of == slot)?;
+        Some(self.sessions.swap_remove(at).1)
     }
 
     /// Works off what waits in the inbox, as much as everybody can be sent in one turn. Says whether there is more.

@@ -10,8 +10,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pitwire_tls::{ServerConfig, Session};
 use pitwire_websocket::{CloseCode, Opcode};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tracing::warn;
 
 use crate::board::Board;
 use crate::floor::{Floor, Limits, Setting};
@@ -46,6 +48,8 @@ pub struct Options {
     /// Payloads of the answer that [`Reply::respond`](crate::Reply::respond) sends.
     pub answer: Vec<Vec<u8>>,
     pub seed: u64,
+    /// Whoever connects to `listen` speaks TLS. Served by epoll, whatever `kind` says.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 impl Default for Options {
@@ -66,6 +70,7 @@ impl Default for Options {
             epoch: 0,
             answer: Vec::new(),
             seed: 1,
+            tls: None,
         }
     }
 }
@@ -78,6 +83,8 @@ pub struct Publisher {
     /// Streams are made in the same order everywhere.
     streams: Mutex<u32>,
     address: Option<SocketAddr>,
+    /// Its loops can go on with a session of TLS.
+    knows_tls: bool,
 }
 
 /// Messages on their way into the halls. Kept and used again: it allocates nothing once it is large enough.
@@ -116,7 +123,7 @@ impl Batch {
 impl Publisher {
     pub fn start(options: Options, programme: Arc<dyn Programme>) -> io::Result<Self> {
         let halls = options.halls.max(1);
-        if options.kind == Kind::Uring {
+        if kind_of(&options) == Kind::Uring {
             loops::uring::check()?;
         }
         let board = Arc::new(Board::new(halls, options.per_address, options.per_account));
@@ -128,6 +135,7 @@ impl Publisher {
             board: Arc::clone(&board),
             streams: Mutex::new(0),
             address: None,
+            knows_tls: kind_of(&options) == Kind::Epoll,
         };
         for hall in 0..halls {
             let listener = listeners.next();
@@ -150,10 +158,11 @@ impl Publisher {
                 board: Arc::clone(&board),
                 hall,
                 listener,
+                tls: options.tls.clone(),
                 connections_most: options.connections_most.div_ceil(halls),
                 pace: options.pace,
             };
-            let kind = options.kind;
+            let kind = kind_of(&options);
             let thread = std::thread::Builder::new().name(format!("hall-{hall}")).spawn(move || match kind {
                 Kind::Epoll => loops::epoll::run(task),
                 Kind::Uring => loops::uring::run(task),
@@ -215,14 +224,33 @@ impl Publisher {
 
     /// Hands over a connection whose request, of which `received` has been read, the hall is to answer.
     pub fn adopt(&self, socket: TcpStream, tag: Tag, received: Vec<u8>) {
-        self.inbox(tag).run(Errand::Adopt(Box::new(Arrival { socket, tag, received, upgraded: None })));
+        self.inbox(tag).run(Errand::Adopt(Box::new(Arrival { socket, tls: None, tag, received, upgraded: None })));
     }
 
     /// Hands over a connection whose handshake has been done: `hello` is sent first (the 101 if it has not been sent,
     /// and frames), then what `opening` says; `received` is what was read behind the request.
-    pub fn adopt_open(&self, socket: TcpStream, tag: Tag, received: Vec<u8>, hello: Vec<u8>, opening: Opening) {
+    /// `tls`: the session in which all of it goes.
+    pub fn adopt_open(
+        &self,
+        socket: TcpStream,
+        tls: Option<Session>,
+        tag: Tag,
+        received: Vec<u8>,
+        hello: Vec<u8>,
+        opening: Opening,
+    ) {
+        if tls.is_some() && !self.knows_tls {
+            warn!("a connection with TLS has come to a loop without: it is closed");
+            return;
+        }
         let upgraded = Some((hello, opening));
-        self.inbox(tag).run(Errand::Adopt(Box::new(Arrival { socket, tag, received, upgraded })));
+        self.inbox(tag).run(Errand::Adopt(Box::new(Arrival {
+            socket,
+            tls: tls.map(Box::new),
+            tag,
+            received,
+            upgraded,
+        })));
     }
 
     /// Says one text message to one subscriber, before anything of its streams that comes later.
@@ -266,6 +294,11 @@ impl Drop for Publisher {
         // Whoever wants to know how it ended calls `stop`.
         let _ = self.stop("the publisher ends");
     }
+}
+
+/// TLS is epoll's alone.
+fn kind_of(options: &Options) -> Kind {
+    if options.tls.is_some() { Kind::Epoll } else { options.kind }
 }
 
 /// One listening socket a hall, on one address: the kernel deals connections out.

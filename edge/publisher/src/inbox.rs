@@ -62,6 +62,8 @@ pub(crate) enum Errand {
 /// A socket that somebody else has accepted.
 pub(crate) struct Arrival {
     pub socket: TcpStream,
+    /// In which all that is sent and received goes.
+    pub tls: Option<Box<pitwire_tls::Session>>,
     pub tag: Tag,
     /// Bytes already read, and not acted on.
     pub received: Vec<u8>,

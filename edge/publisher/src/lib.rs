@@ -27,6 +27,7 @@ mod squeeze;
 mod stream;
 mod subscriber;
 mod synthetic;
+mod tls;
 mod wheel;
 
 pub use board::Board;

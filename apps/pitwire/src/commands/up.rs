@@ -16,6 +16,7 @@ use tracing::info;
 
 use super::sim;
 use crate::bus_key;
+use crate::certificate::{self, Shown};
 use crate::failure::Failure;
 use crate::output::{hex, say};
 use crate::venue::application::{VenueApplication, venue_time};
@@ -37,6 +38,7 @@ const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
   pitwire up --http 127.0.0.1:0 --ready-file r  any free port; r tells which, once it serves
   pitwire up --no-flow --durability memory      an empty venue that keeps nothing
+  pitwire up --tls 0.0.0.0:8443                 https and wss as well; says whom to trust
   pitwire up --preset jse --speed 60            a day of sessions in ten minutes, from 08:25
   pitwire up --publish nats://127.0.0.1:4222    public channels for `pitwire gateway` too (docs/gateway.md)";
 
@@ -59,6 +61,16 @@ pub struct Up {
     /// Where to listen; port 0 takes any free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
     http: SocketAddr,
+    /// Where to listen for TLS as well: the same venue, https and wss; port 0 takes any free one. Without --tls-cert an
+    /// authority is made under the data directory, once, and it is said how to trust it.
+    #[arg(long, value_name = "ADDR:PORT")]
+    tls: Option<SocketAddr>,
+    /// The server's certificate and what it hangs on, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Seed of the resident order flow.
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -97,7 +109,8 @@ pub struct Up {
     /// The key that gateways share, made on first use; by default bus.key in the data directory.
     #[arg(long, value_name = "FILE", requires = "publish")]
     bus_key: Option<PathBuf>,
-    /// Written whole once the venue serves: {"http":"ADDR:PORT","pid":N}.
+    /// Written whole once the venue serves: {"http":"ADDR:PORT","pid":N}, with --tls also "tls":"ADDR:PORT" and, where the
+    /// authority was made here, "ca":"PATH".
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
 }
@@ -136,15 +149,23 @@ impl Up {
         if let Some(url) = &self.publish {
             pitwire_gateway::check(url, &self.publish_subject)?;
         }
+        if self.tls.is_some() && self.tls_cert.is_none() && self.durability == Durability::Memory {
+            return Err(Failure::usage("--durability memory has no directory for an authority of its own")
+                .remedy("give a certificate and its key by --tls-cert and --tls-key"));
+        }
         // An old one must not be taken for ours, whatever happens next.
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
         }
         // The port before the data: a venue that cannot be reached must not touch its journal.
-        let listener = TcpListener::bind(self.http).map_err(|error| {
-            Failure::new(format!("cannot listen on {}: {error}", self.http))
-                .remedy("stop what uses the port, or give another with --http")
-        })?;
+        let listener = listen(self.http, "--http")?;
+        let secure = self.tls.map(|address| listen(address, "--tls")).transpose()?;
+        // Nor must one whose certificate nobody would believe.
+        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let mut tls = match (&secure, files) {
+            (Some(listener), Some(_)) => Some(certificate::shown(files, &self.data, listener.local_addr()?)?),
+            _ => None,
+        };
         let signals = stop_signals()?;
         let clock = SystemClock::start();
         let preset = self.preset.preset();
@@ -168,11 +189,23 @@ impl Up {
         let doors = limits::of_the_doors(setup.limits.as_ref());
         let waker = app.core.waker.clone();
         app.core.streams.limit_addresses(doors.connections_per_address);
-        let server = Server::new(app, listener, signals, clock)?.with_limits(doors)?.with_waker(&waker)?;
+        let mut server = Server::new(app, listener, signals, clock)?.with_limits(doors)?.with_waker(&waker)?;
         let address = server.local_address()?;
         self.announce(&preset, &shown, address);
+        let mut ready = Ready::new(address);
+        if let Some(listener) = secure {
+            let address = listener.local_addr()?;
+            let Shown { config, authority } = match tls.take() {
+                Some(shown) => shown,
+                None => certificate::shown(None, &self.data.join("tls"), address)?,
+            };
+            announce_tls(address, authority.as_deref());
+            ready.tls = Some((address, authority));
+            server = server.with_tls(listener, config)?;
+        }
+        say("Ctrl-C stops it; nothing acknowledged is lost, however it ends.");
         if let Some(path) = &self.ready_file {
-            write_ready(path, address)?;
+            ready.write(path)?;
         }
         let ended = server.run();
         if let Some(path) = &self.ready_file {
@@ -324,7 +357,22 @@ impl Up {
         if self.early_market_data {
             say("  channels   early: public data leaves before it is on disk, and a crash may take back what it told");
         }
-        say("Ctrl-C stops it; nothing acknowledged is lost, however it ends.");
+    }
+}
+
+fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).map_err(|error| {
+        Failure::new(format!("cannot listen on {address}: {error}"))
+            .remedy(format!("stop what uses the port, or give another with {flag}"))
+    })
+}
+
+fn announce_tls(address: SocketAddr, authority: Option<&Path>) {
+    let reach = reachable(address);
+    say(&format!("  TLS        https://{reach}/  wss://{reach}/ws/api/v2"));
+    if let Some(authority) = authority {
+        let path = authority.display();
+        say(&format!("  trust      {path}: curl --cacert {path} https://{reach}/healthz, or SSL_CERT_FILE={path}"));
     }
 }
 
@@ -365,10 +413,34 @@ pub(super) fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// What whoever started it waits for.
+struct Ready {
+    http: SocketAddr,
+    tls: Option<(SocketAddr, Option<PathBuf>)>,
+}
+
+impl Ready {
+    fn new(http: SocketAddr) -> Ready {
+        Ready { http, tls: None }
+    }
+
+    fn write(&self, path: &Path) -> Result<(), Failure> {
+        let mut ready = serde_json::json!({ "http": self.http.to_string(), "pid": std::process::id() });
+        if let Some((address, authority)) = &self.tls {
+            ready["tls"] = address.to_string().into();
+            if let Some(authority) = authority {
+                ready["ca"] = authority.display().to_string().into();
+            }
+        }
+        let failed =
+            |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
+        let temporary = path.with_extension("tmp");
+        fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
+        fs::rename(&temporary, path).map_err(failed)
+    }
+}
+
+/// Of a server with one door.
 pub(super) fn write_ready(path: &Path, address: SocketAddr) -> Result<(), Failure> {
-    let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
-    let temporary = path.with_extension("tmp");
-    let text = format!("{{\"http\":\"{address}\",\"pid\":{}}}\n", std::process::id());
-    fs::write(&temporary, text).map_err(failed)?;
-    fs::rename(&temporary, path).map_err(failed)
+    Ready::new(address).write(path)
 }

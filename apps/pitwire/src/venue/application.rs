@@ -453,7 +453,7 @@ impl Application for VenueApplication {
         pitwire_streams::is_stream_path(path)
     }
 
-    fn take_over(&mut self, request: &HttpRequest<'_>, taken: Taken) -> Result<(), HttpResponse> {
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
         if self.core.is_stopping {
             return Err(HttpResponse::text(503, "the venue is stopping"));
         }

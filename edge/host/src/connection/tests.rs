@@ -45,7 +45,7 @@ fn pair() -> (Connection, std::net::TcpStream) {
     peer.set_nonblocking(true).unwrap();
     let (ours, _) = listener.accept().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let mut connection = Connection::new(ConnectionId(1), TcpStream::from_std(ours), None, 0);
+    let mut connection = Connection::new(ConnectionId(1), Link::plain(mio::net::TcpStream::from_std(ours)), None, 0);
     connection.protocol = Protocol::WebSocket(Box::new(Decoder::new(Limits::default().messages)));
     (connection, peer)
 }

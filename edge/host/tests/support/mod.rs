@@ -197,6 +197,11 @@ impl Venue {
     }
 
     pub fn up_with(limits: Limits) -> Self {
+        Self::up_behind(limits, None).0
+    }
+
+    /// And where the door for TLS is, if there is one.
+    pub fn up_behind(limits: Limits, tls: Option<Arc<pitwire_tls::ServerConfig>>) -> (Self, Option<SocketAddr>) {
         let seen = Arc::new(Seen::default());
         let ((entered, has_entered), (release, released)) = (channel(), channel());
         let toy = Toy {
@@ -217,8 +222,14 @@ impl Venue {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server::new(toy, listener, signals, SystemClock::start()).unwrap().with_limits(limits).unwrap();
         let address = server.local_address().unwrap();
+        let (mut server, mut secure) = (server, None);
+        if let Some(config) = tls {
+            let door = TcpListener::bind("127.0.0.1:0").unwrap();
+            secure = Some(door.local_addr().unwrap());
+            server = server.with_tls(door, config).unwrap();
+        }
         let thread = Some(std::thread::spawn(move || server.run().map(|_| ())));
-        Venue { address, seen, entered: has_entered, release, stop, thread }
+        (Venue { address, seen, entered: has_entered, release, stop, thread }, secure)
     }
 
     pub fn client(&self) -> Client {

@@ -16,6 +16,7 @@ impl Floor {
     pub(super) fn adopt(&mut self, arrival: Arrival) {
         let slot = self.seat(arrival.tag);
         self.arrivals.push((slot, arrival.socket));
+        self.sessions.extend(arrival.tls.map(|session| (slot, session)));
         if let Some((hello, opening)) = arrival.upgraded {
             self.say(slot, &hello);
             self.open(slot, &opening);

@@ -21,6 +21,7 @@ use crate::floor::Next;
 use crate::loops::wire::{Moved, Wire};
 use crate::loops::{Rhythm, Rush, Task, mono_ns};
 use crate::programme::Answer;
+use pitwire_tls::Session;
 
 /// In one turn.
 const ACCEPTS: usize = 64;
@@ -167,7 +168,8 @@ impl Hall {
                     seat.is_ending |= flags.intersects(ending);
                     seat.is_readable |= flags.intersects(epoll::EventFlags::IN | ending);
                 }
-                if flags.intersects(epoll::EventFlags::OUT | ending) {
+                let takes = flags.intersects(epoll::EventFlags::OUT | ending);
+                if takes && self.seats.get_mut(slot as usize).is_some_and(|seat| pushes(seat.as_mut())) {
                     self.task.floor.writable(slot);
                 }
                 self.read(slot);
@@ -206,8 +208,12 @@ impl Hall {
                 return;
             }
         }
+        let tls = match self.task.tls.as_ref().map(Session::new).transpose() {
+            Ok(session) => session.map(Box::new),
+            Err(error) => return warn!(%error, "no TLS for a connection"),
+        };
         let slot = self.task.floor.enter();
-        self.seat(slot, socket, from.filter(|_| !(is_full || is_one_too_many)));
+        self.seat(slot, socket, tls, from.filter(|_| !(is_full || is_one_too_many)));
         if is_full {
             let answer = Answer::text(503, "too many connections; try again later");
             self.task.floor.refuse(slot, answer.retry_after(1 + self.spread_s()));
@@ -222,7 +228,7 @@ impl Hall {
         u32::try_from(mono_ns() / 1_000 % 4).unwrap_or(0)
     }
 
-    fn seat(&mut self, slot: u32, socket: OwnedFd, from: Option<IpAddr>) {
+    fn seat(&mut self, slot: u32, socket: OwnedFd, tls: Option<Box<Session>>, from: Option<IpAddr>) {
         use epoll::EventFlags as Flags;
         let interest = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
         if let Err(error) = epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(u64::from(slot)), interest) {
@@ -233,7 +239,7 @@ impl Hall {
         if self.seats.len() <= at {
             self.seats.resize_with(at + 1, || None);
         }
-        self.seats[at] = Some(Seat { wire: Wire::new(socket), from, is_readable: false, is_ending: false });
+        self.seats[at] = Some(Seat { wire: Wire::new(socket, tls), from, is_readable: false, is_ending: false });
     }
 
     fn seat_arrivals(&mut self) {
@@ -244,7 +250,8 @@ impl Hall {
                 self.task.floor.go(slot);
             }
             crate::hall::prepare_socket(socket2::SockRef::from(&socket));
-            self.seat(slot, socket.into(), None);
+            let tls = self.task.floor.take_session(slot);
+            self.seat(slot, socket.into(), tls, None);
         }
         self.arrivals = arrivals;
     }
@@ -254,7 +261,11 @@ impl Hall {
             && seat.is_readable
             && self.task.floor.wants_input(slot)
         {
-            match seat.wire.receive(&mut self.buffer) {
+            let received = seat.wire.receive(&mut self.buffer);
+            if seat.wire.has_just_opened() {
+                self.task.floor.writable(slot);
+            }
+            match received {
                 Moved::Bytes(0) => {
                     seat.is_readable = false;
                     self.task.floor.ended(slot);
@@ -262,7 +273,7 @@ impl Hall {
                 Moved::Bytes(bytes) => {
                     // A short read means the socket is empty: save the call that would say so. Unless the end is known
                     // to follow: no event will tell of it again.
-                    if bytes < self.buffer.len() && !seat.is_ending {
+                    if bytes < self.buffer.len() && !seat.is_ending && !seat.wire.is_secure() {
                         seat.is_readable = false;
                     }
                     self.received += 1;
@@ -306,6 +317,11 @@ impl Hall {
     fn serve(&mut self, slot: u32) {
         let Some(Some(seat)) = self.seats.get_mut(slot as usize) else { return };
         let floor = &mut self.task.floor;
+        match seat.wire.push() {
+            Moved::Bytes(_) => {}
+            Moved::Blocked => return floor.blocked(slot),
+            Moved::Broken => return floor.go(slot),
+        }
         let mut sent = 0;
         loop {
             match floor.prepare(slot) {
@@ -343,6 +359,9 @@ impl Hall {
                 }
             }
         }
+        if seat.wire.is_waiting() {
+            floor.blocked(slot);
+        }
         add(&floor.counters().sends_total, 1);
         if seat.is_readable {
             self.read(slot);
@@ -362,6 +381,11 @@ impl Hall {
         }
         self.gone = gone;
     }
+}
+
+/// Whether a connection's socket may be given more: nothing that is sealed waits for it.
+fn pushes(seat: Option<&mut Seat>) -> bool {
+    seat.is_some_and(|seat| seat.wire.push() != Moved::Blocked)
 }
 
 fn accept(listener: &TcpListener, with_address: bool) -> Result<(OwnedFd, Option<IpAddr>), Errno> {

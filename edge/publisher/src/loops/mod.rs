@@ -34,6 +34,8 @@ pub(crate) struct Task {
     pub hall: usize,
     /// Nothing is accepted without one: sockets come through the inbox.
     pub listener: Option<std::net::TcpListener>,
+    /// What those who come through it speak.
+    pub tls: Option<Arc<pitwire_tls::ServerConfig>>,
     /// Connections beyond this are answered 503.
     pub connections_most: usize,
     pub pace: Pace,

@@ -5,10 +5,12 @@
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use pitwire_tls::Session;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
 use crate::floor::{PIECES, Pieces};
+use crate::tls::Secure;
 
 /// What a call came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +24,36 @@ pub(crate) enum Moved {
 
 pub(crate) struct Wire {
     socket: OwnedFd,
+    secure: Option<Box<Secure>>,
 }
 
 impl Wire {
-    pub fn new(socket: OwnedFd) -> Self {
-        Wire { socket }
+    pub fn new(socket: OwnedFd, session: Option<Box<Session>>) -> Self {
+        Wire { socket, secure: session.map(|session| Box::new(Secure::new(session))) }
+    }
+
+    pub fn is_secure(&self) -> bool {
+        self.secure.is_some()
+    }
+
+    /// Sends what is sealed already. `Bytes` when nothing of it waits.
+    pub fn push(&mut self) -> Moved {
+        self.secure.as_mut().map_or(Moved::Bytes(0), |secure| secure.push(&self.socket))
+    }
+
+    /// Once: something was to be sent before the handshake was done, and now it can be.
+    pub fn has_just_opened(&mut self) -> bool {
+        self.secure.as_mut().is_some_and(|secure| secure.has_just_opened())
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        self.secure.as_ref().is_some_and(|secure| secure.is_waiting())
     }
 
     pub fn receive(&mut self, into: &mut [u8]) -> Moved {
+        if let Some(secure) = &mut self.secure {
+            return secure.receive(&self.socket, into);
+        }
         loop {
             return match recv(&self.socket, &mut *into, RecvFlags::DONTWAIT) {
                 Ok((bytes, _)) => Moved::Bytes(bytes),
@@ -41,6 +65,9 @@ impl Wire {
     }
 
     pub fn send(&mut self, pieces: &Pieces<'_>) -> Moved {
+        if let Some(secure) = &mut self.secure {
+            return secure.send(&self.socket, pieces);
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
             let sent = match pieces.as_slice() {
@@ -63,6 +90,9 @@ impl Wire {
 
     /// Nothing more will be sent. A socket that is gone already needs no telling.
     pub fn shut(&mut self) {
+        if let Some(secure) = &mut self.secure {
+            secure.end(&self.socket);
+        }
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 }

@@ -160,7 +160,12 @@ impl UrlStreams {
     }
 
     /// Takes a reader's socket over, with all that its URL asks for.
-    pub fn take_over(&mut self, request: &HttpRequest<'_>, taken: Taken, here: Here<'_>) -> Result<(), HttpResponse> {
+    pub fn take_over(
+        &mut self,
+        request: &HttpRequest<'_>,
+        taken: &mut Option<Taken>,
+        here: Here<'_>,
+    ) -> Result<(), HttpResponse> {
         let opened = match Session::open(request.path(), request.query(), self.streams.directory()) {
             Some(Ok(opened)) => opened,
             Some(Err(refused)) => return Err(HttpResponse::json(refused.status, refused.body.into_bytes())),
@@ -172,9 +177,12 @@ impl UrlStreams {
             return Err(HttpResponse::text(429, "too many connections of your address read streams"));
         }
         let halls = self.start_halls().map_err(|why| HttpResponse::text(503, &why))?;
+        let Some(Taken { socket, session: tls, handshake, rest }) = taken.take() else {
+            return Err(HttpResponse::text(503, "connect again"));
+        };
         let tag = Tag(self.next_tag);
         self.next_tag += 1;
-        let hello = with_notes(taken.handshake, &opened);
+        let hello = with_notes(handshake, &opened);
         let Opened { session, words, join, .. } = opened;
         self.clients.insert(tag, Client { session, from, reads: BTreeMap::new() });
         if let Some(from) = from {
@@ -186,8 +194,7 @@ impl UrlStreams {
             opening.first.extend(joined.first);
             opening.streams.extend(joined.ring);
         }
-        let Taken { socket, rest, .. } = taken;
-        self.outlet.order(Order::Adopt(Box::new(Adopted { socket, tag, rest, hello, opening })));
+        self.outlet.order(Order::Adopt(Box::new(Adopted { socket, tls, tag, rest, hello, opening })));
         Ok(())
     }
 
@@ -345,6 +352,7 @@ struct Joined {
 /// A socket on its way into a hall.
 pub(super) struct Adopted {
     socket: TcpStream,
+    tls: Option<pitwire_host::Session>,
     tag: Tag,
     rest: Vec<u8>,
     hello: Vec<u8>,

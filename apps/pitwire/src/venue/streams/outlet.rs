@@ -160,8 +160,8 @@ impl Outlet {
 fn carry_out(order: Order, halls: &Publisher) {
     match order {
         Order::Adopt(adopted) => {
-            let Adopted { socket, tag, rest, hello, opening } = *adopted;
-            halls.adopt_open(socket, tag, rest, hello, opening);
+            let Adopted { socket, tls, tag, rest, hello, opening } = *adopted;
+            halls.adopt_open(socket, tls, tag, rest, hello, opening);
         }
         Order::Tell(tag, payload) => halls.tell(tag, &payload),
         Order::Join(tag, ring) => halls.join(tag, ring),

@@ -1,0 +1,127 @@
+//! Whose certificate a server shows: files that were named, or one by an authority of its own, kept in a directory.
+//!
+//! Holds       the authority's key is its owner's alone, or it is not used; a server's own key is never on disk.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pitwire_tls::{Authority, Flaw, ServerConfig, given, made_by};
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+/// Of an authority made here, in its directory.
+const CERTIFICATE: &str = "ca.pem";
+const KEY: &str = "ca-key.pem";
+/// More than a chain and a key are no chain and no key.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What a server shows, and the file that those who are to believe it have to trust, if it was made here.
+pub struct Shown {
+    pub config: Arc<ServerConfig>,
+    pub authority: Option<PathBuf>,
+}
+
+/// The files, or, without any, an authority in `directory` for whoever listens at `address`.
+pub fn shown(files: Option<(&Path, &Path)>, directory: &Path, address: SocketAddr) -> Result<Shown, Failure> {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    if let Some((certificate, key)) = files {
+        let config = from_files(certificate, key, now_s)?;
+        return Ok(Shown { config, authority: None });
+    }
+    let (authority, key) = (directory.join(CERTIFICATE), directory.join(KEY));
+    let secret = authority_key(directory, &authority, &key)?;
+    let config = made_by(&secret, &names(address.ip()), now_s).map_err(|what| {
+        Failure::new(format!("{}: {what}", key.display()))
+            .remedy("move the directory away: a new authority is made, to be trusted anew")
+    })?;
+    Ok(Shown { config, authority: Some(authority) })
+}
+
+fn from_files(certificate: &Path, key: &Path, now_s: u64) -> Result<Arc<ServerConfig>, Failure> {
+    let (chain, secret) = (read(certificate, "--tls-cert")?, Zeroizing::new(read(key, "--tls-key")?));
+    given(&chain, &secret, now_s).map_err(|flaw| {
+        let (file, remedy) = match &flaw {
+            Flaw::Certificate(_) => {
+                (certificate, "give the server's certificate in PEM form, its own first, by --tls-cert")
+            }
+            Flaw::Key(_) => (key, "give the certificate's private key in PEM form by --tls-key"),
+            Flaw::Pair(_) => (key, "give --tls-cert and --tls-key of one pair"),
+        };
+        Failure::new(format!("{}: {flaw}", file.display())).remedy(remedy)
+    })
+}
+
+fn read(path: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
+    let failed = |what: String| {
+        Failure::new(format!("cannot read {}: {what}", path.display())).remedy(format!("look at {flag}"))
+    };
+    let length = fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if length > MOST_BYTES {
+        return Err(failed("it is too large for what it should hold".into()));
+    }
+    fs::read(path).map_err(|error| failed(error.to_string()))
+}
+
+/// The key of the authority that is there, or of one that is made now.
+fn authority_key(directory: &Path, certificate: &Path, key: &Path) -> Result<Zeroizing<String>, Failure> {
+    let failed = |path: &Path, what: &str, remedy: &str| {
+        Failure::new(format!("cannot use {}: {what}", path.display())).remedy(remedy.to_owned())
+    };
+    let anew = "move the directory away: a new authority is made, to be trusted anew";
+    match (certificate.exists(), key.exists()) {
+        (true, true) => {
+            let mode = fs::metadata(key)?.permissions().mode() & 0o777;
+            if mode & 0o077 != 0 {
+                return Err(failed(key, &format!("others may read it (mode {mode:o})"), "chmod 600 it"));
+            }
+            let text = String::from_utf8(read(key, "the data directory")?);
+            text.map(Zeroizing::new).map_err(|_| failed(key, "it is no text", anew))
+        }
+        (false, false) => {
+            let made = Authority::make().map_err(Failure::new)?;
+            let secret = Zeroizing::new(made.key);
+            keep(directory, certificate, key, &made.certificate, &secret)
+                .map_err(|error| failed(directory, &error.to_string(), "look at the directory's permissions"))?;
+            Ok(secret)
+        }
+        (has_certificate, _) => {
+            let (there, missing) = if has_certificate { (certificate, KEY) } else { (key, CERTIFICATE) };
+            Err(failed(there, &format!("there is no {missing} beside it"), anew))
+        }
+    }
+}
+
+/// The certificate last: an authority whose files are both there is whole.
+fn keep(directory: &Path, certificate: &Path, key: &Path, shown: &str, secret: &str) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    for (path, text, mode) in [(key, secret, 0o600), (certificate, shown, 0o644)] {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Under which a server at this address is reached from its own machine, and from others where it listens to them.
+fn names(address: IpAddr) -> Vec<String> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let own = address.to_string();
+    if !address.is_unspecified() && !names.contains(&own) {
+        names.push(own);
+    }
+    if address.is_unspecified()
+        && let Ok(host) = fs::read_to_string("/proc/sys/kernel/hostname")
+    {
+        let host = host.trim();
+        if !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')) {
+            names.push(host.to_owned());
+        }
+    }
+    names
+}

@@ -1,0 +1,273 @@
+//! Beside a client of rustls, without a socket: handshakes whole and byte by byte, content both ways, alerts, tickets;
+//! certificates given and made.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use pitwire_tls::{Authority, Flaw, ServerConfig, Session, given, made_by};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
+
+/// 2026-11-22.
+const NOW_S: u64 = 1_795_305_600;
+
+fn names() -> Vec<String> {
+    ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into()
+}
+
+fn made() -> (Arc<ServerConfig>, Authority) {
+    let authority = Authority::make().unwrap();
+    (made_by(&authority.key, &names(), NOW_S).unwrap(), authority)
+}
+
+fn trusting(authority: &Authority) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn client(config: &Arc<ClientConfig>, name: &str) -> ClientConnection {
+    ClientConnection::new(Arc::clone(config), ServerName::try_from(name.to_owned()).unwrap()).unwrap()
+}
+
+/// Both ends of a connection, and what each has read.
+struct Pair {
+    client: ClientConnection,
+    server: Session,
+    /// So many bytes at a time reach the server.
+    step: usize,
+    heard: Vec<u8>,
+}
+
+impl Pair {
+    fn new(server: &Arc<ServerConfig>, trust: &Arc<ClientConfig>, step: usize) -> Pair {
+        let (client, server) = (client(trust, "localhost"), Session::new(server).unwrap());
+        Pair { client, server, step, heard: Vec::new() }
+    }
+
+    /// Moves bytes until neither side has any more for the other.
+    fn run(&mut self) {
+        loop {
+            let mut sent = Vec::new();
+            while self.client.wants_write() {
+                self.client.write_tls(&mut sent).unwrap();
+            }
+            let mut back = Vec::new();
+            for bytes in sent.chunks_mut(self.step) {
+                self.server.receive(bytes, &mut self.heard, &mut back).unwrap();
+            }
+            if back.is_empty() {
+                return;
+            }
+            self.tell(&back);
+        }
+    }
+
+    fn tell(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            self.client.read_tls(&mut bytes).unwrap();
+            self.client.process_new_packets().unwrap();
+        }
+    }
+
+    fn client_reads(&mut self, most: usize) -> Vec<u8> {
+        let mut all = vec![0; most];
+        let mut got = 0;
+        while let Ok(bytes) = self.client.reader().read(&mut all[got..]) {
+            got += bytes;
+            if bytes == 0 {
+                break;
+            }
+        }
+        all.truncate(got);
+        all
+    }
+}
+
+#[test]
+fn a_handshake_and_content_both_ways_in_pieces_of_any_size() {
+    let (server, authority) = made();
+    let trust = trusting(&authority);
+    for step in [1, 7, 600, 1 << 20] {
+        let mut pair = Pair::new(&server, &trust, step);
+        assert!(!pair.server.is_open());
+        pair.run();
+        assert!(pair.server.is_open() && !pair.client.is_handshaking(), "step {step}");
+        let asked: Vec<u8> = (0..40_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        pair.client.writer().write_all(&asked).unwrap();
+        pair.run();
+        assert!(pair.heard == asked, "step {step}: {} of {}", pair.heard.len(), asked.len());
+        // More than one record, none, and the two behind one another in one buffer.
+        let told: Vec<u8> = (0..50_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+        let mut out = Vec::new();
+        pair.server.seal(&told, &mut out).unwrap();
+        pair.server.seal(b"", &mut out).unwrap();
+        pair.server.seal(b"and this", &mut out).unwrap();
+        let expected = [&told[..], b"and this"].concat();
+        let mut read = Vec::new();
+        for bytes in out.chunks(9_000) {
+            pair.tell(bytes);
+            read.extend(pair.client_reads(60_000));
+        }
+        assert!(read == expected, "step {step}: {}", read.len());
+    }
+}
+
+#[test]
+fn both_sides_may_say_that_nothing_follows() {
+    let (server, authority) = made();
+    let mut pair = Pair::new(&server, &trusting(&authority), 1 << 20);
+    pair.run();
+    pair.client.writer().write_all(b"last").unwrap();
+    pair.client.send_close_notify();
+    pair.run();
+    assert_eq!((&pair.heard[..], pair.server.is_ended()), (&b"last"[..], true));
+    // Half closed: the answer still goes out.
+    let mut out = Vec::new();
+    pair.server.seal(b"answer", &mut out).unwrap();
+    pair.server.end(&mut out).unwrap();
+    pair.tell(&out);
+    assert_eq!(pair.client_reads(100), b"answer");
+    assert!(pair.server.seal(b"more", &mut Vec::new()).is_err(), "it has ended");
+}
+
+#[test]
+fn what_is_no_tls_ends_with_an_alert() {
+    let (server, _) = made();
+    for noise in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0x16, 3, 1, 0, 4, 1, 2, 3, 4], &[0xff; 600]] {
+        let mut session = Session::new(&server).unwrap();
+        let (mut bytes, mut plain, mut out) = (noise.to_vec(), Vec::new(), Vec::new());
+        let fault = session.receive(&mut bytes, &mut plain, &mut out).expect_err("no TLS");
+        assert!(!fault.to_string().is_empty() && plain.is_empty());
+        // Type 21 is an alert.
+        assert_eq!(out.first(), Some(&21), "{fault}");
+    }
+    // The same byte by byte, and whatever is asked of a session that has failed.
+    for noise in [&[0x16, 3, 1, 0, 4, 1, 2, 3, 4][..], &[0x16, 3, 1, 0, 9, 1, 0, 0, 5, 1, 2, 3, 4, 5]] {
+        let mut session = Session::new(&server).unwrap();
+        for byte in noise {
+            let _ = session.receive(&mut [*byte], &mut Vec::new(), &mut Vec::new());
+            assert!(session.seal(b"no", &mut Vec::new()).is_err());
+            assert!(session.end(&mut Vec::new()).is_err());
+        }
+    }
+    let mut session = Session::new(&server).unwrap();
+    assert!(session.seal(b"too early", &mut Vec::new()).is_err());
+}
+
+#[test]
+fn who_has_been_here_comes_back_without_a_signature() {
+    let (server, authority) = made();
+    let trust = trusting(&authority);
+    for expected in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
+        let mut pair = Pair::new(&server, &trust, 1 << 20);
+        pair.run();
+        assert_eq!(pair.client.handshake_kind(), Some(expected));
+    }
+}
+
+/// The certificate holds for the names that were asked for and no other, and by this authority alone.
+#[test]
+fn a_certificate_that_was_made_names_the_server() {
+    let (server, authority) = made();
+    for (name, is_ours) in [("localhost", true), ("127.0.0.1", true), ("::1", true), ("example.com", false)] {
+        let mut session = Session::new(&server).unwrap();
+        let mut asks = client(&trusting(&authority), name);
+        let mut hello = Vec::new();
+        asks.write_tls(&mut hello).unwrap();
+        let mut back = Vec::new();
+        session.receive(&mut hello, &mut Vec::new(), &mut back).unwrap();
+        asks.read_tls(&mut &back[..]).unwrap();
+        assert_eq!(asks.process_new_packets().is_ok(), is_ours, "{name}");
+    }
+    let (again, _) = (made_by(&authority.key, &names(), NOW_S).unwrap(), ());
+    Pair::new(&again, &trusting(&authority), 1 << 20).run();
+}
+
+fn pem(days: std::ops::Range<i64>) -> (String, String) {
+    let at = |days: i64| {
+        let date = pitwire_model::format_date(pitwire_model::VenueDay(u32::try_from(20_779 + days).unwrap()));
+        let parts: Vec<i32> = date.split('-').map(|part| part.parse().unwrap()).collect();
+        rcgen::date_time_ymd(parts[0], u8::try_from(parts[1]).unwrap(), u8::try_from(parts[2]).unwrap())
+    };
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(names()).unwrap();
+    (params.not_before, params.not_after) = (at(days.start), at(days.end));
+    (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
+/// Day 20,779 is 2026-11-22.
+#[test]
+fn what_cannot_be_used_is_named() {
+    let (good, key) = pem(-5..5);
+    assert!(given(good.as_bytes(), key.as_bytes(), NOW_S).is_ok());
+    // A key before the chain in one file, as some tools write it, is no matter.
+    assert!(given(format!("{key}{good}").as_bytes(), key.as_bytes(), NOW_S).is_ok());
+    let (other, _) = pem(-5..5);
+    let certificate = |what: &str| Flaw::Certificate(what.into());
+    let told = |chain: &str, key: &str| given(chain.as_bytes(), key.as_bytes(), NOW_S).map(|_| ()).unwrap_err();
+    assert_eq!(told(&pem(-9..-1).0, &key), certificate("the certificate expired on 2026-11-21"));
+    assert_eq!(told(&pem(2..9).0, &key), certificate("the certificate does not hold before 2026-11-24"));
+    assert_eq!(told("", &key), certificate("holds no certificate in PEM form"));
+    assert_eq!(told(&key, &key), certificate("holds no certificate in PEM form"));
+    assert!(matches!(told(&good, &good), Flaw::Key(what) if what.starts_with("holds no private key in PEM form")));
+    assert!(matches!(told(&good, ""), Flaw::Key(_)));
+    assert_eq!(told(&other, &key), Flaw::Pair("the key is not that of the certificate".into()));
+    let garbled = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    assert!(matches!(told(garbled, &key), Flaw::Certificate(_)));
+}
+
+/// Whatever is changed, cut or repeated of what a client sends: a fault or nothing, never a panic; and no more is kept of it
+/// than one record.
+#[test]
+fn noise_on_the_line_is_survived() {
+    let (server, authority) = made();
+    let trust = trusting(&authority);
+    let mut seed = 7_u64;
+    let mut below = |bound: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((seed >> 33) % bound as u64).unwrap()
+    };
+    for round in 0..600 {
+        let mut asks = client(&trust, "localhost");
+        let (mut session, mut plain) = (Session::new(&server).unwrap(), Vec::new());
+        let mut failed = false;
+        for _ in 0..4 {
+            let mut sent = Vec::new();
+            while asks.wants_write() {
+                asks.write_tls(&mut sent).unwrap();
+            }
+            if !sent.is_empty() && round % 3 != 0 {
+                match below(3) {
+                    0 => {
+                        let at = below(sent.len());
+                        sent[at] ^= 1 << below(8);
+                    }
+                    1 => sent.truncate(below(sent.len())),
+                    _ => sent.extend_from_slice(&sent.clone()[below(sent.len())..]),
+                }
+            }
+            let mut back = Vec::new();
+            let step = 1 + below(400);
+            for bytes in sent.chunks_mut(step) {
+                failed |= session.receive(bytes, &mut plain, &mut back).is_err();
+                if below(4) == 0 {
+                    let _ = session.seal(b"something", &mut back);
+                }
+            }
+            let mut back = &back[..];
+            while !back.is_empty() && asks.read_tls(&mut back).is_ok() {
+                if asks.process_new_packets().is_err() {
+                    break;
+                }
+            }
+            if asks.writer().write_all(b"asked").is_err() {
+                break;
+            }
+        }
+        assert!(round % 3 != 0 || (!failed && session.is_open()), "nothing was wrong in round {round}");
+    }
+}
