@@ -40,6 +40,12 @@ impl Board {
         &self.halls
     }
 
+    /// Connections in all halls.
+    pub(crate) fn connections(&self) -> usize {
+        let all = self.halls.iter().map(|hall| hall.connections.load(Ordering::Relaxed)).sum::<u64>();
+        usize::try_from(all).unwrap_or(usize::MAX)
+    }
+
     pub(crate) fn tag(&self, hall: usize, number: u64) -> Tag {
         Tag(OURS | (number * self.halls.len() as u64 + hall as u64))
     }

@@ -159,7 +159,7 @@ impl Publisher {
                 hall,
                 listener,
                 tls: options.tls.clone(),
-                connections_most: options.connections_most.div_ceil(halls),
+                connections_most: options.connections_most,
                 pace: options.pace,
             };
             let kind = kind_of(&options);

@@ -199,12 +199,13 @@ impl Hall {
 
     fn admit(&mut self, socket: OwnedFd, from: Option<IpAddr>) {
         let most = self.task.connections_most;
-        let is_full = self.task.floor.len() >= most;
+        let connections = self.task.board.connections();
+        let is_full = connections >= most;
         let is_one_too_many = !is_full && from.is_some_and(|from| !self.task.board.enter_address(from));
         if is_full || is_one_too_many {
             add(&self.task.board.counters(self.task.hall).refused_total, 1);
             // Who is told why has to be kept until it has heard: not without end either.
-            if self.task.floor.len() >= most.saturating_add(REFUSED_MOST) {
+            if connections >= most.saturating_add(REFUSED_MOST) {
                 return;
             }
         }

@@ -36,7 +36,7 @@ pub(crate) struct Task {
     pub listener: Option<std::net::TcpListener>,
     /// What those who come through it speak.
     pub tls: Option<Arc<pitwire_tls::ServerConfig>>,
-    /// Connections beyond this are answered 503.
+    /// Connections in all halls beyond this are answered 503.
     pub connections_most: usize,
     pub pace: Pace,
 }

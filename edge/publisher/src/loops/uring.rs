@@ -27,8 +27,10 @@ use crate::floor::Next;
 use crate::loops::{Rhythm, Rush, Task, mono_ns};
 use crate::programme::Answer;
 
-/// Connections that are waited for at a time, and the places of the table kept for those who are sent away.
+/// Connections that are waited for at a time.
 const DOORS: usize = 64;
+/// Those who are sent away and have not heard why yet.
+const REFUSED_MOST: usize = 256;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 /// The wheel's tick: a hall that has connections looks at least so often.
 const TICK_NS: u64 = 250_000_000;
@@ -90,8 +92,6 @@ struct Hall {
     gone: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
     answered: Vec<Answered>,
-    /// Answers to those who were sent away, until they are handed over.
-    refusals: Vec<Vec<u8>>,
     rhythm: Rhythm,
     rush: Rush,
     /// Answers to requests to receive, in this turn.
@@ -118,7 +118,6 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         gone: Vec::new(),
         arrivals: Vec::new(),
         answered: Vec::new(),
-        refusals: Vec::new(),
         rhythm,
         rush: Rush::default(),
         received: 0,
@@ -182,7 +181,6 @@ impl Hall {
         if may_sleep {
             self.task.inbox.is_awake();
         }
-        self.refusals.clear();
         waited
     }
 
@@ -264,46 +262,47 @@ impl Hall {
         }
     }
 
-    /// Places that may be taken; the others are for those who are at the door, to be told that it is full.
-    fn room(&self) -> usize {
-        self.ring.files.saturating_sub(2 * DOORS).max(1).min(self.task.connections_most)
+    /// Places that may be taken; the others are for those who are told that it is full.
+    fn places(&self) -> usize {
+        self.ring.files.saturating_sub(REFUSED_MOST + DOORS).max(1)
     }
 
     fn admit(&mut self, file: u32, from: Option<IpAddr>) {
+        let Task { board, floor, connections_most, hall, .. } = &self.task;
         if self.task.listener.is_none() {
             return self.ring.close(file, Asked::Nothing);
         }
-        let from = from.filter(|_| self.task.board.counts_addresses());
-        let is_full = self.task.floor.len() >= self.room();
-        if is_full || from.is_some_and(|from| !self.task.board.enter_address(from)) {
-            return self.refuse(file, is_full);
+        let from = from.filter(|_| board.counts_addresses());
+        let (connections, is_hall_full) = (board.connections(), floor.len() >= self.places());
+        let is_full = is_hall_full || connections >= *connections_most;
+        let is_one_too_many = !is_full && from.is_some_and(|from| !board.enter_address(from));
+        if is_full || is_one_too_many {
+            add(&board.counters(*hall).refused_total, 1);
+            // Who is told why has to be kept until it has heard: not without end either.
+            if connections >= connections_most.saturating_add(REFUSED_MOST)
+                || floor.len() >= self.places() + REFUSED_MOST
+            {
+                return self.ring.close(file, Asked::Nothing);
+            }
         }
-        let slot = self.task.floor.enter();
-        self.seat(slot, file, from);
-    }
-
-    fn refuse(&mut self, file: u32, is_full: bool) {
-        add(&self.task.board.counters(self.task.hall).refused_total, 1);
-        if is_full && self.task.connections_most > self.room() && !std::mem::replace(&mut self.has_said_full, true) {
+        if is_hall_full && !std::mem::replace(&mut self.has_said_full, true) {
             warn!(
-                places = self.room(),
-                "a hall is full: each holds as many connections as the process may open files; start with more --threads, \
+                places = self.places(),
+                "a thread is full: each holds as many connections as the process may open files; start with more --threads, \
                  or raise the limit (ulimit -n)"
             );
         }
-        let answer = if is_full {
+        let slot = self.task.floor.enter();
+        self.seat(slot, file, from.filter(|_| !(is_full || is_one_too_many)));
+        if is_full {
             // Those who are sent away do not all come back in the same second.
             let spread_s = u32::try_from(mono_ns() / 1_000 % 4).unwrap_or(0);
-            Answer::text(503, "too many connections; try again later").retry_after(1 + spread_s)
-        } else {
-            Answer::text(429, "too many connections from this address").retry_after(5)
-        };
-        let mut bytes = Vec::new();
-        answer.write(&mut bytes);
-        // Best effort: the kernel's buffer takes this without waiting.
-        self.ring.say(file, &bytes);
-        self.ring.close(file, Asked::Nothing);
-        self.refusals.push(bytes);
+            let answer = Answer::text(503, "too many connections; try again later");
+            self.task.floor.refuse(slot, answer.retry_after(1 + spread_s));
+        } else if is_one_too_many {
+            let answer = Answer::text(429, "too many connections from this address");
+            self.task.floor.refuse(slot, answer.retry_after(5));
+        }
     }
 
     fn seat(&mut self, slot: u32, file: u32, from: Option<IpAddr>) {
@@ -333,7 +332,7 @@ impl Hall {
     }
 
     fn install(&mut self, socket: &OwnedFd) -> io::Result<u32> {
-        if self.task.floor.len() > self.room() {
+        if self.task.floor.len() > self.places() {
             return Err(io::Error::other(
                 "the table of files is full: more --threads, or a higher limit on open files",
             ));

@@ -265,15 +265,6 @@ impl Ring {
         self.push(&entry, Asked::Send(slot));
     }
 
-    /// The same for a few bytes that nobody asks about. They must stay as they are until the next submit.
-    pub fn say(&mut self, file: u32, bytes: &[u8]) {
-        let count = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let entry = opcode::Send::new(Fixed(file), bytes.as_ptr(), count)
-            .flags(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
-            .build();
-        self.push(&entry, Asked::Nothing);
-    }
-
     /// Nothing more will be sent. This is done some time later by a thread of the kernel's, to whatever has the place
     /// then: it must not be given to another before the answer.
     pub fn shut(&mut self, slot: u32, file: u32) {
