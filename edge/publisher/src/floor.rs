@@ -205,6 +205,11 @@ impl Floor {
         self.check_times();
     }
 
+    /// What time it is by now, behind a wait: whoever comes is counted from then on, not from when the wait began.
+    pub fn has_waited(&mut self, now_ns: u64) {
+        self.now_ms = self.now_ms.max(now_ns / 1_000_000);
+    }
+
     #[allow(clippy::cast_possible_truncation)]
     fn stamp_ms(&self) -> u32 {
         // Differences are all that is ever asked of it.
@@ -376,10 +381,13 @@ impl Floor {
     fn say(&mut self, slot: u32, bytes: &[u8]) {
         let spare = self.spare_outbox(slot);
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let control = std::mem::take(&mut subscriber.control);
         let rare = subscriber.rare();
         if let Some(spare) = spare {
             rare.outbox = spare;
         }
+        // What was to be answered before goes before.
+        rare.outbox.extend_from_slice(control.as_bytes());
         rare.outbox.extend_from_slice(bytes);
         self.list(slot);
     }

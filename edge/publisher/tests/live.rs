@@ -3,10 +3,11 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use common::{Reader, Stage, masked, number, spec};
-use pitwire_publisher::{Lag, Options, StreamSpec};
+use pitwire_publisher::{Lag, Limits, Options, StreamSpec};
 
 #[test]
 fn everybody_gets_every_message_in_order() {
@@ -279,4 +280,18 @@ fn who_sends_nothing_is_let_go() {
     let mut half = Reader::join(stage.address, "/");
     half.socket.write_all(&masked(0x01, b"to be continued")).unwrap();
     assert_eq!(half.close_code(), Some(1008));
+}
+
+#[test]
+fn who_comes_after_a_long_quiet_has_its_time() {
+    let limits = Limits { unfinished_ms: 2_000, ..Limits::default() };
+    let stage = Stage::new(Options { limits, ..Options::default() }, &spec(Lag::Conflate));
+    // Nobody is there, and the hall sleeps.
+    std::thread::sleep(Duration::from_millis(2_600));
+    let mut late = TcpStream::connect(stage.address).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    late.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    late.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 "), "dropped before it could ask");
 }

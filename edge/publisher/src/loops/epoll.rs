@@ -106,6 +106,7 @@ impl Hall {
             }
             events.clear();
             self.wait(&mut events, has_more)?;
+            self.task.floor.has_waited(mono_ns());
             for event in &events {
                 self.note(event);
             }

@@ -209,6 +209,7 @@ impl Hall {
             Ok((stream, from)) => (stream, Some(from).filter(|_| self.task.board.counts_addresses())),
             Err(error) => return warn!(%error, "cannot accept connections; trying again until it works"),
         };
+        self.task.floor.has_waited(mono_ns());
         let is_full = self.task.board.connections() >= self.task.connections_most;
         if is_full || from.is_some_and(|from| !self.task.board.enter_address(from)) {
             add(&self.task.board.counters(self.task.hall).refused_total, 1);

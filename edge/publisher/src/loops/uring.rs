@@ -142,6 +142,7 @@ impl Hall {
             }
             self.open_doors(now);
             self.wait(has_more)?;
+            self.task.floor.has_waited(mono_ns());
             self.hear();
             self.let_go();
         }
