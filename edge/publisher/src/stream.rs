@@ -44,7 +44,9 @@ pub struct StreamSpec {
 /// In which form a subscriber gets messages: bits.
 pub(crate) const ENVELOPED: u8 = 1;
 pub(crate) const DEFLATED: u8 = 2;
-pub(crate) const CLASSES: usize = 4;
+/// ... with a small window.
+pub(crate) const NARROW: u8 = 4;
+pub(crate) const CLASSES: usize = 8;
 
 /// More keys than this are one: whoever publishes chooses them.
 const KEYS_MOST: usize = 1 << 16;
@@ -164,7 +166,7 @@ impl Stream {
                 ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
             } else {
                 let opcode = if message.is_binary { Opcode::Binary } else { Opcode::Text };
-                ring.append(entry, &[squeezer.frame(opcode, &parts)]);
+                ring.append(entry, &[squeezer.frame(class & usize::from(NARROW) > 0, opcode, &parts)]);
             }
             self.grown(ring.head().0 - before.0);
             self.rings[class] = Some(ring);

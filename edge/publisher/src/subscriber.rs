@@ -106,7 +106,7 @@ pub(crate) struct Control {
 impl Control {
     pub const MOST: usize = 13;
 
-    /// Puts in a small control frame, instead of the one that is there: only the latest ping wants an answer.
+    /// Puts in a small control frame, instead of the one that is there: only the latest ping must be answered.
     pub fn set(&mut self, opcode: u8, payload: &[u8]) -> bool {
         let Ok(len) = u8::try_from(payload.len()) else { return false };
         if payload.len() > Self::MOST {

@@ -89,26 +89,28 @@ fn who_agreed_gets_the_same_compressed_bytes_and_who_did_not_the_plain_ones() {
     let mut readers = [
         Inflating::ask(&stage, "/", OFFER),
         Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=12"),
-        // Less than we compress with: declined, and everything is plain.
-        Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=11"),
+        // Less than anybody compresses with: declined, and everything is plain.
+        Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=8"),
         Inflating::ask(&stage, "/?envelope=1", OFFER),
+        Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=11"),
     ];
-    for (reader, is_agreed) in readers.iter().zip([true, true, false, true]) {
+    for (reader, is_agreed) in readers.iter().zip([true, true, false, true, true]) {
         assert_eq!(reader.head.contains("permessage-deflate"), is_agreed, "{}", reader.head);
         assert_eq!(reader.head.contains("server_no_context_takeover; client_no_context_takeover"), is_agreed);
     }
-    stage.wait_for_listeners(4);
+    assert!(readers[4].head.contains("server_max_window_bits=9"));
+    stage.wait_for_listeners(5);
     for seq in 1..=200 {
         stage.say("a", if seq % 7 == 0 { 3000 } else { 150 });
         stage.send();
     }
     for seq in 1..=200 {
-        let [one, other, plain, enveloped] = readers.each_mut().map(Inflating::text);
+        let [one, other, plain, enveloped, narrow] = readers.each_mut().map(Inflating::text);
         assert_eq!(one, other, "the same bytes");
         assert!(one.0.starts_with(&format!(r#"{{"seq":{seq},"#)), "{}", one.0);
-        assert_eq!(one.0, plain.0);
+        assert_eq!((&one.0, &one.0), (&plain.0, &narrow.0));
         assert_eq!(enveloped.0, format!(r#"{{"channel":"test","epoch":7,"seq":{seq},"data":{}}}"#, one.0));
-        assert_eq!([one.1[0], plain.1[0], enveloped.1[0]], [0xC1, 0x81, 0xC1]);
+        assert_eq!([one.1[0], plain.1[0], enveloped.1[0], narrow.1[0]], [0xC1, 0x81, 0xC1, 0xC1]);
         assert!(one.1.len() * 2 < plain.1.len(), "{} of {}", one.1.len(), plain.1.len());
     }
 }

@@ -73,7 +73,7 @@ fn look_again(bytes: &[u8], head: &Head<'_>) {
 }
 
 fn opens(bytes: &[u8], head: &Head<'_>) -> bool {
-    let Ok(answer) = head.upgrade(Some(Policy { window_bits: 12, ..Policy::default() })) else { return false };
+    let Ok(answer) = head.upgrade(Some(Policy { windows: &[12, 10, 9] })) else { return false };
     let text = String::from_utf8_lossy(bytes).to_lowercase();
     for part in
         ["get ", "host:", "upgrade:", "websocket", "connection:", "sec-websocket-key:", "sec-websocket-version:"]

@@ -15,16 +15,14 @@ const WINDOW_BITS_MAX: u8 = 15;
 /// that no connection holds any state of compression, and what it sends is the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The largest window that it compresses with: 2^9 to 2^15 bytes.
-    pub window_bits: u8,
-    /// Offers that allow less than this are declined: who declines all but one window compresses once for all.
-    pub least_window_bits: u8,
+    /// The windows that it compresses with, of 2^9 to 2^15 bytes, the largest first. Each that is in use is a class of
+    /// connections for which messages are compressed once.
+    pub windows: &'static [u8],
 }
 
 impl Policy {
-    /// One window for everybody, whether they could read larger ones or not.
-    pub const fn single(window_bits: u8) -> Self {
-        Policy { window_bits, least_window_bits: window_bits }
+    fn largest(self) -> u8 {
+        self.windows.first().copied().unwrap_or(WINDOW_BITS_MAX).clamp(9, WINDOW_BITS_MAX)
     }
 
     /// What is agreed with a client that asks for nothing in particular.
@@ -32,7 +30,7 @@ impl Policy {
         Agreed {
             server_keeps_context: false,
             client_keeps_context: false,
-            server_window_bits: self.window_bits.clamp(9, WINDOW_BITS_MAX),
+            server_window_bits: self.largest(),
             client_window_bits: WINDOW_BITS_MAX,
             says_window: false,
         }
@@ -41,7 +39,7 @@ impl Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { window_bits: WINDOW_BITS_MAX, least_window_bits: 9 }
+        Policy { windows: &[15, 14, 13, 12, 11, 10, 9] }
     }
 }
 
@@ -110,10 +108,10 @@ impl Policy {
     fn take_up(self, offer: &Extension<'_>) -> Option<Agreed> {
         let asked = Parameters::of(offer, WhoSays::Client)?;
         let plain = self.agreed();
-        let ours = plain.server_window_bits;
-        let server_window_bits = asked.server_window_bits.map_or(ours, |most| most.min(ours));
-        // Nobody's compressor can keep within 2^8 bytes: the offer is declined, which is always allowed.
-        (server_window_bits >= self.least_window_bits.clamp(9, ours)).then_some(Agreed {
+        let most = asked.server_window_bits.unwrap_or(WINDOW_BITS_MAX);
+        // Nobody's compressor can keep within 2^8 bytes: such an offer is declined, which is always allowed.
+        let server_window_bits = self.windows.iter().copied().find(|bits| *bits <= most && *bits >= 9)?;
+        Some(Agreed {
             server_window_bits,
             client_window_bits: asked.client_window_bits.flatten().unwrap_or(WINDOW_BITS_MAX),
             says_window: asked.server_window_bits.is_some(),
@@ -376,17 +374,17 @@ mod tests {
 
     #[test]
     fn a_policy_names_the_largest_window() {
-        let single = |value| Policy::single(12).answer([value]).unwrap().map(|agreed| agreed.server_class());
+        let single = |value| Policy { windows: &[12] }.answer([value]).unwrap().map(|agreed| agreed.server_class());
         assert_eq!(single("permessage-deflate; server_max_window_bits=13"), Some(12));
         assert_eq!(single("permessage-deflate; server_max_window_bits=12"), Some(12));
         assert_eq!(single("permessage-deflate; server_max_window_bits=11"), None);
-        let policy = Policy { window_bits: 11, ..Policy::default() };
+        let policy = Policy { windows: &[11, 9] };
         let bits = |value| policy.answer([value]).unwrap().unwrap().server_class();
         assert_eq!(bits("permessage-deflate"), 11);
         assert_eq!(bits("permessage-deflate; server_max_window_bits=15"), 11);
         assert_eq!(bits("permessage-deflate; server_max_window_bits=9"), 9);
         let several = policy.answer(["x-other", "permessage-deflate; server_max_window_bits=10"]);
-        assert_eq!(several.unwrap().unwrap().server_class(), 10);
+        assert_eq!(several.unwrap().unwrap().server_class(), 9);
         assert_eq!(policy.answer(["permessage-deflate", ";"]), Err(Malformed));
     }
 

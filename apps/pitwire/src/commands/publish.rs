@@ -114,6 +114,9 @@ pub struct Publish {
     /// from the first such reader on, which may be anybody.
     #[arg(long)]
     deflate: bool,
+    /// What a reader may send in one message; more is closed with 1009. Above 32 KiB, in fragments of 64 bytes on average.
+    #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024, value_parser = clap::value_parser!(u32).range(125..=67_108_864))]
+    message_bytes: u32,
     /// Threads that serve, each with connections of its own; one for every two cores, if absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Option<u32>,
@@ -216,7 +219,11 @@ impl Publish {
     fn options(&self) -> Result<Options, Failure> {
         let ping_ms = self.ping * 1_000;
         let (lag_ms, deflate) = (self.lag_ms, self.deflate);
-        let limits = Limits { ping_ms, idle_ms: 3 * ping_ms, lag_ms, deflate, ..Limits::default() };
+        let mut limits = Limits { ping_ms, idle_ms: 3 * ping_ms, lag_ms, deflate, ..Limits::default() };
+        if self.message_bytes > 32 * 1024 {
+            limits.messages.fragments = self.message_bytes / 64;
+        }
+        limits.messages.message_bytes = usize::try_from(self.message_bytes).unwrap_or(usize::MAX);
         let (count, bytes) = self.respond.unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| {
             Failure::new("this machine's clock stands before 1970").remedy("set it: resume tokens are told apart by it")

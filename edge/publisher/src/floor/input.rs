@@ -9,9 +9,12 @@ use crate::counters::add;
 use crate::floor::{Floor, OUTBOX_FULL, OWED_MOST};
 use crate::programme::{Answer, Request, Said, Tag};
 use crate::request::{Head, Parsed, parse};
-use crate::squeeze::POLICY;
-use crate::stream::DEFLATED;
+use crate::squeeze::{NARROW_BITS, POLICY};
+use crate::stream::{DEFLATED, NARROW};
 use crate::subscriber::{Control, Stage, Subscriber};
+
+/// With so much waiting, small pongs give way to later ones.
+const PONGS_MOST: usize = 4 * 1024;
 
 impl Subscriber {
     fn has_room(&self) -> bool {
@@ -178,6 +181,12 @@ impl Floor {
 
     fn pong(&mut self, slot: u32, body: &[u8]) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let has_another = !subscriber.control.as_bytes().is_empty();
+        if has_another && subscriber.outbox().len() < PONGS_MOST {
+            // Each ping has its answer while answers are read; then only the latest has (RFC 6455 section 5.5.3).
+            self.say(slot, b"");
+        }
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         if body.len() <= Control::MOST {
             subscriber.control.set(Opcode::Pong as u8, body);
             self.list(slot);
@@ -275,8 +284,8 @@ impl Floor {
         {
             return self.answer_http(slot, &Answer::text(429, "too many connections of this account").retry_after(5));
         }
-        if let Some(subscriber) = self.subscribers.get_mut(slot as usize).filter(|_| shake.deflate.is_some()) {
-            subscriber.class |= DEFLATED;
+        if let (Some(agreed), Some(subscriber)) = (shake.deflate, self.subscribers.get_mut(slot as usize)) {
+            subscriber.class |= if agreed.server_class() == NARROW_BITS { DEFLATED | NARROW } else { DEFLATED };
             subscriber.deflates = true;
         }
         let mut hello = Vec::new();

@@ -8,7 +8,7 @@ use crate::floor::Floor;
 use crate::inbox::Arrival;
 use crate::programme::{Opening, Tag};
 use crate::ring::{Cursor, Header, Key};
-use crate::stream::{DEFLATED, ENVELOPED, StreamId};
+use crate::stream::{DEFLATED, ENVELOPED, NARROW, StreamId};
 use crate::subscriber::{CatchUp, Item, NOBODY, PARKED, Stage};
 
 impl Floor {
@@ -80,7 +80,7 @@ impl Floor {
             && of.ring(subscriber.class).and_then(|ring| ring.after(seq)).is_none()
         {
             // What it missed is kept as it is, if at all; it can read that too.
-            subscriber.class &= !DEFLATED;
+            subscriber.class &= !(DEFLATED | NARROW);
         }
         let head = of.open_ring(subscriber.class);
         let number = u32::try_from(subscriber.items.as_slice().len()).unwrap_or(NOBODY);
