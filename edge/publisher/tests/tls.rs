@@ -1,0 +1,132 @@
+//! The epoll loop behind TLS, with the client of rustls: everything comes, whole and in order, to those who read, and a
+//! reader that stops costs nobody else anything.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use common::{PATIENCE, Stage, spec};
+use pitwire_publisher::{Lag, Options};
+use pitwire_tls::{Authority, made_by};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+type Secure = StreamOwned<ClientConnection, TcpStream>;
+
+fn stage(lag: Lag) -> (Stage, Arc<ClientConfig>) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let authority = Authority::make().unwrap();
+    let tls = Some(made_by(&authority.key, &["localhost".into()], now).unwrap());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let trust = Arc::new(builder.with_root_certificates(roots).with_no_client_auth());
+    (Stage::new(Options { tls, ..Options::default() }, &spec(lag)), trust)
+}
+
+fn join(address: SocketAddr, trust: &Arc<ClientConfig>) -> Secure {
+    let socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut reader = StreamOwned::new(ClientConnection::new(Arc::clone(trust), name).unwrap(), socket);
+    let ask = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+               Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    reader.write_all(ask.as_bytes()).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        reader.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
+    reader
+}
+
+/// Opcode and payload.
+fn frame(reader: &mut Secure) -> (u8, Vec<u8>) {
+    let mut header = [0; 2];
+    reader.read_exact(&mut header).unwrap();
+    let len = match header[1] {
+        126 => {
+            let mut len = [0; 2];
+            reader.read_exact(&mut len).unwrap();
+            usize::from(u16::from_be_bytes(len))
+        }
+        127 => {
+            let mut len = [0; 8];
+            reader.read_exact(&mut len).unwrap();
+            usize::try_from(u64::from_be_bytes(len)).unwrap()
+        }
+        len => usize::from(len),
+    };
+    let mut payload = vec![0; len];
+    reader.read_exact(&mut payload).unwrap();
+    (header[0] & 0x0F, payload)
+}
+
+fn seq(payload: &[u8]) -> u64 {
+    let text = std::str::from_utf8(payload).unwrap();
+    let digits = text.strip_prefix("{\"seq\":").unwrap_or_else(|| panic!("{text}"));
+    digits[..digits.find(',').unwrap()].parse().unwrap()
+}
+
+#[test]
+fn every_message_comes_to_every_reader() {
+    let (mut stage, trust) = stage(Lag::Close);
+    let mut readers: Vec<Secure> = (0..3).map(|_| join(stage.address, &trust)).collect();
+    stage.wait_for_listeners(3);
+    let mut expected = 0;
+    for round in 0..40 {
+        for bytes in [60, 190, 3_000] {
+            stage.say("k", bytes);
+        }
+        stage.send();
+        expected += 3;
+        if round % 8 == 7 {
+            for reader in &mut readers {
+                for wanted in expected - 23..=expected {
+                    let (_, payload) = frame(reader);
+                    assert_eq!(seq(&payload), wanted);
+                }
+            }
+        }
+    }
+    // What is said comes back, from many records.
+    let masked = [&[0x81, 0x80 | 5, 0, 0, 0, 0][..], b"hello"].concat();
+    for byte in masked {
+        readers[0].write_all(&[byte]).unwrap();
+    }
+    assert_eq!(frame(&mut readers[0]), (1, b"hello".to_vec()));
+}
+
+/// Far more than sockets and the ring hold: who reads on gets all of it, who stopped is closed with 1013 when it looks again.
+#[test]
+fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
+    let (mut stage, trust) = stage(Lag::Close);
+    let mut stopped = join(stage.address, &trust);
+    let mut reading = join(stage.address, &trust);
+    stage.wait_for_listeners(2);
+    for n in 1..=6_000 {
+        stage.say("k", 1_000);
+        stage.send();
+        assert_eq!(seq(&frame(&mut reading).1), n);
+    }
+    let mut last = 0;
+    let code = loop {
+        let (opcode, payload) = frame(&mut stopped);
+        match opcode {
+            1 => {
+                assert_eq!(seq(&payload), last + 1, "without a hole up to the end");
+                last += 1;
+            }
+            8 => break u16::from_be_bytes([payload[0], payload[1]]),
+            _ => {}
+        }
+    };
+    assert_eq!(code, 1013);
+    assert!(last < 6_000, "{last}");
+}
