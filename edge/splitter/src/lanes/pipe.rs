@@ -29,6 +29,8 @@ const PIPE_BYTES: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
 /// Less is copied: it may share a page of the pipe with what comes before and after it, a lent piece takes one of its own.
 const LENT_LEAST: usize = 8 << 10;
+/// With more workers a read brings each of them less than that: nothing would be lent, and memory taken for it.
+const LENT_WORKERS: u32 = 16;
 /// Staged bytes begin again at the front once they have come so far.
 const LAP_BYTES: usize = PIPE_BYTES + 4 * STAGE_BYTES;
 /// What has not been taken of a lap, more than is staged before it is written, and a longest record.
@@ -57,13 +59,14 @@ impl Lane for PipeLane {
             let flags = fcntl_getfl(&writing).map_err(|error| no_pipe(error, options.workers))?;
             fcntl_setfl(&writing, flags | OFlags::NONBLOCK).map_err(|error| no_pipe(error, options.workers))?;
             let pipe_bytes = grow(&writing);
-            let lends = options.lends_pages() && pipe_bytes <= PIPE_BYTES;
+            let lends = options.lends_pages() && options.workers <= LENT_WORKERS && pipe_bytes <= PIPE_BYTES;
             lanes.push(Self {
                 pipe_bytes,
                 lends,
                 pipe: Some(writing),
                 is_broken: false,
-                stage: Pages::new(ROOM_BYTES, lends).map_err(|error| no_pipe(error, options.workers))?,
+                stage: Pages::new(ROOM_BYTES, if lends { LAP_BYTES } else { 0 })
+                    .map_err(|error| no_pipe(error, options.workers))?,
                 from: 0,
                 staged: 0,
                 written: 0,
@@ -210,7 +213,7 @@ impl PipeLane {
         // Who reads may have made the pipe larger: then a lap is not long enough any more. What is lent stays as it is.
         let size = self.pipe.as_ref().and_then(|pipe| fcntl_getpipe_size(pipe).ok());
         if size.is_none_or(|size| size > self.pipe_bytes)
-            && let Ok(mut fresh) = Pages::new(ROOM_BYTES, false)
+            && let Ok(mut fresh) = Pages::new(ROOM_BYTES, 0)
         {
             fresh[..self.staged].copy_from_slice(&self.stage[staged]);
             (self.stage, self.lends) = (fresh, false);

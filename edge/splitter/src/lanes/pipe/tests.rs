@@ -82,7 +82,7 @@ fn goes_through(lends: bool) {
     }
     // The pipe's content outlives who wrote it; its memory is used for something else meanwhile.
     drop(lane);
-    let others: Vec<Pages> = (0..4).map(|_| Pages::new(ROOM_BYTES, true).unwrap()).map(filled).collect();
+    let others: Vec<Pages> = (0..4).map(|_| Pages::new(ROOM_BYTES, LAP_BYTES).unwrap()).map(filled).collect();
     while read_on(&reading, 1 << 16, &mut expected) > 0 {}
     assert!(expected.is_empty() && others.len() == 4);
 }
