@@ -4,6 +4,7 @@ import json
 import socket
 import ssl
 import stat
+import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -16,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from venue import DEMO_A, Venue, run_pitwire
+from venue import BINARY, DEMO_A, Venue, run_pitwire
 from websockets.sync.client import connect
 
 PATIENCE_S = 20.0
@@ -195,3 +196,28 @@ def test_silence_at_the_door_harms_nobody(tmp_path: Path) -> None:
         assert time.monotonic() - begun < PATIENCE_S
         for one in idle:
             one.close()
+
+
+def test_publish_serves_readers_behind_tls(tmp_path: Path) -> None:
+    told = tmp_path / "ready"
+    command = [BINARY, "publish", "--listen", "127.0.0.1:0", "--synthetic", "200", "--bytes", "190", "--tls"]
+    command += ["--tls-dir", tmp_path / "tls", "--ready-file", told]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as publisher:
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while not told.exists() and time.monotonic() < deadline:
+                assert publisher.poll() is None
+                time.sleep(0.01)
+            ready = json.loads(told.read_text())
+            with connect(f"wss://{ready['tls']}/", ssl=trusting(ready["ca"]), open_timeout=PATIENCE_S) as ws:
+                numbers = [json.loads(ws.recv(timeout=PATIENCE_S))["seq"] for _ in range(50)]
+            assert numbers == list(range(numbers[0], numbers[0] + 50))
+            assert requests.get(f"https://{ready['tls']}/healthz", verify=ready["ca"], timeout=PATIENCE_S).ok
+        finally:
+            publisher.terminate()
+
+
+def test_publish_says_which_loop_knows_tls(tmp_path: Path) -> None:
+    flags = ["--listen", "127.0.0.1:0", "--echo", "--tls", "--tls-dir", str(tmp_path / "tls"), "--loop", "tokio"]
+    ended = run_pitwire("publish", *flags)
+    assert (ended.returncode, "--tls is served by --loop epoll alone" in ended.stderr) == (2, True), ended.stderr

@@ -18,6 +18,7 @@ use pitwire_publisher::{
 use rustix::event::{PollFd, PollFlags, poll};
 
 use self::source::Source;
+use crate::certificate::{self, Shown};
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -124,7 +125,20 @@ pub struct Publish {
     /// With uring each thread holds as many connections as there may be files open; with the others all together do.
     #[arg(long = "loop", value_enum)]
     kind: Option<LoopName>,
-    /// Written whole once it serves: {"http":"ADDR:PORT","pid":N,"epoch":E}.
+    /// Readers come by TLS (wss). Without --tls-cert an authority is made under --tls-dir, once, and it is said how to trust it.
+    #[arg(long)]
+    tls: bool,
+    /// The server's certificate and what it hangs on, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Where an authority made here is kept.
+    #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
+    tls_dir: PathBuf,
+    /// Written whole once it serves: {"http":"ADDR:PORT","pid":N,"epoch":E}; with --tls also "tls" and, where the authority
+    /// was made here, "ca".
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
     /// Print one JSON object at the end.
@@ -164,7 +178,9 @@ impl Publish {
         let source = Source::open(&self)?;
         let signals = stop_signals()?;
         let channels = Arc::new(self.channels(&source)?);
-        let options = self.options()?;
+        let shown = self.certificate()?;
+        let mut options = self.options()?;
+        options.tls = shown.as_ref().map(|shown| Arc::clone(&shown.config));
         let epoch = options.epoch;
         let publisher = Publisher::start(options, Arc::clone(&channels) as _).map_err(|error| {
             Failure::new(format!("cannot listen on {}: {error}", self.listen))
@@ -179,10 +195,14 @@ impl Publish {
         let press = Press::new(Arc::clone(&publisher), streams, self.key.clone());
         let address = publisher.address().unwrap_or(self.listen);
         if !self.json {
-            say(&format!("Serving ws://{address}/; Ctrl-C stops it and says what was sent."));
+            let scheme = if self.tls { "wss" } else { "ws" };
+            say(&format!("Serving {scheme}://{address}/; Ctrl-C stops it and says what was sent."));
+            if let Some(authority) = shown.as_ref().and_then(|shown| shown.authority.as_deref()) {
+                say(&format!("Readers trust {}, for example by SSL_CERT_FILE.", authority.display()));
+            }
         }
         if let Some(path) = &self.ready_file {
-            write_ready(path, address, epoch)?;
+            write_ready(path, address, epoch, shown.as_ref())?;
         }
         let began = Instant::now();
         let ended = serve(source, press, &signals);
@@ -194,7 +214,23 @@ impl Publish {
         ended.map(|_| ())
     }
 
+    fn certificate(&self) -> Result<Option<Shown>, Failure> {
+        if !self.tls {
+            return Ok(None);
+        }
+        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        certificate::shown(files, &self.tls_dir, self.listen).map(Some)
+    }
+
     fn kind(&self) -> Result<Kind, Failure> {
+        if self.tls {
+            return match self.kind {
+                Some(LoopName::Uring | LoopName::Tokio) => {
+                    Err(Failure::usage("--tls is served by --loop epoll alone").remedy("leave --loop out"))
+                }
+                _ => Ok(Kind::Epoll),
+            };
+        }
         let (best, why_not) = Kind::best();
         match (self.kind.map(LoopName::kind), why_not) {
             (Some(Kind::Uring), Some(error)) => Err(Failure::new(format!(
@@ -398,10 +434,16 @@ fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn write_ready(path: &Path, address: SocketAddr, epoch: u64) -> Result<(), Failure> {
+fn write_ready(path: &Path, address: SocketAddr, epoch: u64, shown: Option<&Shown>) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let ready = serde_json::json!({ "http": address.to_string(), "pid": std::process::id(), "epoch": epoch });
+    let mut ready = serde_json::json!({ "http": address.to_string(), "pid": std::process::id(), "epoch": epoch });
+    if let Some(shown) = shown {
+        ready["tls"] = address.to_string().into();
+        if let Some(authority) = &shown.authority {
+            ready["ca"] = authority.display().to_string().into();
+        }
+    }
     fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
     fs::rename(&temporary, path).map_err(failed)
 }
