@@ -48,10 +48,11 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, arrows, tidy; chang
 	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q tests scripts clients/python
 	$(WITH) node -- npm --prefix web run check
 
-bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle, splitter
+bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle, splitter, publication
 	$(RELEASE)
 	$(WITH) rust node python -- .venv/bin/python scripts/bench.py
 	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
+	$(WITH) rust python -- .venv/bin/python scripts/bench_publication.py
 
 lab: ## a short latency study (not there yet)
 	@echo "make lab: there is no latency laboratory yet"; exit 1

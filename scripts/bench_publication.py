@@ -35,6 +35,7 @@ from venue import BINARY
 
 START_PATIENCE_S = 30.0
 LOAD_PATIENCE_S = 300.0
+SECONDS = 8
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 BACKLOG = 4096
 OURS = "pitwire"
@@ -48,7 +49,13 @@ Demand = Callable[[Figures, dict[str, Figures]], str | None]
 
 
 def at_most(name: str, limit: float) -> Demand:
-    return lambda ours, _all: None if ours[name] <= limit else f"{name} {ours[name]:g} above {limit:g}"
+    def judge(ours: Figures, _all: dict[str, Figures]) -> str | None:
+        value = ours.get(name)
+        if value is None:
+            return f"{name} not measured"
+        return None if value <= limit else f"{name} {value:g} above {limit:g}"
+
+    return judge
 
 
 def exactly(name: str, value: float) -> Demand:
@@ -61,7 +68,7 @@ def against(peer: str, name: str, factor: float, *, least: bool) -> Demand:
     def judge(ours: Figures, everybody: dict[str, Figures]) -> str | None:
         if peer not in everybody or not everybody[peer].get(name):
             return None
-        ratio = ours[name] / everybody[peer][name]
+        ratio = (ours.get(name) or 0) / everybody[peer][name]
         kept, bound = (ratio >= factor, "at least") if least else (ratio <= factor, "at most")
         return None if kept else f"{name} {ratio:.2f}x {peer}'s, wanted {bound} {factor:g}x"
 
@@ -75,7 +82,7 @@ def against_case(case: str, name: str, factor: float) -> Demand:
         other = everybody.get(f"{OURS}: {case}", {}).get(name)
         if not other:
             return None
-        ratio = ours[name] / other
+        ratio = (ours.get(name) or 0) / other
         return None if ratio <= factor else f"{name} {ratio:.2f}x that of {case}, wanted at most {factor:g}x"
 
     return judge
@@ -98,7 +105,7 @@ class Case:
 
 
 def seed(connections: int, peers: tuple[str, ...], *demands: Demand, is_short: bool = False) -> Case:
-    load = ("--seed-002", "--connections", str(connections), "--seconds", "8")
+    load = ("--seed-002", "--connections", str(connections), "--seconds", str(SECONDS))
     return Case(
         f"seed, {connections:,}",
         ("--respond", "10x10000"),
@@ -111,7 +118,7 @@ def seed(connections: int, peers: tuple[str, ...], *demands: Demand, is_short: b
 
 def fan_out(connections: int, rate: int, peers: tuple[str, ...], *demands: Demand, is_short: bool = False) -> Case:
     server = ("--synthetic", str(rate), "--bytes", "190")
-    load = ("--connections", str(connections), "--seconds", "8")
+    load = ("--connections", str(connections), "--seconds", str(SECONDS))
     return Case(f"{connections:,} x {rate:,}/s", server, load, peers, (*ALL_DELIVERED, *demands), is_short)
 
 
@@ -150,7 +157,7 @@ CASES = [
     Case(
         "5,000 x 100/s, TLS",
         ("--synthetic", "100", "--bytes", "190"),
-        ("--connections", "5000", "--seconds", "8"),
+        ("--connections", "5000", "--seconds", str(SECONDS)),
         demands=(*ALL_DELIVERED, against_case("5,000 x 100/s", "cpu_ns_per_delivery", 1.6)),
         tls=True,
     ),
@@ -324,6 +331,10 @@ HEAD = (
 )
 
 
+def milliseconds(us: float | None) -> str:
+    return f"{'-':>8}" if us is None else f"{us / 1e3:>8.2f}"
+
+
 def rows(case: str, figures: dict[str, Figures]) -> list[str]:
     lines = []
     for server, of in figures.items():
@@ -331,8 +342,8 @@ def rows(case: str, figures: dict[str, Figures]) -> list[str]:
         client = f"{of['generator_cpu_s']:.1f} s{', BOUND BY IT' if of['generator_bound'] else ''}"
         lines.append(
             f"{case:<22} {server:<18} {of['server_cpu_s']:>7.2f} {of['deliveries_per_cpu_s'] / 1e3:>11.0f}"
-            f" {of['deliveries']:>10.0f} {of['lost']:>8.0f} {of['late']:>7.0f} {of['p50_us'] / 1e3:>8.2f}"
-            f" {of['p99_us'] / 1e3:>8.2f} {of['resident_mib']:>6.0f}  {client}{short}"
+            f" {of['deliveries']:>10.0f} {of['lost']:>8.0f} {of['late']:>7.0f} {milliseconds(of['p50_us'])}"
+            f" {milliseconds(of['p99_us'])} {of['resident_mib']:>6.0f}  {client}{short}"
         )
         case = ""
     return lines
