@@ -617,7 +617,7 @@ def test_streams_by_url_are_the_venues_byte_for_byte(venue: Venue, gateway: Gate
 
 
 def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway: Gateway) -> None:
-    with connect(f"ws://{gateway.address}/ws", compression=None) as ws:
+    with connect(f"ws://{gateway.address}/ws", compression=None, close_timeout=1) as ws:
 
         def ask(method: str, number: int, *params: str) -> Any:
             ws.send(json.dumps({"method": method, "params": list(params), "id": number}))
@@ -631,10 +631,10 @@ def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway
         assert ask("SUBSCRIBE", 3, "btcusdc@nothing")["code"] == 2
         assert ask("UNSUBSCRIBE", 4, "btcusdc@depth@100ms")["result"] is None
     target = f"ws://{gateway.address}/ws/btcusdc@depth@100ms?envelope"
-    with connect(target, compression=None) as ws:
+    with connect(target, compression=None, close_timeout=1) as ws:
         told = [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(3)]
     time.sleep(1)
-    with connect(f"{target}&from={told[-1]['epoch']}:{told[-1]['seq']}", compression=None) as ws:
+    with connect(f"{target}&from={told[-1]['epoch']}:{told[-1]['seq']}", compression=None, close_timeout=1) as ws:
         told += [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(10)]
     for before, after in itertools.pairwise(told):
         assert after["prev"] == before["seq"]

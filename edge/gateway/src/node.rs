@@ -136,7 +136,8 @@ pub struct Node {
     instruments: BTreeSet<String>,
     has_directory: bool,
     asks: VecDeque<Ask>,
-    /// Connections for which something has come.
+    /// Channels of which something has come, and connections that have joined.
+    dirty: BTreeSet<ChannelId>,
     fresh: BTreeSet<u64>,
     figures: Figures,
     pub is_venue_up: bool,
@@ -163,6 +164,7 @@ impl Node {
             instruments: BTreeSet::new(),
             has_directory: false,
             asks: VecDeque::new(),
+            dirty: BTreeSet::new(),
             fresh: BTreeSet::new(),
             figures: Figures::default(),
             is_venue_up: false,

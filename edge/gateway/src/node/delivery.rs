@@ -52,13 +52,9 @@ impl Node {
         if let Some(restart) = progress.restarted {
             self.restart(restart, mouth);
         }
-        let Node { history, facts, fresh, .. } = self;
+        let Node { history, dirty, .. } = self;
         for (bytes, from) in &progress.fresh {
-            history.append(bytes, *from, |id| {
-                if let Some(facts) = facts.get(&id) {
-                    fresh.extend(&facts.subscribers);
-                }
-            });
+            history.append(bytes, *from, |id| _ = dirty.insert(id));
         }
     }
 
@@ -216,15 +212,18 @@ impl Node {
 
     /// Whether anything has come for anyone since [`Self::forget_fresh`].
     pub fn has_fresh(&self) -> bool {
-        !self.fresh.is_empty()
+        !(self.fresh.is_empty() && self.dirty.is_empty())
     }
 
+    /// Those for whom something may have come; some of them more than once.
     pub fn fresh(&self) -> impl Iterator<Item = u64> {
-        self.fresh.iter().copied()
+        let heard = self.dirty.iter().filter_map(|id| self.facts.get(id)).flat_map(|facts| &facts.subscribers);
+        heard.chain(&self.fresh).copied()
     }
 
     pub fn forget_fresh(&mut self) {
         self.fresh.clear();
+        self.dirty.clear();
     }
 
     /// Copies a client's next messages to `out`, in the venue's order, until it holds about `enough` bytes.
