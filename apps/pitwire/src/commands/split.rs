@@ -88,7 +88,7 @@ pub struct Split {
     /// Bytes of each worker's ring (--transport shm), a power of two.
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
     ring: u64,
-    /// What becomes of the pages with trades for a pipe: copied by the kernel, or lent to it, which costs a third less.
+    /// What becomes of the pages with trades for a pipe: copied by the kernel, or lent to it, which costs less CPU.
     /// By itself only the built-in counters are lent pages. A program may be if it takes its trades with read(2): one that
     /// moves them on with splice or tee would see them change.
     #[arg(long, value_enum)]
