@@ -255,7 +255,7 @@ mod tests {
                 "open compressed, 0 left",
             ),
             ("permessage-deflate", "context"),
-            ("permessage-deflate; server_no_context_takeover; client_max_window_bits=9", "not offered"),
+            ("permessage-deflate; server_no_context_takeover; client_max_window_bits=9", "open compressed, 0 left"),
             ("permessage-deflate; server_no_context_takeover; server_max_window_bits=16", "no sense"),
             ("permessage-deflate; server_no_context_takeover, permessage-deflate", "twice"),
             ("x-webkit-deflate-frame", "not offered"),
