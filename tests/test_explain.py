@@ -56,6 +56,27 @@ def test_an_orders_life_from_the_log(data: Path) -> None:
     assert "rests first in its side's priority" in text.stdout.splitlines()[-1]
 
 
+def test_a_report_is_found_by_its_number(data: Path) -> None:
+    block = {"instrument_name": "NPN_ZAR", "direction": "buy", "amount": 40, "price": 3210.5, "counterparty": "demo-b"}
+    with Venue(data, extra=["--no-flow", "--clock", "manual"], preset="jse") as venue:
+        alice, bob = (Http(venue.address, login) for login in (DEMO_A, DEMO_B))
+        report = alice.result("private/pitwire_report_trade", block)["report_id"]
+        own = alice.call("private/pitwire_confirm_report", {"report_id": report})
+        assert own["error"]["data"]["name"] == "own_report"
+        bob.result("private/pitwire_decline_report", {"report_id": report})
+        assert [note["what"] for note in ask(bob, report)] == ["reported", "declined"]
+        assert [note["what"] for note in ask(alice, report)] == ["reported", "answer refused", "declined"]
+        assert venue.stop() == 0
+    notes = explained(data, "--order", report)
+    assert [(note["what"], note["rule"]) for note in notes] == [
+        ("reported", "rulebook: 23.2"),
+        ("answer refused", "rulebook: 23.4"),
+        ("declined", "rulebook: 23.2"),
+    ]
+    assert (notes[1]["numbers"]["reason"], notes[1]["numbers"]["by"]) == ("own_report", "demo-a")
+    assert (notes[0]["numbers"]["lots"], notes[0]["numbers"]["buyer"]) == (40, "demo-a")
+
+
 def test_those_who_ask_in_turn_are_all_answered(data: Path) -> None:
     with Venue(data, extra=["--no-flow"]) as venue:
         askers = [Http(venue.address, who) for who in (DEMO_A, DEMO_B, OPERATOR)]

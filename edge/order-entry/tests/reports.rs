@@ -130,3 +130,19 @@ fn what_is_wrong_is_named_and_changes_nothing() {
     assert_eq!(code(&mut bob, "decline_report", &id), 0);
     assert_eq!(code(&mut bob, "confirm_report", &id), 13020, "declined");
 }
+
+/// By its number, as an order is: to both parties; this venue has no log on disk to look into.
+#[test]
+fn a_report_is_explained_to_its_parties() {
+    let mut world = World::new();
+    open(&mut world);
+    let [mut alice, mut bob] = ["alice", "bob"].map(|name| world.login(name));
+    let shared = world.ok(&mut alice, "private/pitwire_report_trade", block()).result()["report_id"].clone();
+    let with_another = with("counterparty", json!("operator"));
+    let other = world.ok(&mut alice, "private/pitwire_report_trade", with_another).result()["report_id"].clone();
+    let mut code = |session: &mut Session, id: &Value| {
+        world.call(session, "private/pitwire_explain", json!({"order_id": id})).code()
+    };
+    assert_eq!([code(&mut alice, &shared), code(&mut bob, &shared)], [-32602, -32602], "asked, and there is no log");
+    assert_eq!([code(&mut alice, &other), code(&mut bob, &other)], [-32602, 10004], "bob is no party of it");
+}

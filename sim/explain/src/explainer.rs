@@ -2,11 +2,12 @@
 
 use pitwire_engine::EngineImage;
 use pitwire_model::{
-    AccountId, Command, Event, InstrumentId, Lots, OrderId, Phase, Seq, Side, Stamped, Ticks, TradeKind,
+    AccountId, Command, Event, InstrumentId, Lots, OrderId, Phase, Seq, Side, Stamped, Ticks, TradeKind, TradeReport,
 };
 use pitwire_scenario::{Contracts, type_word};
 
 use crate::audience::Audience;
+use crate::beside;
 use crate::floor::{Floor, Order, Place};
 use crate::image::restore;
 use crate::leaving::left;
@@ -18,7 +19,7 @@ use crate::uncross::Curve;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Everything that befell an order.
+    /// Everything that befell an order, or a report of a trade made beside the book: each has its command's number.
     Order(OrderId),
     /// Everything that one command decided, about the instrument of this name or about all.
     At { seq: Seq, instrument: Option<String> },
@@ -33,8 +34,8 @@ pub struct Explainer {
     last: Seq,
     /// Where the order that was asked about is, or was.
     home: Option<InstrumentId>,
-    /// Whose it is.
-    owner: Option<AccountId>,
+    /// Whose it is: of an order one, of a report its reporter and, once it was taken, the other party.
+    owners: Vec<AccountId>,
     /// Whether that order was active when the command came that is looked at.
     took_part: bool,
 }
@@ -42,8 +43,8 @@ pub struct Explainer {
 impl Explainer {
     /// From the beginning of a log.
     pub fn new(question: Question, audience: Audience) -> Explainer {
-        let (floor, notes, last, home, owner) = (Floor::default(), Vec::new(), Seq(0), None, None);
-        Explainer { question, audience, floor, notes, last, home, owner, took_part: false }
+        let (floor, notes, last, home, owners) = (Floor::default(), Vec::new(), Seq(0), None, Vec::new());
+        Explainer { question, audience, floor, notes, last, home, owners, took_part: false }
     }
 
     /// From where a snapshot stands.
@@ -52,7 +53,10 @@ impl Explainer {
         restore(&mut explainer.floor, image);
         if let Question::Order(id) = explainer.question {
             let order = explainer.floor.orders.get(&id);
-            (explainer.home, explainer.owner) = order.map(|order| (order.instrument, order.account)).unzip();
+            explainer.home = order.map(|order| order.instrument);
+            explainer.owners.extend(order.map(|order| order.account));
+            let report = explainer.floor.reports.get(&Seq(id.0));
+            explainer.owners.extend(report.into_iter().flat_map(TradeReport::parties));
         }
         explainer
     }
@@ -63,7 +67,11 @@ impl Explainer {
         if let (&Question::Order(id), Command::Enter(entered)) = (&self.question, &stamped.command)
             && entered.id == id
         {
-            (self.home, self.owner) = (Some(entered.instrument), Some(entered.account));
+            (self.home, self.owners) = (Some(entered.instrument), vec![entered.account]);
+        }
+        if let (true, Command::ReportTrade(report)) = (self.is_report_asked(stamped.seq), &stamped.command) {
+            let was_taken = events.iter().any(|event| matches!(event, Event::TradeReported { .. }));
+            self.owners = if was_taken { report.parties().to_vec() } else { vec![report.account] };
         }
         self.took_part = self.is_active();
         let curve = self.curve_before(stamped);
@@ -91,13 +99,18 @@ impl Explainer {
 
     /// What was noted, and how things stand now. To a member of own orders alone.
     pub fn finish(mut self) -> Vec<Note> {
-        if self.audience != Audience::Operator && !self.owner.is_some_and(|owner| self.audience.owns(owner)) {
+        if self.audience != Audience::Operator && !self.owners.iter().any(|owner| self.audience.owns(*owner)) {
             return Vec::new();
         }
         if let Question::Order(id) = self.question
             && let Some(order) = self.floor.orders.get(&id)
         {
             self.notes.push(standing(&self.floor, self.last, order, self.audience));
+        }
+        if let Question::Order(OrderId(id)) = self.question
+            && let Some(report) = self.floor.reports.get(&Seq(id))
+        {
+            self.notes.push(beside::waits(&self.floor, self.last, Seq(id), report));
         }
         self.notes
     }
@@ -137,6 +150,30 @@ impl Explainer {
         }
     }
 
+    fn is_report_asked(&self, report: Seq) -> bool {
+        matches!(self.question, Question::Order(OrderId(id)) if id == report.0)
+    }
+
+    /// What this says of trades made beside the book, if that was asked.
+    fn beside_the_book(&self, stamped: &Stamped, event: &Event, events: &[Event]) -> Option<Note> {
+        let (floor, seq) = (&self.floor, stamped.seq);
+        let at = |instrument| {
+            matches!(self.question, Question::At { seq: asked, .. } if asked == seq) && self.is_asked_about(instrument)
+        };
+        if let Event::CommandRefused { reason } = event {
+            let is_asked = match self.question {
+                Question::Order(_) => beside::report_of(stamped).is_some_and(|report| self.is_report_asked(report)),
+                Question::At { seq: asked, .. } => asked == seq,
+            };
+            return beside::refused(floor, stamped, *reason, self.audience).filter(|_| is_asked);
+        }
+        if let Some((instrument, note)) = beside::hours(floor, seq, event) {
+            return at(instrument).then_some(note);
+        }
+        let (report, instrument, note) = beside::told(floor, seq, event, events)?;
+        (self.is_report_asked(report) || at(instrument)).then_some(note)
+    }
+
     fn is_asked_about(&self, instrument: InstrumentId) -> bool {
         let Question::At { instrument: Some(asked), .. } = &self.question else { return true };
         self.floor.market(instrument).is_some_and(|market| market.spec.name == *asked)
@@ -151,6 +188,10 @@ impl Explainer {
 
     fn explain(&mut self, stamped: &Stamped, event: &Event, events: &[Event], curve: Option<&(InstrumentId, Curve)>) {
         let (floor, seq) = (&self.floor, stamped.seq);
+        if let Some(note) = self.beside_the_book(stamped, event, events) {
+            self.notes.push(note);
+            return;
+        }
         let note = match (event, &stamped.command) {
             (Event::Rejected { order, reason, .. }, Command::Enter(entered)) if self.concerns(*order, seq) => {
                 Some(refusal::entry(floor, seq, entered, *reason))

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pitwire_model::{
-    AccountId, Command, Event, InstrumentId, InstrumentSpec, Lots, OrderId, OrderType, Phase, RemainingSessions, Side,
-    Stamped, Ticks, TimeInForce, TradeKind, TradingRules, VenueNanos,
+    AccountId, Command, Event, InstrumentId, InstrumentSpec, Lots, OrderId, OrderType, Phase, RemainingSessions, Seq,
+    Side, Stamped, Ticks, TimeInForce, TradeKind, TradeReport, TradingRules, VenueNanos,
 };
 
 #[derive(Debug, Default)]
@@ -14,6 +14,9 @@ pub(crate) struct Floor {
     pub day: Option<(u32, VenueNanos)>,
     pub markets: Vec<Market>,
     pub orders: BTreeMap<OrderId, Order>,
+    /// Trades made beside the book that wait for the other party.
+    pub reports: BTreeMap<Seq, TradeReport>,
+    pub names: BTreeMap<AccountId, String>,
     times: u64,
     /// Those that this command brought in or elected.
     arriving: Vec<OrderId>,
@@ -29,6 +32,9 @@ pub(crate) struct Market {
     pub closing: Option<Ticks>,
     pub previous_close: Option<Ticks>,
     pub remaining: RemainingSessions,
+    /// The hours of trade reporting run, and until when, if that is known.
+    pub reporting: bool,
+    pub reporting_ends: Option<VenueNanos>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +75,8 @@ impl Market {
             closing: None,
             previous_close: None,
             remaining: RemainingSessions::default(),
+            reporting: false,
+            reporting_ends: None,
         }
     }
 
@@ -179,6 +187,7 @@ impl Floor {
 
     pub fn follow(&mut self, stamped: &Stamped, event: &Event) {
         match event {
+            Event::AccountAdded(spec) => _ = self.names.insert(spec.id, spec.name.clone()),
             Event::InstrumentAdded(spec) => self.markets.push(Market::new((**spec).clone())),
             Event::TradingRulesSet { instrument, rules } => {
                 if let Some(market) = self.market_mut(*instrument) {
@@ -228,6 +237,10 @@ impl Floor {
                     market.closing = Some(*price);
                 }
             }
+            Event::ReportingChanged { .. }
+            | Event::TradeReported { .. }
+            | Event::ReportEnded { .. }
+            | Event::OffBookTrade(_) => self.follow_reporting(event),
             _ => self.follow_order(event),
         }
     }

@@ -7,7 +7,9 @@ use crate::floor::{Floor, Market, Order, Place};
 
 pub(crate) fn restore(floor: &mut Floor, image: &EngineImage) {
     floor.day = (image.day.0 > 0).then_some((image.day.0, image.closes));
+    floor.names = image.accounts.iter().map(|account| (account.spec.id, account.spec.name.clone())).collect();
     for market in &image.markets {
+        floor.reports.extend(market.reporting.waiting.clone());
         floor.markets.push(restored(market));
         for order in &market.orders {
             floor.restore(standing(market, order));
@@ -25,6 +27,8 @@ fn restored(image: &MarketImage) -> Market {
         closing: session.closing.map(|(price, _)| price),
         previous_close: session.previous_close,
         remaining: session.remaining,
+        reporting: image.reporting.open,
+        reporting_ends: image.reporting.ends,
         ..Market::new(image.spec.clone())
     }
 }

@@ -5,9 +5,10 @@
 //! Holds       1. what it says comes from commands and events alone: the engine is never asked;
 //!             2. a member is told the same with and without others' hidden orders that meet nobody.
 //! Leaves out  judging: an auditor does that; funds, of which it says what an order needed and not what there was.
-//! Start at    [`Explainer`], then `floor` for what is followed, then `refusal`, `leaving`, `uncross`, `standing`.
+//! Start at    [`Explainer`], then `floor` for what is followed, then `refusal`, `leaving`, `uncross`, `standing`, `beside`.
 
 mod audience;
+mod beside;
 mod explainer;
 mod floor;
 mod image;

@@ -13,6 +13,7 @@ use crate::venue::inquiry::{Answer, inquire};
 
 const EXAMPLES: &str = "Examples:
   pitwire explain --data pitwire-data --order 4711           what befell this order, and what it waits for
+  pitwire explain --data pitwire-data --order 4712           likewise a report of a trade made beside the book, by its number
   pitwire explain --data pitwire-data --at 4711              what this command decided: an uncross, a breach, expiries
   pitwire explain --data pitwire-data --at 4711 --instrument AUC_ZAR --json
 
@@ -28,7 +29,7 @@ pub struct Explain {
     /// The data directory of a venue.
     #[arg(long, value_name = "DIR", default_value = "pitwire-data")]
     data: PathBuf,
-    /// An order's number.
+    /// An order's number, or that of a report of a trade made beside the book.
     #[arg(long, value_name = "ID", required_unless_present = "at", conflicts_with = "at")]
     order: Option<u64>,
     /// A command's number.
@@ -52,7 +53,7 @@ impl Explain {
         if notes.is_empty() {
             let what = match self.order {
                 Some(order) => {
-                    format!("nothing concerns an order {order} in commands {first} to {last}, which are kept")
+                    format!("nothing concerns an order or report {order} in commands {first} to {last}, which are kept")
                 }
                 None => format!("nothing was decided there; commands {first} to {last} are kept"),
             };

@@ -71,15 +71,19 @@ pub fn order_state(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// What the log says about an own order, or, to an operator, about any: `state` is `working` until it has been looked up.
+/// What the log says about an own order or report (each has its command's number), or, to an operator, about any: `state` is `working` until it has been looked up.
 pub fn explain(call: &mut Call<'_>) -> Done {
     let id = trading::order_id(call)?;
     let mut member = None;
     if call.operator().is_err() {
         call.must_reach(Area::Trade, Level::Read)?;
-        let own = book(call)?.and_then(|book| book.order(id));
-        own.ok_or_else(|| RpcError::param("unknown_order", "order_id", format!("no order {id}")))?;
-        member = Some(call.account()?);
+        let account = call.account()?;
+        let is_own_order = book(call)?.is_some_and(|book| book.order(id).is_some());
+        let is_own_report = || call.venue.views().reports(account).any(|record| record.report.0 == id.0);
+        if !is_own_order && !is_own_report() {
+            return Err(RpcError::param("unknown_order", "order_id", format!("no order {id}")));
+        }
+        member = Some(account);
     }
     let (state, notes) = match call.venue.explain(id, member) {
         Explained::Nowhere => return Err(RpcError::invalid("order_id", "this venue keeps no log on disk")),
