@@ -62,7 +62,7 @@ const FULL_NS: u64 = 20_000_000;
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { core_percent: 65, most_us: 40_000, company: 3 }
+        Pace { core_percent: 65, most_us: 40_000, company: 4 }
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
             (1, 20_000, 10_000, 10_769),
             // No longer than it may be, nor than it takes until company is enough.
             (4, 100_000, 100_000, 40_000),
-            (4, 100_000, 1_000, 3_000),
+            (4, 100_000, 1_000, 4_000),
         ] {
             assert_eq!(
                 pace.rest_ns(took_us * 1_000, halls, apart_us * 1_000) / 1_000,
