@@ -1,5 +1,6 @@
 //! Whether what a scenario expects is spelled as an outcome is: else a misspelled key would judge nothing.
 
+use pitwire_model::ReportEnd;
 use serde_json::Value;
 
 use crate::json::{Malformed, Node};
@@ -7,8 +8,22 @@ use crate::rules::Contracts;
 use crate::words::{is_derivation, is_reason_of_leaving, session_named};
 
 const OF_EXPECTATIONS: &str = "rulebook: 19, expect";
-const KEYS: [&str; 8] = ["trades", "book", "parked", "unelected", "rejected", "price", "closing", "steps"];
+const KEYS: [&str; 12] = [
+    "trades",
+    "book",
+    "parked",
+    "unelected",
+    "rejected",
+    "price",
+    "closing",
+    "steps",
+    "off_book",
+    "waiting",
+    "last_price",
+    "holdings",
+];
 const TRADE: [&str; 4] = ["buy", "sell", "qty", "price"];
+const OFF_BOOK: [&str; 6] = ["id", "buy", "sell", "qty", "price", "number"];
 const ROW: [&str; 4] = ["id", "qty", "price", "hidden"];
 
 pub(crate) fn check_expectation(node: Node<'_>, steps: usize) -> Result<Value, Malformed> {
@@ -27,10 +42,20 @@ pub(crate) fn check_expectation(node: Node<'_>, steps: usize) -> Result<Value, M
             }
         }
     }
-    for list in ["parked", "unelected", "rejected"].iter().filter_map(|key| members.get(key)) {
+    for list in ["parked", "unelected", "rejected", "waiting"].iter().filter_map(|key| members.get(key)) {
         list.items()?.into_iter().try_for_each(|id| id.text().map(drop))?;
     }
-    members.get("price").map(|price| price.number(0)).transpose()?;
+    for price in ["price", "last_price"].iter().filter_map(|key| members.get(key)) {
+        price.number(0)?;
+    }
+    if let Some(off_book) = members.get("off_book") {
+        off_book.items()?.into_iter().try_for_each(|trade| shape(trade, &OFF_BOOK))?;
+    }
+    if let Some(holdings) = members.get("holdings") {
+        for holding in holdings.any_members()? {
+            shape(holding, &["goods", "money"])?;
+        }
+    }
     if let Some(closing) = members.get("closing") {
         shape(closing, &["price", "derivation"])?;
         if let Some(derivation) = closing.members(&["price", "derivation"])?.get("derivation")
@@ -60,9 +85,9 @@ fn shape(node: Node<'_>, keys: &[&str]) -> Result<(), Malformed> {
     let members = node.members(keys)?;
     for (key, value) in keys.iter().filter_map(|key| members.get(key).map(|value| (*key, value))) {
         match key {
-            "qty" | "volume" => _ = value.number(0)?,
-            "price" | "imbalance" => _ = value.number(i64::MIN)?,
-            "hidden" | "kept_priority" => _ = value.truth()?,
+            "qty" | "volume" | "number" => _ = value.number(0)?,
+            "price" | "imbalance" | "goods" | "money" => _ = value.number(i64::MIN)?,
+            "hidden" | "kept_priority" | "open" => _ = value.truth()?,
             _ => _ = value.text()?,
         }
     }
@@ -70,7 +95,7 @@ fn shape(node: Node<'_>, keys: &[&str]) -> Result<(), Malformed> {
 }
 
 fn event(node: Node<'_>) -> Result<(), Malformed> {
-    const EVENTS: [(&str, &[&str]); 12] = [
+    const EVENTS: [(&str, &[&str]); 16] = [
         ("accepted", &["type", "id"]),
         ("rejected", &["type", "id", "reason", "rule"]),
         ("parked", &["type", "id", "qty"]),
@@ -83,8 +108,12 @@ fn event(node: Node<'_>) -> Result<(), Malformed> {
         ("indicative", &["type", "price", "volume", "imbalance"]),
         ("session", &["type", "to"]),
         ("breaker", &["type", "price"]),
+        ("reporting", &["type", "open"]),
+        ("reported", &["type", "id"]),
+        ("report_ended", &["type", "id", "reason"]),
+        ("off_book_trade", &["type", "id", "buy", "sell", "qty", "price", "number"]),
     ];
-    const ANY: [&str; 14] = [
+    const ANY: [&str; 16] = [
         "type",
         "id",
         "reason",
@@ -99,6 +128,8 @@ fn event(node: Node<'_>) -> Result<(), Malformed> {
         "to",
         "at",
         "derivation",
+        "open",
+        "number",
     ];
     let kind = node.members(&ANY)?.need("type")?;
     let word = kind.text()?;
@@ -110,7 +141,11 @@ fn event(node: Node<'_>) -> Result<(), Malformed> {
     let members = node.members(keys)?;
     if let Some(reason) = members.get("reason") {
         let named = reason.text()?;
-        let known = if word == "rejected" { Contracts::get().knows(&named) } else { is_reason_of_leaving(&named) };
+        let known = match word.as_str() {
+            "rejected" => Contracts::get().knows(&named),
+            "report_ended" => ReportEnd::ALL.iter().any(|end| end.name() == named),
+            _ => is_reason_of_leaving(&named),
+        };
         if !known {
             return Err(reason.fault(format!("unknown reason {named:?} of {word}")));
         }

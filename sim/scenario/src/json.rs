@@ -107,6 +107,17 @@ impl<'a> Node<'a> {
         Ok(raws.into_iter().map(|raw| Node { raw: raw.get(), ..self }).collect())
     }
 
+    /// What stands in an object, whatever its keys; each of them once.
+    pub fn any_members(self) -> Result<Vec<Node<'a>>, Malformed> {
+        if !self.raw.starts_with('{') {
+            return Err(self.fault(format!("{} where an object belongs", self.shortened())));
+        }
+        let raws: Pairs<'a> = self.parsed()?;
+        let keys: Vec<&str> = raws.0.iter().map(|(key, _)| key.as_ref()).collect();
+        let members = self.members(&keys)?;
+        Ok(members.list.into_iter().map(|(_, node)| node).collect())
+    }
+
     /// An object in which every key stands once and is one of `known`.
     pub fn members(self, known: &[&str]) -> Result<Members<'a>, Malformed> {
         if !self.raw.starts_with('{') {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::beside::{Beside, OffBookRow};
 use crate::script::Scenario;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -14,11 +15,14 @@ pub struct Outcome {
     pub book: Book,
     pub parked: Vec<String>,
     pub unelected: Vec<String>,
-    /// One name for each refused entry, amend or cancel.
+    /// One name for each refused entry, amend, cancel, report or answer.
     pub rejected: Vec<String>,
     /// Of the last uncross.
     pub price: Option<i64>,
     pub closing: Option<Closing>,
+    /// Only of a scenario that has trades made beside the book, or funds.
+    #[serde(flatten)]
+    pub beside: Option<Beside>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -65,7 +69,7 @@ pub enum Happening {
         id: String,
     },
     Rejected {
-        /// None: a session change.
+        /// None: a session change, or the hours of trade reporting.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
         reason: &'static str,
@@ -108,6 +112,17 @@ pub enum Happening {
     Breaker {
         price: i64,
     },
+    Reporting {
+        open: bool,
+    },
+    Reported {
+        id: String,
+    },
+    ReportEnded {
+        id: String,
+        reason: &'static str,
+    },
+    OffBookTrade(OffBookRow),
 }
 
 impl Scenario {

@@ -13,13 +13,14 @@ use pitwire_model::{
     Tolerance, TradingRules, VenueDay, VenueNanos,
 };
 
+use crate::beside::{Reports, named};
 use crate::calendar::SECONDS_A_DAY;
 use crate::outcome::{Book, Closing, Happening, Outcome, Row, StepOutcome, TradeRow};
 use crate::rules::Contracts;
 use crate::script::{Amendment, Entry, Expires, Scenario, Setup, Step};
 use crate::words::{reason_of_leaving, sessions};
 
-const MARKET: InstrumentId = InstrumentId(0);
+pub(crate) const MARKET: InstrumentId = InstrumentId(0);
 const NANOS: u64 = 1_000_000_000;
 const NINE: u64 = 9 * 3600;
 const SEVEN: u64 = 7 * 3600;
@@ -81,11 +82,11 @@ pub fn play_watched(
     Ok(outcome)
 }
 
-struct Stage<'a, M, W> {
+pub(crate) struct Stage<'a, M, W> {
     machine: &'a mut M,
     witness: &'a mut W,
     setup: &'a Setup,
-    seq: Seq,
+    pub(crate) seq: Seq,
     day: u32,
     /// Seconds since midnight.
     clock: u64,
@@ -93,7 +94,8 @@ struct Stage<'a, M, W> {
     /// By the scenario's name: the latest order of that name.
     orders: BTreeMap<String, Known>,
     names: BTreeMap<OrderId, String>,
-    accounts: BTreeMap<String, AccountId>,
+    pub(crate) accounts: BTreeMap<String, AccountId>,
+    pub(crate) reports: Reports,
     keys: BTreeMap<String, u32>,
     trades: Vec<TradeRow>,
     rejected: Vec<String>,
@@ -115,10 +117,14 @@ struct Known {
 
 /// What a command was about, for the words of its refusal.
 #[derive(Clone, Copy, Debug)]
-struct Asked<'a> {
-    id: &'a str,
+pub(crate) struct Asked<'a> {
+    pub id: &'a str,
     /// Of an entry.
-    cell: Option<(&'static str, &'static str)>,
+    pub cell: Option<(&'static str, &'static str)>,
+}
+
+impl Asked<'static> {
+    pub const NOBODY: Asked<'static> = Asked { id: "", cell: None };
 }
 
 impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
@@ -134,6 +140,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             orders: BTreeMap::new(),
             names: BTreeMap::new(),
             accounts: BTreeMap::new(),
+            reports: Reports::default(),
             keys: BTreeMap::new(),
             trades: Vec::new(),
             rejected: Vec::new(),
@@ -146,7 +153,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         VenueNanos((u64::from(day) * SECONDS_A_DAY + seconds) * NANOS)
     }
 
-    fn now(&self) -> VenueNanos {
+    pub(crate) fn now(&self) -> VenueNanos {
         self.at(self.day, self.clock)
     }
 
@@ -197,20 +204,21 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             Command::AddCurrency(currency(0, "GOODS")),
             Command::AddCurrency(currency(1, "MONEY")),
         ];
-        let settings = AccountSettings { self_match: self.setup.self_match, ..AccountSettings::default() };
-        for step in &scenario.steps {
-            let Step::Enter(entry) = step else { continue };
-            let next = u32::try_from(self.accounts.len()).unwrap_or(u32::MAX);
-            let account = *self.accounts.entry(account_of(entry)).or_insert(AccountId(next));
-            if account.0 == next {
-                let name = format!("account {next}");
-                commands.push(Command::AddAccount(AccountSpec {
-                    id: account,
-                    name,
-                    credit: Credit::Unlimited,
-                    settings,
-                }));
+        for funds in &self.setup.funds {
+            let limited = Credit::Limited;
+            let account = self.add_account(&mut commands, named(&funds.account), limited);
+            for (currency, units) in [(CurrencyId(0), funds.goods), (CurrencyId(1), funds.money)] {
+                if units > 0 {
+                    commands.push(Command::Deposit { account, currency, units: units.into() });
+                }
             }
+        }
+        for step in &scenario.steps {
+            for party in step.parties() {
+                self.add_account(&mut commands, party, Credit::Unlimited);
+            }
+            let Step::Enter(entry) = step else { continue };
+            self.add_account(&mut commands, account_of(entry), Credit::Unlimited);
             if let Some(key) = &entry.smp_key {
                 let next = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
                 self.keys.entry(key.clone()).or_insert(next);
@@ -220,6 +228,17 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         commands.push(self.change_session(Phase::Continuous));
         commands.push(self.set_remaining());
         commands
+    }
+
+    /// Unless it is there.
+    fn add_account(&mut self, commands: &mut Vec<Command>, called: String, credit: Credit) -> AccountId {
+        let settings = AccountSettings { self_match: self.setup.self_match, ..AccountSettings::default() };
+        let next = u32::try_from(self.accounts.len()).unwrap_or(u32::MAX);
+        let id = *self.accounts.entry(called).or_insert(AccountId(next));
+        if id.0 == next {
+            commands.push(Command::AddAccount(AccountSpec { id, name: format!("account {next}"), credit, settings }));
+        }
+        id
     }
 
     fn instrument(&self) -> InstrumentSpec {
@@ -280,7 +299,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
     // --- steps
 
     fn step(&mut self, step: &Step) -> Result<Vec<Happening>, String> {
-        let nobody = Asked { id: "", cell: None };
+        let nobody = Asked::NOBODY;
         match step {
             Step::Session { to } => Ok(self.run(self.change_session(*to), nobody)),
             Step::Enter(entry) => Ok(self.enter(entry)),
@@ -289,6 +308,9 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                 let known = self.known(id);
                 Ok(self.run(Command::Cancel { account: known.account, order: known.id }, Asked { id, cell: None }))
             }
+            Step::Reporting { open } => Ok(self.turn_reporting(*open)),
+            Step::Report(report) => Ok(self.report(report)),
+            Step::Answer(answer) => Ok(self.answer(answer)),
             Step::Timer => {
                 let batches = self.setup.allocation == pitwire_model::Allocation::FrequentBatch;
                 Ok(self.run(
@@ -418,7 +440,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     // --- telling
 
-    fn run(&mut self, command: Command, asked: Asked<'_>) -> Vec<Happening> {
+    pub(crate) fn run(&mut self, command: Command, asked: Asked<'_>) -> Vec<Happening> {
         // The session that refuses is the one that ran when the order came.
         let session = self.phase;
         let events = self.apply(command);
@@ -496,7 +518,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                 self.closing = Some(Closing { price: price.0, derivation: derivation.name().to_owned() });
                 return None;
             }
-            _ => return None,
+            _ => return self.tell_beside(event),
         })
     }
 
@@ -512,6 +534,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         let image = self.machine.image();
         let names = |ids: Vec<OrderId>| ids.into_iter().map(|id| self.name(id)).collect();
         let (book, parked, unelected) = self.standing(&image);
+        let beside = scenario.reports_trades().then(|| self.beside(&image));
         Outcome {
             name: scenario.name.clone(),
             pass: false,
@@ -523,6 +546,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             rejected: self.rejected,
             price: self.price,
             closing: self.closing,
+            beside,
         }
     }
 }
@@ -572,7 +596,7 @@ fn priority(order: &OrderImage) -> (bool, i64, bool, u32) {
 
 fn account_of(entry: &Entry) -> String {
     // An order without an account has one of its own, which no name can be.
-    entry.account.clone().map_or_else(|| format!("of order {}", entry.id), |name| format!("named {name}"))
+    entry.account.clone().map_or_else(|| format!("of order {}", entry.id), |name| named(&name))
 }
 
 fn order_type(entry: &Entry) -> OrderType {

@@ -44,6 +44,15 @@ pub struct Setup {
     pub date: u32,
     pub self_match: SelfMatch,
     pub allocation: Allocation,
+    /// These accounts can spend what they have; all others are house accounts.
+    pub funds: Vec<Funds>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Funds {
+    pub account: String,
+    pub goods: i64,
+    pub money: i64,
 }
 
 impl Default for Setup {
@@ -64,6 +73,7 @@ impl Default for Setup {
             date: FIRST_DAY,
             self_match: SelfMatch::Allow,
             allocation: Allocation::PriceTime,
+            funds: Vec::new(),
         }
     }
 }
@@ -90,6 +100,31 @@ pub enum Step {
         to: u32,
     },
     EndOfDay,
+    /// The hours of trade reporting begin or end.
+    Reporting {
+        open: bool,
+    },
+    Report(Box<Report>),
+    Answer(Answer),
+}
+
+/// A trade made beside the book, as one of its parties says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub id: String,
+    pub by: String,
+    pub with: String,
+    /// Of who reports.
+    pub side: Side,
+    pub qty: u64,
+    pub price: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub id: String,
+    pub by: String,
+    pub confirm: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +212,7 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
 }
 
 fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
-    const KEYS: [&str; 15] = [
+    const KEYS: [&str; 16] = [
         "tick",
         "lot",
         "mrs",
@@ -193,6 +228,7 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
         "date",
         "smp",
         "allocation",
+        "funds",
     ];
     let members = node.under(OF_SETUP).members(&KEYS)?;
     let price = |key: &str| members.get(key).map(|node| tick_price(node)).transpose();
@@ -214,6 +250,7 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
         date: members.get("date").map(date).transpose()?.unwrap_or(absent.date),
         self_match: members.get("smp").map(self_match).transpose()?.unwrap_or(absent.self_match),
         allocation: members.get("allocation").map(allocation).transpose()?.unwrap_or(absent.allocation),
+        funds: members.get("funds").map(funds).transpose()?.unwrap_or_default(),
     })
 }
 
@@ -224,6 +261,20 @@ fn tick_price(node: Node<'_>) -> Result<i64, Malformed> {
         true => Ok(price),
         false => Err(node.fault(format!("{price} is above the highest price there is, {}", u32::MAX))),
     }
+}
+
+fn funds(node: Node<'_>) -> Result<Vec<Funds>, Malformed> {
+    let mut all: Vec<Funds> = Vec::new();
+    for node in node.items()? {
+        let members = node.members(&["account", "goods", "money"])?;
+        let account = name_or_number(members.need("account")?)?;
+        if all.iter().any(|other| other.account == account) {
+            return Err(node.fault(format!("the funds of {account:?} a second time")));
+        }
+        let units = |key: &str| members.get(key).map(|node| node.number(0)).transpose();
+        all.push(Funds { account, goods: units("goods")?.unwrap_or(0), money: units("money")?.unwrap_or(0) });
+    }
+    Ok(all)
 }
 
 fn percentage(node: Node<'_>) -> Result<u32, Malformed> {
@@ -301,26 +352,38 @@ fn word_of(node: Node<'_>, what: &str, words: &[&'static str]) -> Result<&'stati
     choice(node, what, &choices)
 }
 
+const SIDES: [(&str, Side); 2] = [("buy", Side::Buy), ("sell", Side::Sell)];
+
 /// Every key that any step may have; which of them this one may have, its own reader says.
-const STEP_KEYS: [&str; 14] = [
+const STEP_KEYS: [&str; 18] = [
     "op", "to", "id", "side", "type", "qty", "price", "stop", "mes", "display", "tif", "expires", "account", "smp_key",
+    "open", "by", "with", "confirm",
 ];
 
+/// Those of an entry and an amend.
+const ORDER_KEYS: [&str; 13] =
+    ["op", "id", "side", "type", "qty", "price", "stop", "mes", "display", "tif", "expires", "account", "smp_key"];
+
 fn step(node: Node<'_>) -> Result<Step, Malformed> {
-    const OPS: [&str; 7] = ["session", "enter", "amend", "cancel", "timer", "clock", "end_of_day"];
+    const OPS: [&str; 10] =
+        ["session", "enter", "amend", "cancel", "timer", "clock", "end_of_day", "reporting", "report", "answer"];
     let op = word_of(node.members(&STEP_KEYS)?.need("op")?, "op", &OPS)?;
     match op {
         "session" => Ok(Step::Session { to: session(node.members(&["op", "to"])?.need("to")?)? }),
-        "enter" => {
-            let known: Vec<&str> = STEP_KEYS.into_iter().filter(|key| *key != "to").collect();
-            entry(node, &node.members(&known)?).map(|entry| Step::Enter(Box::new(entry)))
-        }
-        "amend" => {
-            let known: Vec<&str> = STEP_KEYS.into_iter().filter(|key| *key != "to").collect();
-            amendment(&node.members(&known)?).map(|amendment| Step::Amend(Box::new(amendment)))
-        }
+        "enter" => entry(node, &node.members(&ORDER_KEYS)?).map(|entry| Step::Enter(Box::new(entry))),
+        "amend" => amendment(&node.members(&ORDER_KEYS)?).map(|amendment| Step::Amend(Box::new(amendment))),
         "cancel" => Ok(Step::Cancel { id: id(&node.members(&["op", "id"])?)? }),
         "clock" => Ok(Step::Clock { to: clock(node.members(&["op", "to"])?.need("to")?)? }),
+        "reporting" => Ok(Step::Reporting { open: node.members(&["op", "open"])?.need("open")?.truth()? }),
+        "report" => {
+            let members = node.members(&["op", "id", "by", "with", "side", "qty", "price"])?;
+            report(&members).map(|report| Step::Report(Box::new(report)))
+        }
+        "answer" => {
+            let members = node.members(&["op", "id", "by", "confirm"])?;
+            let (id, by) = (id(&members)?, name_or_number(members.need("by")?)?);
+            Ok(Step::Answer(Answer { id, by, confirm: members.need("confirm")?.truth()? }))
+        }
         "timer" => node.members(&["op"]).map(|_| Step::Timer),
         _ => node.members(&["op"]).map(|_| Step::EndOfDay),
     }
@@ -333,6 +396,17 @@ fn id(members: &Members<'_>) -> Result<String, Malformed> {
         true => Err(node.fault("an empty id")),
         false => Ok(id),
     }
+}
+
+fn report(members: &Members<'_>) -> Result<Report, Malformed> {
+    Ok(Report {
+        id: id(members)?,
+        by: name_or_number(members.need("by")?)?,
+        with: name_or_number(members.need("with")?)?,
+        side: choice(members.need("side")?, "side", &SIDES)?,
+        qty: quantity(members.need("qty")?)?,
+        price: members.need("price")?.number(i64::MIN)?,
+    })
 }
 
 fn entry(node: Node<'_>, members: &Members<'_>) -> Result<Entry, Malformed> {
@@ -359,7 +433,7 @@ fn entry(node: Node<'_>, members: &Members<'_>) -> Result<Entry, Malformed> {
     let number = |key: &str| members.get(key).map(|node| node.number(i64::MIN)).transpose();
     Ok(Entry {
         id: id(members)?,
-        side: choice(members.need("side")?, "side", &[("buy", Side::Buy), ("sell", Side::Sell)])?,
+        side: choice(members.need("side")?, "side", &SIDES)?,
         kind,
         qty,
         price: number("price")?.unwrap_or(0),

@@ -126,6 +126,18 @@ fn a_malformed_scenario_is_refused_with_its_line_and_rule() {
         (told("{\"type\": \"rejected\", \"reason\": \"bad_mood\"}"), 2, "unknown reason"),
         (told("{\"type\": \"expired\", \"reason\": \"not_open\"}"), 2, "unknown reason"),
         (told("{\"type\": \"session\", \"to\": \"lunch\"}"), 2, "unknown session"),
+        (told("{\"type\": \"report_ended\", \"reason\": \"day_ended\"}"), 2, "unknown reason"),
+        (told("{\"type\": \"reported\", \"price\": 4}"), 2, "unknown key \"price\""),
+        (stepping("{\"op\": \"reporting\", \"open\": 1}"), 3, "true or false"),
+        (stepping("{\"op\": \"reporting\"}"), 3, "no \"open\""),
+        (stepping("{\"op\": \"report\", \"id\": \"R1\", \"by\": \"A\"}"), 3, "no \"with\""),
+        (stepping("{\"op\": \"answer\", \"id\": \"R1\", \"by\": \"A\"}"), 3, "no \"confirm\""),
+        (stepping("{\"op\": \"timer\", \"open\": true}"), 3, "unknown key \"open\""),
+        (limit_with("\"by\": \"A\""), 3, "unknown key \"by\""),
+        (setting("\"funds\": [{\"account\": \"A\", \"money\": -1}]"), 2, "whole number"),
+        (setting("\"funds\": [{\"account\": \"A\"}, {\"account\": \"A\"}]"), 2, "a second time"),
+        (expecting("\"holdings\": {\"A\": {\"gold\": 1}}"), 2, "unknown key \"gold\""),
+        (expecting("\"off_book\": [{\"maker\": \"A\"}]"), 2, "unknown key \"maker\""),
     ];
     for (text, line, word) in &cases {
         let said = refused(text);

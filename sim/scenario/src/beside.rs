@@ -1,0 +1,168 @@
+//! Trades made beside the book (rulebook 23), where a scenario has any: its steps, and what came of them.
+//!
+//! Leaves out  scenarios without them: their result has no word of this.
+
+use std::collections::BTreeMap;
+
+use pitwire_engine::EngineImage;
+use pitwire_model::{
+    AccountId, Command, CurrencyId, Event, Label, Lots, OffBookTrade, Seq, SessionReason, Ticks, TradeReport,
+};
+use serde::Serialize;
+
+use crate::outcome::Happening;
+use crate::play::{Asked, MARKET, Machine, Stage, Witness};
+use crate::script::{Answer, Report, Scenario, Step};
+
+/// What of it stands at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Beside {
+    pub off_book: Vec<OffBookRow>,
+    /// Reports that wait for the other party, in order of number.
+    pub waiting: Vec<String>,
+    /// Of the book.
+    pub last_price: Option<i64>,
+    /// Of the accounts that have a name.
+    pub holdings: BTreeMap<String, Holding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OffBookRow {
+    /// The report's.
+    pub id: String,
+    /// Accounts.
+    pub buy: String,
+    pub sell: String,
+    pub qty: u64,
+    pub price: i64,
+    /// Counted apart from the book's trades, from 1.
+    pub number: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Holding {
+    pub goods: i64,
+    pub money: i64,
+}
+
+/// What is kept while a scenario plays.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    /// By the scenario's name: the latest report of that name.
+    numbers: BTreeMap<String, Seq>,
+    names: BTreeMap<Seq, String>,
+    off_book: Vec<OffBookRow>,
+}
+
+impl Scenario {
+    pub(crate) fn reports_trades(&self) -> bool {
+        let reports = |step: &Step| matches!(step, Step::Reporting { .. } | Step::Report(_) | Step::Answer(_));
+        !self.setup.funds.is_empty() || self.steps.iter().any(reports)
+    }
+}
+
+impl Step {
+    /// The accounts that a step names, as the stage calls them.
+    pub(crate) fn parties(&self) -> Vec<String> {
+        match self {
+            Step::Report(report) => vec![named(&report.by), named(&report.with)],
+            Step::Answer(answer) => vec![named(&answer.by)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Apart from those of orders that name no account.
+pub(crate) fn named(account: &str) -> String {
+    format!("named {account}")
+}
+
+impl<M: Machine, W: Witness> Stage<'_, M, W> {
+    pub(crate) fn turn_reporting(&mut self, open: bool) -> Vec<Happening> {
+        let (instrument, reason, due, ends) = (MARKET, SessionReason::Scheduled, self.now(), None);
+        self.run(Command::SetReporting { instrument, open, reason, due, ends }, Asked::NOBODY)
+    }
+
+    pub(crate) fn report(&mut self, report: &Report) -> Vec<Happening> {
+        let number = self.seq.next();
+        self.reports.numbers.insert(report.id.clone(), number);
+        self.reports.names.insert(number, report.id.clone());
+        let trade = TradeReport {
+            instrument: MARKET,
+            account: self.party(&report.by),
+            counterparty: self.party(&report.with),
+            side: report.side,
+            price: Ticks(report.price),
+            lots: Lots(report.qty),
+            label: Label::default(),
+        };
+        self.run(Command::ReportTrade(Box::new(trade)), Asked { id: &report.id, cell: None })
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Answer) -> Vec<Happening> {
+        // One that never was has a number that no report has.
+        let report = self.reports.numbers.get(&answer.id).copied().unwrap_or(Seq(u64::MAX));
+        let (account, confirm) = (self.party(&answer.by), answer.confirm);
+        self.run(Command::AnswerReport { account, report, confirm }, Asked { id: &answer.id, cell: None })
+    }
+
+    fn party(&self, account: &str) -> AccountId {
+        self.accounts.get(&named(account)).copied().unwrap_or_default()
+    }
+
+    fn called(&self, account: AccountId) -> String {
+        let found = self.accounts.iter().find(|(_, id)| **id == account);
+        found.map_or_else(|| format!("account {account}"), |(name, _)| name.trim_start_matches("named ").to_owned())
+    }
+
+    fn report_named(&self, number: Seq) -> String {
+        self.reports.names.get(&number).cloned().unwrap_or_else(|| format!("report {number}"))
+    }
+
+    pub(crate) fn tell_beside(&mut self, event: &Event) -> Option<Happening> {
+        Some(match event {
+            Event::ReportingChanged { open, .. } => Happening::Reporting { open: *open },
+            Event::TradeReported { report, .. } => Happening::Reported { id: self.report_named(*report) },
+            Event::ReportEnded { report, end, .. } => {
+                Happening::ReportEnded { id: self.report_named(*report), reason: end.name() }
+            }
+            Event::OffBookTrade(trade) => {
+                let row = self.off_book_row(trade);
+                self.reports.off_book.push(row.clone());
+                Happening::OffBookTrade(row)
+            }
+            _ => return None,
+        })
+    }
+
+    fn off_book_row(&self, trade: &OffBookTrade) -> OffBookRow {
+        OffBookRow {
+            id: self.report_named(trade.report),
+            buy: self.called(trade.buyer),
+            sell: self.called(trade.seller),
+            qty: trade.lots.0,
+            price: trade.price.0,
+            number: trade.number,
+        }
+    }
+
+    pub(crate) fn beside(&self, image: &EngineImage) -> Beside {
+        let market = image.markets.get(MARKET.0 as usize);
+        let waiting = market.into_iter().flat_map(|market| market.reporting.waiting.keys());
+        let holdings = self.accounts.iter().filter_map(|(name, id)| {
+            let account = image.accounts.get(id.0 as usize)?;
+            let total = |currency: CurrencyId| {
+                let units = account.balances.get(currency.0 as usize).map_or(0, |balance| balance.total);
+                i64::try_from(units).unwrap_or(if units < 0 { i64::MIN } else { i64::MAX })
+            };
+            let holding = Holding { goods: total(CurrencyId(0)), money: total(CurrencyId(1)) };
+            Some((name.strip_prefix("named ")?.to_owned(), holding))
+        });
+        Beside {
+            off_book: self.reports.off_book.clone(),
+            waiting: waiting.map(|number| self.report_named(*number)).collect(),
+            last_price: market.and_then(|market| market.last).map(Ticks::get),
+            holdings: holdings.collect(),
+        }
+    }
+}
