@@ -100,7 +100,7 @@ def test_what_is_not_there_is_said_in_one_line(data: Path) -> None:
         assert venue.stop() == 0
     done = run_pitwire("explain", "--data", data, "--order", "999999999")
     assert done.returncode == 1
-    assert "nothing concerns an order 999999999" in done.stderr
+    assert "nothing concerns an order or report 999999999" in done.stderr
     done = run_pitwire("explain", "--data", data / "nowhere", "--order", "1")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert run_pitwire("explain", "--data", data).returncode == 2
