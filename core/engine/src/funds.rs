@@ -51,7 +51,7 @@ impl Engine {
         if unbounded || needed > self.available(account, currency) { Err(Reject::NotEnoughFunds) } else { Ok(()) }
     }
 
-    /// Whether one party could pay for a trade at this price, whatever it holds in the book.
+    /// Whether one party could pay for a trade at this price, whatever its orders in the book.
     pub(crate) fn check_trade_funds(
         &self,
         market: &Market,
@@ -61,10 +61,39 @@ impl Engine {
         lots: u32,
     ) -> Result<(), Reject> {
         if let Money::Inverse { .. } = market.money {
-            return self.check_perpetual(market, account, side, Some(price), (lots, lots));
+            return self.check_perpetual_trade(market, account, side, price, lots);
         }
         let (currency, needed) = spot_reserve(market.money, side, price, i128::from(lots));
         if needed > self.available(account, currency) { Err(Reject::NotEnoughFunds) } else { Ok(()) }
+    }
+
+    /// A trade in a perpetual whose price nothing binds: what it loses at once against the mark and the margin that is
+    /// tied up after it must fit into what is free and the margin of before, so that no loss is paid with margin that
+    /// stays needed. What neither loses nor needs more margin is the way out, however little is left.
+    fn check_perpetual_trade(
+        &self,
+        market: &Market,
+        account: AccountId,
+        side: Side,
+        price: Ticks,
+        lots: u32,
+    ) -> Result<(), Reject> {
+        let Money::Inverse { settle, value_numerator, max_leverage } = market.money else { return Ok(()) };
+        let value = |price: Ticks| i128::from(lots) * value_numerator / i128::from(price.0);
+        let loss = match side {
+            Side::Sell => value(price) - value(market.mark),
+            Side::Buy => value(market.mark) - value(price),
+        };
+        let mut after = self.account(account).map(|holder| holder.position(market.spec.id)).unwrap_or_default();
+        after.lots += if side == Side::Buy { i64::from(lots) } else { -i64::from(lots) };
+        let needed = i128::try_from(after.worst_case_lots(0, 0)).unwrap_or(i128::MAX >> 64);
+        let grown =
+            initial_margin(needed, market.mark, value_numerator, max_leverage) - self.margin(account, market, 0, 0);
+        let is_way_out = loss <= 0 && grown <= 0;
+        if is_way_out || loss.max(0) + grown <= self.available(account, settle) {
+            return Ok(());
+        }
+        Err(Reject::NotEnoughFunds)
     }
 
     /// A perpetual order may cost what initial margin grows by, plus what it would lose at once against the mark if all

@@ -7,8 +7,8 @@ use common::floor::Floor;
 use common::world::{BTC, HOUSE, NPN, NPN_ZAR, PERPETUAL, ZAR};
 use pitwire_engine::Reporting;
 use pitwire_model::{
-    AccountId, Command, CurrencyId, Event, InstrumentId, KillScope, Label, Lots, OffBookTrade, Phase, Reject,
-    ReportEnd, Seq, SessionReason, Side, Ticks, TradeReport, VenueNanos,
+    AccountId, Command, CurrencyId, Event, InstrumentId, KillScope, Label, Lots, NewOrder, OffBookTrade, OrderId,
+    OrderType, Phase, Reject, ReportEnd, Seq, SessionReason, Side, Ticks, TimeInForce, TradeReport, VenueNanos,
 };
 
 const MEMBER: AccountId = AccountId(2);
@@ -130,6 +130,70 @@ fn a_perpetual_is_a_fill_on_both_sides() {
     };
     assert_eq!((held(MEMBER), held(OTHER)), ((10, 19_980_019, 0), (-10, 19_980_019, 0)));
     assert_eq!((total(&floor, MEMBER, BTC), total(&floor, OTHER, BTC)), (200_000_000, 200_000_000));
+}
+
+/// MEMBER of 2,000,000 units is long ten lots from the mark of 1000, where a lot is worth 2,000,000 and its margin is
+/// 40,000: margin 400,000, free 1,600,000. It then reports a trade with a house account.
+#[test]
+fn a_trade_in_a_perpetual_is_not_paid_with_margin_that_stays_needed() {
+    let table = [
+        // rests in the book   reported             refused  total afterwards, lots
+        // Turned round: short ten afterwards, so the margin stays, and 1,600,000 are there to lose.
+        // ⌊4e10 / 953⌋ = 41,972,717, a loss of 1,972,717, fits into the whole and leaves no margin.
+        (None, (Side::Sell, 20, 953), true, 2_000_000, 10),
+        // ⌊4e10 / 961⌋ = 41,623,309 is too much too; ⌊4e10 / 962⌋ = 41,580,041 fits, half of it realized.
+        (None, (Side::Sell, 20, 961), true, 2_000_000, 10),
+        (None, (Side::Sell, 20, 962), false, 2_000_000 - 790_020, -10),
+        // One lot too many costs margin: at the mark 400,000 + 1,600,000 are margin for 50 short, not for 51.
+        (None, (Side::Sell, 60, 1000), false, 2_000_000, -50),
+        (None, (Side::Sell, 61, 1000), true, 2_000_000, 10),
+        // A resting sale of ten keeps the margin of ten: ⌊2e10 / 910⌋ = 21,978,021 is a loss of 1,978,021.
+        (Some((Side::Sell, 10)), (Side::Sell, 10, 910), true, 2_000_000, 10),
+        // ⌊2e10 / 925⌋ = 21,621,621 is too much; ⌊2e10 / 926⌋ = 21,598,272 leaves the 400,000.
+        (Some((Side::Sell, 10)), (Side::Sell, 10, 925), true, 2_000_000, 10),
+        (Some((Side::Sell, 10)), (Side::Sell, 10, 926), false, 2_000_000 - 1_598_272, 0),
+        // So does a resting bid for ten: margin of twenty before, of ten afterwards.
+        (Some((Side::Buy, 10)), (Side::Sell, 10, 925), true, 2_000_000, 10),
+        (Some((Side::Buy, 10)), (Side::Sell, 10, 926), false, 2_000_000 - 1_598_272, 0),
+        // With nothing resting all of it may go, and no more: ⌊2e10 / 909⌋ = 22,002,200.
+        (None, (Side::Sell, 10, 910), false, 2_000_000 - 1_978_021, 0),
+        (None, (Side::Sell, 10, 909), true, 2_000_000, 10),
+    ];
+    for (resting, (side, lots, price), is_refused, units, held) in table {
+        let mut floor = Floor::new(100, 100);
+        hours(&mut floor, PERPETUAL, true);
+        let partner = HOUSE[0];
+        let report = |side, lots, price| TradeReport {
+            instrument: PERPETUAL,
+            counterparty: partner,
+            side,
+            price: Ticks(price),
+            lots: Lots(lots),
+            ..block()
+        };
+        let first = reported(&mut floor, &report(Side::Buy, 10, 1000));
+        assert!(matches!(answer(&mut floor, partner, first, true)[..], [Event::OffBookTrade(_)]));
+        if let Some((side, lots)) = resting {
+            let price = if side == Side::Sell { 1000 } else { 900 };
+            floor.apply(Command::Enter(NewOrder {
+                id: OrderId(1),
+                account: MEMBER,
+                instrument: PERPETUAL,
+                side,
+                order_type: OrderType::Limit { price: Ticks(price) },
+                lots: Lots(lots),
+                tif: TimeInForce::GoodTillCancel,
+                ..NewOrder::PLAIN
+            }));
+        }
+        let second = reported(&mut floor, &report(side, lots, price));
+        let told = refused(&answer(&mut floor, partner, second, true));
+        let case = format!("{resting:?}, {side:?} {lots} at {price}");
+        assert_eq!(told, is_refused.then_some(Reject::NotEnoughFunds), "{case}");
+        let position = floor.engine().account(MEMBER).expect("defined").position(PERPETUAL);
+        assert_eq!((total(&floor, MEMBER, BTC), position.lots), (units, held), "{case}");
+        assert!(floor.engine().available(MEMBER, BTC) >= 0, "{case}");
+    }
 }
 
 /// Whatever the book's session: a halt, a call, after the close. Bands, collars and limits are the book's own.

@@ -211,10 +211,28 @@ impl ReferenceEngine {
             return true;
         }
         if !spec.is_spot() {
-            return self.affords_perpetual(party, instrument, side, Some(price), (lots, lots));
+            return self.affords_block(party, instrument, side, price, lots);
         }
         let (currency, needed) = self.spot_cost(spec, side, price, lots);
         needed <= self.available(party, currency)
+    }
+
+    /// Beside the book any price goes, so that loss and margin are taken as they will be: together they must not exceed
+    /// what the account could put up for this perpetual before. Without a loss, margin only must not grow.
+    fn affords_block(&self, party: AccountId, instrument: InstrumentId, side: Side, price: Ticks, lots: u64) -> bool {
+        let market = &self.markets[instrument.0 as usize];
+        let (agreed, at_mark) =
+            (self.contract_value(&market.spec, lots, price), self.contract_value(&market.spec, lots, market.mark));
+        let (sign, loss) = if side == Side::Buy { (1, at_mark - agreed) } else { (-1, agreed - at_mark) };
+        let position = i128::from(self.holding(party, instrument).lots) + sign * i128::from(lots);
+        let bought = i128::from(self.open_lots(party, instrument, Side::Buy));
+        let sold = i128::from(self.open_lots(party, instrument, Side::Sell));
+        let after = self.margin_of(instrument, (position + bought).abs().max((position - sold).abs()));
+        let before = self.margin(party, instrument, None);
+        if loss <= 0 && after <= before {
+            return true;
+        }
+        loss.max(0) + after <= self.available(party, market.spec.base()) + before
     }
 
     /// The growth of margin and the loss against the mark at the worst price must be free. Where margin does not
