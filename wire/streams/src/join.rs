@@ -24,10 +24,12 @@ impl Streams {
         let of = key.instrument?;
         let (market, place) = (self.market(here.engine, of)?, here.engine.market(of)?);
         let mut out = Vec::new();
-        let [bids, asks] = [Side::Buy, Side::Sell].map(|side| place.book().levels(side).collect::<Vec<Level>>());
+        // Collected only where it is told: one reader may join a thousand streams at once.
+        let sides = || [Side::Buy, Side::Sell].map(|side| place.book().levels(side).collect::<Vec<Level>>());
         let mut numbered = None;
         match key.kind {
             Kind::BithumbBook => {
+                let [bids, asks] = sides();
                 bithumb::book(&mut out, Part::Initial, market, here.at, place.change_id(), &bids, &asks);
             }
             Kind::BithumbTrade => {
@@ -40,9 +42,11 @@ impl Streams {
                 bithumb::ticker(&mut out, Part::Initial, market, &day, place.trades().0);
             }
             Kind::Market(entries) => {
+                let [bids, asks] = sides();
                 numbered = first_update(&mut out, market, here, place.change_id(), entries, [&bids, &asks]);
             }
             Kind::Level2 => {
+                let [bids, asks] = sides();
                 let levels = |side, levels: Vec<Level>| levels.into_iter().map(move |level| (side, level));
                 let levels = levels(Side::Buy, bids).chain(levels(Side::Sell, asks));
                 let trades = here.views.tape(of)?.trades().iter().rev().take(FIRST_TRADES);
