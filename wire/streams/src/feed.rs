@@ -70,6 +70,8 @@ pub(crate) struct Instrument {
     /// Since the second turned; those of the running tenth begin at `tenth_from`.
     touched: Vec<(Side, Ticks)>,
     tenth_from: usize,
+    /// Put in order as soon as there are more than this; at least [`TOUCHED`].
+    compact_at: usize,
     /// By this command.
     fresh: Vec<(Side, Ticks)>,
     /// The last update told by the windows of a tenth and of a second.
@@ -87,7 +89,8 @@ pub(crate) struct Instrument {
 
 /// As many trades as the venue's own tape has.
 const AGGREGATES: usize = Tape::TRADES;
-/// Beyond this many, touched levels are put in order, which drops what is there twice.
+/// Beyond this many, and twice what was left the last time, touched levels are put in order, which drops what is there
+/// twice.
 const TOUCHED: usize = 65_536;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -372,7 +375,7 @@ impl Instrument {
         if !self.heard.is_empty() {
             self.fresh.push((side, price));
         }
-        if self.touched.len() >= TOUCHED {
+        if self.touched.len() >= self.compact_at.max(TOUCHED) {
             self.compact();
         }
         self.touched.push((side, price));
@@ -387,6 +390,8 @@ impl Instrument {
         }
         self.tenth_from = self.touched.len();
         self.touched.append(&mut tenth);
+        // Where most of them differ, the next time has to wait: else each further level would put all in order.
+        self.compact_at = 2 * self.touched.len();
     }
 
     /// Whether a window of this kind has something to tell.
@@ -419,7 +424,7 @@ impl Instrument {
             self.tenth_from = self.touched.len();
         } else {
             self.touched.clear();
-            self.tenth_from = 0;
+            (self.tenth_from, self.compact_at) = (0, 0);
         }
     }
 
@@ -483,4 +488,29 @@ fn ladder_of(market: &pitwire_engine::Market) -> Ladder {
 
 fn count_trades(events: &[Event], id: InstrumentId) -> usize {
     events.iter().filter(|event| matches!(event, Event::Trade { instrument, .. } if *instrument == id)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mass cancel over many prices puts them in order a few times, not once a level.
+    #[test]
+    fn levels_that_differ_are_put_in_order_seldom() {
+        let mut instrument = Instrument::default();
+        let levels = 4 * TOUCHED;
+        let mut times = 0;
+        for price in 0..levels {
+            let before = instrument.compact_at;
+            instrument.touch_level(Side::Buy, Ticks(i64::try_from(price).expect("small")));
+            times += usize::from(instrument.compact_at != before || instrument.touched.len() <= price);
+        }
+        assert_eq!((instrument.touched.len(), times), (levels, 2));
+        for _ in 0..2 * levels {
+            instrument.touch_level(Side::Sell, Ticks(1));
+        }
+        assert!(instrument.touched.len() <= 2 * (levels + 1), "what is there twice is dropped");
+        instrument.end_window(1, false);
+        assert_eq!((instrument.touched.len(), instrument.compact_at), (0, 0));
+    }
 }
