@@ -38,6 +38,13 @@ impl<'a> Pieces<'a> {
         Pieces { list: [&[]; PIECES], count: 0, bytes: 0 }
     }
 
+    #[cfg(test)]
+    pub fn of(pieces: &[&'a [u8]]) -> Self {
+        let mut all = Pieces::new();
+        pieces.iter().for_each(|piece| all.push(piece));
+        all
+    }
+
     pub fn as_slice(&self) -> &[&'a [u8]] {
         &self.list[..self.count]
     }

@@ -236,6 +236,10 @@ impl Ring {
     /// Nothing that the pieces are of may change or move before the next [`submit`](Self::submit); of [`BATCH`] sends at
     /// most may be asked for before that.
     pub unsafe fn send(&mut self, slot: u32, file: u32, pieces: &Pieces<'_>) {
+        // Handing over frees the letters: it must not come between a letter and the request that points to it.
+        if self.ring.submission().is_full() && self.submit().is_err() {
+            return;
+        }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let entry = match pieces.as_slice() {
             [one] => {
@@ -384,6 +388,44 @@ impl Drop for Ring {
         if self.quiet().is_err() || self.asked > 0 {
             self.buffers.leak();
             std::mem::forget(std::mem::take(&mut self.callers));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn each_is_sent_its_own_pieces_however_full_the_queue_was() {
+        let mut ring = Ring::new(0).unwrap();
+        let letters: [[&[u8]; 2]; 3] = [[b"for ", b"one."], [b"for ", b"two."], [b"to the", b" third."]];
+        let mut peers: Vec<_> = (0..letters.len())
+            .map(|_| {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                theirs.set_nonblocking(true).unwrap();
+                (ring.install(&OwnedFd::from(ours), &mut Vec::new()).unwrap(), theirs)
+            })
+            .collect();
+        // What was asked for before the batch leaves no place, one, or two.
+        for free in 0..letters.len() {
+            while ring.ring.submission().len() + free < REQUESTS as usize {
+                ring.push(&opcode::Nop::new().build(), Asked::Nothing);
+            }
+            for (slot, ((file, _), letter)) in (0_u32..).zip(peers.iter().zip(&letters)) {
+                // SAFETY: the pieces are constants.
+                unsafe { ring.send(slot, *file, &Pieces::of(letter)) };
+            }
+            ring.submit().unwrap();
+            for ((_, theirs), letter) in peers.iter_mut().zip(&letters) {
+                let mut came = [0; 64];
+                let bytes = theirs.read(&mut came).unwrap();
+                assert_eq!(came[..bytes].escape_ascii().to_string(), letter.concat().escape_ascii().to_string());
+            }
+            ring.answers(|_| {});
         }
     }
 }
