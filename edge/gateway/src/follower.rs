@@ -54,6 +54,8 @@ pub struct Follower {
     is_asking: bool,
     failures: u32,
     not_before_ns: u64,
+    /// Until then doubt alone is no reason to ask.
+    calm_until_ns: u64,
     pub counts: Counts,
 }
 
@@ -82,9 +84,9 @@ impl Follower {
         self.next.saturating_sub(1)
     }
 
-    /// Whether nothing is known to be missing.
+    /// Whether nothing is known to be missing. A doubt is not: anybody can raise it by a recording.
     pub fn is_up_to_date(&self) -> bool {
-        self.epoch.is_some() && !self.is_doubtful && self.promised <= self.next
+        self.epoch.is_some() && self.promised <= self.next
     }
 
     /// A batch from the bus.
@@ -146,9 +148,9 @@ impl Follower {
             return None;
         }
         let ask = match self.epoch {
-            Some(epoch) if !self.is_doubtful => {
-                (self.promised > self.next).then_some(Ask::From { epoch, seq: self.next })?
-            }
+            // Its answer says which start it is, too: a gap is filled whatever is in doubt.
+            Some(epoch) if self.promised > self.next => Ask::From { epoch, seq: self.next },
+            Some(_) if !self.is_doubtful || now_ns < self.calm_until_ns => return None,
             _ => Ask::Status,
         };
         self.is_asking = true;
@@ -157,7 +159,11 @@ impl Follower {
 
     /// When [`Self::wish`] may have something, if it has nothing now.
     pub fn due_ns(&self) -> Option<u64> {
-        (!self.is_asking && !self.is_up_to_date()).then_some(self.not_before_ns)
+        match () {
+            () if self.is_asking => None,
+            () if !self.is_up_to_date() => Some(self.not_before_ns),
+            () => self.is_doubtful.then_some(self.not_before_ns.max(self.calm_until_ns)),
+        }
     }
 
     /// The venue's answer to a wish.
@@ -167,7 +173,7 @@ impl Follower {
         self.failures = 0;
         self.not_before_ns = now_ns;
         if self.is_doubtful {
-            self.not_before_ns = now_ns + DOUBT_NS;
+            self.calm_until_ns = now_ns + DOUBT_NS;
         }
         self.is_doubtful = false;
         if self.epoch != Some(reply.epoch) {
@@ -308,6 +314,28 @@ mod tests {
         let told = follower.told(&Ask::Status, &answer(8, 1, 3, vec![]), DOUBT_NS);
         assert_eq!(told.restarted, Some(Restart { epoch: 8, next: 1, is_new_start: true }));
         assert_eq!(follower.wish(2 * DOUBT_NS), Some(Ask::From { epoch: 8, seq: 1 }));
+    }
+
+    #[test]
+    fn a_gap_is_filled_however_often_an_earlier_start_is_replayed() {
+        let mut follower = following(10);
+        follower.live(batch(7, 13, 1));
+        for seq in 11..13 {
+            follower.live(batch(6, 11, 1));
+            let ask = follower.wish(0).unwrap();
+            assert_eq!(ask, Ask::From { epoch: 7, seq });
+            follower.live(batch(6, 11, 1));
+            follower.told(&ask, &answer(7, 2, 13, vec![batch(7, seq, 1)]), 0);
+        }
+        follower.live(batch(6, 11, 1));
+        assert!(follower.is_up_to_date(), "a recording is no gap");
+        assert_eq!((follower.last(), follower.wish(0), follower.due_ns()), (13, None, Some(DOUBT_NS)));
+        // If the doubt was right, the answer to the gap says so.
+        follower.live(batch(7, 15, 1));
+        follower.live(batch(8, 1, 1));
+        let ask = follower.wish(0).unwrap();
+        let told = follower.told(&ask, &answer(8, 1, 1, vec![]), 0);
+        assert_eq!(told.restarted, Some(Restart { epoch: 8, next: 1, is_new_start: true }));
     }
 
     #[test]
