@@ -264,13 +264,18 @@ def test_pipelined_requests_are_answered_in_order(venue: Venue) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/no/such/path", "/api/v1/public/test", "/api", "/../etc/passwd", "/%2e%2e/x", "/ws/no"]
+    "path", ["/no/such/path", "/api/v1/public/test", "/api", "/../etc/passwd", "/%2e%2e/x", "/wss/no"]
 )
 def test_an_unknown_path_is_404_in_json(venue: Venue, path: str) -> None:
     reply = Http(venue.address).get(path)
     assert reply.status == 404
     assert reply.headers["content-type"].startswith("application/json")
     assert reply.json()["error"]["message"]
+
+
+def test_a_streams_path_without_a_handshake_is_told_what_it_is(venue: Venue) -> None:
+    reply = Http(venue.address).get("/ws/npnzar@trade")
+    assert reply.status == 426 and b"WebSocket" in reply.body
 
 
 def test_healthz(venue: Venue) -> None:
