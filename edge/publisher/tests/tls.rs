@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use common::{PATIENCE, Stage, spec};
-use pitwire_publisher::{Lag, Options};
+use pitwire_publisher::{Lag, Options, StreamSpec};
 use pitwire_tls::{Authority, made_by};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -17,6 +17,10 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 type Secure = StreamOwned<ClientConnection, TcpStream>;
 
 fn stage(lag: Lag) -> (Stage, Arc<ClientConfig>) {
+    stage_of(Options::default(), &spec(lag))
+}
+
+fn stage_of(options: Options, spec: &StreamSpec) -> (Stage, Arc<ClientConfig>) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let authority = Authority::make().unwrap();
     let tls = Some(made_by(&authority.key, &["localhost".into()], now).unwrap());
@@ -25,11 +29,15 @@ fn stage(lag: Lag) -> (Stage, Arc<ClientConfig>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let trust = Arc::new(builder.with_root_certificates(roots).with_no_client_auth());
-    (Stage::new(Options { tls, ..Options::default() }, &spec(lag)), trust)
+    (Stage::new(Options { tls, ..options }, spec), trust)
 }
 
 fn join(address: SocketAddr, trust: &Arc<ClientConfig>) -> Secure {
-    let socket = TcpStream::connect(address).unwrap();
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    // A reader that pauses is soon one whose socket is full.
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    socket.connect(&address.into()).unwrap();
+    let socket: TcpStream = socket.into();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     let mut reader = StreamOwned::new(ClientConnection::new(Arc::clone(trust), name).unwrap(), socket);
@@ -129,4 +137,26 @@ fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
     };
     assert_eq!(code, 1013);
     assert!(last < 6_000, "{last}");
+}
+
+/// Behind by far more than a socket takes, though not by as much as the ring holds: what it missed comes when it reads on.
+#[test]
+fn a_reader_that_paused_is_served_on() {
+    let spec = StreamSpec { ring_bytes: 4 << 20, ..spec(Lag::Close) };
+    let (mut stage, trust) = stage_of(Options { send_buffer_bytes: 4096, ..Options::default() }, &spec);
+    let mut paused = join(stage.address, &trust);
+    let mut reading = join(stage.address, &trust);
+    stage.wait_for_listeners(2);
+    // The receiver's socket takes some of it, whatever the system's buffers are; the rest waits.
+    for n in 1..=1_500 {
+        stage.say("k", 1_900);
+        if n % 150 == 0 {
+            stage.send();
+            (n - 149..=n).for_each(|expected| assert_eq!(seq(&frame(&mut reading).1), expected));
+        }
+    }
+    (1..=1_500).for_each(|expected| assert_eq!(seq(&frame(&mut paused).1), expected));
+    stage.say("k", 100);
+    stage.send();
+    assert_eq!(seq(&frame(&mut paused).1), 1_501);
 }

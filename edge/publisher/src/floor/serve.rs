@@ -355,6 +355,13 @@ impl Floor {
         }
     }
 
+    /// It was due, and its turn was not begun: it can be listed again. [`Self::prepare`] does this for the others.
+    pub fn unlist(&mut self, slot: u32) {
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
+            subscriber.is_listed = false;
+        }
+    }
+
     /// It has had its turn, and there may be more for it: it comes again in the next.
     pub fn again(&mut self, slot: u32) {
         self.list(slot);

@@ -321,7 +321,10 @@ impl Hall {
         let floor = &mut self.task.floor;
         match seat.wire.push() {
             Moved::Bytes(_) => {}
-            Moved::Blocked => return floor.blocked(slot),
+            Moved::Blocked => {
+                floor.unlist(slot);
+                return floor.blocked(slot);
+            }
             Moved::Broken => return floor.go(slot),
         }
         let mut sent = 0;
