@@ -332,13 +332,13 @@ impl Connection {
             let is_foreign = request.is_foreign;
             let judged = checked.and(if is_foreign { Err(app.refusal(Refusal::ForeignOrigin)) } else { Ok(()) });
             // Answers to earlier requests would have to leave before the handshake's: nobody sends it so.
-            let is_quiet = self.outbox.len() == self.written && self.said == 0;
+            let is_quiet = self.outbox.len() == self.written && self.said == 0 && self.link.is_drained();
             let taken = judged.and_then(|()| request.upgrade_response()).and_then(|handshake| {
                 let socket = self.link.stream.as_fd().try_clone_to_owned().ok().filter(|_| is_quiet);
                 let socket = socket.ok_or_else(|| HttpResponse::text(503, "connect again, and send nothing before"))?;
+                let rest = [&input[bytes..], self.link.decrypted()].concat();
                 let session = self.link.take_session();
-                let mut taken =
-                    Some(Taken { socket: socket.into(), session, handshake, rest: input[bytes..].to_vec() });
+                let mut taken = Some(Taken { socket: socket.into(), session, handshake, rest });
                 let told = app.take_over(&request, &mut taken);
                 self.link.give_session(taken.and_then(|left| left.session));
                 told

@@ -48,7 +48,17 @@ impl Link {
         self.secure.is_some()
     }
 
-    /// For whoever takes the socket over. What was decrypted has been read before.
+    /// Whether all that was sealed has been sent.
+    pub fn is_drained(&self) -> bool {
+        self.secure.as_ref().is_none_or(|secure| secure.sealed.is_empty())
+    }
+
+    /// What was decrypted and not read yet.
+    pub fn decrypted(&self) -> &[u8] {
+        self.secure.as_ref().and_then(|secure| secure.plain.get(secure.given..)).unwrap_or_default()
+    }
+
+    /// For whoever takes the socket over, of a link that is drained; with what was [`decrypted`](Link::decrypted).
     pub fn take_session(&mut self) -> Option<Session> {
         self.secure.take().map(|secure| secure.session)
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -9,6 +10,10 @@ use std::time::Duration;
 use pitwire_host::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Taken, stop_signals,
 };
+use pitwire_tls::{Authority, made_by};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 /// Gives away what comes to `/away`, but for `?no`.
 struct Giver {
@@ -105,4 +110,50 @@ fn who_is_refused_is_answered_and_a_page_from_elsewhere_is() {
     }
     assert_eq!(answers, ["400", "403"]);
     assert!(received.try_recv().is_err());
+}
+
+/// Behind TLS, more than is read at a time, in small records: some are decrypted with what was read, some are not.
+#[test]
+fn what_came_behind_a_handshake_in_tls_is_not_lost() {
+    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let authority = Authority::make().unwrap();
+    let config = made_by(&authority.key, &["localhost".into()], now_s).unwrap();
+    let (taken, received) = channel();
+    let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let door = listener();
+    let address = door.local_addr().unwrap();
+    let server = Server::new(Giver { taken }, listener(), stop_signals().unwrap(), SystemClock::start()).unwrap();
+    let server = server.with_tls(door, config).unwrap();
+    thread::spawn(move || server.run());
+
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let trust = builder.with_root_certificates(roots).with_no_client_auth();
+    let mut client = ClientConnection::new(Arc::new(trust), ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    while client.is_handshaking() {
+        client.complete_io(&mut stream).unwrap();
+    }
+    let behind: Vec<u8> = (0_u8..=250).cycle().take(40_000).collect();
+    client.writer().write_all(handshake("/away", "").as_bytes()).unwrap();
+    for record in behind.chunks(1_000) {
+        client.writer().write_all(record).unwrap();
+    }
+    while client.wants_write() {
+        client.write_tls(&mut stream).unwrap();
+    }
+
+    let (_, Taken { mut socket, session, rest: mut came, .. }) =
+        received.recv_timeout(Duration::from_secs(20)).unwrap();
+    socket.set_nonblocking(false).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let (mut session, mut cipher, mut out) = (session.unwrap(), [0; 4_096], Vec::new());
+    while came.len() < behind.len() {
+        let bytes = socket.read(&mut cipher).unwrap();
+        session.receive(&mut cipher[..bytes], &mut came, &mut out).unwrap();
+    }
+    assert!(came == behind);
 }
