@@ -5,7 +5,7 @@
 //!
 //! Holds       1. nothing the application says leaves before its `commit` has returned, but what it releases early;
 //!             2. a turn costs what is active in it, not what is connected;
-//!             3. a peer that does not read, or sends too much, stops nobody else.
+//!             3. a peer that does not read, or sends too much, stops nobody else, and neither do many who come at once.
 //! Leaves out  bytes: a [`Connection`] bounds its own memory and speaks its own protocol.
 //! Start at    [`Server::run`].
 
@@ -41,6 +41,8 @@ const DRAIN_NS: u64 = 2_000_000_000;
 const SWEEP_NS: u64 = 1_000_000_000;
 /// Of each socket, in the kernel: some hundreds of orders.
 const RECEIVE_BYTES: usize = 128 * 1024;
+/// Let in at each door in one turn.
+const ACCEPTS: usize = 64;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 /// How long a turn goes on acting when it cannot do everything at once: as long as its commit is going to take, so that
 /// a slow disk is kept busy with large groups and a quick one makes nobody wait for them; between these.
@@ -296,11 +298,17 @@ impl<A: Application> Server<A> {
     fn accept(&mut self, now: u64) {
         self.accept_again_ns = None;
         for is_secure in [false, true] {
-            while let Some((link, from)) = self.accept_one(is_secure, now) {
+            let mut accepted = 0;
+            while accepted < ACCEPTS
+                && let Some((link, from)) = self.accept_one(is_secure, now)
+            {
+                accepted += 1;
                 if let Some(link) = link {
                     self.admit(link, from, now);
                 }
             }
+            // No event will tell of those who are still there.
+            self.deferred.at_the_door |= accepted == ACCEPTS;
         }
         self.cannot_accept &= self.accept_again_ns.is_some();
     }

@@ -440,3 +440,14 @@ fn stopping_does_not_wait_for_those_who_have_been_told() {
     venue.ended().unwrap();
     assert!(started.elapsed() < Duration::from_millis(1_500));
 }
+
+/// Who comes when a hundred do is let in, and those who are in are served in between.
+#[test]
+fn many_who_come_at_once_come_in_over_several_turns() {
+    let venue = Venue::up();
+    let many: Vec<_> = venue.held(|| (0..100).map(|_| venue.client()).collect());
+    // And the one that held the loop.
+    eventually("all have been let in", || venue.seen.came.load(SeqCst) == many.len() + 1);
+    let most = venue.seen.most_came_in_a_turn.load(SeqCst);
+    assert!(most <= 64, "{most} in one turn");
+}

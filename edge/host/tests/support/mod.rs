@@ -24,6 +24,10 @@ pub struct Seen {
     pub requests: AtomicUsize,
     pub texts: AtomicUsize,
     pub most_texts_in_a_turn: AtomicUsize,
+    /// Those who were at the door, whether they came in or not.
+    pub came: AtomicUsize,
+    pub came_in_this_turn: AtomicUsize,
+    pub most_came_in_a_turn: AtomicUsize,
     pub connected: AtomicUsize,
     pub disconnected: Mutex<Vec<ConnectionId>>,
     /// Claims to have work that has long been due, as a venue does that may no longer do it.
@@ -60,6 +64,13 @@ impl Application for Toy {
 
     fn accepts_websocket(&self, path: &str) -> bool {
         path == "/ws"
+    }
+
+    /// Asked for once for each who comes.
+    fn still_taken(&self) -> usize {
+        self.seen.came.fetch_add(1, SeqCst);
+        self.seen.came_in_this_turn.fetch_add(1, SeqCst);
+        0
     }
 
     fn connected(&mut self, id: ConnectionId, _: Option<std::net::IpAddr>) {
@@ -99,6 +110,7 @@ impl Application for Toy {
         self.seen.turns.fetch_add(1, SeqCst);
         let most = &self.seen.most_texts_in_a_turn;
         most.fetch_max(std::mem::take(&mut self.texts_in_turn), SeqCst);
+        self.seen.most_came_in_a_turn.fetch_max(self.seen.came_in_this_turn.swap(0, SeqCst), SeqCst);
         if std::mem::take(&mut self.is_holding) {
             self.entered.send(()).unwrap();
             self.release.recv_timeout(PATIENCE).unwrap();
