@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_bus::{Outcome, Reply};
 use pitwire_jsonrpc::{
-    Channel, Interval, Json, Params, Request, RequestId, RpcError, write_error, write_heartbeat, write_logout,
-    write_result,
+    Channel, Interval, Json, Params, Request, RequestId, RpcError, is_login, write_error, write_heartbeat,
+    write_logout, write_result,
 };
 use pitwire_streams::{Directory, StreamKey};
 use pitwire_websocket::CloseCode;
@@ -316,8 +316,7 @@ impl Node {
         client.waiting = client.waiting.saturating_sub(1);
         match answer {
             Ok(body) => {
-                // An error has no result; a login's result has a token.
-                client.is_known |= call.is_login && contains(body, b"\"access_token\":");
+                client.is_known |= call.is_login && is_login(body);
                 mouth.reply(id, body.trim_ascii());
             }
             Err(error) => refuse(id, &call.id, error, now, mouth),
@@ -719,10 +718,6 @@ fn say_first(to: u64, has_envelope: bool, epoch: u64, seq: u64, first: &[u8], mo
     } else {
         mouth.reply(to, first);
     }
-}
-
-fn contains(text: &[u8], what: &[u8]) -> bool {
-    text.windows(what.len()).any(|window| window == what)
 }
 
 #[cfg(test)]

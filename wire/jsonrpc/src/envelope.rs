@@ -1,8 +1,27 @@
 //! What stands around every result, error and notification.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
 use crate::error::RpcError;
 use crate::json::Json;
 use crate::request::RequestId;
+
+#[derive(Deserialize)]
+struct Answer {
+    result: Option<Login>,
+}
+
+#[derive(Deserialize)]
+struct Login {
+    access_token: Option<IgnoredAny>,
+}
+
+/// Whether an answer to `public/auth` lets its caller in. What else it has, the caller may have chosen: its id is any JSON.
+pub fn is_login(answer: &[u8]) -> bool {
+    let result = serde_json::from_slice::<Answer>(answer).ok().and_then(|answer| answer.result);
+    result.is_some_and(|login| login.access_token.is_some())
+}
 
 /// `result` is JSON already. Times are microseconds since 1970, from the wall clock.
 pub fn write_result(out: &mut Vec<u8>, id: &RequestId, result: &[u8], us_in: u64, us_out: u64) {

@@ -18,7 +18,7 @@ mod request;
 pub mod rules;
 
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
-pub use envelope::{write_error, write_heartbeat, write_logout, write_notification, write_result};
+pub use envelope::{is_login, write_error, write_heartbeat, write_logout, write_notification, write_result};
 pub use error::{ErrorEntry, RpcError, registry};
 pub use json::Json;
 pub use params::Params;

@@ -397,7 +397,12 @@ fn what_waits_for_the_venue_is_bounded_and_a_login_opens_raw_channels() {
     world.open(1, "/");
     let call = world.text(1, "public/auth", "{}").unwrap();
     assert!(call.is_login);
-    for body in [&br#"{"id":9,"error":{"code":13004}}"#[..], br#"{"id":9,"result":{"access_token":"x"}}"#] {
+    let bodies = [
+        &br#"{"id":9,"error":{"code":13004}}"#[..],
+        br#"{"id":{"access_token":1,"result":{"access_token":1}},"error":{"code":13004}}"#,
+        br#"{"id":9,"result":{"access_token":"x"}}"#,
+    ];
+    for body in bodies {
         world.text(1, "public/subscribe", r#"{"channels":["book.X.raw"]}"#);
         assert!(world.said.take()[0].contains("\"code\":13778"));
         world.node.called(1, &call, Ok(body), world.now, &mut world.said);
