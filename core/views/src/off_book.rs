@@ -1,7 +1,8 @@
 //! Trades made beside the book: what the public has heard of an instrument's, and what became of an account's reports.
 //!
 //! Holds       an instrument's newest trades and an account's newest reports are kept, [`OffBook::TRADES`] and
-//!             [`REPORTS`] of them; which reports wait, the engine knows.
+//!             [`REPORTS`] of them; which reports wait, the engine knows. What others reported and nothing came of goes
+//!             first, what waits last: nobody's history is lost to reports that it never agreed to.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -68,6 +69,18 @@ pub struct ReportRecord {
     pub updated: VenueNanos,
 }
 
+impl ReportRecord {
+    /// How long to keep it for a party, when there are too many.
+    fn worth(&self, party: AccountId) -> u8 {
+        let is_own = self.trade.account == party;
+        match self.state {
+            ReportState::Ended(_) if !is_own => 0,
+            ReportState::Ended(_) | ReportState::Confirmed(_) => 1,
+            ReportState::Waiting => 2 + u8::from(is_own),
+        }
+    }
+}
+
 /// All that is remembered of trades made beside books.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reports {
@@ -100,8 +113,11 @@ impl Reports {
 
     pub(crate) fn reported(&mut self, account: AccountId, report: Seq, trade: &TradeReport, at: VenueNanos) {
         let kept = self.accounts.entry(account).or_default();
-        if kept.len() == REPORTS {
-            kept.pop_front();
+        if kept.len() >= REPORTS {
+            let least = kept.iter().enumerate().min_by_key(|(at, record)| (record.worth(account), *at));
+            if let Some((at, _)) = least {
+                kept.remove(at);
+            }
         }
         let state = ReportState::Waiting;
         kept.push_back(ReportRecord { report, trade: trade.clone(), state, made: at, updated: at });
@@ -119,5 +135,49 @@ impl Reports {
         for market in self.markets.values_mut() {
             (market.volume, market.turnover, market.count) = (0, 0, 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pitwire_model::{Label, Side};
+
+    use super::*;
+
+    const VICTIM: AccountId = AccountId(1);
+    const STRANGER: AccountId = AccountId(2);
+    const PARTNER: AccountId = AccountId(3);
+
+    /// Three thousand reports, taken back at once, push out each other and nothing else.
+    #[test]
+    fn reports_of_a_stranger_push_out_no_history() {
+        let mut reports = Reports::default();
+        let at = VenueNanos(1);
+        let trade = |account, counterparty| TradeReport {
+            instrument: InstrumentId(0),
+            account,
+            counterparty,
+            side: Side::Buy,
+            price: Ticks(1),
+            lots: Lots(1),
+            label: Label::NONE,
+        };
+        reports.reported(VICTIM, Seq(1), &trade(VICTIM, PARTNER), at);
+        reports.turn(VICTIM, Seq(1), ReportState::Ended(ReportEnd::Declined), at);
+        reports.reported(VICTIM, Seq(2), &trade(PARTNER, VICTIM), at);
+        reports.turn(VICTIM, Seq(2), ReportState::Confirmed(1), at);
+        reports.reported(VICTIM, Seq(3), &trade(PARTNER, VICTIM), at);
+        for number in 4..3_004 {
+            reports.reported(VICTIM, Seq(number), &trade(STRANGER, VICTIM), at);
+            reports.turn(VICTIM, Seq(number), ReportState::Ended(ReportEnd::Withdrawn), at);
+        }
+        let kept: Vec<u64> = reports.accounts[&VICTIM].iter().map(|record| record.report.0).collect();
+        assert_eq!((kept.len(), &kept[..4], kept.last()), (REPORTS, &[1, 2, 3, 2_007][..], Some(&3_003)));
+        // Its own push out what is over before what waits.
+        for number in 4_000..5_000 {
+            reports.reported(VICTIM, Seq(number), &trade(VICTIM, PARTNER), at);
+        }
+        let kept: Vec<u64> = reports.accounts[&VICTIM].iter().map(|record| record.report.0).collect();
+        assert_eq!((kept.len(), kept[0], kept[999]), (REPORTS, 4_000, 4_999));
     }
 }
