@@ -69,7 +69,8 @@ impl Engine {
         if market.phase == Phase::Deleted {
             return Err(Reject::InstrumentDeleted);
         }
-        self.check_parties(report)?;
+        // How the other party stands is not the reporter's to know: it is asked when it agrees.
+        self.check_parties(&[report.account])?;
         let reporting = &market.special.reporting;
         if !reporting.open && !bites(Fault::HoursIgnored) {
             return Err(Reject::ReportingClosed);
@@ -83,10 +84,10 @@ impl Engine {
         if own.count() >= TradeReport::MOST_WAITING { Err(Reject::TooManyReports) } else { Ok(()) }
     }
 
-    /// Neither party is kept from trading; the buyer is asked first.
-    fn check_parties(&self, report: &TradeReport) -> Result<(), Reject> {
-        for party in report.parties() {
-            let account = self.account(party).ok_or(Reject::UnknownAccount)?;
+    /// None of them is kept from trading.
+    fn check_parties(&self, parties: &[AccountId]) -> Result<(), Reject> {
+        for party in parties {
+            let account = self.account(*party).ok_or(Reject::UnknownAccount)?;
             match () {
                 () if account.is_closed() => return Err(Reject::AccountClosed),
                 () if self.blocks.venue() || account.is_killed() => return Err(Reject::Killed),
@@ -117,7 +118,7 @@ impl Engine {
         if is_reporter {
             return Err(Reject::OwnReport);
         }
-        self.check_parties(&report)?;
+        self.check_parties(&report.parties())?;
         self.check_report_funds(&report)?;
         self.make_off_book_trade(number, &report, out);
         Ok(())

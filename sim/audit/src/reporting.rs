@@ -84,7 +84,7 @@ impl Auditor {
             return Err(Reject::UnknownAccount);
         }
         self.reportable(trade.instrument)?;
-        self.free_to_settle(trade)?;
+        self.free_to_settle(&[trade.account])?;
         if market.reporting.hours.is_none() {
             return Err(Reject::ReportingClosed);
         }
@@ -97,13 +97,9 @@ impl Auditor {
         if mine < MOST_WAITING { Ok(()) } else { Err(Reject::TooManyReports) }
     }
 
-    /// Neither party is kept from trading, the buyer asked first. A report comes from no session.
-    fn free_to_settle(&self, trade: &TradeReport) -> Result<(), Reject> {
-        let (first, second) = match trade.side {
-            Side::Buy => (trade.account, trade.counterparty),
-            Side::Sell => (trade.counterparty, trade.account),
-        };
-        for party in [first, second] {
+    /// None of them is kept from trading. A report comes from no session.
+    fn free_to_settle(&self, parties: &[AccountId]) -> Result<(), Reject> {
+        for party in parties {
             let standing = self.ledger.accounts[party.0 as usize].standing;
             let bars = [
                 (standing.closed, Reject::AccountClosed),
@@ -129,7 +125,11 @@ impl Auditor {
             if is_own {
                 return Err(Reject::OwnReport);
             }
-            self.free_to_settle(&trade)?;
+            let (buyer, seller) = match trade.side {
+                Side::Buy => (trade.account, trade.counterparty),
+                Side::Sell => (trade.counterparty, trade.account),
+            };
+            self.free_to_settle(&[buyer, seller])?;
             return Ok(Due::Trade(report, trade));
         }
         self.market_mut(trade.instrument).reporting.waiting.remove(&report);

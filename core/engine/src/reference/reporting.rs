@@ -71,7 +71,7 @@ impl ReferenceEngine {
         }
         let market = &self.markets[self.standing(trade.instrument)?];
         debug_assert_ne!(market.phase, Phase::Deleted);
-        self.may_settle(trade)?;
+        self.may_settle([trade.account])?;
         if market.hours.is_none() {
             return Err(Reject::ReportingClosed);
         }
@@ -96,8 +96,8 @@ impl ReferenceEngine {
         Ok(())
     }
 
-    fn may_settle(&self, trade: &TradeReport) -> Result<(), Reject> {
-        for account in buyer_and_seller(trade) {
+    fn may_settle(&self, parties: impl IntoIterator<Item = AccountId>) -> Result<(), Reject> {
+        for account in parties {
             let Account { closed, killed, throttled, .. } = self.accounts[account.0 as usize];
             if closed {
                 return Err(Reject::AccountClosed);
@@ -136,7 +136,7 @@ impl ReferenceEngine {
         if trade.account == account {
             return Err(Reject::OwnReport);
         }
-        self.may_settle(&trade)?;
+        self.may_settle(buyer_and_seller(&trade))?;
         let TradeReport { instrument, price, lots, .. } = trade;
         let [buyer, seller] = buyer_and_seller(&trade);
         for (party, side) in [(buyer, Side::Buy), (seller, Side::Sell)] {
