@@ -295,3 +295,22 @@ fn who_comes_after_a_long_quiet_has_its_time() {
     late.read_to_end(&mut answer).unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 "), "dropped before it could ask");
 }
+
+#[test]
+fn who_sends_without_end_holds_nobody_up() {
+    let mut stage = Stage::new(Options { halls: 1, ..Options::default() }, &spec(Lag::Close));
+    let mut reader = Reader::join(stage.address, "/");
+    let mut flood = Reader::join(stage.address, "/").socket;
+    stage.wait_for_listeners(2);
+    let pongs = masked(0x8A, b"").repeat(100_000);
+    let flooding = std::thread::spawn(move || while flood.write_all(&pongs).is_ok() {});
+    // The socket of the one is full by now, and stays so.
+    std::thread::sleep(Duration::from_millis(300));
+    for expected in 1..=20 {
+        stage.say("k", 100);
+        stage.send();
+        assert_eq!(reader.seq(), expected);
+    }
+    drop(stage);
+    flooding.join().unwrap();
+}

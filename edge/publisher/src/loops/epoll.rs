@@ -2,7 +2,8 @@
 //!
 //! Holds       1. readiness is told once and remembered here until it is used up;
 //!             2. a turn accepts only so many, so that a storm of connections does not hold up those who are in;
-//!             3. out of descriptors, those who are in go on being served.
+//!             3. a turn reads only so much of one connection, so that whoever sends without end is one among many;
+//!             4. out of descriptors, those who are in go on being served.
 //! Start at    [`run`].
 
 use std::io;
@@ -46,6 +47,8 @@ struct Seat {
     is_readable: bool,
     /// The peer's end has been told, perhaps together with its last bytes.
     is_ending: bool,
+    /// It is among [`Hall::unread`].
+    is_unread: bool,
 }
 
 struct Hall {
@@ -54,6 +57,8 @@ struct Hall {
     seats: Vec<Option<Seat>>,
     due: Vec<u32>,
     gone: Vec<u32>,
+    /// Slots of which more is to be read than a turn reads.
+    unread: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
     buffer: Box<[u8]>,
     rhythm: Rhythm,
@@ -80,6 +85,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         seats: Vec::new(),
         due: Vec::new(),
         gone: Vec::new(),
+        unread: Vec::new(),
         arrivals: Vec::new(),
         buffer: vec![0; READ_BYTES].into(),
         rhythm,
@@ -105,8 +111,9 @@ impl Hall {
                 return Ok(());
             }
             events.clear();
-            self.wait(&mut events, has_more)?;
+            self.wait(&mut events, has_more || !self.unread.is_empty())?;
             self.task.floor.has_waited(mono_ns());
+            self.read_on();
             for event in &events {
                 self.note(event);
             }
@@ -241,7 +248,8 @@ impl Hall {
         if self.seats.len() <= at {
             self.seats.resize_with(at + 1, || None);
         }
-        self.seats[at] = Some(Seat { wire: Wire::new(socket, tls), from, is_readable: false, is_ending: false });
+        self.seats[at] =
+            Some(Seat { wire: Wire::new(socket, tls), from, is_readable: false, is_ending: false, is_unread: false });
     }
 
     fn seat_arrivals(&mut self) {
@@ -258,11 +266,28 @@ impl Hall {
         self.arrivals = arrivals;
     }
 
+    /// Reads what the last turn left.
+    fn read_on(&mut self) {
+        for slot in std::mem::take(&mut self.unread) {
+            if let Some(Some(seat)) = self.seats.get_mut(slot as usize) {
+                seat.is_unread = false;
+                self.read(slot);
+            }
+        }
+    }
+
     fn read(&mut self, slot: u32) {
+        let mut taken = 0;
         while let Some(Some(seat)) = self.seats.get_mut(slot as usize)
             && seat.is_readable
             && self.task.floor.wants_input(slot)
         {
+            if taken >= READ_BYTES {
+                if !std::mem::replace(&mut seat.is_unread, true) {
+                    self.unread.push(slot);
+                }
+                return;
+            }
             let received = seat.wire.receive(&mut self.buffer);
             if seat.wire.has_just_opened() {
                 self.task.floor.writable(slot);
@@ -279,6 +304,7 @@ impl Hall {
                         seat.is_readable = false;
                     }
                     self.received += 1;
+                    taken += bytes;
                     self.task.floor.received(slot, &self.buffer[..bytes]);
                 }
                 Moved::Blocked => seat.is_readable = false,

@@ -147,12 +147,17 @@ async fn attend(hall: Rc<RefCell<Hall>>, slot: u32, bell: Bell) {
             seat.is_paused = !wants_input;
             (!seat.is_at_end && wants_input, seat.is_blocked)
         };
+        let mut has_more = false;
         tokio::select! {
-            _ = stream.readable(), if wants_input => hall.borrow_mut().read(slot),
+            _ = stream.readable(), if wants_input => has_more = hall.borrow_mut().read(slot),
             _ = stream.writable(), if is_blocked => hall.borrow_mut().writable(slot),
             () = changed.notified() => continue,
         }
         bell.notify_one();
+        if has_more {
+            // Whoever sends without end is one among many.
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -238,24 +243,35 @@ impl Hall {
         self.fresh.push(slot);
     }
 
-    fn read(&mut self, slot: u32) {
+    /// Reads what there is, within reason. Says whether there may be more.
+    fn read(&mut self, slot: u32) -> bool {
+        let mut taken = 0;
         while self.task.floor.wants_input(slot) {
+            if taken >= READ_BYTES {
+                return true;
+            }
             let Hall { seats, task, buffer, .. } = self;
-            let Some(Some(seat)) = seats.get_mut(slot as usize) else { return };
+            let Some(Some(seat)) = seats.get_mut(slot as usize) else { return false };
             match seat.stream.try_read(buffer) {
                 Ok(0) => {
                     seat.is_at_end = true;
-                    return task.floor.ended(slot);
+                    task.floor.ended(slot);
+                    return false;
                 }
-                Ok(bytes) => task.floor.received(slot, &buffer[..bytes]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(bytes) => {
+                    taken += bytes;
+                    task.floor.received(slot, &buffer[..bytes]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
                     seat.is_at_end = true;
-                    return task.floor.go(slot);
+                    task.floor.go(slot);
+                    return false;
                 }
             }
         }
+        false
     }
 
     fn writable(&mut self, slot: u32) {
