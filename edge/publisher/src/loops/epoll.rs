@@ -374,7 +374,8 @@ impl Hall {
                 Moved::Bytes(bytes) => {
                     sent += bytes;
                     floor.sent(slot, bytes);
-                    if bytes < wanted {
+                    // What is sealed counts as sent, though it may wait: nothing is shut before it has gone.
+                    if bytes < wanted || seat.wire.is_waiting() {
                         // The kernel has noted that we wait for room: there will be an event.
                         floor.blocked(slot);
                         break;
@@ -389,9 +390,6 @@ impl Hall {
                     break;
                 }
             }
-        }
-        if seat.wire.is_waiting() {
-            floor.blocked(slot);
         }
         add(&floor.counters().sends_total, 1);
         if seat.is_readable {
