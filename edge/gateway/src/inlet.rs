@@ -21,8 +21,8 @@ const WAITING: usize = 1_024;
 pub enum News {
     /// A batch with the right MAC.
     Batch(Vec<u8>),
-    /// A mark says where the venue is.
-    Venue(String),
+    /// A mark says where this start of the venue is. It may be a recording: see [`crate::Node::may_follow`].
+    Venue { epoch: u64, url: String },
 }
 
 #[derive(Debug, Default)]
@@ -113,7 +113,7 @@ impl Listener {
                 return;
             }
         };
-        let mut venue = String::new();
+        let mut venue = (0, String::new());
         while let Some(message) = messages.next().await {
             let Some(content) = self.key.open(&self.subject, &message.payload) else {
                 self.shared.forged.fetch_add(1, Ordering::Relaxed);
@@ -123,9 +123,9 @@ impl Listener {
                 self.shared.forged.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
-            if batch.count == 0 && venue != batch.about {
-                batch.about.clone_into(&mut venue);
-                self.tell(News::Venue(venue.clone()));
+            if batch.count == 0 && (venue.0 != batch.epoch || venue.1 != batch.about) {
+                venue = (batch.epoch, batch.about.to_owned());
+                self.tell(News::Venue { epoch: batch.epoch, url: venue.1.clone() });
             }
             self.tell(News::Batch(content.to_vec()));
         }

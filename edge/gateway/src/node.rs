@@ -116,6 +116,8 @@ pub struct Node {
     version: &'static str,
     /// Where the venue is, for those who must go there.
     pub venue: String,
+    /// The start of the venue that has said so.
+    pub venue_epoch: u64,
     pub follower: Follower,
     history: History,
     facts: BTreeMap<ChannelId, Facts>,
@@ -148,6 +150,7 @@ impl Node {
         Node {
             version,
             venue: String::new(),
+            venue_epoch: 0,
             follower: Follower::default(),
             history: History::new(history_bytes),
             facts: BTreeMap::new(),
@@ -183,6 +186,12 @@ impl Node {
     /// Whether whatever a client may ask for can be judged, and nothing is known to be missing.
     pub fn can_serve(&self) -> bool {
         self.has_directory && self.follower.is_up_to_date()
+    }
+
+    /// Whether a mark of this start may say where the venue is. One of an earlier start is a recording: whoever has that
+    /// address now would be sent what clients ask, their credentials with it.
+    pub fn may_follow(&self, epoch: u64) -> bool {
+        epoch >= self.follower.epoch().unwrap_or(self.venue_epoch)
     }
 
     pub fn connections(&self) -> impl Iterator<Item = u64> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
+use pitwire_bus::Batch;
 use pitwire_gateway::{Call, Inlet, Instant, Mouth, News, Node, Told, Upstream, WebRequest};
 use pitwire_host::{
     Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, SystemClock,
@@ -100,17 +101,27 @@ impl GatewayApplication {
         while left > 0 {
             let Some(news) = self.inlet.next() else { break };
             left -= 1;
-            self.heard_ns = now_ns;
             match news {
-                News::Batch(bytes) => self.node.live(bytes, &mut Voice(notices)),
-                News::Venue(url) => self.learn(&url),
+                News::Batch(bytes) => {
+                    // A recording of an earlier start is not a word of the venue.
+                    let epoch = Batch::parse(&bytes).map(|batch| batch.epoch);
+                    if self.node.follower.epoch().is_none_or(|known| epoch == Some(known)) {
+                        self.heard_ns = now_ns;
+                    }
+                    self.node.live(bytes, &mut Voice(notices));
+                }
+                News::Venue { epoch, url } => self.learn(epoch, &url),
             }
         }
         self.has_more_news = left == 0;
     }
 
-    fn learn(&mut self, url: &str) {
-        if self.has_fixed_venue || url.is_empty() {
+    fn learn(&mut self, epoch: u64, url: &str) {
+        if self.has_fixed_venue || url.is_empty() || !self.node.may_follow(epoch) {
+            return;
+        }
+        self.node.venue_epoch = epoch;
+        if self.node.venue == url {
             return;
         }
         match self.upstream.set_venue(url) {

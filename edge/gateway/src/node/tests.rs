@@ -421,6 +421,16 @@ fn what_waits_for_the_venue_is_bounded_and_a_login_opens_raw_channels() {
 }
 
 #[test]
+fn only_marks_of_this_start_or_a_later_one_say_where_the_venue_is() {
+    let mut node = Node::new("1", 1 << 20);
+    assert!(node.may_follow(1));
+    node.venue_epoch = 6;
+    assert_eq!([5, 6, 7].map(|epoch| node.may_follow(epoch)), [false, true, true]);
+    let world = World::new();
+    assert_eq!([6, 7, 8].map(|epoch| world.node.may_follow(epoch)), [false, true, true]);
+}
+
+#[test]
 fn channels_that_nobody_hears_are_given_up_after_a_while() {
     let mut world = World::new();
     world.open(1, &format!("/?channels={BOOK}"));
