@@ -136,6 +136,10 @@ impl Node {
                 self.aliases.clear();
             }
             self.aliases.insert(name.to_owned(), id);
+            if self.facts.get(&id).is_some_and(|facts| facts.is_joined && facts.since < reply.since) {
+                // It left the bus and came back, and no keep has said so: what was said between is not here.
+                self.dropped(std::slice::from_ref(&reply.channel), mouth);
+            }
             let facts = self.facts.entry(id).or_default();
             let subscribers = std::mem::take(&mut facts.subscribers);
             *facts = Facts {

@@ -376,6 +376,25 @@ fn a_channel_that_the_venue_has_dropped_is_begun_anew() {
 }
 
 #[test]
+fn a_channel_that_left_the_bus_and_came_back_unseen_is_begun_anew() {
+    let mut world = World::new();
+    for (id, target) in [(1, "/?envelope&channels="), (2, "/?channels=")] {
+        world.open(id, &format!("{target}{BOOK}"));
+    }
+    let reply = here(&world, 1, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    world.said.take();
+    // Somebody else's join has put it back; an answer about the same stay says nothing new.
+    for (since, said) in [(0, vec![]), (5, vec!["2 !1013", "gap", "again"])] {
+        let reply = here(&world, 5, since, BOOK, "\"again\"");
+        world.told(Ask::Join { name: BOOK.into() }, reply);
+        let told = world.said.take();
+        assert_eq!(told.len(), said.len(), "{told:?}");
+        assert!(told.iter().zip(said).all(|(text, part)| text.contains(part)), "{told:?}");
+    }
+}
+
+#[test]
 fn what_the_venue_does_not_answer_is_said_to_those_who_wait() {
     let mut world = World::new();
     world.open(1, "/");
