@@ -171,7 +171,7 @@ fn a_refused_report_says_what_was_compared() {
     refused.push((log.report(ANNA, AccountId(9), 5, 90), json!({"reason": "unknown_account"})));
     (0..16).for_each(|_| _ = log.report(ANNA, BEN, 5, 90));
     refused.push((log.report(ANNA, BEN, 5, 90), json!({"reason": "too_many_reports", "waiting": 16, "most": 16})));
-    log.apply(Command::Kill { scope: KillScope::Account(BEN), reason: Label::default() });
+    log.apply(Command::Kill { scope: KillScope::Account(ANNA), reason: Label::default() });
     refused.push((log.report(ANNA, BEN, 5, 90), json!({"reason": "killed", "buyer": "ben", "seller": "anna"})));
     for (seq, numbers) in refused {
         let notes = log.of(seq);
