@@ -73,6 +73,9 @@ impl Press {
             self.batch.text(channel.stream, key, channel.seq, payload);
         }
         self.messages += 1;
+        if self.batch.bytes() >= BATCH_BYTES {
+            self.flush();
+        }
     }
 
     /// Hands over what has come together.
