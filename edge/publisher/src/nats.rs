@@ -94,9 +94,9 @@ impl Bus {
                     Err(_) => {}
                     Ok(None) => break,
                     Ok(Some(first)) => {
-                        press.take(Some(first.subject.as_str()), &first.payload, false);
+                        take(press, &first);
                         while let Ok(Some(next)) = tokio::time::timeout(Duration::ZERO, messages.next()).await {
-                            press.take(Some(next.subject.as_str()), &next.payload, false);
+                            take(press, &next);
                         }
                         press.flush();
                     }
@@ -104,6 +104,12 @@ impl Bus {
             }
         });
     }
+}
+
+/// What is no UTF-8 cannot be a text message: every reader would have to end its connection over it.
+fn take(press: &mut Press, message: &async_nats::Message) {
+    let is_binary = std::str::from_utf8(&message.payload).is_err();
+    press.take(Some(message.subject.as_str()), &message.payload, is_binary);
 }
 
 /// A message must not show a password.
