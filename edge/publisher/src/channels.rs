@@ -15,6 +15,9 @@ use crate::counters;
 use crate::programme::{Answer, Opening, Programme, Reply, Request, Said, Tag};
 use crate::stream::StreamId;
 
+/// A reader may choose so many.
+const SYMBOLS_MOST: usize = 1024;
+
 /// What is done with what subscribers say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hearing {
@@ -91,6 +94,9 @@ impl Programme for Channels {
         self.may_come(request)?;
         let streams = self.stream(request.path())?.into_iter().collect();
         let keys = request.parameter("symbols").filter(|text| !text.is_empty());
+        if keys.is_some_and(|text| text.split(',').count() > SYMBOLS_MOST) {
+            return Err(Answer::text(400, "at most 1024 symbols; without ?symbols= all of them come"));
+        }
         let from = match request.parameter("from").map(resume_token) {
             None => None,
             Some(Some(from)) => Some(from),
@@ -174,6 +180,9 @@ mod tests {
         assert!(verdict("/btc").starts_with("!401"));
         assert!(verdict("/btc?token=wrong").starts_with("!401"));
         assert!(verdict("/btc?token=s3cret&from=1").starts_with("!400"));
+        let many = vec!["A"; SYMBOLS_MOST + 1].join(",");
+        let target: &str = format!("/eth?token=s3cret&symbols={many}").leak();
+        assert_eq!(channels.open(&request(target)).err().unwrap().status, 400);
         let opening = channels.open(&request("/eth?symbols=A%2FB,C&from=17%3A4&envelope&token=s3cret")).unwrap();
         assert_eq!(opening.streams, [StreamId(1)]);
         assert_eq!(opening.keys, Some(vec![b"A/B".to_vec(), b"C".to_vec()]));

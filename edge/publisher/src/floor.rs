@@ -577,7 +577,7 @@ impl Floor {
 
     /// The key's number in a stream, for a filter.
     fn key_of(&mut self, stream: StreamId, name: &[u8]) -> Option<Key> {
-        self.streams.get_mut(stream.0 as usize).map(|stream| stream.key(name))
+        self.streams.get_mut(stream.0 as usize)?.key_asked(name)
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) const DEFLATED: u8 = 2;
 pub(crate) const NARROW: u8 = 4;
 pub(crate) const CLASSES: usize = 8;
 
+/// Longer names a reader may not make.
+const NAME_MOST: usize = 128;
 /// More keys than this are one: whoever publishes chooses them.
 const KEYS_MOST: usize = 1 << 16;
 
@@ -124,6 +126,16 @@ impl Stream {
             self.keys.insert(name.into(), key);
         }
         key
+    }
+
+    /// The number of a name that a reader asks for. A new name gets one too, so that what comes under it later is found,
+    /// but strangers may use up no more than half of the table; `None` beyond.
+    pub fn key_asked(&mut self, name: &[u8]) -> Option<Key> {
+        let is_new = !self.keys.contains_key(name);
+        if is_new && (name.len() > NAME_MOST || self.keys.len() >= KEYS_MOST / 2) {
+            return None;
+        }
+        Some(self.key(name))
     }
 
     pub fn ring(&self, class: u8) -> Option<&Ring> {
@@ -221,5 +233,27 @@ impl Frame<'_> {
         for part in [self.header.as_bytes(), self.opening, self.payload, self.closing] {
             out.extend_from_slice(part);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_strangers_ask_for_leaves_half_of_the_keys_to_the_publisher() {
+        let mut stream = Stream::new(StreamSpec {
+            name: "x".into(),
+            lag: Lag::Conflate,
+            ring_bytes: 1 << 16,
+            snapshot: false,
+            keep: false,
+        });
+        assert_eq!(stream.key_asked(&[b'x'; 129]), None);
+        let asked = (0..KEYS_MOST).filter(|n| stream.key_asked(n.to_string().as_bytes()).is_some()).count();
+        assert_eq!(asked, KEYS_MOST / 2);
+        let published = stream.key(b"BTC");
+        assert_ne!(published, stream.key(b"ETH"));
+        assert_eq!(stream.key_asked(b"BTC"), Some(published), "what is there may be asked for");
     }
 }
