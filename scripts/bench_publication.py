@@ -6,8 +6,11 @@ CPU seconds, from its /proc/PID/stat, from before the first connection to after 
 beside it, and a row whose client was the limit says so. The peers are those of bench/publication; one that this machine
 cannot build is skipped by name.
 
-The short form (`make bench`) takes some three minutes. --whole adds every row of the table: other peers, 10,000, 20,000
-and 100,000 connections, TLS, reconnect storms, stopped and slow readers.
+The last row is of a whole venue: from a command to the last of 1,000 readers of the trade it makes, while others enter
+10,000 orders a second.
+
+The short form (`make bench`) takes some four minutes. --whole adds every row of the table: other peers, 10,000 to
+200,000 connections, TLS, reconnect storms, stopped and slow readers.
 """
 
 import argparse
@@ -21,9 +24,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +35,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench" / "publication"))
 
 from build import PEERS, Peer, built
-from venue import BINARY
+from rpc import Ws
+from venue import BINARY, DEMO_A, DEMO_B, Venue
 
 START_PATIENCE_S = 30.0
 LOAD_PATIENCE_S = 300.0
@@ -178,7 +183,9 @@ CASES = [
     seed(20_000, ()),
     fan_out(10_000, 10, (UWS,)),
     fan_out(20_000, 10, ()),
-    fan_out(100_000, 1, ()),
+    # Each of its threads holds as many as there may be files open.
+    replace(fan_out(100_000, 1, ()), ours=("--connections", "110000")),
+    replace(fan_out(200_000, 1, ()), ours=("--connections", "220000")),
 ]
 
 
@@ -254,7 +261,7 @@ def listening() -> Iterator[socket.socket]:
 def server_of(case: Case, name: str, peers: dict[str, Peer], directory: Path, extra: tuple[str, ...]) -> Server:
     if name != OURS:
         return Server(name, peers[name].command, case.server, directory, peers[name].wants_socket)
-    tls = ("--tls", "127.0.0.1:0") if case.tls else ()
+    tls = ("--tls", "--tls-dir", str(directory / "tls")) if case.tls else ()
     return Server(name, (BINARY, "publish"), (*case.server, *case.ours, *tls, *extra), directory)
 
 
@@ -285,6 +292,59 @@ def run(case: Case, name: str, peers: dict[str, Peer], directory: Path, extra: t
     figures["deliveries_per_cpu_s"] = figures["deliveries"] / cpu_s
     figures["cpu_ns_per_delivery"] = cpu_s * 1e9 / max(1, figures["deliveries"])
     return figures
+
+
+VENUE_CASE = "venue, 1,000 readers"
+TRADES_PER_S = 200
+ORDERS_PER_S = 10_000
+
+
+def trade_until(ended: threading.Event, url: str) -> None:
+    """Two accounts that trade one share to and fro, evenly in time; the orders of the load go to another instrument."""
+    with Ws(url) as one, Ws(url) as other:
+        one.login(DEMO_A)
+        other.login(DEMO_B)
+        began, trades = time.monotonic(), 0
+        while not ended.is_set():
+            sides = (one, other) if trades % 2 == 0 else (other, one)
+            for side, way in zip(sides, ("sell", "buy"), strict=True):
+                order = {"instrument_name": "SBK_ZAR", "amount": 1, "type": "limit", "price": 215}
+                side.result(f"private/{way}", order)
+            trades += 1
+            time.sleep(max(0.0, began + trades / TRADES_PER_S - time.monotonic()))
+
+
+def run_venue(directory: Path) -> Figures:
+    with Venue(directory / f"venue-{time.monotonic_ns()}", ["--no-flow", "--durability", "memory"]) as venue:
+        url = f"ws://{venue.address}/ws/sbk_zar@trade?ts=ns"
+        reading = [BINARY, "load", url, "--connections", "1000", "--sequence-field", "t", "--json"]
+        ordering = [BINARY, "order-bench", "--mode", "open", "--venue", venue.address, "--json"]
+        # Orders come before readers and stay until after them.
+        orders = subprocess.Popen(
+            [*ordering, "--rate", str(ORDERS_PER_S), "--seconds", str(SECONDS + 4)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        ended = threading.Event()
+        trader = threading.Thread(target=trade_until, args=(ended, venue.ws_url))
+        trader.start()
+        time.sleep(1)
+        load = subprocess.run(
+            [*reading, "--seconds", str(SECONDS)], capture_output=True, text=True, timeout=LOAD_PATIENCE_S, check=False
+        )
+        ended.set()
+        trader.join()
+        ordered = json.loads(orders.communicate(timeout=LOAD_PATIENCE_S)[0])
+        figures = json.loads(load.stdout)
+    kept = ("deliveries", "lost", "late", "p50_us", "p99_us", "last_us", "last_p99_us", "generator_bound")
+    return {name: figures[name] for name in kept} | {f"orders_{name}": value for name, value in ordered.items()}
+
+
+def measure_venue(rounds: int) -> Figures:
+    with tempfile.TemporaryDirectory(prefix="pitwire-bench-publication-") as name:
+        figures = middle([run_venue(Path(name)) for _round in range(rounds)])
+    verdicts = [demand(figures, {}) for demand in (exactly("lost", 0), at_most("last_p99_us", 10_000))]
+    return figures | {"short_of_demand": [verdict for verdict in verdicts if verdict]}
 
 
 def middle(rounds: list[Figures]) -> Figures:
@@ -322,6 +382,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             report["cases"][case.name] = figures
             if not options.json:
                 print("\n".join(rows(case.name, figures)), flush=True)
+    if options.only in VENUE_CASE:
+        report["cases"][VENUE_CASE] = {OURS: measure_venue(options.rounds)}
+        if not options.json:
+            plain = ", ".join(f"{name} {value}" for name, value in report["cases"][VENUE_CASE][OURS].items())
+            print(f"{VENUE_CASE}: {plain}", flush=True)
     return report
 
 
@@ -335,6 +400,10 @@ def milliseconds(us: float | None) -> str:
     return f"{'-':>8}" if us is None else f"{us / 1e3:>8.2f}"
 
 
+def storm(of: Figures) -> str:
+    return f"; all back after {of['storm_s']:.2f} s" if of.get("storm_s") is not None else ""
+
+
 def rows(case: str, figures: dict[str, Figures]) -> list[str]:
     lines = []
     for server, of in figures.items():
@@ -343,7 +412,7 @@ def rows(case: str, figures: dict[str, Figures]) -> list[str]:
         lines.append(
             f"{case:<22} {server:<18} {of['server_cpu_s']:>7.2f} {of['deliveries_per_cpu_s'] / 1e3:>11.0f}"
             f" {of['deliveries']:>10.0f} {of['lost']:>8.0f} {of['late']:>7.0f} {milliseconds(of['p50_us'])}"
-            f" {milliseconds(of['p99_us'])} {of['resident_mib']:>6.0f}  {client}{short}"
+            f" {milliseconds(of['p99_us'])} {of['resident_mib']:>6.0f}  {client}{storm(of)}{short}"
         )
         case = ""
     return lines

@@ -245,13 +245,22 @@ impl Report {
 
     /// Half of the sampled messages, and all but one in a hundred, took at most so long from the first connection to the
     /// last. Nothing where connections do not number together.
-    #[allow(clippy::cast_precision_loss)]
     pub fn spread_us(&self) -> Option<(f64, f64)> {
+        self.of_spread(Spread::widths_ns)
+    }
+
+    /// The same from when a message was due until the last connection had it.
+    pub fn last_us(&self) -> Option<(f64, f64)> {
+        self.of_spread(Spread::lasts_ns)
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn of_spread(&self, ascending_ns: impl Fn(&Spread, i64) -> Vec<i64>) -> Option<(f64, f64)> {
         if self.spread.is_torn() {
             return None;
         }
-        let widths = self.spread.widths_ns(self.end_ns.saturating_sub(crate::plan::LATE_NS));
-        let at = |part: usize| widths.get((widths.len() * part / 100).min(widths.len().saturating_sub(1)));
+        let all = ascending_ns(&self.spread, self.end_ns.saturating_sub(crate::plan::LATE_NS));
+        let at = |part: usize| all.get((all.len() * part / 100).min(all.len().saturating_sub(1)));
         Some((*at(50)? as f64 / 1e3, *at(99)? as f64 / 1e3))
     }
 }

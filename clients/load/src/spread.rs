@@ -86,10 +86,19 @@ impl Spread {
 
     /// From first to last, ascending, of messages that were due before `until_ns` and came to several connections.
     pub fn widths_ns(&self, until_ns: i64) -> Vec<i64> {
+        self.sorted(until_ns, |sample| sample.last_ns - sample.first_ns)
+    }
+
+    /// From when a message was due until the last connection had it, of the same messages.
+    pub fn lasts_ns(&self, until_ns: i64) -> Vec<i64> {
+        self.sorted(until_ns, |sample| sample.last_ns - sample.due_ns)
+    }
+
+    fn sorted(&self, until_ns: i64, of: impl Fn(&Sample) -> i64) -> Vec<i64> {
         let whole = self.samples.iter().filter(|sample| sample.count > 1 && sample.due_ns < until_ns);
-        let mut widths: Vec<i64> = whole.map(|sample| sample.last_ns - sample.first_ns).collect();
-        widths.sort_unstable();
-        widths
+        let mut all: Vec<i64> = whole.map(of).collect();
+        all.sort_unstable();
+        all
     }
 }
 
@@ -119,6 +128,8 @@ mod tests {
         // 1: 19..25, 2: 40..47; 3 came to one connection only.
         assert_eq!(one.widths_ns(i64::MAX), [6, 7]);
         assert_eq!(one.widths_ns(30), [6]);
+        // Due at 10 and 30.
+        assert_eq!((one.lasts_ns(i64::MAX), one.lasts_ns(30)), (vec![15, 17], vec![15]));
         assert!(!one.is_torn());
     }
 

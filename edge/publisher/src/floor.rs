@@ -9,7 +9,7 @@
 //!                or it is closed;
 //!             4. what is sent to a connection is whole frames in order, whichever of outbox, control slot and rings they
 //!                are from;
-//!             5. the order in which subscribers are served is a new one in every sweep.
+//!             5. the order in which subscribers are served is a new one for every message (`order.rs`).
 //! Leaves out  sockets and clocks: the loop's.
 //! Start at    [`Floor::take`], [`Floor::due`], [`Floor::prepare`], [`Floor::gather`], [`Floor::sent`].
 
@@ -95,6 +95,17 @@ pub struct Setting {
     /// Frames of the one answer to whoever is owed one.
     pub answer: Arc<[u8]>,
     pub seed: u64,
+}
+
+/// Who is served in a sweep, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// Those for whom there is something of their own.
+    Own,
+    /// Everybody for whom there is something.
+    First,
+    /// The same, where the sweep before has hardly ended.
+    Next,
 }
 
 pub struct Floor {
@@ -533,9 +544,10 @@ impl Floor {
         }
     }
 
-    /// Those for whom there may be something, in an order that is new every time: something of their own, and, if so
-    /// said, something new in their streams. Whoever's socket takes nothing is not among them.
-    pub fn due(&mut self, into: &mut Vec<u32>, with_streams: bool) {
+    /// Those for whom there may be something: something of their own, or something new in their streams, if those are
+    /// looked at. Whoever's socket takes nothing is not among them.
+    pub fn due(&mut self, into: &mut Vec<u32>, sweep: Sweep) {
+        let with_streams = sweep != Sweep::Own;
         into.clear();
         into.append(&mut self.listed);
         let Floor { streams, subscribers, dirty, .. } = self;
@@ -557,7 +569,23 @@ impl Floor {
                 }
             }
         }
-        self.shuffle.shuffle(into);
+        self.put_in_order(into, sweep);
+    }
+
+    fn put_in_order(&mut self, slots: &mut [u32], sweep: Sweep) {
+        let Floor { shuffle, subscribers, .. } = self;
+        if sweep != Sweep::Next {
+            shuffle.shuffle(slots);
+        } else {
+            slots.sort_unstable_by_key(|slot| subscribers.get(*slot as usize).map(|subscriber| subscriber.place));
+            shuffle.stir(slots);
+        }
+        if sweep != Sweep::Own {
+            for (place, slot) in (0..).zip(slots.iter()) {
+                let subscriber = subscribers.get_mut(*slot as usize);
+                subscriber.into_iter().for_each(|subscriber| subscriber.place = place);
+            }
+        }
     }
 
     /// Nothing more is taken in before streams are swept.

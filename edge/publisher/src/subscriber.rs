@@ -192,6 +192,8 @@ pub(crate) struct Subscriber {
     pub class: u8,
     /// It may compress what it sends.
     pub deflates: bool,
+    /// Where it came in the last sweep.
+    pub place: u32,
     /// On the list for the next sweep.
     pub is_listed: bool,
     /// Its socket takes nothing at present.
@@ -227,6 +229,7 @@ impl Subscriber {
             stage: Stage::Asking,
             class: 0,
             deflates: false,
+            place: 0,
             is_listed: false,
             is_blocked: false,
             has_left_over: false,

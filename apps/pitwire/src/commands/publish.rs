@@ -118,7 +118,8 @@ pub struct Publish {
     /// What a reader may send in one message; more is closed with 1009. Above 32 KiB, in fragments of 64 bytes on average.
     #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024, value_parser = clap::value_parser!(u32).range(125..=67_108_864))]
     message_bytes: u32,
-    /// Threads that serve, each with connections of its own; one for every two cores, if absent.
+    /// Threads that serve, each with connections of its own; one for every two cores, if absent, or as many as hold
+    /// --connections.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Option<u32>,
     /// How those threads wait for sockets and write to them; uring where this machine allows it, if absent, else epoll.
@@ -265,16 +266,14 @@ impl Publish {
             Failure::new("this machine's clock stands before 1970").remedy("set it: resume tokens are told apart by it")
         })?;
         let seed = now.subsec_nanos();
-        let files =
-            usize::try_from(rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20));
         // What the process itself has open, and a connection that is being refused.
-        let files = files.unwrap_or(1 << 20).saturating_sub(64).max(1);
+        let files = open_files().saturating_sub(64).max(1);
         let kind = self.kind()?;
         // Its sockets are not open files; a thread that is full says so.
         let files = if kind == Kind::Uring { usize::MAX } else { files };
         Ok(Options {
             listen: Some(self.listen),
-            halls: self.threads.map_or_else(halls, |threads| threads as usize),
+            halls: self.threads.map_or_else(|| halls(kind, self.connections), |threads| threads as usize),
             kind,
             limits,
             connections_most: self.connections.map_or(files, |most| files.min(most as usize)),
@@ -355,8 +354,19 @@ fn serve(source: Source, mut press: Press, signals: &std::os::unix::net::UnixStr
 }
 
 /// The other half of the cores is for whoever publishes, and for readers on this machine.
-fn halls() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).div_ceil(2).min(64)
+/// One for every two cores; and, where each holds only as many connections as there may be files open, as many as hold
+/// those that are expected.
+fn halls(kind: Kind, connections: Option<u32>) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let expected = connections.filter(|_| kind == Kind::Uring).map_or(0, |most| most as usize);
+    // The kernel deals them out unevenly, by a per cent or two.
+    let each = (open_files() / 20 * 19).max(1);
+    cores.div_ceil(2).max(expected.div_ceil(each)).min(64)
+}
+
+fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1 << 20)
 }
 
 /// One of the messages of an answer: it says which of them it is.

@@ -158,7 +158,8 @@ impl World {
     /// One sweep; sockets take all, some or nothing.
     fn sweep(&mut self, generous: bool) {
         let mut due = Vec::new();
-        self.floor.due(&mut due, true);
+        let sweep = if self.chance.below(2) == 0 { Sweep::First } else { Sweep::Next };
+        self.floor.due(&mut due, sweep);
         for slot in due {
             let at = self.peers.iter().position(|peer| peer.slot == slot && !peer.is_gone).unwrap();
             loop {
@@ -415,7 +416,7 @@ fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
                 say(&mut world, &mut told);
             }
             let mut due = Vec::new();
-            world.floor.due(&mut due, true);
+            world.floor.due(&mut due, Sweep::First);
             // Now and then it takes some, and in the end all.
             let takes = if turn >= 1_800 { usize::MAX } else { 3_000 * usize::from(world.chance.below(20) == 0) };
             world.floor.writable(slot);

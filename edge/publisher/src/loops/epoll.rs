@@ -328,9 +328,9 @@ impl Hall {
         if !(has_own || with_streams) {
             return;
         }
-        self.rhythm.begin();
+        let sweep = self.rhythm.begin(now, with_streams);
         let mut due = std::mem::take(&mut self.due);
-        self.task.floor.due(&mut due, with_streams);
+        self.task.floor.due(&mut due, sweep);
         for slot in &due {
             self.serve(*slot);
         }

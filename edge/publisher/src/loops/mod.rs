@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::board::Board;
-use crate::floor::Floor;
+use crate::floor::{Floor, Sweep};
 use crate::inbox::Inbox;
 
 /// How a hall's thread waits for its sockets and writes to them.
@@ -49,7 +49,7 @@ pub(crate) struct Task {
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// What sweeps of all halls may take of one core, once going through everybody takes [`FULL_NS`]. Below that they
-    /// rest the less the quicker they are.
+    /// rest the less the quicker they are: in half of that time a quarter.
     pub core_percent: u32,
     /// No rest is longer than this.
     pub most_us: u32,
@@ -83,7 +83,7 @@ impl Pace {
         let (halls, core) = (halls as u64, u64::from(self.core_percent.max(1)));
         let full_ns = took_ns.saturating_mul((halls * 100).saturating_sub(core)) / core;
         let all_ns = took_ns.saturating_mul(halls).min(FULL_NS);
-        let rest_ns = u128::from(full_ns) * u128::from(all_ns) / u128::from(FULL_NS);
+        let rest_ns = u128::from(full_ns) * u128::from(all_ns).pow(2) / u128::from(FULL_NS).pow(2);
         let most_ns = (u64::from(self.most_us) * 1_000).min(apart_ns.saturating_mul(u64::from(self.company)));
         u64::try_from(rest_ns).unwrap_or(u64::MAX).min(most_ns)
     }
@@ -116,8 +116,15 @@ impl Rhythm {
         self.next_ns.saturating_sub(mono_ns())
     }
 
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, now_ns: u64, with_streams: bool) -> Sweep {
         self.began_core_ns = core_ns();
+        let idle_ns = now_ns.saturating_sub(self.next_ns);
+        match with_streams {
+            false => Sweep::Own,
+            // The first one's idle time is longer than it has been at work.
+            true if idle_ns > self.next_ns.saturating_sub(self.began_ns) / 8 => Sweep::First,
+            true => Sweep::Next,
+        }
     }
 
     /// A sweep that began then is over; so many messages have come in all.
@@ -186,10 +193,10 @@ mod tests {
     fn the_more_there_are_to_be_served_the_longer_messages_wait_for_company() {
         let pace = Pace::default();
         for (halls, took_us, apart_us, rest_us) in [
-            // 100 microseconds on each of 4: hardly any rest. 4/0.65 - 1 = 5.154 times as long, times 0.4/20.
-            (4, 100, 10_000, 10),
-            // 1.5 ms on each of 4: 5.154 x 1.5 ms x 6/20.
-            (4, 1_500, 10_000, 2_319),
+            // 100 microseconds on each of 4: no rest worth the name. 4/0.65 - 1 = 5.154 times as long, times (0.4/20)².
+            (4, 100, 10_000, 0),
+            // 1.5 ms on each of 4: 5.154 x 1.5 ms x (6/20)².
+            (4, 1_500, 10_000, 695),
             // 5 ms: the whole of it. 10 ms on each of 2: 2/0.65 - 1 = 2.077 times as long.
             (4, 5_000, 100_000, 25_769),
             (2, 10_000, 10_000, 20_769),

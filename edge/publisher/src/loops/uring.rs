@@ -382,9 +382,9 @@ impl Hall {
         if !(has_own || with_streams) {
             return Ok(());
         }
-        self.rhythm.begin();
+        let sweep = self.rhythm.begin(now, with_streams);
         let mut due = std::mem::take(&mut self.due);
-        self.task.floor.due(&mut due, with_streams);
+        self.task.floor.due(&mut due, sweep);
         for batch in due.chunks(BATCH) {
             self.serve(batch)?;
         }

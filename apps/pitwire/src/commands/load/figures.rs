@@ -22,7 +22,7 @@ fn rounded(value: f64, digits: i32) -> f64 {
 pub fn json(plan: &Plan, report: &Report) -> Value {
     let (tally, generator) = (&report.tally, &report.generator);
     let us = |percent: f64| report.latencies.percentile_us(percent).map(|us| rounded(us, 1));
-    let spread = report.spread_us();
+    let (spread, last) = (report.spread_us(), report.last_us());
     let per_delivery_ns = (tally.deliveries > 0).then(|| rounded(generator.cpu_ns as f64 / tally.deliveries as f64, 1));
     let mut figures = json!({
         "connections": plan.share.total,
@@ -64,6 +64,8 @@ pub fn json(plan: &Plan, report: &Report) -> Value {
         "bytes": tally.bytes,
         "reads": tally.reads,
         "spread_p99_us": spread.map(|(_, most)| rounded(most, 1)),
+        "last_us": last.map(|(half, _)| rounded(half, 1)),
+        "last_p99_us": last.map(|(_, most)| rounded(most, 1)),
         "opening_s": rounded(report.opening_ns as f64 / 1e9, 3),
         "storm_s": report.storm_ns.map(|ns| rounded(ns as f64 / 1e9, 3)),
         "storm_retries": tally.storm_retries,
@@ -140,6 +142,9 @@ pub fn text(plan: &Plan, report: &Report) -> String {
     ];
     if let Some((half, most)) = report.spread_us() {
         lines.push(format!("first to last connection of a message, µs: median {half:.0}, p99 {most:.0}"));
+    }
+    if let Some((half, most)) = report.last_us() {
+        lines.push(format!("until the last connection has it, µs: median {half:.0}, p99 {most:.0}"));
     }
     if let Some(ns) = report.storm_ns {
         lines.push(format!("storm: all back after {:.3} s, {} retries", ns as f64 / 1e9, tally.storm_retries));
