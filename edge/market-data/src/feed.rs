@@ -1,8 +1,13 @@
 //! One channel of one instrument: its ring, and what it does to those who fall behind.
 
+use std::cell::Cell;
+
+use pitwire_jsonrpc::{objects, write_notification};
+use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_websocket::{Opcode, write_header};
 
-use crate::ring::Ring;
+use crate::merge::{CHANGES, Told};
+use crate::ring::{Cursor, Overrun, Ring};
 
 /// What happens to a reader whose next frame is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +16,68 @@ pub enum Lag {
     Close,
     /// Only the latest message matters; the reader is moved to it.
     Latest,
+    /// It is told in one change, on its own chain, all that it has missed, and goes on from there.
+    Merge,
+}
+
+/// All that a reader of a merged book has missed since a `change_id`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// Nothing: the book it holds is the book.
+    Same,
+    /// One notification that leads from that `change_id` to [`crate::Publisher::told`].
+    Change(Vec<u8>),
+    /// It is too long ago, or not of this channel: only a snapshot helps.
+    Gone,
+}
+
+/// What a merged book needs in order to tell a reader the sum of what it has missed.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    spec: InstrumentSpec,
+    pub told: Told,
+    /// When the newest message was told, and the newest that readers may read.
+    at: VenueNanos,
+    visible_at: VenueNanos,
+}
+
+impl Chain {
+    pub fn new(spec: &InstrumentSpec, change_id: u64) -> Self {
+        let (at, visible_at) = (VenueNanos::ZERO, VenueNanos::ZERO);
+        Chain { spec: spec.clone(), told: Told::new(change_id, CHANGES), at, visible_at }
+    }
+}
+
+/// Levels that merges look at between two releases: about a millisecond's worth. A merge once begun is finished.
+const LEVELS_A_TURN: usize = 1 << 15;
+
+/// How much more there is to be merged in this turn: hundreds who have fallen behind together must not hold up the venue.
+#[derive(Debug, Default)]
+pub(crate) struct Effort {
+    levels: Cell<usize>,
+    has_put_off: Cell<bool>,
+}
+
+impl Effort {
+    /// Whether there is room for another merge; if not, this is remembered.
+    fn has_room(&self) -> bool {
+        let has_room = self.levels.get() < LEVELS_A_TURN;
+        self.has_put_off.set(self.has_put_off.get() || !has_room);
+        has_room
+    }
+
+    fn spend(&self, levels: usize) {
+        self.levels.set(self.levels.get().saturating_add(levels));
+    }
+
+    pub fn has_put_off(&self) -> bool {
+        self.has_put_off.get()
+    }
+
+    /// A new turn. Says whether somebody waits for it.
+    pub fn start_anew(&mut self) -> bool {
+        std::mem::take(self).has_put_off.get()
+    }
 }
 
 #[derive(Debug)]
@@ -18,6 +85,8 @@ pub(crate) struct Feed {
     pub name: String,
     pub ring: Ring,
     pub lag: Lag,
+    /// Of a feed whose lag is [`Lag::Merge`].
+    pub chain: Option<Chain>,
     pub subscribers: u32,
     /// Whether anything was appended since the last release.
     pub dirty: bool,
@@ -25,15 +94,105 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub fn new(name: String, capacity: usize, lag: Lag) -> Self {
-        Feed { name, ring: Ring::new(capacity), lag, subscribers: 0, dirty: false }
+        Feed { name, ring: Ring::new(capacity), lag, chain: None, subscribers: 0, dirty: false }
     }
 
     /// Encodes one message, once for everyone, frame header included.
     pub fn publish(&mut self, place: u64, payload: &[u8]) {
-        let mut frame = Vec::with_capacity(payload.len() + 10);
-        write_header(&mut frame, Opcode::Text, payload.len());
-        frame.extend_from_slice(payload);
-        self.ring.append(place, &frame);
+        self.ring.append(place, &framed(payload));
         self.dirty = true;
     }
+
+    /// The same of a book's change, told at this moment.
+    pub fn publish_change(&mut self, place: u64, change_id: u64, at: VenueNanos, payload: &[u8]) {
+        if let Some(chain) = &mut self.chain {
+            chain.at = at;
+        }
+        self.ring.append_numbered(place, change_id, &framed(payload));
+        self.dirty = true;
+    }
+
+    /// A book's channel that nobody has heard for a while starts from the present.
+    pub fn start_from(&mut self, change_id: u64) {
+        self.ring.start_from(change_id);
+        if let Some(chain) = &mut self.chain {
+            chain.told.start_anew(change_id);
+        }
+    }
+
+    pub fn release(&mut self) -> bool {
+        if let Some(chain) = &mut self.chain {
+            chain.visible_at = chain.at;
+        }
+        self.dirty = false;
+        self.ring.release()
+    }
+
+    /// What a reader who holds `from` has missed of what may be read.
+    pub fn merged(&self, from: u64) -> Merged {
+        let to = self.ring.visible_number();
+        let Some(chain) = self.chain.as_ref().filter(|chain| from >= chain.told.horizon()) else { return Merged::Gone };
+        if from >= to {
+            return Merged::Same;
+        }
+        let (bids, asks) = chain.told.between(from, to);
+        if bids.is_empty() && asks.is_empty() {
+            return Merged::Same;
+        }
+        let mut out = Vec::new();
+        write_notification(&mut out, &self.name, |j| {
+            objects::book_change(j, &chain.spec, chain.visible_at, (from, to), &bids, &asks);
+        });
+        Merged::Change(out)
+    }
+
+    /// The place of a cursor's next frame; of one that was overrun, where a merge belongs.
+    pub fn peek(&self, cursor: &mut Cursor, effort: &Effort) -> Result<Option<u64>, Overrun> {
+        if self.lag == Lag::Latest {
+            self.ring.skip_to_newest(cursor);
+        }
+        let (Err(Overrun), Some(chain)) = (self.ring.peek(*cursor), &self.chain) else {
+            return self.ring.peek(*cursor);
+        };
+        let (from, to) = (cursor.number(), self.ring.visible_number());
+        if from < chain.told.horizon() {
+            return Err(Overrun);
+        }
+        if !effort.has_room() {
+            return Ok(None);
+        }
+        if chain.told.differs(from, to) {
+            return Ok(Some(self.ring.visible_place()));
+        }
+        // All is as it was, and a change that changes nothing must not be sent: it goes on with what it holds, out of step
+        // until there is a difference to tell.
+        effort.spend(chain.told.len());
+        self.ring.skip_to_end(cursor, from);
+        Ok(None)
+    }
+
+    /// Copies what [`Self::peek`] has found.
+    pub fn read(&self, cursor: &mut Cursor, out: &mut Vec<u8>, effort: &Effort) -> Result<(), Overrun> {
+        let (Err(Overrun), Some(chain)) = (self.ring.peek(*cursor), &self.chain) else {
+            return self.ring.read(cursor, out);
+        };
+        effort.spend(chain.told.len());
+        let number = match self.merged(cursor.number()) {
+            Merged::Gone => return Err(Overrun),
+            Merged::Same => cursor.number(),
+            Merged::Change(payload) => {
+                out.extend_from_slice(&framed(&payload));
+                self.ring.visible_number()
+            }
+        };
+        self.ring.skip_to_end(cursor, number);
+        Ok(())
+    }
+}
+
+fn framed(payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(payload.len() + 10);
+    write_header(&mut frame, Opcode::Text, payload.len());
+    frame.extend_from_slice(payload);
+    frame
 }

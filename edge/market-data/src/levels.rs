@@ -5,7 +5,18 @@ use std::collections::BTreeMap;
 use pitwire_jsonrpc::objects::LevelAction;
 use pitwire_model::{Lots, Side, Ticks};
 
-type Level = (LevelAction, Ticks, Lots);
+/// What a book message says of one level.
+pub(crate) type Level = (LevelAction, Ticks, Lots);
+
+/// What has become of a level; `None` when it is as it was.
+pub(crate) fn action(before: Lots, now: Lots) -> Option<LevelAction> {
+    Some(match (before.is_zero(), now.is_zero()) {
+        _ if before == now => return None,
+        (true, _) => LevelAction::New,
+        (_, true) => LevelAction::Delete,
+        _ => LevelAction::Change,
+    })
+}
 
 /// Both sides by price.
 #[derive(Debug, Default)]
@@ -64,17 +75,14 @@ impl Pending {
         self.before.entry((side, price)).or_insert(before);
     }
 
-    /// The changes to tell, best level first, and forgets them.
-    pub fn take(&mut self, now: &Levels) -> (Vec<Level>, Vec<Level>) {
+    /// The changes to tell, best level first, and forgets them; `told` hears of each level what it held before and holds
+    /// now.
+    pub fn take(&mut self, now: &Levels, mut told: impl FnMut(Side, Ticks, Lots, Lots)) -> (Vec<Level>, Vec<Level>) {
         let mut sides = (Vec::new(), Vec::new());
         for ((side, price), before) in std::mem::take(&mut self.before) {
             let lots = now.lots(side, price);
-            let action = match (before.is_zero(), lots.is_zero()) {
-                _ if before == lots => continue,
-                (true, _) => LevelAction::New,
-                (_, true) => LevelAction::Delete,
-                _ => LevelAction::Change,
-            };
+            let Some(action) = action(before, lots) else { continue };
+            told(side, price, before, lots);
             match side {
                 Side::Buy => sides.0.push((action, price, lots)),
                 Side::Sell => sides.1.push((action, price, lots)),
@@ -136,8 +144,8 @@ mod tests {
         let level = |action, price, lots| (action, Ticks(price), Lots(lots));
         let then = later.snapshot(&levels);
         assert_eq!(then, (vec![level(New, 10, 5), level(New, 9, 7)], vec![level(New, 11, 3)]));
-        let told = later.take(&levels);
+        let told = later.take(&levels, |_, _, _, _| {});
         assert_eq!(told, (vec![level(Change, 10, 4), level(Delete, 9, 0)], vec![level(New, 10, 2)]));
-        assert_eq!(later.take(&levels), (vec![], vec![]));
+        assert_eq!(later.take(&levels, |_, _, _, _| {}), (vec![], vec![]));
     }
 }

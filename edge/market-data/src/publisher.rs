@@ -9,7 +9,7 @@ use pitwire_model::{Event, InstrumentId, Lots, Seq, Side, Stamped, Ticks, VenueN
 use pitwire_views::{MarketFacts, PublicTrade, Views};
 
 use crate::across::{self, DropCopies, States, TradesOf};
-use crate::feed::{Feed, Lag};
+use crate::feed::{Effort, Feed, Lag, Merged};
 use crate::levels::{Levels, Pending};
 use crate::lines::{Line, Moment, Present};
 use crate::ring::{Cursor, Overrun};
@@ -54,6 +54,7 @@ pub struct Publisher {
     /// The command being told.
     seq: Seq,
     scratch: Vec<u8>,
+    effort: Effort,
 }
 
 impl Publisher {
@@ -275,10 +276,17 @@ impl Publisher {
         }
         // A message with two empty sides must not be sent.
         if let Some(feed) = heard(feeds, backlog.book) {
-            let (bids, asks) = backlog.levels.take(levels);
+            let now = *change_id;
+            let (bids, asks) = backlog.levels.take(levels, |side, price, before, lots| {
+                if let Some(chain) = &mut feed.chain {
+                    chain.told.record(now, side, price, before, lots);
+                }
+            });
             if !(bids.is_empty() && asks.is_empty()) {
-                let ids = (std::mem::replace(&mut backlog.told, *change_id), *change_id);
-                publish(feed, place(Kind::Book), scratch, |j| objects::book_change(j, spec, at, ids, &bids, &asks));
+                let ids = (std::mem::replace(&mut backlog.told, now), now);
+                scratch.clear();
+                write_notification(scratch, &feed.name, |j| objects::book_change(j, spec, at, ids, &bids, &asks));
+                feed.publish_change(place(Kind::Book), now, at, scratch);
             }
         }
         if let Some(feed) = heard(feeds, backlog.ticker)
@@ -292,25 +300,37 @@ impl Publisher {
     pub fn release(&mut self) -> bool {
         let mut fresh = false;
         for feed in self.feeds.iter_mut().filter(|feed| feed.dirty) {
-            fresh |= feed.ring.release();
-            feed.dirty = false;
+            fresh |= feed.release();
         }
-        fresh
+        // Whoever was put off is to be asked again.
+        self.effort.start_anew() | fresh
+    }
+
+    /// Whether readers who have fallen behind wait for the next turn: a host that would sleep must come back instead.
+    pub fn has_put_off(&self) -> bool {
+        self.effort.has_put_off()
     }
 
     /// The place in the venue's order of a subscriber's next frame, if there is one. An error means that the reader
-    /// must be closed; a state channel's reader is moved to the latest message instead.
+    /// must be closed; a state channel's reader is moved to the latest message instead, a merged book's is told the sum
+    /// of what it has missed.
     pub fn peek(&self, id: FeedId, cursor: &mut Cursor) -> Result<Option<u64>, Overrun> {
-        let Some(feed) = self.feeds.get(id.0 as usize) else { return Ok(None) };
-        if feed.lag == Lag::Latest {
-            feed.ring.skip_to_newest(cursor);
-        }
-        feed.ring.peek(*cursor)
+        self.feeds.get(id.0 as usize).map_or(Ok(None), |feed| feed.peek(cursor, &self.effort))
     }
 
     /// Copies a subscriber's next frame to `out`.
     pub fn read(&self, id: FeedId, cursor: &mut Cursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
-        self.feeds.get(id.0 as usize).map_or(Ok(()), |feed| feed.ring.read(cursor, out))
+        self.feeds.get(id.0 as usize).map_or(Ok(()), |feed| feed.read(cursor, out, &self.effort))
+    }
+
+    /// What a reader who holds `from` of a merged book has missed of what may be read; for one whose ring is elsewhere.
+    pub fn merged(&self, id: FeedId, from: u64) -> Merged {
+        self.feeds.get(id.0 as usize).map_or(Merged::Gone, |feed| feed.merged(from))
+    }
+
+    /// The `change_id` of a merged book's newest message that may be read; zero for other channels.
+    pub fn told(&self, id: FeedId) -> u64 {
+        self.feeds.get(id.0 as usize).map_or(0, |feed| feed.ring.visible_number())
     }
 
     /// What happens to a reader who falls behind.

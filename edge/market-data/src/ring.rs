@@ -2,14 +2,26 @@
 //!
 //! Holds       1. a cursor always stands between two frames;
 //!             2. the newest frames are kept, as many as fit;
-//!             3. each frame carries its place in the venue's order, by which a reader of several rings merges them.
-//! Costs       append and read: the frame's bytes; a cursor: 8 bytes.
+//!             3. each frame carries its place in the venue's order, by which a reader of several rings merges them;
+//!             4. frames whose numbers form a chain are read in step with it or not at all.
+//! Costs       append and read: the frame's bytes; a cursor: 16 bytes.
 
-/// How far one reader has read: a position in the ring's endless stream of bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cursor(u64);
+/// How far one reader has read: a position in the ring's endless stream of bytes, and, where frames are numbered, the
+/// number of the last one it has heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    at: u64,
+    number: u64,
+}
 
-/// The frames after the cursor are gone.
+impl Cursor {
+    /// The number of the last frame that this reader has heard, in the ring or merged.
+    pub fn number(self) -> u64 {
+        self.number
+    }
+}
+
+/// The frames after the cursor are gone, or lead on from another number than its reader's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
@@ -24,22 +36,43 @@ pub struct Ring {
     oldest: u64,
     /// Where the newest frame begins.
     newest: u64,
+    /// The newest frame's place and number, and those of the newest that readers may read.
+    place: u64,
+    number: u64,
+    visible_place: u64,
+    visible_number: u64,
 }
 
-/// Each frame stands behind its length and its place.
+/// Each frame stands behind its length, its place and the number of the frame before it.
 const LENGTH: usize = 4;
-const PREFIX: usize = LENGTH + 8;
+const PLACE: usize = LENGTH + 8;
+const PREFIX: usize = PLACE + 8;
 
 impl Ring {
     /// `capacity` is a power of two.
     pub fn new(capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two());
-        Ring { bytes: vec![0; capacity.next_power_of_two()], head: 0, visible: 0, oldest: 0, newest: 0 }
+        Ring {
+            bytes: vec![0; capacity.next_power_of_two()],
+            head: 0,
+            visible: 0,
+            oldest: 0,
+            newest: 0,
+            place: 0,
+            number: 0,
+            visible_place: 0,
+            visible_number: 0,
+        }
     }
 
     /// Appends one frame, invisible until [`Self::release`]. What nobody could see yet is never overwritten: when it
     /// does not fit, the ring grows.
     pub fn append(&mut self, place: u64, frame: &[u8]) {
+        self.append_numbered(place, self.number, frame);
+    }
+
+    /// The same of one that leads on from the frame before to a number of its own.
+    pub fn append_numbered(&mut self, place: u64, number: u64, frame: &[u8]) {
         let needed = (frame.len() + PREFIX) as u64;
         if self.head + needed - self.visible > self.bytes.len() as u64 {
             self.grow(self.head + needed - self.visible);
@@ -51,8 +84,15 @@ impl Ring {
         let len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         self.write(self.head, &len.to_le_bytes());
         self.write(self.head + LENGTH as u64, &place.to_le_bytes());
+        self.write(self.head + PLACE as u64, &self.number.to_le_bytes());
         self.write(self.head + PREFIX as u64, frame);
         self.head += needed;
+        (self.place, self.number) = (place, number);
+    }
+
+    /// Readers who come from now on start from this number. For a ring that nobody reads.
+    pub fn start_from(&mut self, number: u64) {
+        (self.number, self.visible_number) = (number, number);
     }
 
     #[cold]
@@ -70,41 +110,64 @@ impl Ring {
     pub fn release(&mut self) -> bool {
         let fresh = self.visible < self.head;
         self.visible = self.head;
+        (self.visible_place, self.visible_number) = (self.place, self.number);
         fresh
+    }
+
+    /// The number of the newest frame that readers may read.
+    pub fn visible_number(&self) -> u64 {
+        self.visible_number
+    }
+
+    /// The place of the newest frame that readers may read.
+    pub fn visible_place(&self) -> u64 {
+        self.visible_place
+    }
+
+    /// Moves a cursor behind all that may be read, its reader having heard `number` last.
+    pub fn skip_to_end(&self, cursor: &mut Cursor, number: u64) {
+        *cursor = Cursor { at: self.visible, number };
     }
 
     /// A cursor that will see only what is appended from now on.
     pub fn end(&self) -> Cursor {
-        Cursor(self.head)
+        Cursor { at: self.head, number: self.number }
     }
 
     /// The place of the next visible frame, if there is one and it is still there.
     pub fn peek(&self, cursor: Cursor) -> Result<Option<u64>, Overrun> {
-        if cursor.0 < self.oldest {
+        if cursor.at < self.oldest {
             return Err(Overrun);
         }
-        let mut place = [0; 8];
-        self.fill(cursor.0 + LENGTH as u64, &mut place);
-        Ok((cursor.0 < self.visible).then(|| u64::from_le_bytes(place)))
+        if cursor.at >= self.visible {
+            return Ok(None);
+        }
+        if self.word(cursor.at + PLACE as u64) != cursor.number {
+            return Err(Overrun);
+        }
+        Ok(Some(self.word(cursor.at + LENGTH as u64)))
     }
 
     /// Copies the next visible frame to `out` and moves the cursor behind it; does nothing when there is none.
     pub fn read(&self, cursor: &mut Cursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
         if self.peek(*cursor)?.is_some() {
-            let bytes = self.frame_bytes(cursor.0);
+            let bytes = self.frame_bytes(cursor.at);
             let payload = usize::try_from(bytes).unwrap_or(PREFIX) - PREFIX;
-            self.copy(cursor.0 + PREFIX as u64, payload, out);
-            cursor.0 += bytes;
+            self.copy(cursor.at + PREFIX as u64, payload, out);
+            cursor.at += bytes;
+            // A frame's own number stands in the one behind it.
+            cursor.number = if cursor.at < self.head { self.word(cursor.at + PLACE as u64) } else { self.number };
         }
         Ok(())
     }
 
-    /// Moves a cursor to the newest visible frame, if that is ahead of it. For streams of which only the latest matters.
+    /// Moves a cursor to the newest visible frame, if that is ahead of it. For streams of which only the latest matters,
+    /// whose frames have no numbers.
     pub fn skip_to_newest(&self, cursor: &mut Cursor) {
-        if self.visible == self.head && self.newest > cursor.0 {
-            cursor.0 = self.newest;
-        } else if cursor.0 < self.oldest {
-            cursor.0 = self.oldest;
+        if self.visible == self.head && self.newest > cursor.at {
+            cursor.at = self.newest;
+        } else if cursor.at < self.oldest {
+            cursor.at = self.oldest;
         }
     }
 
@@ -117,6 +180,12 @@ impl Ring {
         let mut length = [0; LENGTH];
         self.fill(position, &mut length);
         u64::from(u32::from_le_bytes(length)) + PREFIX as u64
+    }
+
+    fn word(&self, position: u64) -> u64 {
+        let mut word = [0; 8];
+        self.fill(position, &mut word);
+        u64::from_le_bytes(word)
     }
 
     fn fill(&self, position: u64, into: &mut [u8]) {
@@ -163,6 +232,27 @@ mod tests {
         assert_eq!(ring.peek(cursor), Ok(Some(7)));
         ring.read(&mut cursor, &mut Vec::new()).unwrap();
         assert_eq!(ring.peek(cursor), Ok(Some(9)));
+    }
+
+    #[test]
+    fn a_reader_out_of_step_is_not_handed_what_leads_on_from_elsewhere() {
+        let mut ring = Ring::new(256);
+        ring.start_from(10);
+        let mut first = ring.end();
+        ring.append_numbered(1, 12, b"10-12");
+        ring.append_numbered(2, 17, b"12-17");
+        ring.release();
+        let mut elsewhere = Cursor::default();
+        assert_eq!(ring.peek(elsewhere), Err(Overrun), "it holds 0");
+        ring.read(&mut first, &mut Vec::new()).unwrap();
+        assert_eq!((first.number(), ring.visible_number(), ring.visible_place()), (12, 17, 2));
+        ring.skip_to_end(&mut elsewhere, 12);
+        assert_eq!(ring.peek(elsewhere), Ok(None));
+        ring.append_numbered(3, 18, b"17-18");
+        ring.release();
+        assert_eq!(ring.peek(elsewhere), Err(Overrun), "it holds 12");
+        assert_eq!(read_all(&ring, &mut first).unwrap(), "12-1717-18");
+        assert_eq!(first.number(), 18);
     }
 
     #[test]

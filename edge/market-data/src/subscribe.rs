@@ -9,7 +9,7 @@ use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_views::{MarketFacts, Views};
 
 use crate::across::{DropCopies, Family, States, TradesOf};
-use crate::feed::{Feed, Lag};
+use crate::feed::{Chain, Feed, Lag};
 use crate::lines::{Line, Present, What};
 use crate::publisher::{FeedId, Publisher};
 use crate::ring::Cursor;
@@ -26,6 +26,8 @@ pub struct Subscribed {
 /// Large enough for seconds of a busy channel; a subscriber further behind than this is past helping.
 const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 18;
+/// Whoever falls behind further than this gets a merged change, which is less to read than what it has missed.
+const MERGED_RING: usize = 1 << 18;
 /// States and quiet channels: a few seconds' worth.
 const SMALL_RING: usize = 1 << 16;
 
@@ -199,10 +201,17 @@ impl Publisher {
             let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
             if anew {
                 instrument.backlogs[interval as usize].start_anew(kind, instrument.change_id);
+                if kind == "book" {
+                    self.feeds.get_mut(id.0 as usize)?.start_from(instrument.change_id);
+                }
             }
             return Some(id);
         }
-        let (capacity, lag) = if kind == "ticker" { (STATE_RING, Lag::Latest) } else { (DELTA_RING, Lag::Close) };
+        let (capacity, lag) = match (kind, interval) {
+            ("ticker", _) => (STATE_RING, Lag::Latest),
+            ("book", Interval::Ms100 | Interval::Agg2) => (MERGED_RING, Lag::Merge),
+            _ => (DELTA_RING, Lag::Close),
+        };
         let id = self.add_feed(&name, capacity, lag)?;
         let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
         let backlog = &mut instrument.backlogs[interval as usize];
@@ -210,6 +219,9 @@ impl Publisher {
             "book" => {
                 backlog.told = instrument.change_id;
                 backlog.book = Some(id);
+                let feed = self.feeds.get_mut(id.0 as usize)?;
+                feed.chain = (lag == Lag::Merge).then(|| Chain::new(spec, instrument.change_id));
+                feed.start_from(instrument.change_id);
             }
             "trades" => backlog.tape = Some(id),
             _ => backlog.ticker = Some(id),

@@ -528,7 +528,7 @@ impl Application for VenueApplication {
         let journal = self.core.sequencer.log().journal();
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
-        if self.bus.as_ref().is_some_and(Bus::has_joins) {
+        if self.bus.as_ref().is_some_and(Bus::has_joins) || self.core.publisher.has_put_off() {
             return Some(0);
         }
         let stream_beat = self.core.streams.next_due_ns().unwrap_or(u64::MAX);

@@ -1,0 +1,171 @@
+//! What a merged book channel has told of each level and when, so that a reader who has missed messages is told their sum.
+//!
+//! Does        for any two of the channel's `change_id`s not too long ago, the levels that differ between them.
+//! Holds       1. a level's amount at a `change_id` is exact, or the `change_id` lies before [`Told::horizon`];
+//!             2. memory is bounded by [`CHANGES`], whatever happens and however many readers lag.
+//! Leaves out  readers: each is one `change_id`, which it keeps itself.
+//! Costs       a tree look-up per level told; a merge looks at every level that was told within the horizon.
+//! Start at    [`Told::record`], [`Told::between`].
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pitwire_model::{Lots, Side, Ticks};
+
+use crate::levels::{Level, action};
+
+/// Changes of levels that are remembered: minutes of a busy book, hours of a quiet one. A level of a message is some
+/// twenty-five bytes of text, so this is several of the channel's rings.
+pub(crate) const CHANGES: usize = 1 << 16;
+
+#[derive(Debug, Default)]
+struct History {
+    now: Lots,
+    /// Oldest first: the `change_id` of a message that told this level, and what the level held before.
+    changes: VecDeque<(u64, Lots)>,
+}
+
+impl History {
+    fn at(&self, change_id: u64) -> Lots {
+        let later = self.changes.partition_point(|(id, _)| *id <= change_id);
+        self.changes.get(later).map_or(self.now, |(_, before)| *before)
+    }
+}
+
+/// The levels that one channel has told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    levels: BTreeMap<(Side, Ticks), History>,
+    /// Which level each change was of, oldest first.
+    order: VecDeque<(Side, Ticks)>,
+    /// Earlier than this nothing is known.
+    horizon: u64,
+    most: usize,
+}
+
+impl Told {
+    pub fn new(change_id: u64, most: usize) -> Self {
+        Told { levels: BTreeMap::new(), order: VecDeque::new(), horizon: change_id, most }
+    }
+
+    /// The channel begins anew: nobody has heard what it said before.
+    pub fn start_anew(&mut self, change_id: u64) {
+        *self = Told::new(change_id, self.most);
+    }
+
+    pub fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    /// How many levels a merge looks at.
+    pub fn len(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The message of this `change_id` tells one level. Numbers never fall.
+    pub fn record(&mut self, change_id: u64, side: Side, price: Ticks, before: Lots, now: Lots) {
+        if self.order.len() == self.most {
+            self.forget_oldest();
+        }
+        let level = self.levels.entry((side, price)).or_default();
+        level.now = now;
+        level.changes.push_back((change_id, before));
+        self.order.push_back((side, price));
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(key) = self.order.pop_front() else { return };
+        let Some(level) = self.levels.get_mut(&key) else { return };
+        if let Some((change_id, _)) = level.changes.pop_front() {
+            self.horizon = self.horizon.max(change_id);
+        }
+        // Unchanged ever since: it differs between no two numbers that may still be asked for.
+        if level.changes.is_empty() {
+            self.levels.remove(&key);
+        }
+    }
+
+    fn differing(&self, from: u64, to: u64) -> impl Iterator<Item = ((Side, Ticks), Lots, Lots)> {
+        let states = self.levels.iter().map(move |(key, level)| (*key, level.at(from), level.at(to)));
+        states.filter(|(_, before, now)| before != now)
+    }
+
+    pub fn differs(&self, from: u64, to: u64) -> bool {
+        self.differing(from, to).next().is_some()
+    }
+
+    /// What leads from one book to the other, best level first; `from` is not before the horizon.
+    pub fn between(&self, from: u64, to: u64) -> (Vec<Level>, Vec<Level>) {
+        let mut sides = (Vec::new(), Vec::new());
+        for ((side, price), before, now) in self.differing(from, to) {
+            let Some(action) = action(before, now) else { continue };
+            match side {
+                Side::Buy => sides.0.push((action, price, now)),
+                Side::Sell => sides.1.push((action, price, now)),
+            }
+        }
+        sides.0.reverse();
+        sides
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pitwire_jsonrpc::objects::LevelAction::{self, Change, Delete, New};
+
+    use super::*;
+
+    fn level(action: LevelAction, price: i64, lots: u64) -> Level {
+        (action, Ticks(price), Lots(lots))
+    }
+
+    fn told(most: usize, changes: &[(u64, Side, i64, u64, u64)]) -> Told {
+        let mut told = Told::new(1, most);
+        for (id, side, price, before, now) in changes {
+            told.record(*id, *side, Ticks(*price), Lots(*before), Lots(*now));
+        }
+        told
+    }
+
+    /// The book at 1 is 10: 5 and 9: 7 bid, 11: 3 offered.
+    const CHANGES_TOLD: [(u64, Side, i64, u64, u64); 9] = [
+        (3, Side::Buy, 10, 5, 6),
+        (3, Side::Buy, 8, 0, 1),
+        (3, Side::Sell, 11, 3, 0),
+        (4, Side::Buy, 10, 6, 0),
+        (4, Side::Sell, 12, 0, 2),
+        (7, Side::Buy, 10, 0, 5),
+        (7, Side::Buy, 8, 1, 0),
+        (9, Side::Sell, 12, 2, 4),
+        (9, Side::Sell, 11, 0, 9),
+    ];
+
+    #[test]
+    fn between_two_numbers_stands_what_differs_and_nothing_else() {
+        let told = told(100, &CHANGES_TOLD);
+        // 10 is as it was, 8 has come and gone; 11 went and came with another amount.
+        assert_eq!(told.between(1, 9), (vec![], vec![level(Change, 11, 9), level(New, 12, 4)]));
+        assert_eq!(
+            told.between(3, 9),
+            (vec![level(Change, 10, 5), level(Delete, 8, 0)], vec![level(New, 11, 9), level(New, 12, 4)])
+        );
+        assert_eq!(told.between(4, 7), (vec![level(New, 10, 5), level(Delete, 8, 0)], vec![]));
+        // Not up to the newest: what came after is not told.
+        assert_eq!(
+            told.between(1, 4),
+            (vec![level(Delete, 10, 0), level(New, 8, 1)], vec![level(Delete, 11, 0), level(New, 12, 2)])
+        );
+        assert!(!told.differs(9, 9) && told.differs(7, 9) && !told.differs(4, 6));
+        assert_eq!(told.horizon(), 1);
+    }
+
+    #[test]
+    fn what_is_forgotten_moves_the_horizon() {
+        let told = told(4, &CHANGES_TOLD);
+        // Kept are the last four: of 7 and of 9. The message of 4 is forgotten, in part for itself.
+        assert_eq!((told.horizon(), told.len()), (4, 4));
+        assert_eq!(
+            told.between(4, 9),
+            (vec![level(New, 10, 5), level(Delete, 8, 0)], vec![level(New, 11, 9), level(Change, 12, 4)])
+        );
+    }
+}

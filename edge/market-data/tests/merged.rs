@@ -1,0 +1,306 @@
+//! A reader of a merged book who falls behind is told the sum of what it has missed, on its own chain.
+//!
+//! The book here is made by hand, so that what a reader holds is compared with a model that no engine has made.
+
+mod floor;
+
+use std::collections::BTreeMap;
+
+use floor::Floor;
+use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Overrun};
+use pitwire_model::{Event, InstrumentId, Lots, Side, Ticks};
+use serde_json::Value;
+
+const HERE: InstrumentId = InstrumentId(0);
+type Book = [BTreeMap<i64, u64>; 2];
+
+/// Steele, Lea and Flood's generator.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+/// A venue with one book, and every book there was by its `change_id`.
+struct Market {
+    floor: Floor,
+    book: Book,
+    change_id: u64,
+    past: BTreeMap<u64, Book>,
+}
+
+impl Market {
+    fn new() -> Self {
+        let mut floor = Floor::new();
+        floor.publisher.release();
+        let mut market = Market { floor, book: Book::default(), change_id: 0, past: BTreeMap::new() };
+        market.change(&[]);
+        market
+    }
+
+    /// One command's changes of the book: side, price, what it holds now.
+    fn change(&mut self, levels: &[(usize, i64, u64)]) {
+        let mut events = Vec::new();
+        for (side, price, lots) in levels {
+            if *lots == 0 {
+                self.book[*side].remove(price);
+            } else {
+                self.book[*side].insert(*price, *lots);
+            }
+            let side = [Side::Buy, Side::Sell][*side];
+            events.push(Event::Level { instrument: HERE, side, price: Ticks(*price), lots: Lots(*lots) });
+        }
+        self.change_id += 1 + levels.len() as u64;
+        events.push(Event::BookChanged { instrument: HERE, change_id: self.change_id });
+        self.floor.tell(&events);
+        self.past.insert(self.change_id, self.book.clone());
+    }
+
+    fn change_at_random(&mut self, chance: &mut SplitMix64, levels: u64) {
+        let levels: Vec<_> = (0..levels)
+            .map(|_| {
+                let side = usize::try_from(chance.below(2)).unwrap();
+                let price = 1_000 + chance.below(60).cast_signed();
+                // Few amounts, so that many a level comes back to what it was.
+                (side, price, chance.below(4))
+            })
+            .collect();
+        self.change(&levels);
+    }
+
+    fn end_window(&mut self) {
+        self.floor.at += 100_000_000;
+        self.floor.tell(&[Event::WindowClosed]);
+    }
+
+    fn second(&mut self) {
+        self.floor.at = (self.floor.at / 1_000_000_000 + 1) * 1_000_000_000;
+        self.floor.tell(&[Event::WindowClosed]);
+    }
+}
+
+struct Reader {
+    feed: FeedId,
+    cursor: Cursor,
+    book: Book,
+    change_id: u64,
+    /// Messages heard.
+    heard: u64,
+}
+
+impl Reader {
+    fn join(market: &mut Market, name: &str) -> Self {
+        let joined = market.floor.subscribe(name).expect("of this venue");
+        let (feed, cursor) = (joined.feed, joined.cursor);
+        let mut reader = Reader { feed, cursor, book: Book::default(), change_id: 0, heard: 0 };
+        reader.take(&data(&joined.first.expect("a snapshot")));
+        assert_eq!(market.floor.publisher.lag(feed), Lag::Merge);
+        reader
+    }
+
+    /// Reads all there is, and holds at each step the book that the venue had at that number.
+    fn read(&mut self, market: &Market) -> Result<(), Overrun> {
+        let publisher = &market.floor.publisher;
+        let mut place = 0;
+        while let Some(next) = publisher.peek(self.feed, &mut self.cursor)? {
+            assert!(next >= place, "places in order");
+            place = next;
+            let held = self.change_id;
+            let mut frame = Vec::new();
+            publisher.read(self.feed, &mut self.cursor, &mut frame)?;
+            let header = [2, 4, 10][usize::from(frame[1].saturating_sub(125).min(2))];
+            let data = data(&frame[header..]);
+            assert_eq!(data["prev_change_id"], held, "the chain broke");
+            let before = self.book.clone();
+            let told = self.take(&data);
+            assert_eq!(told, differing(&before, &self.book), "exactly the levels that differ");
+            assert!(told > 0, "a change that changes nothing");
+            assert_eq!(self.cursor.number(), self.change_id);
+            assert_eq!(Some(&self.book), market.past.get(&self.change_id), "after {held}");
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, data: &Value) -> usize {
+        // Hundredths, and whole amounts.
+        let number = |value: &Value, scale: f64| format!("{:.0}", value.as_f64().unwrap() * scale);
+        let key = |value: &Value| number(value, 100.0).parse::<i64>().unwrap();
+        self.heard += 1;
+        self.change_id = data["change_id"].as_u64().unwrap();
+        let mut told = 0;
+        for (side, name) in self.book.iter_mut().zip(["bids", "asks"]) {
+            let levels = data[name].as_array().unwrap();
+            told += levels.len();
+            let prices: Vec<i64> = levels.iter().map(|level| key(&level[1])).collect();
+            let is_best_first = if name == "bids" { |w: &[i64]| w[0] > w[1] } else { |w: &[i64]| w[0] < w[1] };
+            assert!(prices.windows(2).all(is_best_first), "best first: {prices:?}");
+            for (level, price) in levels.iter().zip(prices) {
+                let amount = number(&level[2], 1.0).parse::<u64>().unwrap();
+                match level[0].as_str().unwrap() {
+                    "new" => assert_eq!(side.insert(price, amount), None, "new on a level that is there"),
+                    "change" => assert!(side.insert(price, amount).is_some(), "change of a level that is not there"),
+                    "delete" => assert!(amount == 0 && side.remove(&price).is_some(), "delete of no level"),
+                    other => panic!("{other}"),
+                }
+            }
+        }
+        told
+    }
+}
+
+fn differing(before: &Book, after: &Book) -> usize {
+    let mut count = 0;
+    for (before, after) in before.iter().zip(after) {
+        count += before.keys().filter(|price| before.get(price) != after.get(price)).count();
+        count += after.keys().filter(|price| !before.contains_key(price)).count();
+    }
+    count
+}
+
+fn data(text: &[u8]) -> Value {
+    serde_json::from_slice::<Value>(text).expect("JSON")["params"]["data"].clone()
+}
+
+/// Enough windows of many levels that nothing of before is left in a ring.
+fn run_over(market: &mut Market, chance: &mut SplitMix64) {
+    for _ in 0..400 {
+        market.change_at_random(chance, 60);
+        market.end_window();
+        market.floor.publisher.release();
+    }
+}
+
+#[test]
+fn whoever_stalls_and_for_how_long_holds_the_venues_book_at_every_number_it_hears() {
+    let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let mut chance = SplitMix64(seed);
+    let mut market = Market::new();
+    let names = ["book.NPN_ZAR.100ms", "book.NPN_ZAR.agg2"];
+    let mut readers: Vec<(u64, Reader)> = Vec::new();
+    let (mut merged, mut gone) = (0, 0);
+    for window in 0..10_000_u64 {
+        for _ in 0..chance.below(4) {
+            let levels = 1 + chance.below(30);
+            market.change_at_random(&mut chance, levels);
+        }
+        market.end_window();
+        // Now and then it has been told and is not released yet.
+        if chance.below(3) > 0 {
+            market.floor.publisher.release();
+        }
+        if readers.len() < 12 && chance.below(20) == 0 {
+            let name = names[usize::try_from(chance.below(2)).unwrap()];
+            readers.push((window, Reader::join(&mut market, name)));
+        }
+        readers.retain_mut(|(until, reader)| {
+            if *until > window {
+                return true;
+            }
+            // Mostly prompt, often run over, now and then away for longer than anything is remembered.
+            *until = window
+                + match chance.below(40) {
+                    0 => chance.below(8_000),
+                    1..=9 => chance.below(2_500),
+                    _ => chance.below(5),
+                };
+            let (heard, behind) = (reader.heard, reader.change_id);
+            let is_in_reach = reader.read(&market).is_ok();
+            let leapt = market.past.range(behind..=reader.change_id).count() > 500;
+            merged += u64::from(is_in_reach && leapt && reader.heard == heard + 1);
+            gone += u64::from(!is_in_reach);
+            is_in_reach
+        });
+    }
+    assert!(merged > 20, "seed {seed}: only {merged} were told a sum");
+    assert!(gone > 0, "seed {seed}: nobody was beyond help");
+}
+
+#[test]
+fn a_reader_whose_book_came_back_to_what_it_was_hears_nothing_until_there_is_something() {
+    let mut chance = SplitMix64(1);
+    let mut market = Market::new();
+    market.change(&[(0, 990, 5), (1, 1_010, 5)]);
+    let mut reader = Reader::join(&mut market, "book.NPN_ZAR.100ms");
+    let before = market.book.clone();
+    run_over(&mut market, &mut chance);
+    let all = (0..2).flat_map(|side| (990..1_060).map(move |price| (side, price)));
+    let undo: Vec<_> = all.map(|(side, price)| (side, price, before[side].get(&price).copied().unwrap_or(0))).collect();
+    market.change(&undo);
+    market.end_window();
+    market.floor.publisher.release();
+    assert_eq!(market.book, before);
+    let (held, heard) = (reader.change_id, reader.heard);
+    reader.read(&market).unwrap();
+    assert_eq!((reader.change_id, reader.heard), (held, heard), "nothing to tell");
+    // Told, but not to be seen yet.
+    market.change(&[(0, 990, 6)]);
+    market.end_window();
+    reader.read(&market).unwrap();
+    assert_eq!(reader.heard, heard);
+    market.floor.publisher.release();
+    reader.read(&market).unwrap();
+    assert_eq!((reader.change_id, reader.heard), (market.change_id, heard + 1), "one change, from what it held");
+    market.change(&[(1, 1_011, 6)]);
+    market.end_window();
+    market.floor.publisher.release();
+    reader.read(&market).unwrap();
+    assert_eq!((reader.change_id, reader.heard), (market.change_id, heard + 2), "in step again");
+}
+
+/// However many have fallen behind together, a turn does a bounded part of it, and the host is told that there is more.
+#[test]
+fn many_who_fell_behind_together_are_served_over_several_turns() {
+    let mut chance = SplitMix64(2);
+    let mut market = Market::new();
+    let mut readers: Vec<Reader> = (0..1_000).map(|_| Reader::join(&mut market, "book.NPN_ZAR.100ms")).collect();
+    run_over(&mut market, &mut chance);
+    let levels = market.book.iter().map(BTreeMap::len).sum::<usize>();
+    assert!(levels > 50, "{levels}");
+    let mut turns = 0;
+    loop {
+        turns += 1;
+        let before = readers.iter().filter(|reader| reader.heard > 1).count();
+        readers.iter_mut().for_each(|reader| reader.read(&market).unwrap());
+        let served = readers.iter().filter(|reader| reader.heard > 1).count() - before;
+        assert!((1..=600).contains(&served), "{served} in one turn");
+        if !market.floor.publisher.has_put_off() {
+            break;
+        }
+        assert!(market.floor.publisher.release(), "the host asks them again");
+    }
+    assert!(turns > 1);
+    assert!(!market.floor.publisher.release(), "and then it rests");
+    assert!(readers.iter().all(|reader| reader.change_id == market.change_id && reader.heard == 2));
+}
+
+#[test]
+fn whose_ring_is_elsewhere_asks_for_the_sum_by_number() {
+    let mut chance = SplitMix64(3);
+    let mut market = Market::new();
+    let mut reader = Reader::join(&mut market, "book.NPN_ZAR.agg2");
+    let feed = reader.feed;
+    let start = reader.change_id;
+    assert_eq!(market.floor.publisher.merged(feed, start), Merged::Same);
+    assert_eq!(market.floor.publisher.merged(feed, start - 1), Merged::Gone, "before there was a listener");
+    for _ in 0..5 {
+        market.change_at_random(&mut chance, 40);
+        market.second();
+        market.floor.publisher.release();
+    }
+    market.change_at_random(&mut chance, 40);
+    let Merged::Change(payload) = market.floor.publisher.merged(feed, start) else { panic!("there is a sum") };
+    let text: Value = serde_json::from_slice(&payload).unwrap();
+    assert_eq!((&text["method"], &text["params"]["channel"]), (&"subscription".into(), &"book.NPN_ZAR.agg2".into()));
+    reader.take(&data(&payload));
+    assert_eq!(reader.change_id, market.floor.publisher.told(feed));
+    assert_eq!(Some(&reader.book), market.past.get(&reader.change_id));
+    let raw = market.floor.subscribe("book.NPN_ZAR.raw").unwrap().feed;
+    assert_eq!(market.floor.publisher.merged(raw, start), Merged::Gone, "raw readers are closed");
+    assert_eq!(market.floor.publisher.lag(raw), Lag::Close);
+}
