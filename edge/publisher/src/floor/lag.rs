@@ -177,25 +177,23 @@ impl Floor {
         is_done
     }
 
-    /// What a full queue has shed: everybody has missed it.
+    /// What a full queue has shed: everybody has missed it, and so has whoever comes back for it later.
     pub(super) fn declare_shed(&mut self, stream: StreamId, shed: &Shed) {
         let Some(of) = self.streams.get(stream.0 as usize) else { return };
-        match of.spec.lag {
-            Lag::Conflate => {
-                let mut notice = Vec::new();
-                gap_text(&mut notice, shed.from, shed.to);
-                let stamp = self.next_stamp();
-                if let Some(of) = self.streams.get_mut(stream.0 as usize) {
-                    of.append_notice(Opcode::Text, &notice, stamp);
-                }
+        let lag = of.spec.lag;
+        if lag == Lag::Close {
+            let slots: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
+            for slot in slots {
+                add(&self.counters().closed_slow_total, 1);
+                self.close(slot, CloseCode::TryAgainLater, "the publisher was too busy; connect again");
             }
-            Lag::Latest => {}
-            Lag::Close => {
-                let slots: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
-                for slot in slots {
-                    add(&self.counters().closed_slow_total, 1);
-                    self.close(slot, CloseCode::TryAgainLater, "the publisher was too busy; connect again");
-                }
+        }
+        if lag != Lag::Latest {
+            let mut notice = Vec::new();
+            gap_text(&mut notice, shed.from, shed.to);
+            let stamp = self.next_stamp();
+            if let Some(of) = self.streams.get_mut(stream.0 as usize) {
+                of.append_notice(Opcode::Text, &notice, stamp);
             }
         }
         let mut kept: Vec<_> = shed.kept.iter().collect();

@@ -29,7 +29,9 @@ impl Programme for Paths {
         let keys =
             request.parameter("symbols").map(|keys| keys.split(',').map(|key| key.as_bytes().to_vec()).collect());
         let enveloped = request.parameter("envelope").is_some();
-        Ok(Opening { streams, keys, enveloped, ..Opening::default() })
+        let from = request.parameter("from").and_then(|from| from.split_once(':'));
+        let from = from.map(|(epoch, seq)| (epoch.parse().unwrap(), seq.parse().unwrap()));
+        Ok(Opening { streams, keys, enveloped, from, ..Opening::default() })
     }
 
     fn said(&self, _: Tag, said: Said<'_>, reply: &mut Reply) {
@@ -501,6 +503,25 @@ fn take_all(floor: &mut Floor, slot: u32) -> String {
     out.join("|")
 }
 
+/// One message for each letter, which is its key.
+fn put(inbox: &crate::inbox::Inbox, stream: StreamId, first: u64, keys: &str) {
+    let (mut bytes, mut messages) = (Vec::new(), Vec::new());
+    for (seq, key) in (first..).zip(keys.bytes()) {
+        let start = bytes.len();
+        let text = format!("{}{seq}", char::from(key));
+        bytes.push(key);
+        bytes.extend_from_slice(text.as_bytes());
+        messages.push(Posted { stream, seq, start, key_len: 1, len: text.len(), is_binary: false });
+    }
+    inbox.put(&messages, &bytes);
+}
+
+fn come(floor: &mut Floor, target: &str) -> u32 {
+    let slot = floor.enter();
+    floor.received(slot, HEAD.replacen("/0", target, 1).as_bytes());
+    slot
+}
+
 #[test]
 fn what_does_not_fit_into_the_queue_is_declared_to_all() {
     let inbox = crate::inbox::Inbox::new(64).unwrap();
@@ -508,18 +529,7 @@ fn what_does_not_fit_into_the_queue_is_declared_to_all() {
     let floor = &mut world.floor;
     let readers = [floor.enter(), floor.enter()];
     readers.iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
-    let put = |first: u64, keys: &str| {
-        let (mut bytes, mut messages) = (Vec::new(), Vec::new());
-        for (seq, key) in (first..).zip(keys.bytes()) {
-            let start = bytes.len();
-            let text = format!("{}{seq}", char::from(key));
-            bytes.push(key);
-            bytes.extend_from_slice(text.as_bytes());
-            let stream = StreamId(0);
-            messages.push(Posted { stream, seq, start, key_len: 1, len: text.len(), is_binary: false });
-        }
-        inbox.put(&messages, &bytes);
-    };
+    let put = |first, keys| put(&inbox, StreamId(0), first, keys);
     // The first batch is let in whatever its size, and 64 bytes are more than full with it.
     put(1, "aaaaaaaaaaaaaaaaaaa");
     put(20, "abcabcabc");
@@ -563,4 +573,27 @@ fn who_takes_nothing_for_too_long_has_fallen_behind_however_little_it_is() {
     floor.sent(slow, 3);
     assert_eq!(take_all(floor, slow), r#"{"type":"gap","from":2,"to":4}|four"#);
     assert_eq!(take_all(floor, quick), "four");
+}
+
+#[test]
+fn what_does_not_fit_into_the_queue_is_declared_to_those_who_come_back_for_it() {
+    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let reader = come(floor, "/1");
+    put(&inbox, StreamId(1), 1, "aaaaaaaaaaaaaaaaaaa");
+    put(&inbox, StreamId(1), 20, "abcabcabc");
+    assert!(!floor.take(&inbox));
+    let got = take_all(floor, reader);
+    // 1013 is 0x03F5.
+    assert!(got.starts_with("\u{3}\u{fffd}the publisher was too busy"), "{got}");
+    put(&inbox, StreamId(1), 29, "d");
+    assert!(!floor.take(&inbox));
+    // From before the hole: it is told of it. From within what was kept: the rest.
+    let behind = r#"{"type":"gap","from":20,"to":28}|a26|b27|c28|d29"#;
+    for (from, expected) in [("1:18", format!("a19|{behind}")), ("1:19", behind.into()), ("1:26", "b27|c28|d29".into())]
+    {
+        let back = come(floor, &format!("/1?from={from}"));
+        assert_eq!(take_all(floor, back), expected, "{from}");
+    }
 }
