@@ -3,8 +3,9 @@
 //! Does        take what is published, and errands (a socket to adopt, a word to one subscriber), in one order, and wake the
 //!             hall if it sleeps.
 //! Holds       1. whoever puts something in never waits for the hall;
-//!             2. what is queued is bounded: beyond that, messages are shed, of each stream and key the newest is kept, and
-//!                the hall's readers are told, or closed, as if they had fallen behind.
+//!             2. what is queued is bounded: beyond that, messages are shed, of each stream and key the newest is kept (as far
+//!                as that is bounded too, the newest of them), and the hall's readers are told, or closed, as if they had
+//!                fallen behind.
 //! Start at    [`Inbox::put`], [`Inbox::take`].
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pitwire_websocket::CloseCode;
 use rustix::event::{EventfdFlags, eventfd};
@@ -79,7 +80,7 @@ pub(crate) enum Order {
 
 /// The newest message of a key that was shed.
 pub(crate) struct Kept {
-    pub seq: u64,
+    pub key: Arc<[u8]>,
     pub is_binary: bool,
     pub payload: Vec<u8>,
 }
@@ -90,7 +91,9 @@ pub(crate) struct Shed {
     pub from: u64,
     pub to: u64,
     pub messages: u64,
-    pub kept: BTreeMap<Box<[u8]>, Kept>,
+    /// By number; whose number it is, by key.
+    pub kept: BTreeMap<u64, Kept>,
+    newest: BTreeMap<Arc<[u8]>, u64>,
 }
 
 #[derive(Default)]
@@ -98,6 +101,10 @@ pub(crate) struct Queue {
     pub bytes: Vec<u8>,
     pub orders: Vec<Order>,
     pub shed: BTreeMap<u32, Shed>,
+    /// Of the orders, and of those kept of what was shed: how many, and the bytes of these.
+    messages: usize,
+    kept: usize,
+    kept_bytes: usize,
 }
 
 impl Queue {
@@ -105,6 +112,7 @@ impl Queue {
         self.bytes.clear();
         self.orders.clear();
         self.shed.clear();
+        (self.messages, self.kept, self.kept_bytes) = (0, 0, 0);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -121,6 +129,8 @@ pub(crate) struct Inbox {
 
 /// Of messages, beside their bytes: so many wait at most.
 const ORDERS_MOST: usize = 1 << 16;
+/// Of what was shed, beside its bytes: so much is kept at most.
+const KEPT_MOST: usize = 1 << 16;
 
 impl Inbox {
     pub fn new(bytes_most: usize) -> io::Result<Self> {
@@ -138,13 +148,14 @@ impl Inbox {
         let start = queue.bytes.len();
         let fits = start + bytes.len() <= self.bytes_most && queue.orders.len() + messages.len() <= ORDERS_MOST;
         // A message larger than the queue is let in alone: how large one may be is not decided here.
-        if queue.shed.is_empty() && (fits || start == 0) {
+        if queue.shed.is_empty() && (fits || queue.messages == 0) {
+            queue.messages += messages.len();
             queue.bytes.extend_from_slice(bytes);
             queue.orders.extend(
                 messages.iter().map(|message| Order::Message(Posted { start: start + message.start, ..*message })),
             );
         } else {
-            messages.iter().for_each(|message| queue.shed(message, bytes));
+            messages.iter().for_each(|message| queue.shed(message, bytes, self.bytes_most));
         }
         drop(queue);
         self.wake();
@@ -199,7 +210,7 @@ impl Inbox {
 
 impl Queue {
     #[cold]
-    fn shed(&mut self, message: &Posted, bytes: &[u8]) {
+    fn shed(&mut self, message: &Posted, bytes: &[u8], bytes_most: usize) {
         let payload_at = message.start + message.key_len;
         let (Some(key), Some(payload)) =
             (bytes.get(message.start..payload_at), bytes.get(payload_at..payload_at + message.len))
@@ -212,7 +223,89 @@ impl Queue {
         }
         shed.to = message.seq;
         shed.messages += 1;
-        let kept = Kept { seq: message.seq, is_binary: message.is_binary, payload: payload.to_vec() };
-        shed.kept.insert(key.into(), kept);
+        let before = shed.newest.get(key).copied();
+        let (mut gone, mut gone_bytes) = before.and_then(|seq| shed.take(seq)).map_or((0, 0), |bytes| (1, bytes));
+        shed.keep(message.seq, key, message.is_binary, payload);
+        self.kept += 1;
+        self.kept_bytes += key.len() + payload.len();
+        // Of very many keys, or large messages, the newest; always the very newest.
+        while shed.kept.len() > 1 && (self.kept - gone > KEPT_MOST || self.kept_bytes - gone_bytes > bytes_most) {
+            let oldest = shed.kept.first_key_value().map(|(seq, _)| *seq).and_then(|seq| shed.take(seq));
+            (gone, gone_bytes) = (gone + 1, gone_bytes + oldest.unwrap_or(0));
+        }
+        self.kept -= gone;
+        self.kept_bytes -= gone_bytes;
+    }
+}
+
+impl Shed {
+    fn keep(&mut self, seq: u64, key: &[u8], is_binary: bool, payload: &[u8]) {
+        let key: Arc<[u8]> = key.into();
+        self.newest.insert(Arc::clone(&key), seq);
+        self.kept.insert(seq, Kept { key, is_binary, payload: payload.to_vec() });
+    }
+
+    /// Says how many bytes it had.
+    fn take(&mut self, seq: u64) -> Option<usize> {
+        let kept = self.kept.remove(&seq)?;
+        self.newest.remove(&kept.key);
+        Some(kept.key.len() + kept.payload.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: StreamId = StreamId(0);
+
+    /// One message of a key.
+    fn put(inbox: &Inbox, seq: u64, key: &str, payload: &str) {
+        let (key_len, len) = (key.len(), payload.len());
+        let message = Posted { stream: STREAM, seq, start: 0, key_len, len, is_binary: false };
+        inbox.put(&[message], [key, payload].concat().as_bytes());
+    }
+
+    fn taken(inbox: &Inbox) -> Queue {
+        let mut queue = Queue::default();
+        inbox.take(&mut queue);
+        queue
+    }
+
+    #[test]
+    fn what_is_kept_of_what_was_shed_is_bounded_however_many_keys_there_are() {
+        let inbox = Inbox::new(1_000).unwrap();
+        put(&inbox, 1, "", &"x".repeat(2_000));
+        // 200 bytes with its key: five of them are as many as may wait.
+        for seq in 2..=5_000 {
+            put(&inbox, seq, &format!("{seq:08}"), &"y".repeat(192));
+        }
+        let queue = taken(&inbox);
+        assert_eq!(queue.orders.len(), 1);
+        let shed = &queue.shed[&0];
+        assert_eq!((shed.from, shed.to, shed.messages), (2, 5_000, 4_999));
+        assert_eq!(shed.kept.keys().copied().collect::<Vec<u64>>(), [4_996, 4_997, 4_998, 4_999, 5_000]);
+        // The same number of messages of few keys: of each the newest.
+        put(&inbox, 1, "", &"x".repeat(2_000));
+        for seq in 2..=5_000 {
+            put(&inbox, seq, ["a", "b", "c"][usize::try_from(seq % 3).unwrap()], &"y".repeat(192));
+        }
+        put(&inbox, 5_001, "b", &"z".repeat(3_000));
+        let queue = taken(&inbox);
+        let kept: Vec<_> = queue.shed[&0].kept.iter().map(|(seq, kept)| (*seq, kept.payload.len())).collect();
+        assert_eq!(kept, [(5_001, 3_000)], "larger than all that may wait, and the newest");
+    }
+
+    #[test]
+    fn messages_without_a_byte_are_counted() {
+        let inbox = Inbox::new(1_000).unwrap();
+        for seq in 1..=2 * ORDERS_MOST as u64 {
+            put(&inbox, seq, "", "");
+        }
+        let queue = taken(&inbox);
+        assert_eq!(queue.orders.len(), ORDERS_MOST);
+        let shed = &queue.shed[&0];
+        assert_eq!((shed.from, shed.to), (ORDERS_MOST as u64 + 1, 2 * ORDERS_MOST as u64));
+        assert_eq!(shed.kept.keys().copied().collect::<Vec<u64>>(), [shed.to]);
     }
 }

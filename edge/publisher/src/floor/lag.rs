@@ -196,10 +196,8 @@ impl Floor {
                 of.append_notice(Opcode::Text, &notice, stamp);
             }
         }
-        let mut kept: Vec<_> = shed.kept.iter().collect();
-        kept.sort_unstable_by_key(|(_, kept)| kept.seq);
-        for (key, kept) in kept {
-            self.append(stream, key, kept.seq, kept.is_binary, &kept.payload);
+        for (seq, kept) in &shed.kept {
+            self.append(stream, &kept.key, *seq, kept.is_binary, &kept.payload);
         }
     }
 }
