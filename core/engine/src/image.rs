@@ -305,7 +305,8 @@ impl OrderImage {
             && self.bound == Ticks::ZERO
             && self.mode.is_none();
         let owner = Owner::new(self.account, self.side, self.tif == TimeInForce::Day);
-        sane.then_some(Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display })
+        let hidden = open.checked_sub(shown).filter(|_| sane)?;
+        Some(Resting { id, price, open: shown, ordered, owner, hidden, display })
     }
 
     fn kept(&self, place: Place, origin: Origin) -> Option<Kept> {
