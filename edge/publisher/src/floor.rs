@@ -46,6 +46,8 @@ const OUTBOX_FULL: usize = 64 * 1024;
 const OUTBOX_MOST: usize = 256 * 1024;
 /// Answers that one connection may be owed before its input waits.
 const OWED_MOST: u32 = 64;
+/// What one connection has said may weigh so much before its input waits.
+const UNHEARD_MOST: u32 = 64;
 /// Spare boxes that are kept for the next who needs one.
 const SPARES: usize = 64;
 
@@ -372,6 +374,7 @@ impl Floor {
             Errand::Create(spec) => self.streams.push(Stream::new(spec)),
             Errand::Adopt(arrival) => self.adopt(*arrival),
             Errand::Tell { to, frames } => drop(self.slot_of(to).map(|slot| self.tell(slot, &frames))),
+            Errand::Heard { to, weight } => drop(self.slot_of(to).map(|slot| self.heard(slot, weight))),
             Errand::Join { to, stream } => drop(self.slot_of(to).map(|slot| self.join(slot, stream))),
             Errand::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
             Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),
@@ -379,11 +382,16 @@ impl Floor {
         }
     }
 
-    /// Puts whole frames that it did not ask for before anything of its streams.
+    /// Puts whole frames before anything of its streams: what it did not ask for, or, with something of it unheard, did.
     fn tell(&mut self, slot: u32, frames: &[u8]) {
+        // Nothing follows a close frame.
+        if self.subscribers.get(slot as usize).is_none_or(|subscriber| !subscriber.stage.is_served()) {
+            return;
+        }
         self.say(slot, frames);
-        let waiting = self.subscribers.get(slot as usize).map_or(0, |subscriber| subscriber.outbox().len());
-        if waiting > OUTBOX_MOST && waiting > 2 * frames.len() {
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+        let waiting = subscriber.outbox().len();
+        if subscriber.unheard == 0 && waiting > OUTBOX_MOST && waiting > 2 * frames.len() {
             self.close(slot, CloseCode::TryAgainLater, "too slow: what it is told is not being read");
         }
     }

@@ -264,6 +264,12 @@ impl Publisher {
         self.inbox(to).run(Errand::Tell { to, frames });
     }
 
+    /// So much of what a subscriber said, and what was to [wait](crate::Reply::wait), has been acted on: the sum of its
+    /// messages' [weights](crate::weight). Said after it has been told the answers.
+    pub fn heard(&self, to: Tag, weight: u32) {
+        self.inbox(to).run(Errand::Heard { to, weight });
+    }
+
     pub fn join(&self, to: Tag, stream: StreamId) {
         self.inbox(to).run(Errand::Join { to, stream });
     }

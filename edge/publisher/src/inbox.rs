@@ -42,6 +42,10 @@ pub(crate) enum Errand {
         to: Tag,
         frames: Vec<u8>,
     },
+    Heard {
+        to: Tag,
+        weight: u32,
+    },
     Join {
         to: Tag,
         stream: StreamId,

@@ -137,11 +137,18 @@ pub enum Said<'a> {
     Binary(&'a [u8]),
 }
 
+/// What a message of so many bytes weighs while it [waits](Reply::wait): one, and one more for each KiB. With 64 of its
+/// sender's waiting, nothing more is read from it.
+pub fn weight(bytes: usize) -> u32 {
+    u32::try_from(1 + bytes / 1024).unwrap_or(u32::MAX)
+}
+
 /// What is done about what a subscriber said.
 #[derive(Debug, Default)]
 pub struct Reply {
     pub(crate) frames: Vec<u8>,
     pub(crate) owed: u32,
+    pub(crate) waits: bool,
     pub(crate) joins: Vec<StreamId>,
     pub(crate) leaves: Vec<StreamId>,
     pub(crate) close: Option<(CloseCode, &'static str)>,
@@ -165,6 +172,12 @@ impl Reply {
     /// Sends it the hall's one answer, of which it costs nothing to send many.
     pub fn respond(&mut self) {
         self.owed += 1;
+    }
+
+    /// What it said is acted on later: until [`Publisher::heard`](crate::Publisher::heard) says that it has been, it weighs
+    /// on its sender, and once as much does as may, nothing more is read from there.
+    pub fn wait(&mut self) {
+        self.waits = true;
     }
 
     pub fn join(&mut self, stream: StreamId) {

@@ -180,6 +180,8 @@ pub(crate) struct Subscriber {
     /// Answers it has asked for (`--respond`), and how much of the first is sent.
     pub owed: u32,
     pub owed_sent: u32,
+    /// What it said and nobody has acted on yet weighs so much.
+    pub unheard: u32,
     /// On the floor's clock: since when it is at this stage, was last heard, owes us the rest of something.
     pub since_ms: u32,
     pub heard_ms: u32,
@@ -220,6 +222,7 @@ impl Subscriber {
             mid_frame: NOBODY,
             owed: 0,
             owed_sent: 0,
+            unheard: 0,
             since_ms: now_ms,
             heard_ms: now_ms,
             unfinished_ms: now_ms,

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use common::{Reader, Stage, masked, number, spec};
-use pitwire_publisher::{Lag, Limits, Options, StreamSpec};
+use pitwire_publisher::{Lag, Limits, Options, StreamSpec, Tag, weight};
 
 #[test]
 fn everybody_gets_every_message_in_order() {
@@ -313,4 +313,41 @@ fn who_sends_without_end_holds_nobody_up() {
     }
     drop(stage);
     flooding.join().unwrap();
+}
+
+/// Takes what waits, answers it, and says so.
+fn hear(stage: &Stage) -> Vec<(Tag, String)> {
+    let waiting = std::mem::take(&mut *stage.programme.waiting.lock().unwrap());
+    for (tag, text) in &waiting {
+        stage.publisher.tell(*tag, text.as_bytes());
+        stage.publisher.heard(*tag, weight(text.len()));
+    }
+    waiting
+}
+
+#[test]
+fn who_says_more_than_is_acted_on_is_not_read_from_and_nothing_of_it_is_lost() {
+    let stage = Stage::new(Options::default(), &spec(Lag::Conflate));
+    let mut reader = Reader::join(stage.address, "/");
+    let texts: Vec<String> = (0..1_000).map(|n| format!("later-{n}-{}", "x".repeat(n % 7 * 400))).collect();
+    let frames: Vec<u8> = texts.iter().flat_map(|text| masked(0x81, text.as_bytes())).collect();
+    let mut socket = reader.socket.try_clone().unwrap();
+    let saying = std::thread::spawn(move || {
+        socket.write_all(&frames).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    let (mut heard, mut other) = (Vec::new(), Reader::join(stage.address, "/"));
+    while heard.len() < texts.len() {
+        other.say(1, b"still there");
+        assert_eq!(other.text(), "still there");
+        let waiting: u32 = stage.programme.waiting.lock().unwrap().iter().map(|(_, text)| weight(text.len())).sum();
+        assert!(waiting < 64 + weight(3_000), "{waiting} wait");
+        let acted_on = hear(&stage);
+        // The last it gets though it has shut its side by then.
+        acted_on.iter().for_each(|(_, text)| assert_eq!(reader.text(), *text));
+        heard.extend(acted_on.into_iter().map(|(_, text)| text));
+    }
+    saying.join().unwrap();
+    assert_eq!(heard, texts);
+    assert_eq!(reader.frame(), None);
 }

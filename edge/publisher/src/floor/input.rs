@@ -6,8 +6,8 @@
 use pitwire_websocket::{Answer as Shake, Decoder, Incoming, Opcode, ProtocolError, write_frame};
 
 use crate::counters::add;
-use crate::floor::{Floor, OUTBOX_FULL, OWED_MOST};
-use crate::programme::{Answer, Request, Said, Tag};
+use crate::floor::{Floor, OUTBOX_FULL, OWED_MOST, UNHEARD_MOST};
+use crate::programme::{Answer, Request, Said, Tag, weight};
 use crate::request::{Head, Parsed, parse};
 use crate::squeeze::{NARROW_BITS, POLICY};
 use crate::stream::{DEFLATED, NARROW};
@@ -18,7 +18,7 @@ const PONGS_MOST: usize = 4 * 1024;
 
 impl Subscriber {
     fn has_room(&self) -> bool {
-        self.outbox().len() < OUTBOX_FULL && self.owed < OWED_MOST
+        self.outbox().len() < OUTBOX_FULL && self.owed < OWED_MOST && self.unheard < UNHEARD_MOST
     }
 }
 
@@ -212,6 +212,15 @@ impl Floor {
             self.list(slot);
         }
         reply.owed = 0;
+        if std::mem::take(&mut reply.waits)
+            && let Some(subscriber) = self.subscribers.get_mut(slot as usize)
+        {
+            let bytes = match said {
+                Said::Text(text) => text.len(),
+                Said::Binary(bytes) => bytes.len(),
+            };
+            subscriber.unheard = subscriber.unheard.saturating_add(weight(bytes));
+        }
         for stream in reply.leaves.drain(..) {
             self.leave_stream(slot, stream);
         }
@@ -224,11 +233,23 @@ impl Floor {
         self.reply = reply;
     }
 
+    /// So much of what it said has been acted on.
+    pub(super) fn heard(&mut self, slot: u32, weight: u32) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let was_waited_for = subscriber.unheard >= UNHEARD_MOST || subscriber.is_at_end;
+        subscriber.unheard = subscriber.unheard.saturating_sub(weight);
+        if was_waited_for {
+            self.go_on(slot);
+            // Its turn is when it is read from again.
+            self.list(slot);
+        }
+    }
+
     /// Its peer sends nothing more, or the connection is broken.
     pub fn ended(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         subscriber.is_at_end = true;
-        let has_more = !subscriber.outbox().is_empty() || subscriber.owed > 0;
+        let has_more = !subscriber.outbox().is_empty() || subscriber.owed > 0 || subscriber.unheard > 0;
         match subscriber.stage {
             // What was asked for is answered also to one that has shut its side.
             Stage::Closing => self.list(slot),

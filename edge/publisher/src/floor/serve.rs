@@ -139,7 +139,8 @@ impl Floor {
             self.pass_over(slot);
         }
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return Next::Idle };
-        let is_over = subscriber.stage == Stage::Parting && self.source(subscriber) == Source::Nothing;
+        let is_answered = !subscriber.is_at_end || subscriber.unheard == 0 || self.is_stopping;
+        let is_over = subscriber.stage == Stage::Parting && is_answered && self.source(subscriber) == Source::Nothing;
         if is_over {
             self.say_farewell(slot);
         }

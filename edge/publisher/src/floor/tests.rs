@@ -597,3 +597,64 @@ fn what_does_not_fit_into_the_queue_is_declared_to_those_who_come_back_for_it() 
         assert_eq!(take_all(floor, back), expected, "{from}");
     }
 }
+
+/// Opcodes of the frames that wait for one, if its socket takes all of them.
+fn opcodes(floor: &mut Floor, slot: u32) -> Vec<u8> {
+    let mut got = Vec::new();
+    floor.writable(slot);
+    while floor.prepare(slot) == Next::Send {
+        let all: Vec<u8> = floor.gather(slot).as_slice().concat();
+        floor.sent(slot, all.len());
+        got.extend_from_slice(&all);
+    }
+    let (mut bytes, mut out) = (&got[..], Vec::new());
+    while let [first, second, rest @ ..] = bytes {
+        let (len, rest) = match second {
+            126 => (usize::from(u16::from_be_bytes([rest[0], rest[1]])), &rest[2..]),
+            len => (usize::from(*len), rest),
+        };
+        out.push(first & 15);
+        bytes = &rest[len..];
+    }
+    out
+}
+
+#[test]
+fn nothing_is_told_behind_a_close_frame() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let reader = come(floor, "/1");
+    take_all(floor, reader);
+    let tag = Tag(floor.subscribers[reader as usize].tag);
+    let tell = |floor: &mut Floor| floor.run(Errand::Tell { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
+    tell(floor);
+    floor.close(reader, CloseCode::TryAgainLater, "");
+    // Its socket takes nothing, and it is told more.
+    floor.blocked(reader);
+    tell(floor);
+    tell(floor);
+    assert_eq!(opcodes(floor, reader), [1, 8]);
+}
+
+#[test]
+fn answers_close_nobody_and_what_was_not_asked_for_does() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let reader = come(floor, "/1");
+    take_all(floor, reader);
+    let tag = Tag(floor.subscribers[reader as usize].tag);
+    let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
+    floor.blocked(reader);
+    floor.subscribers[reader as usize].unheard = 20;
+    for _ in 0..20 {
+        floor.run(Errand::Tell { to: tag, frames: frames.clone() });
+    }
+    floor.run(Errand::Heard { to: tag, weight: 20 });
+    assert_eq!(opcodes(floor, reader), [2; 20]);
+    floor.blocked(reader);
+    for _ in 0..20 {
+        floor.run(Errand::Tell { to: tag, frames: frames.clone() });
+    }
+    // 256 KiB and what took it above.
+    assert_eq!(opcodes(floor, reader), [2, 2, 2, 2, 2, 2, 8]);
+}

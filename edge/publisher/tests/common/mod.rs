@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pitwire_publisher::{
@@ -17,6 +17,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub struct One {
     pub stream: OnceLock<StreamId>,
+    /// Texts that wait to be acted on, and whose.
+    pub waiting: Mutex<Vec<(Tag, String)>>,
 }
 
 impl Programme for One {
@@ -35,8 +37,12 @@ impl Programme for One {
         })
     }
 
-    fn said(&self, _: Tag, said: Said<'_>, reply: &mut Reply) {
+    fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
         match said {
+            Said::Text(text) if text.starts_with("later") => {
+                self.waiting.lock().unwrap().push((from, text.to_owned()));
+                reply.wait();
+            }
             Said::Text("respond") => reply.respond(),
             Said::Text(text) => reply.text(text.as_bytes()),
             Said::Binary(bytes) => reply.binary(bytes),
@@ -54,6 +60,7 @@ fn kind() -> Kind {
 }
 
 pub struct Stage {
+    pub programme: Arc<One>,
     pub publisher: Publisher,
     pub stream: StreamId,
     pub address: SocketAddr,
@@ -74,7 +81,7 @@ impl Stage {
         let stream = publisher.create(spec);
         programme.stream.set(stream).unwrap();
         let address = publisher.address().unwrap();
-        Stage { publisher, stream, address, batch: Batch::default(), seq: 0 }
+        Stage { programme, publisher, stream, address, batch: Batch::default(), seq: 0 }
     }
 
     /// Publishes one message with the next number in it.
