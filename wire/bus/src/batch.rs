@@ -3,6 +3,7 @@
 //! Layout      little-endian. "PWB1", epoch u64, first u64, count u32, about (u16 length, text); then `count` messages: prev u64,
 //!             channel (u16 length, text), frame (u32 length, bytes). Message n of a batch has the sequence first + n.
 //!             `prev` is the sequence of the message before on the same channel, 0 for the first of its life on the bus.
+//!             A message without a frame says that the channel has left the bus: what it tells from there on is not here.
 //!             A batch of no messages is a mark: `first` is the sequence that the next message will get.
 
 use crate::bytes::{Reader, length, put_text};
@@ -21,6 +22,13 @@ pub struct Message<'a> {
     pub frame: &'a [u8],
     /// Where the frame begins in the batch.
     pub at: usize,
+}
+
+impl Message<'_> {
+    /// Whether its channel has left the bus here.
+    pub fn is_farewell(&self) -> bool {
+        self.frame.is_empty()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +112,12 @@ impl Writer {
         Ok(())
     }
 
+    /// Says that a channel leaves the bus.
+    pub fn farewell(&mut self, prev: u64, channel: &str) {
+        // Nothing is written, and that cannot fail.
+        let _ = self.push(prev, channel, |_| Ok::<(), std::convert::Infallible>(()));
+    }
+
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -159,7 +173,7 @@ mod tests {
                 })
                 .is_err()
         );
-        writer.push(40, "bé", put(b"")).unwrap();
+        writer.farewell(40, "bé");
         assert_eq!(writer.next(), 42);
         writer.finish()
     }
@@ -180,6 +194,7 @@ mod tests {
         assert_eq!((batch.epoch, batch.first, batch.count, batch.next(), batch.about), (5, 40, 2, 42, ""));
         let read: Vec<_> = batch.messages().map(|m| (m.seq, m.prev, m.channel, m.frame)).collect();
         assert_eq!(read, [(40, 7, "a", &b"xyz"[..]), (41, 40, "bé", &b""[..])]);
+        assert_eq!(batch.messages().map(|m| m.is_farewell()).collect::<Vec<_>>(), [false, true]);
         for message in batch.messages() {
             assert_eq!(&bytes[message.at..message.at + message.frame.len()], message.frame);
         }

@@ -36,6 +36,8 @@ const MOST_CHANNELS: usize = 4_096;
 /// How long a channel stays on the bus after a gateway last wanted it.
 const LEASE_NS: u64 = 60_000_000_000;
 const SWEEP_NS: u64 = 1_000_000_000;
+/// Channels that one batch says goodbye to: of the longest names they have room in it.
+const FAREWELLS_AT_A_TIME: usize = 128;
 
 pub struct Bus {
     epoch: u64,
@@ -169,12 +171,25 @@ impl Bus {
             }
         }
         self.hand_on(writer);
+        let mut left = Vec::new();
         for feed in overrun {
             // It is read every turn, so this cannot be; if it is, gateways are told that the channel is gone.
             error!("a channel ran over the bus: it is taken off");
             if let Some(tap) = self.taps.remove(&feed) {
                 self.by_name.remove(&tap.name);
+                left.push((tap.prev, tap.name));
             }
+        }
+        self.bid_farewell(&left);
+    }
+
+    /// Says that channels have left the bus. A gateway that still counts on one could otherwise not tell that it has
+    /// been away, once somebody has put it back.
+    fn bid_farewell(&mut self, left: &[(u64, String)]) {
+        for names in left.chunks(FAREWELLS_AT_A_TIME) {
+            let mut writer = self.open.take().unwrap_or_else(|| Writer::new(self.epoch, self.last + 1));
+            names.iter().for_each(|(prev, name)| writer.farewell(*prev, name));
+            self.hand_on(writer);
         }
     }
 
@@ -285,11 +300,13 @@ impl Bus {
         }
         self.sweep_ns = now_ns + SWEEP_NS;
         let Bus { taps, by_name, streams, by_label, .. } = self;
+        let mut left = Vec::new();
         streams.retain(|id, tap| {
             let is_wanted = tap.until_ns > now_ns;
             if !is_wanted {
                 core.streams.untap(*id);
                 by_label.remove(&tap.name);
+                left.push((tap.prev, std::mem::take(&mut tap.name)));
             }
             is_wanted
         });
@@ -298,9 +315,11 @@ impl Bus {
             if !is_wanted {
                 core.publisher.unsubscribe(*feed);
                 by_name.remove(&tap.name);
+                left.push((tap.prev, std::mem::take(&mut tap.name)));
             }
             is_wanted
         });
+        self.bid_farewell(&left);
     }
 
     fn join(&mut self, name: &str, core: &mut Core, now_ns: u64) -> Reply {
@@ -408,3 +427,6 @@ fn place_of(query: &str) -> Option<(u64, u64)> {
     let (epoch, seq) = query.split_once('&')?;
     Some((epoch.strip_prefix("epoch=")?.parse().ok()?, seq.strip_prefix("seq=")?.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,6 +106,14 @@ impl World {
         self.node.live(writer.finish(), &mut self.said);
     }
 
+    /// The venue takes a channel off the bus.
+    fn farewell(&mut self, channel: &str) {
+        let mut writer = Writer::new(self.epoch, self.next);
+        writer.farewell(self.next - 1, channel);
+        self.next = writer.next();
+        self.node.live(writer.finish(), &mut self.said);
+    }
+
     /// What a connection would read now, message by message.
     fn read(&mut self, id: u64) -> Vec<String> {
         let mut out = Vec::new();
@@ -391,6 +399,51 @@ fn a_channel_that_left_the_bus_and_came_back_unseen_is_begun_anew() {
         let told = world.said.take();
         assert_eq!(told.len(), said.len(), "{told:?}");
         assert!(told.iter().zip(said).all(|(text, part)| text.contains(part)), "{told:?}");
+    }
+}
+
+#[test]
+fn a_channel_that_another_gateway_has_put_back_is_begun_anew() {
+    // Its answer to this gateway's own join may overtake the farewell on the bus, or not come at all.
+    for has_joined_since in [false, true] {
+        let mut world = World::new();
+        world.open(1, &format!("/?envelope&channels={BOOK}"));
+        world.open(2, &format!("/?channels={BOOK}"));
+        world.open(3, &format!("/?channels={TRADES}"));
+        let asks = world.asks();
+        for (ask, name) in asks.into_iter().zip([BOOK, TRADES]) {
+            assert_eq!(ask, Ask::Join { name: name.into() });
+            let reply = here(&world, 0, 0, name, "\"first\"");
+            world.told(ask, reply);
+        }
+        world.live(&[(BOOK, 0)]);
+        assert_eq!((world.read(1).len(), world.read(2)), (1, vec!["\"b1\"".into()]));
+        world.said.take();
+        if has_joined_since {
+            let reply = here(&world, 2, 2, BOOK, "\"again\"");
+            world.told(Ask::Join { name: BOOK.into() }, reply);
+            assert_eq!(world.said.take().len(), 3);
+        }
+        world.farewell(BOOK);
+        // Back on the bus, by a join of which this gateway knows nothing.
+        world.live(&[(BOOK, 0), (TRADES, 0)]);
+        if has_joined_since {
+            assert_eq!(world.said.take(), Vec::<String>::new(), "it was known");
+            assert_eq!(world.read(1), [r#"{"epoch":7,"seq":3,"prev":0,"message":"b3"}"#]);
+            continue;
+        }
+        assert_eq!(world.said.take(), ["2 !1013"]);
+        assert_eq!((world.read(1), world.read(2)), (vec![], vec![]));
+        assert_eq!(world.read(3), ["\"t4\""]);
+        let reply = here(&world, 4, 2, BOOK, "\"again\"");
+        world.join(BOOK, reply);
+        assert_eq!(
+            world.said.take(),
+            [
+                r#"1 {"type":"gap","from":2,"to":4,"epoch":7,"channel":"book.X.100ms"}"#,
+                r#"1 {"epoch":7,"seq":4,"snapshot":true,"message":"again"}"#
+            ]
+        );
     }
 }
 
