@@ -123,6 +123,8 @@ pub struct Node {
     facts: BTreeMap<ChannelId, Facts>,
     /// Names that clients use, and the channels they mean.
     aliases: BTreeMap<String, ChannelId>,
+    /// Beyond so many, those that nobody waits for are forgotten.
+    most_aliases: usize,
     clients: BTreeMap<u64, Client>,
     beats: BTreeSet<(u64, u64)>,
     pendings: BTreeMap<u64, Pending>,
@@ -155,6 +157,7 @@ impl Node {
             history: History::new(history_bytes),
             facts: BTreeMap::new(),
             aliases: BTreeMap::new(),
+            most_aliases: MOST_ALIASES,
             clients: BTreeMap::new(),
             beats: BTreeSet::new(),
             pendings: BTreeMap::new(),

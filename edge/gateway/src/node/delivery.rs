@@ -151,10 +151,7 @@ impl Node {
         }
         let id = (reply.outcome == Outcome::Done).then(|| self.history.channel(&reply.channel));
         if let Some(id) = id {
-            if self.aliases.len() >= super::MOST_ALIASES {
-                self.aliases.clear();
-            }
-            self.aliases.insert(name.to_owned(), id);
+            self.learn_alias(name, id);
             if self.facts.get(&id).is_some_and(|facts| facts.is_joined && facts.since < reply.since) {
                 // It left the bus and came back, and no keep has said so: what was said between is not here.
                 self.dropped(std::slice::from_ref(&reply.channel), mouth);
@@ -176,6 +173,17 @@ impl Node {
         }
         let failed = (reply.outcome == Outcome::Full).then_some("the venue has no room for another channel");
         self.release(name, failed, reply.outcome, now, mouth);
+    }
+
+    /// Spellings are forgotten once there are very many, but none that a subscription under way has been granted: its answer
+    /// must name it, and its messages must come.
+    fn learn_alias(&mut self, name: &str, id: ChannelId) {
+        if self.aliases.len() >= self.most_aliases {
+            let awaited: BTreeSet<&String> = self.pendings.values().flat_map(|pending| &pending.names).collect();
+            self.aliases.retain(|name, _| awaited.contains(name));
+            self.most_aliases = super::MOST_ALIASES.max(2 * self.aliases.len());
+        }
+        self.aliases.insert(name.to_owned(), id);
     }
 
     /// Those who were told a gap get the channel's beginning.

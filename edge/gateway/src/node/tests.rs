@@ -206,6 +206,29 @@ fn what_a_hostile_client_can_make_us_ask_is_bounded() {
 }
 
 #[test]
+fn very_many_spellings_push_nobody_out_of_the_answer() {
+    let mut world = World::new();
+    world.open(1, "/");
+    world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}","{TRADES}"]}}"#));
+    let asks = world.asks();
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.told(asks[0].clone(), reply);
+    for round in 0..2 {
+        for n in 0..MOST_ALIASES {
+            let reply = here(&world, 0, 0, QUOTE, "");
+            world.told(Ask::Join { name: format!("{round} {n}") }, reply);
+        }
+        assert!(world.node.aliases.len() <= MOST_ALIASES + 2, "they are forgotten");
+    }
+    let reply = here(&world, 0, 0, TRADES, "");
+    world.told(asks[1].clone(), reply);
+    let said = world.said.take();
+    assert!(said[0].contains(&format!(r#""result":["{BOOK}","{TRADES}"]"#)), "{said:?}");
+    world.live(&[(BOOK, 0), (TRADES, 0)]);
+    assert_eq!(world.read(1), ["\"b1\"", "\"t2\""]);
+}
+
+#[test]
 fn many_channels_are_kept_by_several_questions() {
     let mut world = World::new();
     for n in 0..1_100 {
