@@ -6,9 +6,11 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import threading
 import time
+import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -129,10 +131,10 @@ def gateway(tmp_path: Path, server: Server, venue: Venue) -> Iterator[Gateway]:
 class Control(threading.Thread):
     """A subscriber of the venue itself: what it gets is what everybody should."""
 
-    def __init__(self, url: str, channels: list[str]) -> None:
+    def __init__(self, url: str, channels: list[str], trust: ssl.SSLContext | None = None) -> None:
         super().__init__(daemon=True)
         self.texts: dict[str, list[str]] = defaultdict(list)
-        self._connection = connect(url, compression=None, max_size=None).__enter__()
+        self._connection = connect(url, ssl=trust, compression=None, max_size=None).__enter__()
         request = {"jsonrpc": "2.0", "id": 1, "method": "public/subscribe", "params": {"channels": channels}}
         self._connection.send(json.dumps(request))
         assert json.loads(self._connection.recv())["result"] == channels
@@ -655,3 +657,51 @@ def test_what_streams_are_refused_for_and_joined_by(venue: Venue, gateway: Gatew
     book = mine.get("/api/v3/depth?symbol=BTCUSDC&limit=5").json()
     assert book["lastUpdateId"] > 0 and len(book["bids"]) == 5
     assert mine.get("/api/v3/depth?symbol=NOTHERE").status == its.get("/api/v3/depth?symbol=NOTHERE").status == 400
+
+
+def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) -> None:
+    """The venue's bytes by wss and https; an authority made once, or files; streams by URL too."""
+    place = tmp_path / "tls"
+    flags = ["--tls", "127.0.0.1:0", "--tls-dir", str(place)]
+    with Gateway(tmp_path, "secure", server.url, venue.data / "bus.key", flags) as gateway:
+        told = json.loads((tmp_path / "secure.ready").read_text())
+        assert Path(told["ca"]) == place / "ca.pem" and (place / "ca-key.pem").stat().st_mode & 0o077 == 0
+        trust = ssl.create_default_context(cafile=told["ca"])
+        control = Control(venue.ws_url, DELTAS)
+        mirror = Control(f"wss://{told['tls']}/ws/api/v2", DELTAS, trust)
+        with connect(f"wss://{told['tls']}/ws/btcusdc@bookTicker", ssl=trust, open_timeout=PATIENCE_S) as ws:
+            assert json.loads(ws.recv(timeout=PATIENCE_S))["s"] == "BTCUSDC"
+        until(lambda: all(len(mirror.texts[channel]) > 4 for channel in DELTAS), "nothing is heard by wss")
+        mirrored = mirror.end()
+        time.sleep(0.5)
+        texts = control.end()
+        for channel in DELTAS:
+            place_in(mirrored[channel][1 if channel.startswith("book") else 0 :], texts[channel])
+        with urllib.request.urlopen(f"https://{told['tls']}/healthz", context=trust, timeout=PATIENCE_S) as reply:
+            assert json.load(reply)["status"] == "ok"
+        with pytest.raises(ssl.SSLError), connect(f"wss://{told['tls']}/ws/api/v2", open_timeout=PATIENCE_S):
+            pass
+        # Both doors are open.
+        assert gateway.health()["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "told"),
+    [
+        (["--tls", "127.0.0.1:0", "--tls-cert", "absent.pem"], 2, "--tls-key"),
+        (["--tls-cert", "absent.pem", "--tls-key", "absent.pem"], 2, "--tls"),
+        (["--tls-dir", "x"], 2, "--tls"),
+        (["--tls", "127.0.0.1:0", "--tls-cert", "absent.pem", "--tls-key", "absent.pem"], 1, "look at --tls-cert"),
+    ],
+)
+def test_a_second_door_that_cannot_be_is_told_in_one_line(
+    tmp_path: Path, flags: list[str], code: int, told: str
+) -> None:
+    key = tmp_path / "bus.key"
+    key.write_text("7" * 64)
+    key.chmod(0o600)
+    ended = run_pitwire(
+        "gateway", "--upstream", "nats://127.0.0.1:1", "--http", "127.0.0.1:0", "--bus-key", key, *flags
+    )
+    assert (ended.returncode, told in ended.stderr) == (code, True), ended.stderr
+    assert code == 2 or len(ended.stderr.strip().splitlines()) == 1, ended.stderr

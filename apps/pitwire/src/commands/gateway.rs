@@ -1,7 +1,7 @@
 //! `pitwire gateway`: the venue's public channels from another process or machine.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -9,8 +9,9 @@ use pitwire_gateway::{Failure as BusFailure, Inlet, Node, Upstream, without_pass
 use pitwire_host::{Server, SystemClock, Waker, stop_signals};
 use tracing::{info, warn};
 
-use super::up::{remove_old, write_ready};
+use super::up::{Ready, announce_tls, listen, remove_old};
 use crate::bus_key;
+use crate::certificate::{self, Shown};
 use crate::failure::Failure;
 use crate::gateway::application::{GatewayApplication, Parts};
 use crate::output::say;
@@ -21,7 +22,8 @@ const HISTORY_BYTES: usize = 64 * 1024 * 1024;
 const EXAMPLES: &str = "Examples:
   pitwire up --publish nats://127.0.0.1:4222
   pitwire gateway --upstream nats://127.0.0.1:4222                    on 127.0.0.1:8081, key in ./pitwire-data/bus.key
-  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:8080 --bus-key bus.key --venue http://10.0.0.6:8080";
+  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:8080 --bus-key bus.key --venue http://10.0.0.6:8080
+  pitwire gateway --upstream nats://127.0.0.1:4222 --tls 0.0.0.0:8443 https and wss as well; says whom to trust";
 
 /// Serve a venue's public channels from another process or machine, over NATS (docs/gateway.md).
 #[derive(Args)]
@@ -33,6 +35,19 @@ pub struct Gateway {
     /// Where to listen; port 0 takes any free one.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8081")]
     http: SocketAddr,
+    /// Where to listen for TLS as well: https and wss; port 0 takes any free one. Without --tls-cert an authority is made
+    /// under --tls-dir, once, and it is said how to trust it.
+    #[arg(long, value_name = "ADDR:PORT")]
+    tls: Option<SocketAddr>,
+    /// The server's certificate and what it hangs on, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Where an authority made here is kept.
+    #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
+    tls_dir: PathBuf,
     /// The venue's HTTP address; without it, the one that the venue itself says over the bus.
     #[arg(long, value_name = "URL")]
     venue: Option<String>,
@@ -42,7 +57,8 @@ pub struct Gateway {
     /// The NATS subject, as the venue's --publish-subject.
     #[arg(long, value_name = "SUBJECT", default_value = "pitwire.public")]
     subject: String,
-    /// Written whole once everything that the venue has is there: {"http":"ADDR:PORT","pid":N}.
+    /// Written whole once everything that the venue has is there: {"http":"ADDR:PORT","pid":N}, with --tls also
+    /// "tls":"ADDR:PORT" and, where the authority was made here, "ca":"PATH".
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
     /// At the end print the counters as one JSON object; everything else goes to standard error.
@@ -57,11 +73,9 @@ impl Gateway {
             remove_old(path)?;
         }
         let key = bus_key::read(&self.bus_key)?;
-        let listener = TcpListener::bind(self.http).map_err(|error| {
-            Failure::new(format!("cannot listen on {}: {error}", self.http))
-                .remedy("stop what uses the port, or give another with --http")
-        })?;
+        let listener = listen(self.http, "--http")?;
         let address = listener.local_addr()?;
+        let secure = self.secure_door()?;
         let signals = stop_signals()?;
         let waker = Waker::default();
         let wake: Arc<dyn Fn() + Send + Sync> = {
@@ -77,21 +91,18 @@ impl Gateway {
         let inlet = Inlet::open(&self.upstream, &self.subject, key, wake)?;
         let clock = SystemClock::start();
         let parts = Parts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some() };
+        let door = secure
+            .as_ref()
+            .map(|(listener, shown)| Ok::<_, Failure>((listener.local_addr()?, shown.authority.clone())));
+        let ready = Ready { http: address, tls: door.transpose()? };
         let (ready_file, tells) = (self.ready_file.clone(), !self.json);
-        let on_ready = Box::new(move || {
-            if tells {
-                say(&format!("Pitwire gateway is up: ws://{address}/ws/api/v2"));
-            }
-            info!(%address, "the gateway serves");
-            if let Some(path) = &ready_file
-                && let Err(failure) = write_ready(path, address)
-            {
-                warn!(%failure, "no ready file");
-            }
-        });
+        let on_ready = Box::new(move || announce(&ready, ready_file.as_deref(), tells));
         info!("waiting for a venue on {} of {}", self.subject, without_password(&self.upstream));
         let app = GatewayApplication::new(parts, on_ready);
-        let server = Server::new(app, listener, signals, clock)?.with_waker(&waker)?;
+        let mut server = Server::new(app, listener, signals, clock)?.with_waker(&waker)?;
+        if let Some((listener, shown)) = secure {
+            server = server.with_tls(listener, shown.config)?;
+        }
         let ended = server.run();
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
@@ -103,6 +114,32 @@ impl Gateway {
         }
         info!("stopped cleanly");
         Ok(())
+    }
+
+    /// The second door, and what is shown there.
+    fn secure_door(&self) -> Result<Option<(TcpListener, Shown)>, Failure> {
+        let Some(address) = self.tls else { return Ok(None) };
+        let listener = listen(address, "--tls")?;
+        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let shown = certificate::shown(files, &self.tls_dir, listener.local_addr()?)?;
+        Ok(Some((listener, shown)))
+    }
+}
+
+/// The gateway serves: says so to who sees it start and to who waits for its file.
+fn announce(ready: &Ready, file: Option<&Path>, tells: bool) {
+    let address = ready.http;
+    if tells {
+        say(&format!("Pitwire gateway is up: ws://{address}/ws/api/v2"));
+        if let Some((address, authority)) = &ready.tls {
+            announce_tls(*address, authority.as_deref());
+        }
+    }
+    info!(%address, "the gateway serves");
+    if let Some(path) = file
+        && let Err(failure) = ready.write(path)
+    {
+        warn!(%failure, "no ready file");
     }
 }
 

@@ -360,14 +360,14 @@ impl Up {
     }
 }
 
-fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
+pub(super) fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).map_err(|error| {
         Failure::new(format!("cannot listen on {address}: {error}"))
             .remedy(format!("stop what uses the port, or give another with {flag}"))
     })
 }
 
-fn announce_tls(address: SocketAddr, authority: Option<&Path>) {
+pub(super) fn announce_tls(address: SocketAddr, authority: Option<&Path>) {
     let reach = reachable(address);
     say(&format!("  TLS        https://{reach}/  wss://{reach}/ws/api/v2"));
     if let Some(authority) = authority {
@@ -414,9 +414,10 @@ pub(super) fn remove_old(path: &Path) -> Result<(), Failure> {
 }
 
 /// What whoever started it waits for.
-struct Ready {
-    http: SocketAddr,
-    tls: Option<(SocketAddr, Option<PathBuf>)>,
+pub(super) struct Ready {
+    pub http: SocketAddr,
+    /// The second door, and the file by which to trust it.
+    pub tls: Option<(SocketAddr, Option<PathBuf>)>,
 }
 
 impl Ready {
@@ -424,7 +425,7 @@ impl Ready {
         Ready { http, tls: None }
     }
 
-    fn write(&self, path: &Path) -> Result<(), Failure> {
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let mut ready = serde_json::json!({ "http": self.http.to_string(), "pid": std::process::id() });
         if let Some((address, authority)) = &self.tls {
             ready["tls"] = address.to_string().into();
@@ -438,9 +439,4 @@ impl Ready {
         fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
         fs::rename(&temporary, path).map_err(failed)
     }
-}
-
-/// Of a server with one door.
-pub(super) fn write_ready(path: &Path, address: SocketAddr) -> Result<(), Failure> {
-    Ready::new(address).write(path)
 }
