@@ -5,6 +5,7 @@ mod certificate;
 mod commands;
 mod failure;
 mod gateway;
+mod halls;
 mod memory;
 mod output;
 mod venue;

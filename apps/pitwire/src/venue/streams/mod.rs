@@ -13,31 +13,21 @@ mod scribe;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use pitwire_engine::Engine;
 use pitwire_host::{HttpRequest, HttpResponse, SystemClock, Taken, Waker};
 use pitwire_model::{Event, Stamped};
-use pitwire_publisher::{Answer, CloseCode, Opening, Programme, Publisher, Reply, Request, Said, Tag};
+use pitwire_publisher::{Limits, Opening, Publisher, Tag};
 use pitwire_streams::{Here, Opened, Session, StreamId, StreamKey, Streams};
 use pitwire_views::Views;
-use tracing::{debug, error};
+use tracing::debug;
 
 use self::outlet::{Order, Outlet};
 use super::clock::VenueClock;
+use crate::halls::{Attention, Halls, Heard};
 
-/// Of what clients have said and nobody has looked at.
-const HEARD_MOST: usize = 8_192;
-/// Most of it that is looked at in one turn of the loop; orders must not wait for more.
-const HEARD_AT_A_TIME: usize = 32;
-/// ... and so many bytes. No message is longer: a thousand names of streams have room in half of it.
-const HEARD_BYTES: usize = 64 * 1024;
 /// How often those who asked for heartbeats get one.
 const BEAT_NS: u64 = 5_000_000_000;
-/// Halls have their own copy of every stream: a few, on a machine with many cores.
-const HALLS_MOST: usize = 4;
-
 /// A connection that reads streams.
 struct Client {
     session: Session,
@@ -49,79 +39,31 @@ struct Client {
 pub struct UrlStreams {
     streams: Streams,
     outlet: Outlet,
-    /// Started when the first reader comes.
-    halls: Option<Arc<Publisher>>,
+    halls: Halls,
     clients: BTreeMap<Tag, Client>,
     next_tag: u64,
     /// Connections of each address, where these are counted.
     addresses: BTreeMap<IpAddr, u32>,
     per_address: Option<u32>,
-    ears: Ears,
-    waker: Waker,
     beats: u64,
     next_beat_ns: u64,
     is_stopping: bool,
-    ending: Option<std::thread::JoinHandle<()>>,
-}
-
-/// What the halls have heard, on its way to the loop.
-struct Ears {
-    said: Receiver<(Tag, String)>,
-    left: Receiver<Tag>,
-    programme: Arc<Ear>,
-}
-
-/// The halls' side of it.
-struct Ear {
-    said: SyncSender<(Tag, String)>,
-    left: Sender<Tag>,
-    waker: Waker,
-}
-
-impl Programme for Ear {
-    /// Halls accept nothing themselves.
-    fn open(&self, _: &Request<'_>) -> Result<Opening, Answer> {
-        Err(Answer::text(404, "connect to the venue's own port"))
-    }
-
-    fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
-        match said {
-            Said::Text(text) if text.len() > HEARD_BYTES => {
-                reply.close(CloseCode::TooBig, "a request is at most 64 KiB")
-            }
-            Said::Text(text) if self.said.try_send((from, text.to_owned())).is_ok() => self.waker.wake(),
-            Said::Text(_) => reply.close(CloseCode::TryAgainLater, "too many requests: connect again in a moment"),
-            Said::Binary(_) => reply.close(CloseCode::Unsupported, "send JSON as text frames"),
-        }
-    }
-
-    fn left(&self, from: Tag) {
-        // Once the loop is gone nobody waits for it any more.
-        if self.left.send(from).is_ok() {
-            self.waker.wake();
-        }
-    }
 }
 
 impl UrlStreams {
     /// Over a recovered venue. `waker` wakes the loop in whose turns [`Self::hear`] is called.
     pub fn new(engine: &Engine, views: &Views, waker: &Waker) -> UrlStreams {
-        let ((say, said), (leave, left)) = (sync_channel(HEARD_MOST), channel());
-        let programme = Arc::new(Ear { said: say, left: leave, waker: waker.clone() });
         UrlStreams {
             streams: Streams::new(engine, views),
             outlet: Outlet::default(),
-            halls: None,
+            halls: Halls::new(Limits::default(), waker),
             clients: BTreeMap::new(),
             next_tag: 1,
             addresses: BTreeMap::new(),
             per_address: None,
-            ears: Ears { said, left, programme },
-            waker: waker.clone(),
             beats: 0,
             next_beat_ns: 0,
             is_stopping: false,
-            ending: None,
         }
     }
 
@@ -147,9 +89,9 @@ impl UrlStreams {
 
     /// Everything observed so far is durable: it may leave. `tap` hears of each message in order, for gateways.
     pub fn release(&mut self, tap: &mut dyn FnMut(StreamId, &[u8])) {
-        self.outlet.release(self.halls.as_ref(), tap);
+        self.outlet.release(self.halls.running(), tap);
         if self.is_stopping {
-            self.say_goodbye();
+            self.halls.stop("the venue is stopping");
         }
     }
 
@@ -176,7 +118,7 @@ impl UrlStreams {
         if self.per_address.is_some_and(|most| already >= most) {
             return Err(HttpResponse::text(429, "too many connections of your address read streams"));
         }
-        let halls = self.start_halls().map_err(|why| HttpResponse::text(503, &why))?;
+        let halls = self.halls.start().map_err(|why| HttpResponse::text(503, &why))?;
         let Some(Taken { socket, session: tls, handshake, rest }) = taken.take() else {
             return Err(HttpResponse::text(503, "connect again"));
         };
@@ -196,22 +138,6 @@ impl UrlStreams {
         }
         self.outlet.order(Order::Adopt(Box::new(Adopted { socket, tls, tag, rest, hello, opening })));
         Ok(())
-    }
-
-    fn start_halls(&mut self) -> Result<Arc<Publisher>, String> {
-        if let Some(halls) = &self.halls {
-            return Ok(Arc::clone(halls));
-        }
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let options = pitwire_publisher::Options { halls: (cores / 2).clamp(1, HALLS_MOST), ..Default::default() };
-        let programme: Arc<dyn Programme> = Arc::clone(&self.ears.programme) as _;
-        match Publisher::start(options, programme) {
-            Ok(halls) => Ok(Arc::clone(self.halls.insert(Arc::new(halls)))),
-            Err(error) => {
-                error!(%error, "cannot start the threads that serve streams");
-                Err("streams cannot be served just now".into())
-            }
-        }
     }
 
     /// Has a client read a stream from here on; gives what it is told first, and the ring it reads then.
@@ -255,18 +181,13 @@ impl UrlStreams {
             self.streams.beat(here.at, self.beats, &mut self.outlet);
             self.beats += 1;
         }
-        let Some(halls) = self.halls.clone() else { return };
-        let (mut messages, mut bytes) = (0, 0);
-        while let Ok((tag, text)) = self.ears.said.try_recv() {
-            self.answer(tag, &text, here, &halls);
-            (messages, bytes) = (messages + 1, bytes + text.len());
-            if messages == HEARD_AT_A_TIME || bytes >= HEARD_BYTES {
-                self.waker.wake();
-                break;
+        let Some(halls) = self.halls.running().cloned() else { return };
+        let mut attention = Attention::default();
+        while let Some(heard) = self.halls.hear(&mut attention) {
+            match heard {
+                Heard::Text(tag, text) => self.answer(tag, &text, here, &halls),
+                Heard::Left(tag) => self.forget(tag),
             }
-        }
-        while let Ok(tag) = self.ears.left.try_recv() {
-            self.forget(tag);
         }
     }
 
@@ -312,26 +233,6 @@ impl UrlStreams {
     /// Nobody comes any more; those who are here leave with the next release.
     pub fn stop(&mut self) {
         self.is_stopping = true;
-    }
-
-    /// On a thread of its own: readers may take their time. The halls are gone when this is dropped.
-    fn say_goodbye(&mut self) {
-        let Some(halls) = self.halls.take() else { return };
-        let stop = move || {
-            if let Err(error) = halls.stop("the venue is stopping") {
-                error!(%error, "a thread that served streams has failed");
-            }
-        };
-        self.ending = std::thread::Builder::new().name("halls".into()).spawn(stop).ok();
-    }
-}
-
-impl Drop for UrlStreams {
-    fn drop(&mut self) {
-        if let Some(ending) = self.ending.take() {
-            // What went wrong it has said itself.
-            let _ = ending.join();
-        }
     }
 }
 

@@ -1,0 +1,157 @@
+//! Halls of the publisher under a loop: started when somebody first needs them, heard by the loop, ended beside it.
+//!
+//! Does        start them, bring the loop what their connections say and who has left, end them on a thread of its own.
+//! Holds       1. halls never wait for the loop: what is said is queued, and the loop is woken;
+//!             2. the queue is bounded; whoever asks more than it is answered is not read from meanwhile.
+//! Start at    [`Halls::start`], [`Halls::hear`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use pitwire_host::Waker;
+use pitwire_publisher::{Answer, CloseCode, Limits, Opening, Options, Programme, Publisher, Reply, Request, Said, Tag};
+use tracing::error;
+
+/// Of what connections have said and nobody has looked at.
+const HEARD_MOST: usize = 8_192;
+/// Most of it that is looked at in one turn of the loop; orders must not wait for more.
+const HEARD_AT_A_TIME: usize = 32;
+/// ... and so many bytes. No message is longer: a thousand names of streams have room in half of it.
+const HEARD_BYTES: usize = 64 * 1024;
+/// Halls have their own copy of every stream: a few, on a machine with many cores.
+const HALLS_MOST: usize = 4;
+
+pub struct Halls {
+    limits: Limits,
+    running: Option<Arc<Publisher>>,
+    said: Receiver<(Tag, String)>,
+    left: Receiver<Tag>,
+    leaving: VecDeque<Tag>,
+    ear: Arc<Ear>,
+    ending: Option<JoinHandle<()>>,
+}
+
+/// The halls' side of what is heard.
+struct Ear {
+    said: SyncSender<(Tag, String)>,
+    left: Sender<Tag>,
+    waker: Waker,
+}
+
+impl Programme for Ear {
+    /// Halls accept nothing themselves.
+    fn open(&self, _: &Request<'_>) -> Result<Opening, Answer> {
+        Err(Answer::text(404, "connect to the venue's own port"))
+    }
+
+    fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
+        match said {
+            Said::Text(text) if text.len() > HEARD_BYTES => {
+                reply.close(CloseCode::TooBig, "a request is at most 64 KiB")
+            }
+            Said::Text(text) if self.said.try_send((from, text.to_owned())).is_ok() => self.waker.wake(),
+            Said::Text(_) => reply.close(CloseCode::TryAgainLater, "too many requests: connect again in a moment"),
+            Said::Binary(_) => reply.close(CloseCode::Unsupported, "send JSON as text frames"),
+        }
+    }
+
+    fn left(&self, from: Tag) {
+        // Once the loop is gone nobody waits for it any more.
+        if self.left.send(from).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+/// What one turn of the loop may still hear.
+pub struct Attention {
+    texts: usize,
+    bytes: usize,
+    has_begun: bool,
+}
+
+/// What a connection in the halls has done. It leaves after all that it said.
+pub enum Heard {
+    Text(Tag, String),
+    Left(Tag),
+}
+
+impl Default for Attention {
+    fn default() -> Self {
+        Attention { texts: HEARD_AT_A_TIME, bytes: HEARD_BYTES, has_begun: false }
+    }
+}
+
+impl Halls {
+    /// `waker` wakes the loop in whose turns [`Self::said`] is called.
+    pub fn new(limits: Limits, waker: &Waker) -> Halls {
+        let ((say, said), (leave, left)) = (sync_channel(HEARD_MOST), channel());
+        let ear = Arc::new(Ear { said: say, left: leave, waker: waker.clone() });
+        Halls { limits, running: None, said, left, leaving: VecDeque::new(), ear, ending: None }
+    }
+
+    /// The halls, started if they were not. An error is for whoever asked for them.
+    pub fn start(&mut self) -> Result<Arc<Publisher>, String> {
+        if let Some(halls) = &self.running {
+            return Ok(Arc::clone(halls));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let halls = (cores / 2).clamp(1, HALLS_MOST);
+        let options = Options { halls, limits: self.limits.clone(), ..Options::default() };
+        let programme: Arc<dyn Programme> = Arc::clone(&self.ear) as _;
+        match Publisher::start(options, programme) {
+            Ok(halls) => Ok(Arc::clone(self.running.insert(Arc::new(halls)))),
+            Err(error) => {
+                error!(%error, "cannot start the threads that serve streams");
+                Err("streams cannot be served just now".into())
+            }
+        }
+    }
+
+    pub fn running(&self) -> Option<&Arc<Publisher>> {
+        self.running.as_ref()
+    }
+
+    /// The next thing to be heard, as long as this turn has attention left. The rest is heard in the next, which comes
+    /// at once.
+    pub fn hear(&mut self, attention: &mut Attention) -> Option<Heard> {
+        if !std::mem::replace(&mut attention.has_begun, true) {
+            // What they had said is in the queue by now: it is heard first.
+            self.leaving.extend(self.left.try_iter());
+        }
+        if attention.texts == 0 || attention.bytes == 0 {
+            self.ear.waker.wake();
+            return None;
+        }
+        match self.said.try_recv() {
+            Ok((tag, text)) => {
+                attention.texts -= 1;
+                attention.bytes = attention.bytes.saturating_sub(text.len());
+                Some(Heard::Text(tag, text))
+            }
+            Err(_) => self.leaving.pop_front().map(Heard::Left),
+        }
+    }
+
+    /// Everybody is told goodbye, on a thread of its own: readers may take their time. It is over when this is dropped.
+    pub fn stop(&mut self, reason: &'static str) {
+        let Some(halls) = self.running.take() else { return };
+        let stop = move || {
+            if let Err(error) = halls.stop(reason) {
+                error!(%error, "a thread that served streams has failed");
+            }
+        };
+        self.ending = std::thread::Builder::new().name("halls".into()).spawn(stop).ok();
+    }
+}
+
+impl Drop for Halls {
+    fn drop(&mut self) {
+        if let Some(ending) = self.ending.take() {
+            // What went wrong it has said itself.
+            let _ = ending.join();
+        }
+    }
+}
