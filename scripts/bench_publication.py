@@ -6,8 +6,8 @@ CPU seconds, from its /proc/PID/stat, from before the first connection to after 
 beside it, and a row whose client was the limit says so. The peers are those of bench/publication; one that this machine
 cannot build is skipped by name.
 
-The last row is of a whole venue: from a command to the last of 1,000 readers of the trade it makes, while others enter
-10,000 orders a second.
+The last rows are of a whole venue: from a command to the last of 1,000 readers of the trade it makes, while others
+enter 10,000 orders a second; and what orders notice of a storm of 5,000 reconnecting readers.
 
 The short form (`make bench`) takes some four minutes. --whole adds every row of the table: other peers, 10,000 to
 200,000 connections, TLS, reconnect storms, stopped and slow readers.
@@ -294,7 +294,6 @@ def run(case: Case, name: str, peers: dict[str, Peer], directory: Path, extra: t
     return figures
 
 
-VENUE_CASE = "venue, 1,000 readers"
 TRADES_PER_S = 200
 ORDERS_PER_S = 10_000
 
@@ -340,11 +339,65 @@ def run_venue(directory: Path) -> Figures:
     return {name: figures[name] for name in kept} | {f"orders_{name}": value for name, value in ordered.items()}
 
 
-def measure_venue(rounds: int) -> Figures:
-    with tempfile.TemporaryDirectory(prefix="pitwire-bench-publication-") as name:
-        figures = middle([run_venue(Path(name)) for _round in range(rounds)])
-    verdicts = [demand(figures, {}) for demand in (exactly("lost", 0), at_most("last_p99_us", 10_000))]
-    return figures | {"short_of_demand": [verdict for verdict in verdicts if verdict]}
+def orders_p99_us(venue: Venue) -> float:
+    command = [BINARY, "order-bench", "--mode", "open", "--venue", venue.address, "--rate", "1000", "--seconds", "6"]
+    ended = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=LOAD_PATIENCE_S, check=True)
+    return json.loads(ended.stdout)["p99_us"]
+
+
+def run_storm(directory: Path, *, tls: bool) -> Figures:
+    """Orders in a calm, then through the storm: all 5,000 readers are cut and come back at once."""
+    secure = ["--tls", "127.0.0.1:0"] if tls else []
+    with Venue(directory / f"storm-{time.monotonic_ns()}", ["--no-flow", *secure]) as venue:
+        ready = json.loads(venue.ready_file.read_text())
+        url = f"wss://{ready['tls']}" if tls else f"ws://{venue.address}"
+        trust = ["--insecure"] if tls else []
+        storm = ["--connections", "5000", "--seconds", "22", "--storm", "12"]
+        load = subprocess.Popen(
+            [BINARY, "load", f"{url}/ws/sbk_zar@trade", *storm, *trust, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        time.sleep(3)
+        calm_us = orders_p99_us(venue)
+        time.sleep(1)
+        storm_us = orders_p99_us(venue)
+        figures = json.loads(load.communicate(timeout=LOAD_PATIENCE_S)[0])
+    kept = {name: figures[name] for name in ("storm_s", "storm_retries", "failed_connections", "opening_s")}
+    return kept | {"calm_p99_us": calm_us, "storm_p99_us": storm_us, "orders_p99_times": round(storm_us / calm_us, 2)}
+
+
+VENUE_CASES: list[tuple[str, bool, Callable[[Path], Figures], list[Demand]]] = [
+    ("venue, 1,000 readers", True, run_venue, [exactly("lost", 0), at_most("last_p99_us", 10_000)]),
+    (
+        "venue, storm of 5,000",
+        False,
+        lambda directory: run_storm(directory, tls=False),
+        [at_most("storm_s", 5), at_most("orders_p99_times", 2)],
+    ),
+    (
+        "venue, storm of 5,000, TLS",
+        False,
+        lambda directory: run_storm(directory, tls=True),
+        [at_most("storm_s", 8), at_most("orders_p99_times", 2)],
+    ),
+]
+
+
+def measure_venues(options: argparse.Namespace) -> dict[str, Any]:
+    report = {}
+    for name, is_short, run_once, demands in VENUE_CASES:
+        if options.only not in name or not (options.whole or options.only or is_short):
+            continue
+        with tempfile.TemporaryDirectory(prefix="pitwire-bench-publication-") as directory:
+            figures = middle([run_once(Path(directory)) for _round in range(options.rounds)])
+        verdicts = [demand(figures, {}) for demand in demands]
+        figures["short_of_demand"] = [verdict for verdict in verdicts if verdict]
+        report[name] = {OURS: figures}
+        if not options.json:
+            print(f"{name}: " + ", ".join(f"{figure} {value}" for figure, value in figures.items()), flush=True)
+    return report
 
 
 def middle(rounds: list[Figures]) -> Figures:
@@ -382,11 +435,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             report["cases"][case.name] = figures
             if not options.json:
                 print("\n".join(rows(case.name, figures)), flush=True)
-    if options.only in VENUE_CASE:
-        report["cases"][VENUE_CASE] = {OURS: measure_venue(options.rounds)}
-        if not options.json:
-            plain = ", ".join(f"{name} {value}" for name, value in report["cases"][VENUE_CASE][OURS].items())
-            print(f"{VENUE_CASE}: {plain}", flush=True)
+    report["cases"] |= measure_venues(options)
     return report
 
 

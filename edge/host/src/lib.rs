@@ -8,6 +8,7 @@ mod application;
 mod clock;
 mod connection;
 mod disk;
+mod doorkeeper;
 mod doors;
 mod http;
 mod limits;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pitwire_websocket::Limits as MessageLimits;
 
@@ -41,27 +42,32 @@ impl Default for Limits {
     }
 }
 
-/// How many connections each address has.
-#[derive(Debug, Default)]
-pub(crate) struct Addresses(BTreeMap<IpAddr, u32>);
+/// How many connections each address has, at all doors together: a copy counts with the others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Addresses(Arc<Mutex<BTreeMap<IpAddr, u32>>>);
 
 impl Addresses {
     /// Counts one more, unless that would be above the limit.
-    pub fn enter(&mut self, address: IpAddr, most: Option<u32>) -> bool {
-        let count = self.0.entry(address.to_canonical()).or_default();
+    pub fn enter(&self, address: IpAddr, most: Option<u32>) -> bool {
+        let mut counts = self.counts();
+        let count = counts.entry(address.to_canonical()).or_default();
         let fits = most.is_none_or(|most| *count < most);
         *count += u32::from(fits);
         fits
     }
 
-    pub fn leave(&mut self, address: IpAddr) {
-        let address = address.to_canonical();
-        if let Some(count) = self.0.get_mut(&address) {
+    pub fn leave(&self, address: IpAddr) {
+        let (address, mut counts) = (address.to_canonical(), self.counts());
+        if let Some(count) = counts.get_mut(&address) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.0.remove(&address);
+                counts.remove(&address);
             }
         }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<IpAddr, u32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,13 +77,13 @@ mod tests {
 
     #[test]
     fn each_address_has_its_own_count_however_it_is_written() {
-        let mut addresses = Addresses::default();
+        let addresses = Addresses::default();
         let [one, same, other]: [IpAddr; 3] = ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"].map(|a| a.parse().unwrap());
         assert!(addresses.enter(one, Some(2)) && addresses.enter(same, Some(2)));
         assert!(!addresses.enter(one, Some(2)) && addresses.enter(other, Some(2)));
         addresses.leave(one);
         assert!(addresses.enter(same, Some(2)) && !addresses.enter(one, Some(2)));
         [one, same, other].into_iter().for_each(|address| addresses.leave(address));
-        assert!(addresses.0.is_empty(), "addresses that are gone are forgotten");
+        assert!(addresses.counts().is_empty(), "addresses that are gone are forgotten");
     }
 }

@@ -48,6 +48,14 @@ impl Link {
         self.secure.is_some()
     }
 
+    /// Goes on with the handshake; whether that is over and everything of it sent. What came behind it is kept.
+    pub fn shake(&mut self) -> io::Result<bool> {
+        match &mut self.secure {
+            Some(secure) => secure.shake(&mut self.stream),
+            None => Ok(true),
+        }
+    }
+
     /// Whether all that was sealed has been sent.
     pub fn is_drained(&self) -> bool {
         self.secure.as_ref().is_none_or(|secure| secure.sealed.is_empty())
@@ -124,18 +132,7 @@ impl Secure {
             if self.at_end || self.session.is_ended() {
                 return Ok(0);
             }
-            let read = match stream.read(&mut cipher) {
-                Ok(read) => read,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            self.at_end = read == 0;
-            let arrived = cipher.get_mut(..read).unwrap_or_default();
-            let taken = self.session.receive(arrived, &mut self.plain, &mut self.sealed);
-            // Of a handshake, or why there will be none. What the socket does not take now waits.
-            let drained = self.drain(stream);
-            taken.map_err(io::Error::other)?;
-            drained.or_else(|error| if error.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(error) })?;
+            self.hear(stream, &mut cipher)?;
         }
         let waiting = self.plain.get(self.given..).unwrap_or_default();
         let count = waiting.len().min(into.len());
@@ -143,6 +140,38 @@ impl Secure {
         to.copy_from_slice(from);
         self.given += count;
         Ok(count)
+    }
+
+    /// Takes in what one read of the socket brings.
+    fn hear(&mut self, stream: &mut TcpStream, cipher: &mut [u8]) -> io::Result<()> {
+        let read = loop {
+            match stream.read(cipher) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        self.at_end = read == 0;
+        let arrived = cipher.get_mut(..read).unwrap_or_default();
+        let taken = self.session.receive(arrived, &mut self.plain, &mut self.sealed);
+        // Of a handshake, or why there will be none. What the socket does not take now waits.
+        let drained = self.drain(stream);
+        taken.map_err(io::Error::other)?;
+        or_later(drained)
+    }
+
+    fn shake(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
+        let mut cipher = [0; CIPHER_BYTES];
+        while !self.session.is_open() {
+            match self.hear(stream, &mut cipher) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                heard => heard?,
+            }
+            if self.at_end || self.session.is_ended() {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        or_later(self.drain(stream))?;
+        Ok(self.sealed.is_empty())
     }
 
     fn write(&mut self, stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
@@ -172,4 +201,9 @@ impl Secure {
         self.sent = 0;
         Ok(())
     }
+}
+
+/// What a socket does not take now waits.
+fn or_later(drained: io::Result<()>) -> io::Result<()> {
+    drained.or_else(|error| if error.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(error) })
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Event;
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use pitwire_ports::Clock;
 use pitwire_tls::ServerConfig;
@@ -29,6 +29,7 @@ use tracing::{debug, warn};
 use crate::application::{Application, ConnectionId, Refusal};
 use crate::clock::SystemClock;
 use crate::connection::{Connection, READ_BYTES};
+use crate::doorkeeper::{Doorkeeper, House};
 use crate::doors::Doors;
 use crate::limits::{Addresses, Limits};
 use crate::link::Link;
@@ -53,8 +54,8 @@ pub struct Server<A> {
     app: A,
     poll: Poll,
     listener: TcpListener,
-    /// The door for TLS, if there is one.
-    secure: Option<(TcpListener, Arc<ServerConfig>)>,
+    /// Who keeps the door for TLS, if there is one.
+    secure: Option<Doorkeeper>,
     signals: mio::net::UnixStream,
     connections: Slab<Connection>,
     by_id: BTreeMap<ConnectionId, usize>,
@@ -152,12 +153,19 @@ impl<A: Application> Server<A> {
         Ok(self)
     }
 
-    /// A second door, behind which everything is the same and goes through TLS.
+    /// A second door, behind which everything is the same and goes through TLS. After limits are set.
     pub fn with_tls(mut self, listener: std::net::TcpListener, config: Arc<ServerConfig>) -> io::Result<Self> {
         prepare(&listener)?;
-        let mut listener = TcpListener::from_std(listener);
-        self.poll.registry().register(&mut listener, SECURE, Interest::READABLE)?;
-        self.secure = Some((listener, config));
+        let house = House {
+            config,
+            addresses: self.addresses.clone(),
+            per_address: self.limits.connections_per_address,
+            unfinished: Duration::from_nanos(self.limits.unfinished_ns),
+            connections_most: self.max_connections,
+        };
+        let mut keeper = Doorkeeper::start(listener, house)?;
+        self.poll.registry().register(&mut keeper.bell, SECURE, Interest::READABLE)?;
+        self.secure = Some(keeper);
         Ok(self)
     }
 
@@ -297,38 +305,36 @@ impl<A: Application> Server<A> {
 
     fn accept(&mut self, now: u64) {
         self.accept_again_ns = None;
-        for is_secure in [false, true] {
-            let mut accepted = 0;
-            while accepted < ACCEPTS
-                && let Some((link, from)) = self.accept_one(is_secure, now)
-            {
-                accepted += 1;
-                if let Some(link) = link {
-                    self.admit(link, from, now);
-                }
-            }
-            // No event will tell of those who are still there.
-            self.deferred.at_the_door |= accepted == ACCEPTS;
+        let mut accepted = 0;
+        while accepted < ACCEPTS
+            && let Some((stream, from)) = self.accept_one(now)
+        {
+            accepted += 1;
+            let is_counted = self.addresses.enter(from, self.limits.connections_per_address);
+            self.admit(Link::plain(stream), from, is_counted, now);
         }
+        let opened = self.let_in(now);
+        // No event will tell of those who are still there.
+        self.deferred.at_the_door |= accepted == ACCEPTS || opened == ACCEPTS;
         self.cannot_accept &= self.accept_again_ns.is_some();
     }
 
-    /// Who is at one of the doors; `None` when nobody is, or nobody can come in now.
-    fn accept_one(&mut self, is_secure: bool, now: u64) -> Option<(Option<Link>, IpAddr)> {
+    /// Those whose handshakes are over.
+    fn let_in(&mut self, now: u64) -> usize {
+        self.secure.iter_mut().for_each(Doorkeeper::answer_bell);
+        for count in 0..ACCEPTS {
+            let Some((link, from)) = self.secure.as_ref().and_then(Doorkeeper::next) else { return count };
+            self.admit(link, from, true, now);
+        }
+        ACCEPTS
+    }
+
+    /// Who is at the door; `None` when nobody is, or nobody can come in now.
+    fn accept_one(&mut self, now: u64) -> Option<(TcpStream, IpAddr)> {
         loop {
-            let accepted = match &self.secure {
-                Some((listener, _)) if is_secure => listener.accept(),
-                None if is_secure => return None,
-                _ => self.listener.accept(),
-            };
-            match (accepted, &self.secure) {
-                (Ok((stream, from)), Some((_, config))) if is_secure => {
-                    let link =
-                        Link::secure(stream, config).inspect_err(|error| warn!(%error, "no TLS for a connection"));
-                    return Some((link.ok(), from.ip()));
-                }
-                (Ok((stream, from)), _) => return Some((Some(Link::plain(stream)), from.ip())),
-                (Err(error), _) => match error.kind() {
+            match self.listener.accept() {
+                Ok((stream, from)) => return Some((stream, from.ip())),
+                Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return None,
                     // A peer that gave up while it waited says nothing about the next one.
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
@@ -345,30 +351,11 @@ impl<A: Application> Server<A> {
         }
     }
 
-    fn admit(&mut self, mut link: Link, from: IpAddr, now: u64) {
-        if self.stopping_since.is_some() {
-            return;
-        }
-        if self.connections.len() + self.app.still_taken() >= self.max_connections {
-            // Best effort: the kernel's buffer takes this without waiting.
-            let mut out = Vec::new();
-            self.app.refusal(Refusal::TooManyConnections).write(&mut out, false, false);
-            drop(link.write(&out));
-            return;
-        }
-        let is_one_too_many = !self.addresses.enter(from, self.limits.connections_per_address);
-        if is_one_too_many && link.is_secure() {
-            // Saying why would cost a handshake, which is what it must not have.
-            return;
-        }
-        if let Err(error) = link.stream.set_nodelay(true) {
-            debug!(%error, "no TCP_NODELAY");
-        }
+    /// `is_counted`: it is one of those that its address may have.
+    fn admit(&mut self, mut link: Link, from: IpAddr, is_counted: bool, now: u64) {
         let at = self.connections.vacant_key();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) = self.poll.registry().register(&mut link.stream, Token(at), interest) {
-            warn!(%error, "cannot watch a connection");
-            if !is_one_too_many {
+        if !self.takes(&mut link) || !self.watch(&mut link, at) {
+            if is_counted {
                 self.addresses.leave(from);
             }
             return;
@@ -376,13 +363,37 @@ impl<A: Application> Server<A> {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.by_id.insert(id, at);
-        let connection = if is_one_too_many {
-            Connection::refused(id, link, &self.app.refusal(Refusal::TooManyConnections), now)
-        } else {
+        let connection = if is_counted {
             Connection::new(id, link, Some(from), now)
+        } else {
+            Connection::refused(id, link, &self.app.refusal(Refusal::TooManyConnections), now)
         };
         self.connections.insert(connection);
         list(&mut self.listed, &mut self.connections[at], at);
+    }
+
+    /// Whether one more may come in at all; it is told why not.
+    fn takes(&mut self, link: &mut Link) -> bool {
+        if self.stopping_since.is_some() {
+            return false;
+        }
+        let has_room = self.connections.len() + self.app.still_taken() < self.max_connections;
+        if !has_room {
+            // Best effort: the kernel's buffer takes this without waiting.
+            let mut out = Vec::new();
+            self.app.refusal(Refusal::TooManyConnections).write(&mut out, false, false);
+            drop(link.write(&out));
+        }
+        has_room
+    }
+
+    fn watch(&self, link: &mut Link, at: usize) -> bool {
+        if let Err(error) = link.stream.set_nodelay(true) {
+            debug!(%error, "no TCP_NODELAY");
+        }
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let watched = self.poll.registry().register(&mut link.stream, Token(at), interest);
+        watched.inspect_err(|error| warn!(%error, "cannot watch a connection")).is_ok()
     }
 
     fn act(&mut self, now: u64) {

@@ -181,3 +181,46 @@ fn what_is_no_tls_ends_and_harms_nobody() {
     get(&mut good, "/0?good");
     assert_eq!(answer(&mut good).1, b"good;");
 }
+
+/// Half a millisecond of signing for each of those who come must not be an order's time.
+#[test]
+fn handshakes_do_not_wait_for_the_loop_nor_it_for_them() {
+    let (venue, door) = venue(Limits::default());
+    let mut others: Vec<Secure> = (0..20).map(|_| connect(&door)).collect();
+    venue.held(|| {
+        for other in &mut others {
+            while other.conn.is_handshaking() {
+                other.conn.complete_io(&mut other.sock).unwrap();
+            }
+            get(other, "/0?other");
+        }
+    });
+    for other in &mut others {
+        assert_eq!(answer(other).1, b"other;");
+    }
+}
+
+/// An address's places are the same at both doors, and whoever does not finish gives its place back.
+#[test]
+fn an_address_has_its_places_at_both_doors_together() {
+    let limits = Limits { unfinished_ns: 300_000_000, connections_per_address: Some(2), ..Limits::default() };
+    let (venue, door) = venue(limits);
+    let silent = TcpStream::connect(door.address).unwrap();
+    let mut good = connect(&door);
+    get(&mut good, "/0?good");
+    assert_eq!(answer(&mut good).1, b"good;");
+    // The third is not even greeted at one door, and told why at the other.
+    let mut third = TcpStream::connect(door.address).unwrap();
+    third.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(matches!(third.read(&mut [0; 16]), Ok(0)));
+    let mut plain = TcpStream::connect(venue.address).unwrap();
+    plain.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(answer(&mut plain).0.starts_with("HTTP/1.1 429 "));
+    let mut end = silent;
+    end.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(matches!(end.read(&mut [0; 16]), Ok(0)), "it said nothing");
+    drop(plain);
+    let mut next = connect(&door);
+    get(&mut next, "/0?next");
+    assert_eq!(answer(&mut next).1, b"next;");
+}
