@@ -37,6 +37,8 @@ pub(crate) enum Moment {
     Command,
     Sample,
     Window(Interval),
+    /// A minute has begun, before any command of it.
+    Minute,
 }
 
 type Level = (Ticks, Lots);
@@ -58,7 +60,7 @@ const CURVE_LEVELS: usize = 200;
 #[derive(Debug)]
 pub(crate) struct Line {
     pub feed: FeedId,
-    what: What,
+    pub what: What,
     told: Option<State>,
 }
 
@@ -94,11 +96,15 @@ impl What {
             What::Quote | What::Session | What::Auction(None) | What::OffBook => moment == Moment::Command,
             What::Auction(Some(interval)) => moment == Moment::Window(*interval),
             What::Depth { interval, .. } => moment == Moment::Window(*interval),
-            // A bucket that ends is told when a window does, even where nothing traded.
-            What::Chart(_) => matches!(moment, Moment::Command | Moment::Window(Interval::Ms100)),
+            // A bucket that ends is told even where nothing traded, and where nothing happened at all.
+            What::Chart(_) => matches!(moment, Moment::Command | Moment::Minute | Moment::Window(Interval::Ms100)),
             What::Perpetual(Interval::Raw) | What::Index(_) => moment == Moment::Sample,
             What::Perpetual(interval) => moment == Moment::Window(*interval),
         }
+    }
+
+    pub fn is_candle(&self) -> bool {
+        matches!(self, What::Chart(_))
     }
 
     fn state(&self, now: &Present<'_>) -> Option<State> {

@@ -173,6 +173,19 @@ impl Publisher {
         }
     }
 
+    /// Whether anybody hears candles.
+    pub fn has_candles(&self) -> bool {
+        let mut lines = self.instruments.iter().flat_map(|instrument| &instrument.lines);
+        lines.any(|line| line.what.is_candle() && listens(&self.feeds, Some(line.feed)))
+    }
+
+    /// A minute of venue time has begun, before any command of it: candles turn with the clock, whatever else happens.
+    pub fn turn_minute(&mut self, at: VenueNanos, engine: &Engine, views: &Views) {
+        for market in engine.markets() {
+            self.tell_lines(market.spec.id, Moment::Minute, at, engine, views);
+        }
+    }
+
     /// Tells what has another state than was told last.
     fn tell_lines(&mut self, id: InstrumentId, moment: Moment, at: VenueNanos, engine: &Engine, views: &Views) {
         let Self { feeds, instruments, scratch, seq, .. } = self;

@@ -4,7 +4,7 @@ mod floor;
 
 use floor::{Floor, Reader};
 use pitwire_model::{
-    AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Side, Ticks, TimeInForce,
+    AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Side, Ticks, TimeInForce, VenueNanos,
 };
 use serde_json::{Value, json};
 
@@ -97,6 +97,33 @@ fn a_candle_is_told_with_its_trades_and_rolls_without_any() {
     let rolled = reader.read(&mut floor);
     assert_eq!((&rolled[0]["tick"], &rolled[0]["volume"]), (&json!(120_000), &json!(0.0)));
     assert_eq!(rolled[0]["open"], json!(1.0));
+}
+
+/// No command tells it: in an idle market there is none.
+#[test]
+fn a_candle_of_a_market_in_which_nothing_happens_rolls_with_the_clock() {
+    let mut floor = Floor::new();
+    floor.at = 60_000_000_000;
+    let [mut minute, mut three] = [1, 3].map(|n| Reader::join(&mut floor, &format!("chart.trades.NPN_ZAR.{n}")));
+    enter(&mut floor, Side::Buy, 103, 5);
+    enter(&mut floor, Side::Sell, 103, 2);
+    assert_eq!((minute.read(&mut floor).len(), three.read(&mut floor).len()), (1, 1));
+    let ticks = |told: Vec<Value>| -> Vec<(Value, Value, Value)> {
+        told.iter().map(|candle| (candle["tick"].clone(), candle["close"].clone(), candle["volume"].clone())).collect()
+    };
+    let flat = |tick: u64| (json!(tick), json!(1.03), json!(0.0));
+    for (at, in_three) in [(120_000, vec![]), (180_000, vec![flat(180_000)])] {
+        floor.publisher.turn_minute(VenueNanos(at * 1_000_000), &floor.engine, &floor.views);
+        assert_eq!(ticks(minute.read(&mut floor)), [flat(at)]);
+        assert_eq!(ticks(three.read(&mut floor)), in_three);
+    }
+    // What comes first in a minute finds it told, and says nothing again.
+    floor.at = 180_000_000_000;
+    window(&mut floor, 0);
+    assert_eq!(ticks(minute.read(&mut floor)), []);
+    assert!(floor.publisher.has_candles());
+    [minute, three].into_iter().for_each(|reader| floor.publisher.unsubscribe(reader.feed));
+    assert!(!floor.publisher.has_candles());
 }
 
 #[test]

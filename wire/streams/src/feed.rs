@@ -305,6 +305,23 @@ impl Streams {
         }
     }
 
+    /// Whether anybody hears candles.
+    pub fn has_candles(&self) -> bool {
+        let mut heard = self.instruments.iter().flat_map(|instrument| &instrument.heard);
+        heard.any(|one| one.readers > 0 && matches!(one.key.kind, Kind::Kline(_) | Kind::Candles2(_)))
+    }
+
+    /// A minute of venue time has begun, before any command of it: candles end and begin, also where nothing happens.
+    pub fn turn_minute(&mut self, here: Here<'_>, sink: &mut dyn Sink) {
+        let Self { instruments, directory, scratch, .. } = self;
+        for (instrument, place) in instruments.iter_mut().zip(here.engine.markets()) {
+            if let Some(names) = directory.names(place.spec.id).filter(|_| instrument.is_heard()) {
+                let market = Market { spec: &place.spec, names };
+                Teller { instrument, place, market, here, sink, scratch }.minute();
+            }
+        }
+    }
+
     /// Whether anybody has asked for heartbeats.
     pub fn wants_beats(&self) -> bool {
         let mut heard = self.instruments.iter().flat_map(|instrument| &instrument.heard);

@@ -190,6 +190,19 @@ impl Teller<'_, '_> {
         self.instrument.heard = heard;
     }
 
+    /// Tells which candles have ended with the minute, and begun.
+    pub fn minute(&mut self) {
+        let mut heard = std::mem::take(&mut self.instrument.heard);
+        for one in heard.iter_mut().filter(|one| one.readers > 0) {
+            match one.key.kind {
+                Kind::Kline(interval) => self.kline(one, interval),
+                Kind::Candles2(interval) => self.candles(one, interval),
+                _ => {}
+            }
+        }
+        self.instrument.heard = heard;
+    }
+
     fn depth(&mut self, one: &Heard, change_id: u64, is_tenth: bool) {
         if !self.instrument.is_touched(is_tenth) {
             return;

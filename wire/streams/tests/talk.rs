@@ -205,6 +205,43 @@ fn candles_end_once_and_days_add_up() {
     );
 }
 
+/// No command tells it: in an idle market there is none.
+#[test]
+fn candles_of_a_market_in_which_nothing_happens_end_with_the_clock() {
+    let mut floor = Floor::new();
+    assert!(!floor.streams.has_candles());
+    let (kline, other) = (floor.join("/ws/npnzar@kline_1m"), floor.join("/ws/npnzar@kline_3m"));
+    assert!(floor.streams.has_candles());
+    floor.at = 60_500_000_000;
+    floor.enter(Side::Sell, 100, 2);
+    floor.enter(Side::Buy, 100, 2);
+    floor.window(61_000);
+    for at_ms in [120_000, 180_000, 240_000] {
+        floor.minute(at_ms);
+    }
+    let brief = |floor: &mut Floor, stream| -> Vec<_> {
+        let told: Vec<_> = floor.heard(stream).iter().map(|text| json(text)).collect();
+        let of = |line: &serde_json::Value, key: &str| line["k"][key].as_u64();
+        told.iter().map(|line| (line["E"].as_u64(), of(line, "t"), of(line, "n"), line["k"]["x"].as_bool())).collect()
+    };
+    // Each ends once, at the moment at which the next begins; one without trades says nothing until it ends.
+    assert_eq!(
+        brief(&mut floor, kline),
+        [
+            (Some(61_000), Some(60_000), Some(1), Some(false)),
+            (Some(120_000), Some(60_000), Some(1), Some(true)),
+            (Some(180_000), Some(120_000), Some(0), Some(true)),
+            (Some(240_000), Some(180_000), Some(0), Some(true)),
+        ]
+    );
+    assert_eq!(
+        brief(&mut floor, other),
+        [(Some(61_000), Some(0), Some(1), Some(false)), (Some(180_000), Some(0), Some(1), Some(true))]
+    );
+    floor.window(240_000);
+    assert!(brief(&mut floor, kline).is_empty(), "what comes first in a minute finds it told");
+}
+
 #[test]
 fn what_nobody_reads_is_not_told_and_a_key_is_one_stream() {
     let mut floor = Floor::new();

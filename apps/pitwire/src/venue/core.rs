@@ -42,8 +42,14 @@ pub struct Core {
     pub changes: Vec<Change>,
     /// The venue's time for commands that carry none of their own.
     pub now: VenueNanos,
+    /// The newest minute of venue time whose candles have begun.
+    minute: u64,
     pub is_stopping: bool,
 }
+
+const MINUTE_NS: u64 = 60_000_000_000;
+/// Candles that time has passed over all at once, as by hand, are told a day back.
+const MOST_MINUTES: u64 = 1_440;
 
 impl Core {
     pub fn new(sequencer: Sequencer<Ledger>, views: Views, chain: OutputChain, timetable: Timetable) -> Self {
@@ -53,6 +59,7 @@ impl Core {
             streams: UrlStreams::new(sequencer.engine(), &views, &waker),
             waker,
             now: sequencer.time(),
+            minute: sequencer.time().0 / MINUTE_NS,
             sequencer,
             views,
             chain,
@@ -114,11 +121,32 @@ impl Core {
 
     /// When something of the venue's own is due next, in venue time.
     pub fn next_due(&self) -> VenueNanos {
-        self.agenda.next_due()
+        let is_heard = self.publisher.has_candles() || self.streams.has_candles();
+        let minute = if is_heard { self.minute.saturating_add(1).saturating_mul(MINUTE_NS) } else { u64::MAX };
+        self.agenda.next_due().min(VenueNanos(minute))
+    }
+
+    /// Candles turn with the clock, also in a market where nothing happens. That is no command: an idle venue writes no
+    /// log, and who listens must leave no trace in it.
+    fn turn_minutes(&mut self, until: VenueNanos) {
+        let minute = until.0 / MINUTE_NS;
+        if minute <= self.minute {
+            return;
+        }
+        if self.publisher.has_candles() || self.streams.has_candles() {
+            let first = self.minute.max(minute.saturating_sub(MOST_MINUTES)) + 1;
+            for at in (first..=minute).map(|minute| VenueNanos(minute * MINUTE_NS)) {
+                let here = Here { engine: self.sequencer.engine(), views: &self.views, at };
+                self.publisher.turn_minute(at, here.engine, here.views);
+                self.streams.turn_minute(here);
+            }
+        }
+        self.minute = minute;
     }
 
     /// Runs the next thing that is due by `until`; `false` when nothing is.
     pub fn step(&mut self, until: VenueNanos) -> Result<bool, LogError> {
+        self.turn_minutes(until.min(self.agenda.next_due()));
         match self.agenda.take(until, self.sequencer.engine()) {
             Due::Nothing => return Ok(false),
             Due::Idle => {}

@@ -110,6 +110,12 @@ impl Floor {
         self.apply(Command::CloseWindow);
     }
 
+    /// A minute begins, and nothing else happens.
+    pub fn minute(&mut self, at_ms: u64) {
+        let Floor { engine, views, streams, told, .. } = self;
+        streams.turn_minute(Here { engine, views, at: VenueNanos(at_ms * 1_000_000) }, told);
+    }
+
     pub fn open(&mut self, target: &str) -> Opened {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         Session::open(path, query, self.streams.directory()).expect("a stream's path").expect("not refused")

@@ -87,6 +87,16 @@ impl UrlStreams {
         self.streams.observe(stamped, events, engine, views, &mut self.outlet);
     }
 
+    /// Whether anybody hears candles.
+    pub fn has_candles(&self) -> bool {
+        self.streams.has_candles()
+    }
+
+    /// A minute of venue time has begun, before any command of it.
+    pub fn turn_minute(&mut self, here: Here<'_>) {
+        self.streams.turn_minute(here, &mut self.outlet);
+    }
+
     /// Everything observed so far is durable: it may leave. `tap` hears of each message in order, for gateways.
     pub fn release(&mut self, tap: &mut dyn FnMut(StreamId, &[u8])) {
         self.outlet.release(self.halls.running(), tap);

@@ -1,0 +1,65 @@
+"""Candles of a market in which nothing happens roll with the clock, on every channel and in every answer."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from rpc import Http, Ws
+from test_streams import stream, take
+from venue import DEMO_A, DEMO_B, Venue
+
+MINUTE_MS = 60_000
+INSTRUMENT = "SBK_ZAR"
+
+
+def advance(http: Http, ms: int) -> int:
+    return int(http.result("private/pitwire_advance", {"ns": ms * 1_000_000})["venue_time_ns"]) // 1_000_000
+
+
+def trade(http: Http, other: Http) -> None:
+    order = {"instrument_name": INSTRUMENT, "amount": 3, "price": 215}
+    http.result("private/sell", order)
+    assert other.result("private/buy", order)["order"]["order_state"] == "filled"
+
+
+def test_candles_of_an_idle_market_roll_with_the_clock(data: Path) -> None:
+    idle = ["--clock", "manual", "--no-flow", "--durability", "memory"]
+    with Venue(data, extra=idle) as venue, Ws(venue.ws_url) as ws:
+        http, other = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
+        now = advance(http, 0)
+        start = advance(http, -now % MINUTE_MS + 10_000) // MINUTE_MS * MINUTE_MS
+        channels = [f"chart.trades.{INSTRUMENT}.1", f"chart.trades.{INSTRUMENT}.3"]
+        ws.subscribe(*channels)
+        trade(http, other)
+        # Whatever the trade has left to be done is done; from here on there are no commands.
+        advance(http, 40_000)
+        seq = http.result("private/pitwire_advance", {"ns": 0})["sequence"]
+
+        async def klines() -> list[dict[str, Any]]:
+            async with stream(venue, f"/ws/{INSTRUMENT.replace('_', '').lower()}@kline_1m") as socket:
+                # A reader is there as soon as it is answered.
+                await socket.send('{"method":"LIST_SUBSCRIPTIONS","id":1}')
+                await take(socket, 1)
+                for _ in range(3):
+                    advance(http, MINUTE_MS)
+                return [json.loads(text)["k"] for text in await take(socket, 2)]
+
+        ended = asyncio.run(klines())
+        assert [(k["t"], k["x"], k["n"]) for k in ended] == [
+            (start + MINUTE_MS, True, 0),
+            (start + 2 * MINUTE_MS, True, 0),
+        ]
+        rolled = [ws.notification(channels[0], lambda candle: candle["tick"] > start) for _ in range(3)]
+        assert [candle["tick"] for candle in rolled] == [start + n * MINUTE_MS for n in (1, 2, 3)]
+        assert all(candle["volume"] == 0 and candle["open"] == candle["close"] == 215 for candle in rolled)
+        assert seq == http.result("private/pitwire_advance", {"ns": 0})["sequence"], "an idle venue writes nothing"
+        chart = {"instrument_name": INSTRUMENT, "start_timestamp": start, "end_timestamp": start + 10 * MINUTE_MS}
+        told = http.result("public/get_tradingview_chart_data", chart | {"resolution": "1"})
+        assert told["ticks"] == [start + n * MINUTE_MS for n in range(4)]
+        assert (told["volume"], told["close"]) == ([3, 0, 0, 0], [215] * 4)
+        # An hour at once: of a state the newest is told.
+        advance(http, 3_600_000)
+        assert ws.notification(channels[0])["tick"] == start + 63 * MINUTE_MS
+        other.close()
+        http.close()
