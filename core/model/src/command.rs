@@ -170,6 +170,8 @@ pub struct NewOrder {
     /// An iceberg shows at most this much at a time; `None` shows all.
     pub display: Option<Lots>,
     pub post_only: PostOnly,
+    /// Sent as one that may only bring a position nearer to zero; whoever sends it sees to that, the engine never reads it.
+    pub reduce_only: bool,
     /// In place of the account's own setting.
     pub self_match: Option<SelfMatch>,
     pub match_group: MatchGroup,
@@ -193,6 +195,7 @@ impl NewOrder {
         tif: TimeInForce::Day,
         display: None,
         post_only: PostOnly::No,
+        reduce_only: false,
         self_match: None,
         match_group: MatchGroup::Account,
         session: SessionId::ZERO,

@@ -59,6 +59,8 @@ pub struct OrderRecord {
     /// The peak of an iceberg.
     pub display: Option<Lots>,
     pub post_only: PostOnly,
+    /// It was sent as one, and cut down to the position: see [`NewOrder::reduce_only`].
+    pub reduce_only: bool,
     pub session: SessionId,
     pub label: Label,
     pub client_order_id: Label,
@@ -103,6 +105,7 @@ pub struct UserTrade {
     pub side: Side,
     pub liquidity: Liquidity,
     pub is_market: bool,
+    pub reduce_only: bool,
     /// The order's state after this fill.
     pub state: OrderState,
     pub self_trade: bool,
@@ -178,6 +181,7 @@ impl AccountBook {
                 updated: at,
                 display: order.display,
                 post_only: order.post_only,
+                reduce_only: order.reduce_only,
                 session: order.session,
                 label: order.label.clone(),
                 client_order_id: order.client_order_id.clone(),
@@ -250,6 +254,7 @@ impl AccountBook {
             side: order.side,
             liquidity,
             is_market: order.is_market(),
+            reduce_only: order.reduce_only,
             state: order.state,
             self_trade,
             busted: false,

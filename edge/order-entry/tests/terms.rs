@@ -191,6 +191,19 @@ fn reduce_only_stops_at_a_flat_position() {
     let told = &reply.result()["order"];
     let expected = [&json!(100.0), &json!(100.0), &json!(true), &json!("filled")];
     assert_eq!([&told["amount"], &told["filled_amount"], &told["reduce_only"], &told["order_state"]], expected);
+    // What private channels and the answer said, history says too, of the order and of its fill; of others it does not.
+    let id = told["order_id"].clone();
+    let kept = world.ok(&mut alice, "private/get_order_state", json!({"order_id": id}));
+    assert_eq!(kept.result()["reduce_only"], true);
+    let by = json!({"instrument_name": "BTC-PERPETUAL"});
+    let history = world.ok(&mut alice, "private/get_order_history_by_instrument", by.clone());
+    let flags = |list: &Value| -> Vec<bool> {
+        list.as_array().unwrap().iter().map(|one| one["reduce_only"].as_bool().unwrap()).collect()
+    };
+    assert_eq!(flags(history.result()), [true, false]);
+    let fills = world.ok(&mut alice, "private/get_user_trades_by_instrument", by);
+    assert_eq!(flags(&fills.result()["trades"]), [true, false]);
+    assert_eq!(reply.result()["trades"][0]["reduce_only"], true);
     let flat = world.call(&mut alice, "private/sell", order(json!({"type": "market"})));
     assert_eq!(flat.code(), 11030);
 }

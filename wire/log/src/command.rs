@@ -15,7 +15,7 @@
 //!             4  AddAccount        account u32, name text, credit u8, settings
 //!             5  Deposit           account u32, currency u32, units i128
 //!             6  SetPhase          instrument u32, phase u8
-//!             7  Enter             order u64, account u32, instrument u32, side u8, type (0 limit: price i64;
+//!             7  Enter             order u64, account u32, instrument u32, side u8 (2 more: reduce-only), type (0 limit: price i64;
 //!                                  1 market; 2 hidden: price i64, minimum execution u64; 3 stop: stop i64;
 //!                                  4 stop limit: stop i64, price i64), lots u64, time in force u8 (4 then: day u32;
 //!                                  5 then: time u64), session u32, label text, terms
@@ -407,6 +407,19 @@ pub fn put_decimal(w: &mut Writer<'_>, value: Decimal) {
 
 pub fn take_decimal(r: &mut Reader<'_>) -> Result<Decimal, DecodeError> {
     Ok(Decimal { mantissa: r.take_i128()?, scale: r.take_u8()? })
+}
+
+/// A side in the lowest bit, and above it a word about the order for which its record has no place of its own.
+pub fn put_marked_side(w: &mut Writer<'_>, side: Side, is_marked: bool) {
+    w.put_u8(side as u8 | if is_marked { 2 } else { 0 });
+}
+
+pub fn take_marked_side(r: &mut Reader<'_>) -> Result<(Side, bool), DecodeError> {
+    take_code(r, "side", |code| match code {
+        0 | 2 => Some((Side::Buy, code == 2)),
+        1 | 3 => Some((Side::Sell, code == 3)),
+        _ => None,
+    })
 }
 
 pub fn take_side(r: &mut Reader<'_>) -> Result<Side, DecodeError> {

@@ -263,6 +263,7 @@ fn new_order(r: &mut Random) -> NewOrder {
         tif: r.pick(&tifs),
         display: r.maybe(|r| Lots(r.number())),
         post_only: r.pick(&POST_ONLY),
+        reduce_only: r.pick(&[true, false]),
         self_match: r.maybe(|r| r.pick(&SelfMatch::ALL)),
         match_group: r.pick(&[MatchGroup::Account, MatchGroup::Order, MatchGroup::Key(key)]),
         session: SessionId(r.short()),

@@ -26,13 +26,12 @@ const MINIMUM: [&str; 2] = ["min_execution", "pitwire_minimum_execution"];
 const TIF: [&str; 2] = ["tif_ext", "pitwire_time_in_force"];
 const EXPIRES: [&str; 2] = ["expires_at", "pitwire_expires_at"];
 
-/// A new order, and whether it may only bring a position nearer to zero.
-pub struct Terms {
-    pub order: NewOrder,
-    pub reduce_only: bool,
-}
-
-pub fn of_entry(call: &Call<'_>, account: AccountId, instrument: InstrumentId, side: Side) -> Result<Terms, RpcError> {
+pub fn of_entry(
+    call: &Call<'_>,
+    account: AccountId,
+    instrument: InstrumentId,
+    side: Side,
+) -> Result<NewOrder, RpcError> {
     refuse_foreign(call)?;
     let spec = call.spec(instrument)?;
     let lots = required_lots(call, spec)?;
@@ -42,6 +41,7 @@ pub fn of_entry(call: &Call<'_>, account: AccountId, instrument: InstrumentId, s
     // Showing all of itself, an order is no iceberg.
     let display = display(call, spec)?.filter(|display| *display != lots);
     let post_only = post_only(call)?.unwrap_or_default();
+    let reduce_only = call.params.boolean("reduce_only")?.unwrap_or(false);
     let order = NewOrder {
         account,
         instrument,
@@ -51,15 +51,15 @@ pub fn of_entry(call: &Call<'_>, account: AccountId, instrument: InstrumentId, s
         tif,
         display,
         post_only,
+        reduce_only,
         label,
         client_order_id,
         ..NewOrder::PLAIN
     };
-    let reduce_only = call.params.boolean("reduce_only")?.unwrap_or(false);
     if reduce_only {
         check_reduce_only(spec, &order)?;
     }
-    Ok(Terms { order, reduce_only })
+    Ok(order)
 }
 
 /// What is not given stays as it is.

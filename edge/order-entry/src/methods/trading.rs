@@ -12,7 +12,7 @@ use pitwire_model::{
 };
 use pitwire_views::{OrderRecord, OrderState, Place, UserTrade};
 
-use super::terms::{self, Terms};
+use super::terms;
 use super::{Done, disconnect};
 use crate::desk::Call;
 
@@ -23,11 +23,11 @@ pub fn enter(call: &mut Call<'_>, side: Side) -> Done {
     }
     terms::check_valid_until(call, call.wall_ms)?;
     let instrument = call.instrument_id()?;
-    let mut terms = terms::of_entry(call, account, instrument, side)?;
-    if terms.reduce_only {
-        reduce(call, &mut terms.order)?;
+    let mut order = terms::of_entry(call, account, instrument, side)?;
+    if order.reduce_only {
+        reduce(call, &mut order)?;
     }
-    submit_order(call, terms)
+    submit_order(call, order)
 }
 
 /// The order that the caller has entered under this number already.
@@ -79,7 +79,7 @@ impl Call<'_> {
     }
 }
 
-fn submit_order(call: &mut Call<'_>, Terms { mut order, reduce_only }: Terms) -> Done {
+fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> Done {
     let account = order.account;
     order.session = call.session.id;
     order.cancel_on_disconnect = disconnect::settled(call, account);
@@ -89,7 +89,7 @@ fn submit_order(call: &mut Call<'_>, Terms { mut order, reduce_only }: Terms) ->
         return Err(explained(call, *reason, &asked));
     }
     call.session.on_disconnect.entered.insert(account);
-    write_outcome(call, account, id, reduce_only)
+    write_outcome(call, account, id)
 }
 
 /// What a refusal is measured against.
@@ -222,7 +222,7 @@ fn collar(reference: Ticks, bps: u32, side: Side) -> Ticks {
 }
 
 /// `{order, trades[]}`: the order as it stands, and the fills of the last command.
-fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId, reduce_only: bool) -> Done {
+fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
     let events = call.venue.events();
     // As taker first; once it rests, what it causes may make it a maker still within the command.
     let is_its = |event: &&Event| matches!(event, Event::Trade { taker, maker, .. } if *taker == id || *maker == id);
@@ -231,7 +231,7 @@ fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId, reduce_on
     let is_ours = |fill: &&UserTrade| fill.order == id;
     let mut trades: Vec<&UserTrade> = book.trades().iter().rev().filter(is_ours).take(fills).collect();
     trades.reverse();
-    call.out = order_and_trades(call, account, id, &trades, reduce_only)?;
+    call.out = order_and_trades(call, account, id, &trades)?;
     Ok(())
 }
 
@@ -239,7 +239,7 @@ fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId, reduce_on
 fn write_entered(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
     let book = call.venue.views().account(account).ok_or_else(no_history)?;
     let trades: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
-    call.out = order_and_trades(call, account, id, &trades, false)?;
+    call.out = order_and_trades(call, account, id, &trades)?;
     Ok(())
 }
 
@@ -248,7 +248,6 @@ fn order_and_trades(
     account: AccountId,
     id: OrderId,
     trades: &[&UserTrade],
-    reduce_only: bool,
 ) -> Result<Vec<u8>, RpcError> {
     let engine = call.venue.engine();
     let record = call.venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
@@ -256,8 +255,7 @@ fn order_and_trades(
     let mut out = Vec::with_capacity(1024);
     Json::new(&mut out).object(|j| {
         j.key("order");
-        let moment = objects::OrderMoment { reduce_only, ..moment_of(engine, record) };
-        objects::order(j, &market.spec, record, moment);
+        objects::order(j, &market.spec, record, moment_of(engine, record));
         j.key("trades").array(|j| {
             for fill in trades {
                 objects::user_trade(j, &market.spec, fill, engine.currencies());
@@ -344,7 +342,7 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
         return Err(explained(call, *reason, &asked));
     }
-    write_outcome(call, account, id, false)
+    write_outcome(call, account, id)
 }
 
 /// Brings a perpetual position to zero with a market order, or a limit order at `price`.
@@ -366,6 +364,7 @@ pub fn close_position(call: &mut Call<'_>) -> Done {
     let tif = if order_type == OrderType::Market { TimeInForce::Day } else { TimeInForce::GoodTillCancel };
     let lots = Lots(held.unsigned_abs());
     let label = Label::default();
-    let order = NewOrder { account, instrument, side, order_type, lots, tif, label, ..NewOrder::PLAIN };
-    submit_order(call, Terms { order, reduce_only: order_type == OrderType::Market })
+    let reduce_only = order_type == OrderType::Market;
+    let order = NewOrder { account, instrument, side, order_type, lots, tif, reduce_only, label, ..NewOrder::PLAIN };
+    submit_order(call, order)
 }

@@ -11,8 +11,6 @@ use crate::json::Json;
 pub struct OrderMoment {
     /// Visible quantity that trades before it: ours, told to its own member only.
     pub queue_ahead: Option<Lots>,
-    /// It was sent as one; such orders never rest, so nothing keeps this.
-    pub reduce_only: bool,
     /// It is told of because it has just been elected, whatever became of it since.
     pub triggers: bool,
 }
@@ -53,7 +51,7 @@ pub fn order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, momen
         if order.post_only != PostOnly::No {
             j.key("reject_post_only").bool(order.post_only == PostOnly::Reject);
         }
-        j.key("reduce_only").bool(moment.reduce_only);
+        j.key("reduce_only").bool(order.reduce_only);
         j.key("replaced").bool(order.replaced);
         j.raw(br#""api":true,"web":false,"mmp":false,"is_liquidation":false,"risk_reducing":false"#);
         j.key("user_id").uint(u64::from(order.account.0) + 1);

@@ -52,7 +52,8 @@ pub fn user_trade(j: &mut Json<'_>, spec: &InstrumentSpec, fill: &UserTrade, cur
         j.key("profit_loss").decimal(Decimal::ZERO);
         j.key("matching_id").null();
         j.key("self_trade").bool(fill.self_trade);
-        for flag in ["reduce_only", "post_only", "mmp", "risk_reducing"] {
+        j.key("reduce_only").bool(fill.reduce_only);
+        for flag in ["post_only", "mmp", "risk_reducing"] {
             j.key(flag).bool(false);
         }
         j.key("api").bool(true);

@@ -6,7 +6,7 @@ use pitwire_model::{
 };
 
 use super::operator::{put_option_with, take_option_with};
-use super::{take_code, take_label, take_side};
+use super::{put_marked_side, take_code, take_label, take_marked_side};
 use crate::bytes::{DecodeError, Reader, Writer};
 
 const REPRICE: u8 = 1;
@@ -22,7 +22,7 @@ pub(super) fn put_order(w: &mut Writer<'_>, order: &NewOrder) {
     w.put_u64(order.id.0);
     w.put_u32(order.account.0);
     w.put_u32(order.instrument.0);
-    w.put_u8(order.side as u8);
+    put_marked_side(w, order.side, order.reduce_only);
     put_order_type(w, order.order_type);
     w.put_u64(order.lots.0);
     put_tif(w, order.tif);
@@ -61,11 +61,14 @@ fn terms_of(order: &NewOrder) -> u8 {
 }
 
 pub(super) fn take_order(r: &mut Reader<'_>) -> Result<NewOrder, DecodeError> {
+    let (id, account, instrument) = (OrderId(r.take_u64()?), AccountId(r.take_u32()?), InstrumentId(r.take_u32()?));
+    let (side, reduce_only) = take_marked_side(r)?;
     let mut order = NewOrder {
-        id: OrderId(r.take_u64()?),
-        account: AccountId(r.take_u32()?),
-        instrument: InstrumentId(r.take_u32()?),
-        side: take_side(r)?,
+        id,
+        account,
+        instrument,
+        side,
+        reduce_only,
         order_type: take_order_type(r)?,
         lots: Lots(r.take_u64()?),
         tif: take_tif(r)?,

@@ -9,8 +9,8 @@ use pitwire_views::{
 use super::{put_all, put_option, reports, sessions, take_all, take_option};
 use crate::bytes::{DecodeError, Reader, Writer};
 use crate::command::{
-    put_option_with, put_order_type, put_tif, take_code, take_label, take_option_with, take_order_type, take_post_only,
-    take_side, take_tif,
+    put_marked_side, put_option_with, put_order_type, put_tif, take_code, take_label, take_marked_side,
+    take_option_with, take_order_type, take_post_only, take_side, take_tif,
 };
 
 pub(super) fn put(w: &mut Writer<'_>, image: &ViewsImage) {
@@ -122,7 +122,7 @@ fn put_order(w: &mut Writer<'_>, order: &OrderRecord) {
     w.put_u64(order.id.0);
     w.put_u32(order.account.0);
     w.put_u32(order.instrument.0);
-    w.put_u8(order.side as u8);
+    put_marked_side(w, order.side, order.reduce_only);
     put_order_type(w, order.order_type);
     w.put_u8(order.place as u8);
     put_option_with(w, order.elected_at, |w, last| w.put_i64(last.0));
@@ -143,11 +143,14 @@ fn put_order(w: &mut Writer<'_>, order: &OrderRecord) {
 }
 
 fn take_order(r: &mut Reader<'_>) -> Result<OrderRecord, DecodeError> {
+    let (id, account, instrument) = (OrderId(r.take_u64()?), AccountId(r.take_u32()?), InstrumentId(r.take_u32()?));
+    let (side, reduce_only) = take_marked_side(r)?;
     Ok(OrderRecord {
-        id: OrderId(r.take_u64()?),
-        account: AccountId(r.take_u32()?),
-        instrument: InstrumentId(r.take_u32()?),
-        side: take_side(r)?,
+        id,
+        account,
+        instrument,
+        side,
+        reduce_only,
         order_type: take_order_type(r)?,
         place: take_code(r, "place", |code| Place::ALL.get(usize::from(code)).copied())?,
         elected_at: take_option_with(r, |r| r.take_i64().map(Ticks))?,
@@ -184,7 +187,7 @@ fn put_fill(w: &mut Writer<'_>, fill: &UserTrade) {
     w.put_u32(fill.instrument.0);
     put_trade(w, &fill.trade);
     w.put_u64(fill.order.0);
-    w.put_u8(fill.side as u8);
+    put_marked_side(w, fill.side, fill.reduce_only);
     w.put_u8(fill.liquidity as u8);
     w.put_bool(fill.is_market);
     w.put_u8(fill.state as u8);
@@ -194,11 +197,14 @@ fn put_fill(w: &mut Writer<'_>, fill: &UserTrade) {
 }
 
 fn take_fill(r: &mut Reader<'_>) -> Result<UserTrade, DecodeError> {
+    let (instrument, trade, order) = (InstrumentId(r.take_u32()?), take_trade(r)?, OrderId(r.take_u64()?));
+    let (side, reduce_only) = take_marked_side(r)?;
     Ok(UserTrade {
-        instrument: InstrumentId(r.take_u32()?),
-        trade: take_trade(r)?,
-        order: OrderId(r.take_u64()?),
-        side: take_side(r)?,
+        instrument,
+        trade,
+        order,
+        side,
+        reduce_only,
         liquidity: take_code(r, "liquidity", |code| match code {
             0 => Some(Liquidity::Maker),
             1 => Some(Liquidity::Taker),
