@@ -366,6 +366,12 @@ impl Floor {
             add(&self.counters().shed_total, shed.messages);
             self.declare_shed(StreamId(stream), &shed);
         }
+        for tag in std::mem::take(&mut self.queue.untold) {
+            if let Some(slot) = self.slot_of(tag) {
+                add(&self.counters().closed_slow_total, 1);
+                self.close(slot, CloseCode::TryAgainLater, "the server was too busy to tell you more; connect again");
+            }
+        }
     }
 
     fn run(&mut self, errand: Errand) {

@@ -5,10 +5,10 @@
 //! Holds       1. whoever puts something in never waits for the hall;
 //!             2. what is queued is bounded: beyond that, messages are shed, of each stream and key the newest is kept (as far
 //!                as that is bounded too, the newest of them), and the hall's readers are told, or closed, as if they had
-//!                fallen behind.
+//!                fallen behind; what is told to single readers is bounded too: who is told more is closed.
 //! Start at    [`Inbox::put`], [`Inbox::take`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -109,6 +109,9 @@ pub(crate) struct Queue {
     messages: usize,
     kept: usize,
     kept_bytes: usize,
+    /// What is told to single readers, and who was to be told more than waits.
+    told_bytes: usize,
+    pub untold: BTreeSet<Tag>,
 }
 
 impl Queue {
@@ -116,11 +119,12 @@ impl Queue {
         self.bytes.clear();
         self.orders.clear();
         self.shed.clear();
-        (self.messages, self.kept, self.kept_bytes) = (0, 0, 0);
+        (self.messages, self.kept, self.kept_bytes, self.told_bytes) = (0, 0, 0, 0);
+        self.untold.clear();
     }
 
     pub fn is_empty(&self) -> bool {
-        self.orders.is_empty() && self.shed.is_empty()
+        self.orders.is_empty() && self.shed.is_empty() && self.untold.is_empty()
     }
 }
 
@@ -133,6 +137,8 @@ pub(crate) struct Inbox {
 
 /// Of messages, beside their bytes: so many wait at most.
 const ORDERS_MOST: usize = 1 << 16;
+/// Of what single readers are told: a hall that comes has had it within milliseconds.
+const TOLD_MOST: usize = 64 << 20;
 /// Of what was shed, beside its bytes: so much is kept at most.
 const KEPT_MOST: usize = 1 << 16;
 
@@ -171,7 +177,18 @@ impl Inbox {
     }
 
     pub fn run(&self, errand: Errand) {
-        self.lock().orders.push(Order::Errand(errand));
+        let mut queue = self.lock();
+        if let Errand::Tell { to, frames } = &errand {
+            let told_bytes = queue.told_bytes + frames.len() + size_of::<Order>();
+            // Who has missed one must get none behind it.
+            if told_bytes > TOLD_MOST || queue.untold.contains(to) {
+                queue.untold.insert(*to);
+                return;
+            }
+            queue.told_bytes = told_bytes;
+        }
+        queue.orders.push(Order::Errand(errand));
+        drop(queue);
         self.wake();
     }
 
@@ -298,6 +315,23 @@ mod tests {
         let queue = taken(&inbox);
         let kept: Vec<_> = queue.shed[&0].kept.iter().map(|(seq, kept)| (*seq, kept.payload.len())).collect();
         assert_eq!(kept, [(5_001, 3_000)], "larger than all that may wait, and the newest");
+    }
+
+    #[test]
+    fn what_is_told_to_single_readers_is_bounded_and_who_is_told_more_gets_nothing_behind_it() {
+        let inbox = Inbox::new(1_000).unwrap();
+        let tell = |to, bytes| inbox.run(Errand::Tell { to: Tag(to), frames: vec![0; bytes] });
+        (0..63).for_each(|_| tell(1, 1 << 20));
+        tell(2, 100);
+        (0..1_000).for_each(|_| tell(1, 1 << 20));
+        tell(1, 1);
+        tell(3, 1);
+        let queue = taken(&inbox);
+        assert_eq!(queue.orders.len(), 65);
+        assert_eq!(queue.untold.iter().map(|tag| tag.0).collect::<Vec<u64>>(), [1]);
+        tell(1, 1);
+        let queue = taken(&inbox);
+        assert_eq!((queue.orders.len(), queue.untold.len()), (1, 0), "the next begins anew");
     }
 
     #[test]

@@ -658,3 +658,25 @@ fn answers_close_nobody_and_what_was_not_asked_for_does() {
     // 256 KiB and what took it above.
     assert_eq!(opcodes(floor, reader), [2, 2, 2, 2, 2, 2, 8]);
 }
+
+#[test]
+fn who_was_to_be_told_more_than_waits_is_closed_behind_what_it_was_told() {
+    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let readers = [come(floor, "/0"), come(floor, "/0")];
+    let tags = readers.map(|slot| Tag(floor.subscribers[slot as usize].tag));
+    readers.iter().for_each(|slot| drop(take_all(floor, *slot)));
+    for _ in 0..2_000 {
+        let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
+        inbox.run(Errand::Tell { to: Tag(77), frames });
+    }
+    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
+    inbox.run(Errand::Tell { to: tags[0], frames: [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat() });
+    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
+    assert!(!floor.take(&inbox));
+    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
+    inbox.run(Errand::Tell { to: tags[1], frames: vec![0x81, 0] });
+    assert!(!floor.take(&inbox));
+    assert_eq!(readers.map(|slot| opcodes(floor, slot)), [vec![1, 8], vec![1]]);
+}
