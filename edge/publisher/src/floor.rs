@@ -34,7 +34,7 @@ use crate::programme::{Programme, Reply, Tag};
 use crate::request::Doors;
 use crate::ring::Key;
 use crate::squeeze::Squeezer;
-use crate::stream::{Message, Stamp, Stream, StreamId};
+use crate::stream::{ENVELOPED, Message, Stamp, Stream, StreamId};
 use crate::subscriber::{NOBODY, Stage, Subscriber};
 use crate::wheel::Wheel;
 
@@ -97,6 +97,8 @@ pub struct Setting {
     /// Frames of the one answer to whoever is owed one.
     pub answer: Arc<[u8]>,
     pub seed: u64,
+    /// Most readers get messages in the envelope: that is the form in which they are kept from the beginning.
+    pub enveloped: bool,
 }
 
 /// Who is served in a sweep, and in which order.
@@ -132,6 +134,8 @@ pub struct Floor {
     arrivals: Vec<(u32, std::net::TcpStream)>,
     /// The sessions of those of them that speak TLS.
     sessions: Vec<(u32, Box<pitwire_tls::Session>)>,
+    /// Of most readers.
+    class: u8,
     shuffle: Shuffle,
     /// Appended since streams were last swept; so much that they must be; what one connection may be sent in this turn.
     unswept: usize,
@@ -159,7 +163,7 @@ pub struct Floor {
 
 impl Floor {
     pub fn new(setting: Setting) -> Self {
-        let Setting { programme, board, hall, limits, doors, epoch, answer, seed } = setting;
+        let Setting { programme, board, hall, limits, doors, epoch, answer, seed, enveloped } = setting;
         Floor {
             programme,
             board,
@@ -178,6 +182,7 @@ impl Floor {
             gone: Vec::new(),
             arrivals: Vec::new(),
             sessions: Vec::new(),
+            class: if enveloped { ENVELOPED } else { 0 },
             shuffle: Shuffle::new(seed),
             unswept: 0,
             must_sweep: false,
@@ -377,7 +382,7 @@ impl Floor {
     fn run(&mut self, errand: Errand) {
         match errand {
             Errand::Nothing => {}
-            Errand::Create(spec) => self.streams.push(Stream::new(spec)),
+            Errand::Create(spec) => self.streams.push(Stream::new(spec, self.class)),
             Errand::Adopt(arrival) => self.adopt(*arrival),
             Errand::Tell { to, frames } => drop(self.slot_of(to).map(|slot| self.tell(slot, &frames))),
             Errand::Heard { to, weight } => drop(self.slot_of(to).map(|slot| self.heard(slot, weight))),

@@ -48,6 +48,8 @@ pub struct Options {
     /// Payloads of the answer that [`Reply::respond`](crate::Reply::respond) sends.
     pub answer: Vec<Vec<u8>>,
     pub seed: u64,
+    /// Every reader gets messages in the envelope: of streams that are kept, this form is from the beginning.
+    pub enveloped: bool,
     /// Whoever connects to `listen` speaks TLS. Served by epoll, whatever `kind` says.
     pub tls: Option<Arc<ServerConfig>>,
 }
@@ -70,6 +72,7 @@ impl Default for Options {
             epoch: 0,
             answer: Vec::new(),
             seed: 1,
+            enveloped: false,
             tls: None,
         }
     }
@@ -151,6 +154,7 @@ impl Publisher {
                 epoch: options.epoch,
                 answer: frames(&options.answer),
                 seed: options.seed.wrapping_add(hall as u64),
+                enveloped: options.enveloped,
             };
             let task = Task {
                 floor: Floor::new(setting),

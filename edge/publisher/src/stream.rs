@@ -37,7 +37,8 @@ pub struct StreamSpec {
     pub ring_bytes: usize,
     /// A joiner gets the newest of each key first.
     pub snapshot: bool,
-    /// The ring is filled with nobody there, so that readers can come back for what they missed.
+    /// Rings are filled with nobody there, so that readers can come back for what they missed: the first from the
+    /// beginning, each other form from its first reader on.
     pub keep: bool,
 }
 
@@ -95,15 +96,13 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub fn new(spec: StreamSpec) -> Self {
+    /// `class` is that of most readers: what is kept is kept for them from the beginning.
+    pub fn new(spec: StreamSpec, class: u8) -> Self {
         let has_latest = spec.snapshot || spec.lag == Lag::Conflate;
-        let mut rings: [Option<Box<Ring>>; CLASSES] = Default::default();
-        if spec.keep {
-            rings[0] = Some(Box::new(Ring::new(spec.ring_bytes)));
-        }
-        Stream {
+        let keep = spec.keep;
+        let mut stream = Stream {
             spec,
-            rings,
+            rings: Default::default(),
             latest: has_latest.then(Latest::default),
             keys: HashMap::new(),
             listeners: Vec::new(),
@@ -113,7 +112,11 @@ impl Stream {
             grown: 0,
             unchecked: 0,
             text: String::new(),
+        };
+        if keep {
+            stream.open_ring(class);
         }
+        stream
     }
 
     /// The number of a key's name, a new one if it has none.
@@ -148,19 +151,22 @@ impl Stream {
         u32::try_from(self.listeners.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// The ring of a class, from now on if there was none.
+    /// The ring of a class, from now on if there was none. Where something is kept, it is as nobody compressed it.
     pub fn open_ring(&mut self, class: u8) -> Cursor {
-        let bytes = self.spec.ring_bytes;
+        let (bytes, plain) = (self.spec.ring_bytes, class & ENVELOPED);
+        if self.spec.keep && plain != class {
+            self.open_ring(plain);
+        }
         match self.rings.get_mut(usize::from(class)) {
             Some(ring) => ring.get_or_insert_with(|| Box::new(Ring::new(bytes))).head(),
             None => Cursor::default(),
         }
     }
 
-    /// Rings that nobody reads are given back.
+    /// Rings that nobody reads are given back, but for those that are kept for whoever comes back: one of each form.
     pub fn close_rings(&mut self) {
-        let keep = usize::from(self.spec.keep);
-        self.rings.iter_mut().skip(keep).for_each(|ring| *ring = None);
+        let kept = if self.spec.keep { usize::from(ENVELOPED) + 1 } else { 0 };
+        self.rings.iter_mut().skip(kept).for_each(|ring| *ring = None);
     }
 
     pub fn append(&mut self, message: &Message<'_>, stamp: Stamp, squeezer: &mut Squeezer) {
@@ -242,13 +248,10 @@ mod tests {
 
     #[test]
     fn what_strangers_ask_for_leaves_half_of_the_keys_to_the_publisher() {
-        let mut stream = Stream::new(StreamSpec {
-            name: "x".into(),
-            lag: Lag::Conflate,
-            ring_bytes: 1 << 16,
-            snapshot: false,
-            keep: false,
-        });
+        let mut stream = Stream::new(
+            StreamSpec { name: "x".into(), lag: Lag::Conflate, ring_bytes: 1 << 16, snapshot: false, keep: false },
+            0,
+        );
         assert_eq!(stream.key_asked(&[b'x'; 129]), None);
         let asked = (0..KEYS_MOST).filter(|n| stream.key_asked(n.to_string().as_bytes()).is_some()).count();
         assert_eq!(asked, KEYS_MOST / 2);

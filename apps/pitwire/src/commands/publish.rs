@@ -283,6 +283,7 @@ impl Publish {
             epoch: u64::try_from(now.as_millis()).unwrap_or(0),
             answer: (1..=count).map(|seq| answer(seq, bytes)).collect(),
             seed: u64::from(seed),
+            enveloped: self.envelope,
             ..Options::default()
         })
     }

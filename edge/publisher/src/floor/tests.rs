@@ -86,6 +86,7 @@ impl World {
             epoch: 1,
             answer: Arc::from([]),
             seed,
+            enveloped: false,
         };
         let mut floor = Floor::new(setting);
         for (at, lag) in LAGS.iter().enumerate() {
@@ -679,4 +680,41 @@ fn who_was_to_be_told_more_than_waits_is_closed_behind_what_it_was_told() {
     inbox.run(Errand::Tell { to: tags[1], frames: vec![0x81, 0] });
     assert!(!floor.take(&inbox));
     assert_eq!(readers.map(|slot| opcodes(floor, slot)), [vec![1, 8], vec![1]]);
+}
+
+/// Of a stream that is kept, with nobody there for longer than rings that nobody reads are held.
+#[test]
+fn who_comes_back_for_envelopes_gets_what_it_missed() {
+    for (most, targets) in [(0, ["/0", "/0?envelope=1"]), (ENVELOPED, ["/0?envelope=1", "/0?envelope=1"])] {
+        let mut world = World::new(1);
+        world.floor.class = most;
+        world.floor.streams.clear();
+        let spec = StreamSpec { name: "s".into(), lag: Lag::Conflate, ring_bytes: 8192, snapshot: false, keep: true };
+        world.floor.run(Errand::Create(spec));
+        let floor = &mut world.floor;
+        let say = |floor: &mut Floor, seq: u64| floor.append(StreamId(0), b"k", seq, false, seq.to_string().as_bytes());
+        say(floor, 1);
+        // The first form is kept from the beginning, each other from its first reader on.
+        let readers = targets.map(|target| come(floor, target));
+        readers.iter().for_each(|slot| drop(take_all(floor, *slot)));
+        say(floor, 2);
+        for slot in readers {
+            assert!(take_all(floor, slot).contains('2'));
+            floor.leave(slot);
+        }
+        floor.set_now(60_000_000_000);
+        say(floor, 3);
+        floor.set_now(120_000_000_000);
+        say(floor, 4);
+        let data = |target: &str, numbers: &[u64]| match target.contains("envelope") {
+            true => numbers.iter().map(|n| format!(r#"{{"channel":"s","epoch":1,"seq":{n},"data":{n}}}"#)).collect(),
+            false => numbers.iter().map(u64::to_string).collect::<Vec<String>>(),
+        };
+        for target in targets {
+            let back = come(floor, &format!("{target}{}from=1:2", if target.contains('?') { "&" } else { "?" }));
+            assert_eq!(take_all(floor, back), data(target, &[3, 4]).join("|"), "{target}");
+        }
+        let all = come(floor, &format!("{}{}from=1:0", targets[0], if most == 0 { "?" } else { "&" }));
+        assert!(take_all(floor, all).starts_with(&data(targets[0], &[1, 2]).join("|")));
+    }
 }
