@@ -73,14 +73,14 @@ impl Day {
     pub(crate) fn traded(&mut self, seq: TradeSeq, price: Ticks, lots: Lots, kind: TradeKind) {
         self.volume = self.volume.saturating_add(lots.0);
         self.turnover = self.turnover.saturating_add(value(price, lots));
-        self.trades += 1;
+        self.trades = self.trades.saturating_add(1);
         self.since.get_or_insert(seq);
         if !makes_prices(kind) {
             return;
         }
         let there = self.by_price.entry(price).or_default();
         there.lots = there.lots.saturating_add(lots.0);
-        there.trades += 1;
+        there.trades = there.trades.saturating_add(1);
         self.first.get_or_insert((seq, price, opening(kind)));
         self.last = Some((seq, price));
     }

@@ -47,7 +47,7 @@ impl OffBook {
         self.trades.push_back(OffBookPrint { number, price, lots, at });
         self.volume = self.volume.saturating_add(lots.0);
         self.turnover = self.turnover.saturating_add(u128::from(price.0.unsigned_abs()) * u128::from(lots.0));
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
     }
 }
 
