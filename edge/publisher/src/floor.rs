@@ -509,6 +509,12 @@ impl Floor {
 
     /// Its time in the wheel has come.
     fn look_at(&mut self, slot: u32) {
+        let now = self.stamp_ms();
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        if subscriber.has_left_over || !subscriber.has_room() {
+            // It is we who do not read on.
+            subscriber.unfinished_ms = now;
+        }
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
         let (since, heard) = (self.elapsed_ms(subscriber.since_ms), self.elapsed_ms(subscriber.heard_ms));
         let unfinished = subscriber.is_unfinished.then(|| self.elapsed_ms(subscriber.unfinished_ms));

@@ -17,7 +17,8 @@ use crate::subscriber::{Control, Stage, Subscriber};
 const PONGS_MOST: usize = 4 * 1024;
 
 impl Subscriber {
-    fn has_room(&self) -> bool {
+    /// Whether more of what it says is looked at.
+    pub fn has_room(&self) -> bool {
         self.outbox().len() < OUTBOX_FULL && self.owed < OWED_MOST && self.unheard < UNHEARD_MOST
     }
 }

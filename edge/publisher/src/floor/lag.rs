@@ -81,7 +81,8 @@ impl Floor {
             }
             Lag::Latest => {
                 if let Some(of) = subscriber.items.as_mut_slice().get_mut(item as usize) {
-                    of.cursor = newest;
+                    // The rest of a frame that it was in the middle of has just been put before this.
+                    of.cursor = of.cursor.max(newest);
                 }
             }
             Lag::Conflate => {

@@ -718,3 +718,48 @@ fn who_comes_back_for_envelopes_gets_what_it_missed() {
         assert!(take_all(floor, all).starts_with(&data(targets[0], &[1, 2]).join("|")));
     }
 }
+
+#[test]
+fn a_message_that_we_do_not_read_to_its_end_is_not_one_that_is_not_finished() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    floor.limits.ping_ms = 0;
+    floor.set_now(0);
+    let reader = come(floor, "/1");
+    take_all(floor, reader);
+    // The first half of a message, then as much as may wait for its answers, and the rest of the message behind.
+    let mut said = masked(1, b"echo-");
+    said[0] &= 0x7F;
+    floor.received(reader, &said);
+    floor.blocked(reader);
+    floor.subscribers[reader as usize].unheard = UNHEARD_MOST;
+    floor.received(reader, &masked(0, b"1"));
+    assert!(!floor.wants_input(reader));
+    (1..=30).for_each(|second| floor.set_now(second * 1_000_000_000));
+    floor.heard(reader, UNHEARD_MOST);
+    assert_eq!(take_all(floor, reader), "echo-1");
+    // The same of one that owes us the rest.
+    floor.received(reader, &said);
+    (31..=40).for_each(|second| floor.set_now(second * 1_000_000_000));
+    assert_eq!(opcodes(floor, reader), [8]);
+}
+
+#[test]
+fn who_gets_the_latest_alone_gets_it_once() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    (floor.limits.lag_ms, floor.limits.ping_ms) = (1_000, 0);
+    floor.set_now(0);
+    let reader = come(floor, "/2");
+    take_all(floor, reader);
+    floor.append(StreamId(2), b"k", 1, false, b"one");
+    assert_eq!(floor.prepare(reader), Next::Send);
+    floor.sent(reader, 2);
+    floor.blocked(reader);
+    floor.set_now(2_000_000_000);
+    floor.writable(reader);
+    assert_eq!(floor.prepare(reader), Next::Send);
+    let rest: Vec<u8> = floor.gather(reader).as_slice().concat();
+    floor.sent(reader, rest.len());
+    assert_eq!((rest.as_slice(), take_all(floor, reader)), (&b"one"[..], String::new()));
+}

@@ -219,7 +219,12 @@ impl Hall {
         }
         let tls = match self.task.tls.as_ref().map(Session::new).transpose() {
             Ok(session) => session.map(Box::new),
-            Err(error) => return warn!(%error, "no TLS for a connection"),
+            Err(error) => {
+                if let Some(from) = from.filter(|_| !(is_full || is_one_too_many)) {
+                    self.task.board.leave_address(from);
+                }
+                return warn!(%error, "no TLS for a connection");
+            }
         };
         let slot = self.task.floor.enter();
         self.seat(slot, socket, tls, from.filter(|_| !(is_full || is_one_too_many)));
