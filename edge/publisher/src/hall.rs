@@ -121,6 +121,10 @@ impl Batch {
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
+
+    pub fn messages(&self) -> usize {
+        self.messages.len()
+    }
 }
 
 impl Publisher {

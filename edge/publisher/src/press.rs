@@ -29,6 +29,8 @@ pub struct Press {
 pub const CHANNEL_FIELD: &str = "channel";
 /// So much is handed over at once.
 const BATCH_BYTES: usize = 256 * 1024;
+/// ... or so many messages, however small: a hall's queue has places for sixteen times as many.
+const BATCH_MESSAGES: usize = 4096;
 
 impl Press {
     /// Of several channels each message names its own; of one it need not.
@@ -60,9 +62,7 @@ impl Press {
         } else {
             self.batch.text(channel.stream, key, channel.seq, payload);
         }
-        if self.batch.bytes() >= BATCH_BYTES {
-            self.flush();
-        }
+        self.flush_full();
     }
 
     /// The same message for every channel.
@@ -73,7 +73,11 @@ impl Press {
             self.batch.text(channel.stream, key, channel.seq, payload);
         }
         self.messages += 1;
-        if self.batch.bytes() >= BATCH_BYTES {
+        self.flush_full();
+    }
+
+    fn flush_full(&mut self) {
+        if self.batch.bytes() >= BATCH_BYTES || self.batch.messages() >= BATCH_MESSAGES {
             self.flush();
         }
     }

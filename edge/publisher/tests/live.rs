@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use common::{Reader, Stage, masked, number, spec};
-use pitwire_publisher::{Lag, Limits, Options, StreamSpec, Tag, weight};
+use pitwire_publisher::{Lag, Limits, Options, Press, StreamSpec, Tag, counted, weight};
 
 #[test]
 fn everybody_gets_every_message_in_order() {
@@ -350,4 +350,19 @@ fn who_says_more_than_is_acted_on_is_not_read_from_and_nothing_of_it_is_lost() {
     saying.join().unwrap();
     assert_eq!(heard, texts);
     assert_eq!(reader.frame(), None);
+}
+
+/// However small they are: a batch of a hundred thousand would not fit into a queue that is half empty.
+#[test]
+fn messages_are_handed_over_by_number_too() {
+    let stage = Stage::new(Options::default(), &spec(Lag::Close));
+    let board = std::sync::Arc::clone(stage.publisher.board());
+    let channels = vec![("test".into(), stage.stream)];
+    let mut press = Press::new(std::sync::Arc::new(stage.publisher), channels, None);
+    (0..4_096).for_each(|_| press.take(None, b"", false));
+    let began = std::time::Instant::now();
+    while counted(&board, "messages_total") < 4_096 {
+        assert!(began.elapsed() < common::PATIENCE, "they wait for more");
+        std::thread::yield_now();
+    }
 }
