@@ -1,11 +1,9 @@
 //! One connection's memory at a gateway: what it hears, from where on, and how it is told.
 
-use pitwire_jsonrpc::Json;
+use pitwire_jsonrpc::{Heartbeat, Json};
 use pitwire_streams::Session;
 
 use crate::history::{ChannelId, Found};
-
-const NANOS: u64 = 1_000_000_000;
 
 /// A channel that a connection hears.
 #[derive(Debug)]
@@ -36,48 +34,6 @@ pub(crate) struct Client {
 impl Client {
     pub fn hears(&self, name: &str) -> bool {
         self.subs.iter().any(|sub| sub.name == name)
-    }
-}
-
-/// Proof of life for those who asked for it, as the venue gives it.
-#[derive(Debug)]
-pub(crate) struct Heartbeat {
-    interval_ns: u64,
-    pub due_ns: u64,
-    awaits_test: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beat {
-    NotYet,
-    Send,
-    Dead,
-}
-
-impl Heartbeat {
-    pub const SHORTEST_S: u64 = 10;
-    pub const LONGEST_S: u64 = 3_600;
-
-    pub fn every(interval_s: u64, now_ns: u64) -> Heartbeat {
-        let interval_ns = interval_s.saturating_mul(NANOS);
-        Heartbeat { interval_ns, due_ns: now_ns.saturating_add(interval_ns), awaits_test: false }
-    }
-
-    /// A `public/test` has come.
-    pub fn tested(&mut self) {
-        self.awaits_test = false;
-    }
-
-    pub fn beat(&mut self, now_ns: u64) -> Beat {
-        if now_ns < self.due_ns {
-            return Beat::NotYet;
-        }
-        if self.awaits_test {
-            return Beat::Dead;
-        }
-        self.awaits_test = true;
-        self.due_ns = now_ns.saturating_add(self.interval_ns);
-        Beat::Send
     }
 }
 
@@ -146,13 +102,5 @@ mod tests {
         out.clear();
         write_gap(&mut out, "book.X.raw", 3, 8, 9);
         assert_eq!(out, br#"{"type":"gap","from":8,"to":9,"epoch":3,"channel":"book.X.raw"}"#);
-    }
-
-    #[test]
-    fn a_test_that_does_not_come_ends_it() {
-        let mut heartbeat = Heartbeat::every(10, 5 * NANOS);
-        assert_eq!((heartbeat.beat(14 * NANOS), heartbeat.beat(15 * NANOS)), (Beat::NotYet, Beat::Send));
-        heartbeat.tested();
-        assert_eq!((heartbeat.beat(25 * NANOS), heartbeat.beat(35 * NANOS)), (Beat::Send, Beat::Dead));
     }
 }

@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_bus::{Outcome, Reply};
 use pitwire_jsonrpc::{
-    Channel, Interval, Json, Params, Request, RequestId, RpcError, is_login, write_error, write_heartbeat,
-    write_logout, write_result,
+    Channel, Heartbeat, Interval, Json, Params, Request, RequestId, RpcError, is_login, write_error, write_logout,
+    write_result,
 };
 use pitwire_streams::{Directory, StreamKey};
 use pitwire_websocket::CloseCode;
 
-use crate::client::{Beat, Client, Heartbeat, Sub, wrap_first, write_gap};
+use crate::client::{Client, Sub, wrap_first, write_gap};
 use crate::follower::Follower;
 use crate::history::{ChannelId, History};
 use crate::upstream::Ask;
@@ -353,13 +353,7 @@ impl Node {
     }
 
     fn set_heartbeat(&mut self, id: u64, params: &Params<'_>, now: Instant, out: &mut Vec<u8>) -> Result<(), RpcError> {
-        let (shortest, longest) = (Heartbeat::SHORTEST_S, Heartbeat::LONGEST_S);
-        params.required("interval")?;
-        let interval_s = params.integer("interval")?.and_then(|seconds| u64::try_from(seconds).ok());
-        let interval_s = interval_s.filter(|seconds| (shortest..=longest).contains(seconds)).ok_or_else(|| {
-            RpcError::invalid("interval", format!("interval is {shortest} to {longest} whole seconds"))
-        })?;
-        self.beat_by(id, Some(Heartbeat::every(interval_s, now.steady_ns)));
+        self.beat_by(id, Some(Heartbeat::asked(params, now.steady_ns)?));
         Json::new(out).string("ok");
         Ok(())
     }
@@ -388,23 +382,12 @@ impl Node {
             let Some(heartbeat) = self.clients.get_mut(&id).and_then(|client| client.heartbeat.as_mut()) else {
                 continue;
             };
-            match heartbeat.beat(now_ns) {
-                Beat::NotYet => {}
-                Beat::Send => {
-                    for kind in ["heartbeat", "test_request"] {
-                        let mut out = Vec::new();
-                        write_heartbeat(&mut out, kind);
-                        mouth.notify(id, &out);
-                    }
-                }
-                Beat::Dead => {
-                    let why = "no public/test since the last test_request";
-                    let mut out = Vec::new();
-                    write_logout(&mut out, why);
-                    mouth.notify(id, &out);
-                    mouth.close(id, CloseCode::Policy, why);
-                    continue;
-                }
+            if let Err(why) = heartbeat.beat(now_ns, |text| mouth.notify(id, text)) {
+                let mut out = Vec::new();
+                write_logout(&mut out, &why);
+                mouth.notify(id, &out);
+                mouth.close(id, CloseCode::Policy, &why);
+                continue;
             }
             self.beats.insert((heartbeat.due_ns, id));
         }

@@ -10,7 +10,6 @@
 mod access;
 mod auth;
 mod desk;
-mod heartbeat;
 mod limits;
 mod methods;
 mod notices;

@@ -6,11 +6,10 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_jsonrpc::{Channel, Interval, RpcError, write_heartbeat};
+use pitwire_jsonrpc::{Channel, Heartbeat, Interval, RpcError};
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};
 
 use crate::auth::Login;
-use crate::heartbeat::{Beat, Heartbeat};
 use crate::limits::{Meter, Patience};
 use crate::tokens::SessionNumber;
 
@@ -144,19 +143,7 @@ impl Session {
 
     /// Sends what is due of the heartbeat that the peer asked for; says why the connection must end, if it must.
     pub fn beat(&mut self, now_ns: u64, send: &mut dyn FnMut(&[u8])) -> Result<(), String> {
-        let Some(heartbeat) = &mut self.heartbeat else { return Ok(()) };
-        match heartbeat.beat(now_ns) {
-            Beat::NotYet => Ok(()),
-            Beat::Send => {
-                for kind in ["heartbeat", "test_request"] {
-                    let mut out = Vec::new();
-                    write_heartbeat(&mut out, kind);
-                    send(&out);
-                }
-                Ok(())
-            }
-            Beat::Dead => Err(format!("no public/test within {} s of a test_request", heartbeat.interval_s())),
-        }
+        self.heartbeat.as_mut().map_or(Ok(()), |heartbeat| heartbeat.beat(now_ns, send))
     }
 
     /// Whether any private channel is open: most sessions need not be looked at after a command.

@@ -10,6 +10,7 @@
 mod channel;
 mod envelope;
 mod error;
+mod heartbeat;
 mod json;
 pub mod objects;
 mod params;
@@ -20,6 +21,7 @@ pub mod rules;
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
 pub use envelope::{is_login, write_error, write_heartbeat, write_logout, write_notification, write_result};
 pub use error::{ErrorEntry, RpcError, registry};
+pub use heartbeat::Heartbeat;
 pub use json::Json;
 pub use params::Params;
 pub use request::{Request, RequestId};

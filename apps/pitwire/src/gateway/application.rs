@@ -11,12 +11,12 @@ use pitwire_gateway::{Call, Inlet, Instant, Mouth, News, Node, Told, Upstream, W
 use pitwire_host::{
     Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, SystemClock,
 };
-use pitwire_jsonrpc::{Request, RequestId, RpcError, write_error, write_logout};
+use pitwire_jsonrpc::{RequestId, RpcError, write_error, write_logout};
 use pitwire_ports::Clock as _;
 use tracing::{info, warn};
 
 use super::metrics::{self, Counters};
-use crate::venue::doors;
+use crate::venue::doors::{self, Door};
 
 /// Most pieces of news in one turn; clients must not wait for more.
 const NEWS_PER_TURN: usize = 256;
@@ -187,22 +187,9 @@ impl GatewayApplication {
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
-        let (is_public, now) = (doors::is_public(request), self.now());
-        if request.is_foreign && !is_public {
-            return doors::refused(Refusal::ForeignOrigin);
-        }
-        let named = request.path().strip_prefix("/api/v2").unwrap_or_default().trim_matches('/');
-        let Ok(body) = std::str::from_utf8(request.body) else {
-            let error = RpcError::new("parse_error", "the body is not UTF-8");
-            return refused(&RequestId::default(), &error, now);
-        };
-        let asked = if request.method == "POST" && (named.is_empty() || !body.trim().is_empty()) {
-            Request::parse(body, (!named.is_empty()).then_some(named)).map(|call| (call.id, call.method.into_owned()))
-        } else {
-            Ok((RequestId::default(), named.to_owned()))
-        };
-        let (id, method) = match asked {
-            Ok(asked) => asked,
+        let now = self.now();
+        let (id, method) = match doors::call(request) {
+            Ok(call) => (call.id, call.method),
             Err((id, error)) => return refused(&id, &error, now),
         };
         if !method.starts_with("public/") {
@@ -213,7 +200,7 @@ impl GatewayApplication {
             request: id,
             keep_alive: request.keep_alive,
             head_only: request.method == "HEAD",
-            is_public,
+            is_public: doors::is_public(request),
         };
         let (method, target) = (request.method.to_owned(), request.target.to_owned());
         self.call(asker, WebRequest { method, target, body: request.body.to_vec() }, notices);
@@ -290,12 +277,10 @@ impl Application for GatewayApplication {
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         self.counters.http_requests += 1;
         let path = request.path();
-        if path == "/api/v2" || path.starts_with("/api/v2/") {
-            return match request.method {
-                "GET" | "POST" => self.api(request, notices),
-                "OPTIONS" => doors::preflight(request),
-                _ => HttpResponse::text(405, "use GET or POST"),
-            };
+        match doors::at(request) {
+            Door::None => {}
+            Door::Answered(response) => return response,
+            Door::Open => return self.api(request, notices),
         }
         if pitwire_streams::is_rest_path(path) && request.method == "GET" && !request.is_foreign {
             return self.pass_rest(request, notices);

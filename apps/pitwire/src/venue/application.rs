@@ -8,7 +8,7 @@ use pitwire_host::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock, Taken,
 };
 use pitwire_journal::Room;
-use pitwire_jsonrpc::{Request, RequestId, RpcError, write_logout};
+use pitwire_jsonrpc::write_logout;
 use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
@@ -21,7 +21,7 @@ use super::bus::Bus;
 use super::chores::Chores;
 use super::clock::VenueClock;
 use super::core::Core;
-use super::doors;
+use super::doors::{self, Door};
 use super::heartbeats::Heartbeats;
 use super::metrics::{self, Counters, Gauges};
 use super::page;
@@ -245,10 +245,6 @@ impl VenueApplication {
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
-        let is_public = doors::is_public(request);
-        if request.is_foreign && !is_public {
-            return doors::refused(Refusal::ForeignOrigin);
-        }
         let clock = self.rpc_clock();
         let mut out = Vec::with_capacity(1024);
         let answer = self.answer_http(request, clock, &mut out);
@@ -256,45 +252,25 @@ impl VenueApplication {
         self.distribute(notices);
         self.follow_manual_time(notices);
         let mut response = HttpResponse::json(if answer.is_error { 400 } else { 200 }, out);
-        if is_public {
+        if doors::is_public(request) {
             doors::share(&mut response);
         }
         response
     }
 
     fn answer_http(&mut self, request: &HttpRequest<'_>, clock: Clock, out: &mut Vec<u8>) -> Answer {
-        let nameless = RequestId::default();
-        let Ok(body) = std::str::from_utf8(request.body) else {
-            return Desk::refuse(&nameless, &RpcError::new("parse_error", "the body is not UTF-8"), clock, out);
+        let call = match doors::call(request) {
+            Ok(call) => call,
+            Err((id, error)) => return Desk::refuse(&id, &error, clock, out),
         };
         let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
+            let body = std::str::from_utf8(request.body).unwrap_or_default();
             let signed = SignedRequest { method: request.method, uri: request.target, body };
             self.desk.session_of(Authorization(header), signed, request.from, clock.received_us / 1000)
         });
         session = session.coming_from(request.from);
-        let method = request.path().strip_prefix("/api/v2").unwrap_or_default().trim_matches('/');
-        let (desk, core) = (&mut self.desk, &mut self.core);
-        if request.method == "POST" && (method.is_empty() || !body.trim().is_empty()) {
-            let named = (!method.is_empty()).then_some(method);
-            return match Request::parse(body, named) {
-                // The method that counts is the body's, whatever the path says.
-                Ok(call) if request.is_foreign && !call.method.starts_with("public/") => {
-                    Desk::refuse(&call.id, &doors::error(Refusal::ForeignOrigin), clock, out)
-                }
-                Ok(call) => {
-                    let visit = Visit { venue: core, session: &mut session, entrance: Entrance::Http, clock };
-                    desk.answer(visit, &call, out)
-                }
-                Err((id, error)) => Desk::refuse(&id, &error, clock, out),
-            };
-        }
-        match Request::from_query(method, request.query()) {
-            Ok(request) => {
-                let visit = Visit { venue: core, session: &mut session, entrance: Entrance::Http, clock };
-                desk.answer(visit, &request, out)
-            }
-            Err(error) => Desk::refuse(&nameless, &error, clock, out),
-        }
+        let visit = Visit { venue: &mut self.core, session: &mut session, entrance: Entrance::Http, clock };
+        self.desk.answer(visit, &call, out)
     }
 
     /// The REST requests of the exchanges whose streams are served by URL.
@@ -408,12 +384,10 @@ impl Application for VenueApplication {
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         self.counters.http_requests += 1;
         let path = request.path();
-        if path == "/api/v2" || path.starts_with("/api/v2/") {
-            return match request.method {
-                "GET" | "POST" => self.api(request, notices),
-                "OPTIONS" => doors::preflight(request),
-                _ => HttpResponse::text(405, "use GET or POST"),
-            };
+        match doors::at(request) {
+            Door::None => {}
+            Door::Answered(response) => return response,
+            Door::Open => return self.api(request, notices),
         }
         let is_bus = path.starts_with("/bus/");
         if request.is_foreign && (is_bus || matches!(path, "/metrics" | "/healthz")) {

@@ -1,12 +1,11 @@
 //! Login and liveness.
 
-use pitwire_jsonrpc::RpcError;
+use pitwire_jsonrpc::{Heartbeat, RpcError};
 
 use super::{Done, disconnect};
 use crate::auth::Origin;
 use crate::auth::hex;
 use crate::desk::{Call, Effect, Entrance};
-use crate::heartbeat::Heartbeat;
 
 /// The dialect's version, as its clients expect to read it.
 pub const VERSION: &str = "1.2.26";
@@ -97,13 +96,7 @@ fn must_stay(call: &Call<'_>, why: &str) -> Done {
 /// From now on: a heartbeat and a test request in every interval.
 pub fn set_heartbeat(call: &mut Call<'_>) -> Done {
     must_stay(call, "a heartbeat belongs to a connection")?;
-    let (shortest, longest) = (Heartbeat::SHORTEST_S, Heartbeat::LONGEST_S);
-    call.params.required("interval")?;
-    let interval_s = call.params.integer("interval")?.and_then(|seconds| u64::try_from(seconds).ok());
-    let interval_s = interval_s
-        .filter(|seconds| (shortest..=longest).contains(seconds))
-        .ok_or_else(|| RpcError::invalid("interval", format!("interval is {shortest} to {longest} whole seconds")))?;
-    call.session.heartbeat = Some(Heartbeat::every(interval_s, call.clock.steady_ns));
+    call.session.heartbeat = Some(Heartbeat::asked(call.params, call.clock.steady_ns)?);
     call.json().string("ok");
     Ok(())
 }
