@@ -618,6 +618,23 @@ def test_streams_by_url_are_the_venues_byte_for_byte(venue: Venue, gateway: Gate
     place_in(mirror[2].texts[1:], control[2].texts)
 
 
+def test_a_socket_counts_its_own_messages_here_too(venue: Venue, gateway: Gateway) -> None:
+    """Gemini's first version: the venue's messages but for the number, which counts this socket's own."""
+    targets = ["/v1/marketdata/btcusdc?heartbeat=true", "/v1/multimarketdata?symbols=BTCUSDC,NPNZAR"]
+    control = [Reader(venue.address, target) for target in targets]
+    mirror = [Reader(gateway.address, target) for target in targets]
+    until(lambda: all(len(one.texts) > 25 for one in mirror), f"too little: {[len(one.texts) for one in mirror]}")
+    for reader in mirror:
+        reader.end()
+    time.sleep(0.5)
+    for reader in control:
+        reader.end()
+    for got, its in zip(mirror, control, strict=True):
+        assert [json.loads(text)["socket_sequence"] for text in got.texts] == list(range(len(got.texts)))
+        got_bare, its_bare = ([re.sub(r'"socket_sequence":\d+', "", text) for text in one.texts] for one in (got, its))
+        place_in(got_bare[len(got_bare) - 20 :], its_bare)
+
+
 def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway: Gateway) -> None:
     with connect(f"ws://{gateway.address}/ws", compression=None, close_timeout=1) as ws:
 
@@ -651,8 +668,8 @@ def test_what_streams_are_refused_for_and_joined_by(venue: Venue, gateway: Gatew
         reply = Http(gateway.address).get(target, upgrade)
         assert (reply.status, reply.body) == (lambda r: (r.status, r.body))(Http(venue.address).get(target, upgrade))
         assert reply.status == 400
-    reply = Http(gateway.address).get("/v1/marketdata/btcusdc", upgrade)
-    assert reply.status == 501 and b"study=1" in reply.body
+    reply = Http(gateway.address).get("/v1/marketdata/nothere", upgrade)
+    assert reply.status == 400 and b"InvalidSymbol" in reply.body
     assert mine.get("/api/v3/exchangeInfo").json()["symbols"] == its.get("/api/v3/exchangeInfo").json()["symbols"]
     book = mine.get("/api/v3/depth?symbol=BTCUSDC&limit=5").json()
     assert book["lastUpdateId"] > 0 and len(book["bids"]) == 5

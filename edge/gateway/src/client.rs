@@ -1,7 +1,10 @@
 //! One connection's memory at a gateway: what it hears, from where on, and how it is told.
 
+use std::borrow::Cow;
+
 use pitwire_jsonrpc::{Heartbeat, Json};
 use pitwire_streams::Session;
+use pitwire_streams::gemini::renumber;
 
 use crate::history::{ChannelId, Found};
 
@@ -26,12 +29,23 @@ pub(crate) struct Client {
     pub subs: Vec<Sub>,
     /// Of one that came for streams by URL.
     pub session: Option<Session>,
+    /// The number of its next message, where each socket numbers for itself.
+    pub next_number: Option<u64>,
     /// Requests that wait for the venue.
     pub waiting: usize,
     pub heartbeat: Option<Heartbeat>,
 }
 
 impl Client {
+    /// A message as this connection gets it.
+    pub fn numbered<'a>(&mut self, payload: &'a [u8]) -> Cow<'a, [u8]> {
+        let Some(number) = &mut self.next_number else { return Cow::Borrowed(payload) };
+        let mut out = Vec::with_capacity(payload.len() + 20);
+        renumber(payload, *number, &mut out);
+        *number += 1;
+        Cow::Owned(out)
+    }
+
     pub fn hears(&self, name: &str) -> bool {
         self.subs.iter().any(|sub| sub.name == name)
     }
@@ -48,10 +62,10 @@ pub(crate) fn payload(frame: &[u8]) -> &[u8] {
 }
 
 /// A message with its place around it.
-pub(crate) fn wrap(out: &mut Vec<u8>, epoch: u64, found: &Found<'_>) {
+pub(crate) fn wrap(out: &mut Vec<u8>, epoch: u64, found: &Found<'_>, payload: &[u8]) {
     Json::new(out).object(|j| {
         j.key("epoch").uint(epoch).key("seq").uint(found.seq).key("prev").uint(found.prev);
-        j.key("message").raw(payload(found.frame));
+        j.key("message").raw(payload);
     });
 }
 
@@ -97,7 +111,7 @@ mod tests {
     fn envelopes_hold_the_venues_bytes() {
         let found = Found { seq: 7, prev: 5, frame: b"\x81\x0d{\"a\":[1.50]}\n" };
         let mut out = Vec::new();
-        wrap(&mut out, 3, &found);
+        wrap(&mut out, 3, &found, payload(found.frame));
         assert_eq!(out, b"{\"epoch\":3,\"seq\":7,\"prev\":5,\"message\":{\"a\":[1.50]}\n}");
         out.clear();
         write_gap(&mut out, "book.X.raw", 3, 8, 9);

@@ -557,8 +557,9 @@ impl Node {
                 write_gap(&mut out, &name, of, seen + 1, seq);
                 mouth.reply(to, &out);
             }
-            if let Some(first) = first {
-                say_first(to, has_envelope, epoch, seq, first, mouth);
+            let first = first.map(<[u8]>::to_vec);
+            if let Some((first, client)) = first.zip(self.clients.get_mut(&to)) {
+                say_first(to, has_envelope, epoch, seq, &client.numbered(&first), mouth);
             }
         }
         if awaits {

@@ -20,6 +20,9 @@ use crate::session::{Said, Session, instrument_key};
 use crate::text::{Short, fixed_bare, list, put, string};
 use crate::url::{decoded, parameter};
 
+/// Before the number that each v1 message bears, and before anything that a trade could put there.
+const NUMBER: &[u8] = b",\"socket_sequence\":";
+
 pub const V2_PATH: &str = "/v2/marketdata";
 
 /// Symbols, and what is wanted of them.
@@ -131,6 +134,18 @@ impl Numbered {
     }
 }
 
+/// A v1 message that bears its stream's number, with another in its place: what who has only those can give a socket that
+/// counts for itself.
+pub fn renumber(payload: &[u8], number: u64, out: &mut Vec<u8>) {
+    let before = payload.windows(NUMBER.len()).position(|window| window == NUMBER).map(|at| at + NUMBER.len());
+    // No v1 message is without one.
+    let Some(before) = before else { return out.extend_from_slice(payload) };
+    let digits = payload.iter().skip(before).take_while(|byte| byte.is_ascii_digit()).count();
+    out.extend_from_slice(&payload[..before]);
+    put!(out, number);
+    out.extend_from_slice(&payload[before + digits..]);
+}
+
 /// One v1 message, from which each kind of reader gets its part.
 #[derive(Clone, Copy)]
 pub struct Update<'a> {
@@ -153,7 +168,8 @@ impl Update<'_> {
             return None;
         }
         put!(out, "{\"type\":\"update\",\"eventId\":", self.event_id, ",\"timestamp\":", self.at.as_millis() / 1_000);
-        put!(out, ",\"timestampms\":", self.at.as_millis(), ",\"socket_sequence\":");
+        put!(out, ",\"timestampms\":", self.at.as_millis());
+        out.extend_from_slice(NUMBER);
         let before = out.len();
         put!(out, ",\"events\":[");
         let symbol = entries.with_symbol.then_some(self.market.names.joined.as_str());
@@ -203,7 +219,8 @@ fn end_event(out: &mut Vec<u8>, symbol: Option<&str>) {
 /// What is sent every five seconds to those who asked for it. `beat` counts them.
 pub fn heartbeat(out: &mut Vec<u8>, at: VenueNanos, beat: u64) -> Numbered {
     put!(out, "{\"type\":\"heartbeat\",\"timestampms\":", at.as_millis(), ",\"sequence\":", beat);
-    put!(out, ",\"trace_id\":\"pitwire-", beat, "\",\"socket_sequence\":");
+    put!(out, ",\"trace_id\":\"pitwire-", beat, "\"");
+    out.extend_from_slice(NUMBER);
     let before = out.len();
     put!(out, "}");
     Numbered { before }

@@ -184,6 +184,15 @@ impl StreamKey {
         matches!(self.kind, Kind::Market(entries) if !entries.by_stream)
     }
 
+    /// The stream of the same messages under its own numbers; itself where sockets do not number.
+    #[must_use]
+    pub const fn under_its_own_numbers(self) -> StreamKey {
+        match self.kind {
+            Kind::Market(entries) => StreamKey { kind: Kind::Market(Entries { by_stream: true, ..entries }), ..self },
+            _ => self,
+        }
+    }
+
     /// The stream's name in the Binance form, as a client writes it.
     pub fn binance_name(&self, names: Option<&Names>) -> Option<String> {
         let suffix = self.kind.binance_suffix()?;

@@ -8,7 +8,7 @@ use pitwire_bus::{Batch, Message};
 use pitwire_websocket::{CloseCode, Opcode, write_frame};
 
 use super::{Facts, Instant, Mouth, Node, Outcome, Reply, say_first};
-use crate::client::{wrap, write_epoch, write_gap};
+use crate::client::{payload, wrap, write_epoch, write_gap};
 use crate::follower::{Progress, Restart};
 use crate::history::{ChannelId, Next};
 use crate::upstream::Ask;
@@ -191,18 +191,20 @@ impl Node {
         let (Some(facts), Some(epoch)) = (self.facts.get(&channel), self.follower.epoch()) else { return };
         for id in &facts.subscribers {
             let Some(client) = self.clients.get_mut(id) else { continue };
-            let has_envelope = client.has_envelope;
+            let mut begins = 0;
             for sub in client.subs.iter_mut().filter(|sub| sub.channel == channel && sub.awaits) {
-                if has_envelope && sub.after > 0 && sub.after < facts.stands_at {
+                if client.has_envelope && sub.after > 0 && sub.after < facts.stands_at {
                     let mut out = Vec::new();
                     write_gap(&mut out, &sub.name, epoch, sub.after + 1, facts.stands_at);
                     mouth.notify(*id, &out);
                 }
                 sub.awaits = false;
                 sub.after = facts.stands_at;
-                if !facts.first.is_empty() {
-                    say_first(*id, has_envelope, epoch, sub.after, &facts.first, mouth);
-                }
+                begins += 1;
+            }
+            for _ in 0..if facts.first.is_empty() { 0 } else { begins } {
+                let first = client.numbered(&facts.first);
+                say_first(*id, client.has_envelope, epoch, facts.stands_at, &first, mouth);
             }
             self.fresh.insert(*id);
         }
@@ -287,16 +289,21 @@ impl Node {
         while let Some(Reverse((_, at))) = due.pop().filter(|_| out.len() < enough) {
             let sub = &mut client.subs[at];
             let Next::Message(found) = history.next(sub.channel, sub.after) else { continue };
-            if has_envelope {
-                wrapped.clear();
-                wrap(&mut wrapped, epoch, &found);
-                write_frame(out, Opcode::Text, &wrapped);
-            } else {
-                out.extend_from_slice(found.frame);
-            }
             sub.after = found.seq;
             if let Next::Message(next) = history.next(sub.channel, sub.after) {
                 due.push(Reverse((next.seq, at)));
+            }
+            if !has_envelope && client.next_number.is_none() {
+                out.extend_from_slice(found.frame);
+                continue;
+            }
+            let message = client.numbered(payload(found.frame));
+            if has_envelope {
+                wrapped.clear();
+                wrap(&mut wrapped, epoch, &found, &message);
+                write_frame(out, Opcode::Text, &wrapped);
+            } else {
+                write_frame(out, Opcode::Text, &message);
             }
         }
         Ok(())

@@ -1,15 +1,14 @@
 //! Streams by URL at a gateway: the forms of `wire/streams` over channels of the bus.
 //!
 //! Holds       1. what a URL or a message asks for is read as the venue reads it;
-//!             2. streams whose messages each socket numbers for itself are the venue's alone: they are refused by name.
+//!             2. where each socket numbers its messages for itself, what is on the bus is the stream under its own numbers, and
+//!                the socket's are put in their place here.
 
 use pitwire_jsonrpc::{Request, RpcError};
 use pitwire_streams::Refused;
 
 use super::{CloseCode, Directory, Instant, MOST_WAITING, Mouth, Node, StreamKey, from_of};
 use crate::STREAM;
-
-const OWN_NUMBERS: &str = "numbers of a socket's own are given by the venue alone; add study=1 for those of the stream";
 
 impl Node {
     pub(super) fn learn(&mut self, names: &[String]) {
@@ -24,14 +23,7 @@ impl Node {
         if !pitwire_streams::is_stream_path(path) {
             return None;
         }
-        match pitwire_streams::Session::open(path, query, &self.directory)? {
-            Err(refused) => Some(refused),
-            Ok(opened) if opened.join.iter().any(StreamKey::has_socket_numbers) => Some(Refused {
-                status: 501,
-                body: format!("{{\"result\":\"error\",\"reason\":\"NotAtAGateway\",\"message\":\"{OWN_NUMBERS}\"}}"),
-            }),
-            Ok(_) => None,
-        }
+        pitwire_streams::Session::open(path, query, &self.directory)?.err()
     }
 
     pub(super) fn open_streams(&mut self, id: u64, path: &str, query: &str, now: Instant, mouth: &mut dyn Mouth) {
@@ -46,6 +38,7 @@ impl Node {
         };
         if let Some(client) = self.clients.get_mut(&id) {
             client.session = Some(opened.session);
+            client.next_number = opened.join.iter().any(StreamKey::has_socket_numbers).then_some(0);
             client.has_envelope = query.split('&').any(|pair| matches!(pair, "envelope" | "envelope=true"));
         }
         opened.words.iter().for_each(|word| mouth.reply(id, word));
@@ -70,6 +63,7 @@ impl Node {
     }
 
     fn channel_of(&self, key: &StreamKey) -> String {
+        let key = key.under_its_own_numbers();
         format!("{STREAM}{}", key.label(key.instrument.and_then(|of| self.directory.names(of))))
     }
 

@@ -106,6 +106,18 @@ impl World {
         self.node.live(writer.finish(), &mut self.said);
     }
 
+    /// The venue says this text, whole, on a channel.
+    fn live_text(&mut self, channel: &str, prev: u64, text: &str) {
+        let mut writer = Writer::new(self.epoch, self.next);
+        let put = |out: &mut Vec<u8>| {
+            write_frame(out, Opcode::Text, text.as_bytes());
+            Ok::<(), ()>(())
+        };
+        writer.push(prev, channel, put).unwrap();
+        self.next = writer.next();
+        self.node.live(writer.finish(), &mut self.said);
+    }
+
     /// The venue takes a channel off the bus.
     fn farewell(&mut self, channel: &str) {
         let mut writer = Writer::new(self.epoch, self.next);
@@ -586,10 +598,44 @@ fn streams_by_url_are_channels_of_the_bus() {
     for (target, status) in [
         ("/ws/npnzar@trade", None),
         ("/ws/agl@trade", Some(400)),
-        ("/v1/marketdata/npnzar", Some(501)),
+        ("/v1/marketdata/npnzar", None),
         ("/v1/marketdata/npnzar?study=1", None),
         ("/ws/api/v2", None),
     ] {
         assert_eq!(world.node.refuses(target).map(|refused| refused.status), status, "{target}");
     }
+}
+
+#[test]
+fn a_socket_that_numbers_for_itself_counts_from_nothing_whatever_the_stream_does() {
+    let mut world = World::new();
+    let names = vec!["NPN_ZAR".into(), "AGL_ZAR".into()];
+    world.told(Ask::Instruments, Reply { epoch: 7, names, ..Reply::default() });
+    let text = |number: u64, rest: &str| format!(r#"{{"eventId":9,"socket_sequence":{number},{rest}}}"#);
+    // One hears two streams under one count; another the first of them as the stream counts, a third in envelopes.
+    world.open(1, "/v1/multimarketdata?symbols=NPNZAR,AGLZAR&trades=true");
+    world.open(2, "/v1/multimarketdata?symbols=NPNZAR&trades=true&study=1");
+    world.open(3, "/v1/multimarketdata?symbols=NPNZAR&trades=true&envelope");
+    let (npn, agl) = ("stream/gemini/v1/npnzar?tsn", "stream/gemini/v1/aglzar?tsn");
+    let asks = world.asks();
+    assert_eq!(asks, [Ask::Join { name: agl.into() }, Ask::Join { name: npn.into() }], "one stream for all of them");
+    for (ask, (name, number)) in asks.into_iter().zip([(agl, 40), (npn, 700)]) {
+        let reply = here(&world, 0, 0, name, &text(number, r#""events":[]"#));
+        world.told(ask, reply);
+    }
+    // What a message tells is never taken for its number.
+    let events = r#""events":["\"socket_sequence\":5"]"#;
+    world.live_text(npn, 0, &text(701, events));
+    world.live_text(agl, 0, &text(41, events));
+    let wrap = |text: String| format!(r#"{{"epoch":7,"seq":1,"prev":0,"message":{text}}}"#);
+    let first = |to: u64, number: u64| format!("{to} {}", text(number, r#""events":[]"#));
+    let mut said = world.said.take();
+    said.retain(|text| !text.starts_with('3'));
+    said.sort_unstable();
+    assert_eq!(said, [first(1, 0), first(1, 1), first(2, 700)]);
+    assert_eq!(world.read(1), [text(2, events), text(3, events)]);
+    assert_eq!(world.read(2), [text(701, events)]);
+    assert_eq!(world.read(3), [wrap(text(1, events))]);
+    world.live_text(agl, 2, &text(42, events));
+    assert_eq!(world.read(1), [text(4, events)]);
 }
