@@ -88,7 +88,7 @@ impl Engine {
 
     /// Visible quantity that trades before an order of a member's own; `None` when no order in the visible book
     /// has this id.
-    /// Costs the orders before it.
+    /// Costs the orders before it, and nothing worth the name for the last of its level.
     pub fn queue_ahead(&self, id: OrderId) -> Option<Lots> {
         let (instrument, slot) = self.orders.get(id).filter(|(_, slot)| !slot.is_kept())?;
         Some(Lots(self.market(instrument)?.book.queue_ahead(slot)))

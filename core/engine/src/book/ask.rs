@@ -68,9 +68,15 @@ impl<E: Copy + Default> Book<E> {
         found
     }
 
-    /// Visible quantity that trades before this order does, on its own level. Costs the orders ahead of it there.
+    /// Visible quantity that trades before this order does, on its own level. Costs the orders ahead of it there, but for
+    /// the last one, as an order is that has just come to rest: that one costs no more however many there are.
     pub fn queue_ahead(&self, slot: Slot) -> u64 {
-        let mut at = self.slab.get(slot.0).previous;
+        let node = self.slab.get(slot.0);
+        if node.next == NIL {
+            let level = self.ladder(node.owner.side()).level(node.key);
+            return level.map_or(0, |level| level.lots.saturating_sub(u64::from(node.open)));
+        }
+        let mut at = node.previous;
         let mut ahead = 0;
         while at != NIL {
             let node = self.slab.get(at);

@@ -204,6 +204,19 @@ fn a_refreshed_part_waits_behind_those_it_was_ahead_of() {
 }
 
 #[test]
+fn what_is_ahead_of_the_last_shrinks_with_those_before_it() {
+    let (mut book, slots) = book_of("1:5 2:4@1 3:6 4:2@1");
+    book.reduce(slots[0], 3, 9);
+    let ahead = |book: &Venue| [2, 3].map(|at| book.queue_ahead(slots[at]));
+    assert_eq!(ahead(&book), [3, 4], "the last of each of two levels");
+    // At 100 the first goes whole, of the last a part.
+    book.sweep(Side::Buy, Some(Ticks(100)), 4, &mut Diary { policy: "", told: Vec::new() });
+    assert_eq!(ahead(&book), [0, 4]);
+    book.remove(slots[1]);
+    assert_eq!(ahead(&book), [0, 0]);
+}
+
+#[test]
 fn what_a_market_order_costs_counts_what_is_hidden() {
     let (book, _) = book_of("1:3+7/3 2:4@2 3:1+9/1@5");
     //  lots, cost, found
