@@ -14,6 +14,7 @@ mod http;
 mod limits;
 mod link;
 mod notices;
+mod place;
 mod server;
 mod signals;
 mod turn;

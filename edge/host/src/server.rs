@@ -34,6 +34,7 @@ use crate::doors::Doors;
 use crate::limits::{Addresses, Limits};
 use crate::link::Link;
 use crate::notices::Notices;
+use crate::place::{Beside, Place};
 use crate::turn::{Sending, Turn};
 use crate::vigil::Vigil;
 use crate::waker::Waker;
@@ -75,8 +76,10 @@ pub struct Server<A> {
     doors: Doors,
     addresses: Addresses,
     vigil: Vigil,
-    /// From whom something arrived in the last turn.
+    place: Place,
+    /// From whom something arrived in the last turn, and from how many.
     heard_from: Option<usize>,
+    heard: u32,
     last_commit_ns: u64,
     buffer: Box<[u8]>,
     /// The application was told of something after its last commit.
@@ -134,7 +137,9 @@ impl<A: Application> Server<A> {
             doors,
             addresses: Addresses::default(),
             vigil: Vigil::default(),
+            place: Place::default(),
             heard_from: None,
+            heard: 0,
             last_commit_ns: 0,
             buffer: vec![0; READ_BYTES].into(),
             is_uncommitted: false,
@@ -212,11 +217,8 @@ impl<A: Application> Server<A> {
     /// Until something happens or is due. After requests, awake for a little while first.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = self.timeout();
-        let heard_from = self.heard_from.take().filter(|_| timeout != Some(Duration::ZERO));
-        let awake_ns = match heard_from {
-            Some(at) if !self.is_on_this_core(at) => self.vigil.begin(),
-            _ => 0,
-        };
+        let peer = self.heard_from.take().filter(|_| timeout != Some(Duration::ZERO));
+        let awake_ns = peer.map_or(0, |at| self.vigil_beside(at));
         if awake_ns == 0 {
             return self.look(events, timeout);
         }
@@ -234,13 +236,16 @@ impl<A: Application> Server<A> {
         self.look(events, timeout)
     }
 
-    /// Whether a peer last sent from the core that the loop runs on: it will not send again before the loop lets it.
-    fn is_on_this_core(&self, at: usize) -> bool {
-        // Of another machine's peer it is the core that took the packet, which says nothing about the peer.
-        let is_here = |from: &IpAddr| from.to_canonical().is_loopback();
-        let near = self.connections.get(at).filter(|connection| connection.counted.as_ref().is_some_and(is_here));
-        let theirs = near.map(|connection| SockRef::from(&connection.link.stream).cpu_affinity());
-        matches!(theirs, Some(Ok(core)) if core == rustix::thread::sched_getcpu())
+    /// How long to stay awake after this peer's request.
+    fn vigil_beside(&mut self, at: usize) -> u64 {
+        let Some(peer) = self.connections.get(at) else { return 0 };
+        match self.place.beside(peer, self.heard, self.vigil.heard_ns()) {
+            // It will not send again before the loop lets it.
+            Beside::Shared => return 0,
+            Beside::Left => self.vigil.renew(),
+            Beside::Apart => {}
+        }
+        self.vigil.begin()
     }
 
     fn look(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
@@ -400,14 +405,17 @@ impl<A: Application> Server<A> {
         let until = now + self.last_commit_ns.clamp(SHORTEST_TURN_NS, LONGEST_TURN_NS);
         let Server { app, notices, limits, doors, clock, buffer, connections, listed, put_off, .. } = self;
         let (poll, glanced, deferred) = (&mut self.poll, &mut self.glanced, &mut self.deferred);
-        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, until, heard_from: None, heard: false };
+        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, until, heard_from: None, heard: 0 };
         if turn.serve_each(connections, listed, put_off) {
             let mut glance = |connections: &mut Slab<Connection>, listed: &mut Vec<usize>| {
                 glance(poll, glanced, deferred, connections, listed)
             };
             turn.serve_more(connections, listed, &mut glance);
         }
-        self.heard_from = turn.heard_from;
+        (self.heard_from, self.heard) = (turn.heard_from, turn.heard);
+        if turn.heard > 0 {
+            self.vigil.note(now);
+        }
     }
 
     fn sweep(&mut self, now: u64) {

@@ -34,10 +34,9 @@ pub(crate) struct Turn<'a, A> {
     pub now: u64,
     /// When it is time to commit, whoever still waits.
     pub until: u64,
-    /// The place of the last one served from which something arrived.
+    /// The place of the last one served from which something arrived, and from how many something did.
     pub heard_from: Option<usize>,
-    /// Something has arrived from the one being served.
-    pub heard: bool,
+    pub heard: u32,
 }
 
 impl<A: Application> Turn<'_, A> {
@@ -63,8 +62,9 @@ impl<A: Application> Turn<'_, A> {
                 continue;
             }
             connection.is_served = true;
+            let heard = self.heard;
             connection.read_and_act(self);
-            if std::mem::take(&mut self.heard) {
+            if self.heard > heard {
                 self.heard_from = Some(*at);
             }
             was_light |= connection.is_done_with_little();

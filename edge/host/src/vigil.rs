@@ -1,12 +1,22 @@
 //! How long the loop stays awake before it sleeps.
 //!
-//! A wake-up costs more than an order: tens of microseconds where the machine's other core has gone to sleep as well.
-//! After requests came, more often do; so the loop looks again for a little while. It is kept up only as long as it
-//! pays, and a venue to which nobody speaks does not do it at all. Nor is it done for a peer on the loop's own core, which
-//! cannot speak meanwhile: the server sees to that.
+//! Does        learn how soon after requests the next ones come, and whether waiting for them awake has paid.
+//! Holds       1. a venue to which nobody speaks sleeps; one that is asked more often than every [`CLOSE_NS`] does not,
+//!                which costs a core;
+//!             2. where it does not pay it is given up, but for a try now and then.
+//! Leaves out  where the peer is: one on the loop's own core cannot speak while the loop is awake, see [`crate::place`].
+//! Start at    [`Vigil::begin`].
+//!
+//! A wake-up costs more than an order: tens of microseconds where the machine's other core has gone to sleep as well, and
+//! milliseconds where the scheduler puts the loop on the core of a client that goes on working.
 
 /// Longer than a peer on this machine takes from an answer to its next request.
 const AWAKE_NS: u64 = 50_000;
+/// Requests that come in turns closer than this are waited for awake, so many times as long as they have taken.
+const CLOSE_NS: u64 = 200_000;
+const PATIENCE: u64 = 3;
+/// Of a turn's distance from the one before, in what is kept of all of them.
+const SMOOTHING: u64 = 8;
 /// How sure of it one can become.
 const MOST_CREDIT: i8 = 8;
 /// When it has not paid, it is tried again after so many turns with requests, and twice as many each time it has not paid
@@ -19,26 +29,50 @@ pub(crate) struct Vigil {
     credit: i8,
     passed_over: u32,
     try_again: u32,
+    /// When the last turn with requests was, and how far they have been apart of late.
+    heard_ns: u64,
+    apart_ns: u64,
 }
 
 impl Default for Vigil {
     fn default() -> Self {
-        Vigil { credit: 0, passed_over: 0, try_again: TRY_AGAIN }
+        Vigil { credit: 0, passed_over: 0, try_again: TRY_AGAIN, heard_ns: 0, apart_ns: FAR_NS }
     }
 }
 
+/// What is further apart than this tells nothing about how far.
+const FAR_NS: u64 = 2 * CLOSE_NS;
+
 impl Vigil {
+    /// A turn had requests.
+    pub fn note(&mut self, now_ns: u64) {
+        let apart_ns = now_ns.saturating_sub(self.heard_ns).min(FAR_NS);
+        self.heard_ns = now_ns;
+        self.apart_ns = (self.apart_ns * (SMOOTHING - 1) + apart_ns) / SMOOTHING;
+    }
+
+    /// When the last turn with requests was.
+    pub fn heard_ns(&self) -> u64 {
+        self.heard_ns
+    }
+
     /// How long to stay awake after a turn with requests; 0 for not at all.
     pub fn begin(&mut self) -> u64 {
+        let awake_ns = if self.apart_ns <= CLOSE_NS { AWAKE_NS.max(PATIENCE * self.apart_ns) } else { AWAKE_NS };
         if self.credit >= 0 {
-            return AWAKE_NS;
+            return awake_ns;
         }
         self.passed_over += 1;
         if self.passed_over < self.try_again {
             return 0;
         }
         self.passed_over = 0;
-        AWAKE_NS
+        awake_ns
+    }
+
+    /// The loop has moved: what did not pay may pay now.
+    pub fn renew(&mut self) {
+        (self.credit, self.try_again) = (self.credit.max(0), TRY_AGAIN);
     }
 
     /// Whether something came while it was awake.
@@ -80,5 +114,25 @@ mod tests {
         // One that does so often is found sooner: what has paid is tried again soon.
         awake(false, 20);
         assert!(awake(true, 1_000) > 800);
+    }
+
+    #[test]
+    fn it_lasts_as_long_as_requests_are_apart_and_no_longer_where_they_are_far() {
+        let mut vigil = Vigil::default();
+        assert_eq!(vigil.begin(), AWAKE_NS, "nothing is known yet");
+        let mut now = 0;
+        let mut after = |turns: usize, apart_ns: u64| {
+            for _ in 0..turns {
+                now += apart_ns;
+                vigil.note(now);
+            }
+            vigil.begin()
+        };
+        assert_eq!(after(100, 10_000), AWAKE_NS);
+        // Ten thousand a second are 100 us apart: 300 us of patience, less what the rounding down of the mean takes.
+        assert!((295_000..=300_000).contains(&after(100, 100_000)));
+        // One pause among them changes little, a second of them everything.
+        assert!((300_000..420_000).contains(&after(1, 1_000_000_000)));
+        assert_eq!(after(100, 1_000_000), AWAKE_NS);
     }
 }

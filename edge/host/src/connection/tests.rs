@@ -67,7 +67,7 @@ fn input_is_bounded_however_much_is_sent() {
         now: 0,
         until: 0,
         heard_from: None,
-        heard: false,
+        heard: 0,
     };
     for _ in 0..200 {
         drop(peer.write(&pongs));
@@ -148,7 +148,7 @@ impl Floor {
             now: 0,
             until,
             heard_from: None,
-            heard: false,
+            heard: 0,
         };
         if turn.serve_each(&mut self.connections, &self.listed, &mut self.put_off) {
             let (peer, speaks_at, mut looks) = (&mut self.peers[1], self.speaks_at, 0);

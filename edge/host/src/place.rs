@@ -1,0 +1,105 @@
+//! Which core the loop runs on, beside its peers.
+//!
+//! Does        say whether the peer that was heard last is on the loop's own core, and leave that core to peers that go on
+//!             working there.
+//! Holds       1. beside one that waits for its answer the loop stays: handing the core over is the quickest answer there is;
+//!             2. peers that ask from several connections at once do not wait for each answer. The loop would be run when
+//!                they let it, a tick of the kernel later; it steps aside, once in a while;
+//!             3. to which cores the process is bound stays as it was found.
+//! Start at    [`Place::beside`].
+
+use std::net::IpAddr;
+
+use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
+use socket2::SockRef;
+use tracing::debug;
+
+use crate::connection::Connection;
+
+/// Steps aside are at least so far apart: one costs as much as some orders.
+const STAY_NS: u64 = 5_000_000;
+/// From so many connections at once nobody asks who waits for each answer.
+const SEVERAL: u32 = 2;
+
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    next_step_ns: u64,
+}
+
+/// Where the loop is, as a peer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// On a core of its own, or the peer's machine is another.
+    Apart,
+    /// On the peer's core.
+    Shared,
+    /// It was on the peer's core, and has left it.
+    Left,
+}
+
+impl Place {
+    /// Where the loop goes on. The peer was heard last, of `heard` connections in one turn.
+    pub fn beside(&mut self, peer: &Connection, heard: u32, now_ns: u64) -> Beside {
+        // Of another machine's peer it is the core that took the packet, which says nothing about the peer.
+        let is_near = |from: &IpAddr| from.to_canonical().is_loopback();
+        if !peer.counted.as_ref().is_some_and(is_near) {
+            return Beside::Apart;
+        }
+        let core = sched_getcpu();
+        if !matches!(SockRef::from(&peer.link.stream).cpu_affinity(), Ok(theirs) if theirs == core) {
+            return Beside::Apart;
+        }
+        if heard < SEVERAL || now_ns < self.next_step_ns {
+            return Beside::Shared;
+        }
+        self.next_step_ns = now_ns + STAY_NS;
+        match leave(core) {
+            Ok(true) => Beside::Left,
+            Ok(false) => Beside::Shared,
+            Err(error) => {
+                debug!(%error, "cannot change cores");
+                Beside::Shared
+            }
+        }
+    }
+}
+
+/// Goes on on another core, if there is one for this thread.
+fn leave(core: usize) -> rustix::io::Result<bool> {
+    let allowed = sched_getaffinity(None)?;
+    let mut others = allowed;
+    others.unset(core);
+    if others.count() == 0 {
+        return Ok(false);
+    }
+    sched_setaffinity(None, &others)?;
+    // Bound to all but one it would go on as well.
+    sched_setaffinity(None, &allowed)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaving_a_core_leaves_the_binding_as_it_was() {
+        let before = sched_getaffinity(None).unwrap();
+        let has_left = leave(sched_getcpu()).unwrap();
+        assert_eq!(has_left, before.count() > 1);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+
+    #[test]
+    fn a_thread_bound_to_one_core_stays() {
+        std::thread::spawn(|| {
+            let mut one = rustix::thread::CpuSet::new();
+            one.set(sched_getcpu());
+            sched_setaffinity(None, &one).unwrap();
+            assert_eq!(leave(sched_getcpu()), Ok(false));
+            assert_eq!(sched_getaffinity(None).unwrap(), one);
+        })
+        .join()
+        .unwrap();
+    }
+}
