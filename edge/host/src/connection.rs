@@ -34,7 +34,7 @@ const FRAMES_PER_TURN: usize = 128;
 /// Most of them before the others have had as many: one that asks a lot must not be a wall before the rest.
 const FRAMES_AT_A_TIME: usize = 8;
 /// The same of one that has waited with more: so often is looked up from it.
-const FRAMES_OF_A_FLOOD: usize = 4;
+const FRAMES_OF_A_FLOOD: usize = 2;
 /// How much is taken from the rings at a time.
 const PUMP_BYTES: usize = 64 * 1024;
 /// A hundred orders; more at a time would make the others wait for the copying.
@@ -76,6 +76,11 @@ pub(crate) struct Connection {
     used: usize,
     /// The input may begin with something complete, left over for want of room or out of fairness.
     has_left_over: bool,
+    /// What was read last was more than is acted on at a time; and so much of it has been.
+    is_busy: bool,
+    acted_on: usize,
+    /// Its answers of the last turn have not been written.
+    is_held_back: bool,
     /// A request's answer was put off: until it is given nothing more is read or acted on.
     awaits_answer: bool,
     outbox: Vec<u8>,
@@ -121,6 +126,9 @@ impl Connection {
             input: Vec::new(),
             used: 0,
             has_left_over: false,
+            is_busy: false,
+            acted_on: 0,
+            is_held_back: false,
             awaits_answer: false,
             outbox: Vec::new(),
             written: 0,
@@ -151,14 +159,21 @@ impl Connection {
         matches!(self.protocol, Protocol::WebSocket(_))
     }
 
-    /// Whether something of an earlier turn waits to be acted on.
-    pub fn has_left_over(&self) -> bool {
-        self.has_left_over
+    /// Whether it asks more than fits into a turn: something of an earlier one waits, or did until all of it was read.
+    pub fn is_busy(&self) -> bool {
+        self.has_left_over || self.is_busy
+    }
+
+    /// Its answers of this turn leave with the next one's.
+    pub fn hold_back(&mut self) {
+        // They wait in the outbox now.
+        self.said = 0;
+        self.is_held_back = true;
     }
 
     /// Whether something of it was acted on in this turn, and nothing is left over.
     pub fn is_done_with_little(&self) -> bool {
-        self.frames > 0 && !self.has_left_over
+        self.frames > 0 && !self.is_busy()
     }
 
     /// Whether there is more to act on in this turn, without reading.
@@ -178,6 +193,7 @@ impl Connection {
     /// Whether it can go on without waiting for the socket.
     pub fn wants_turn(&self) -> bool {
         match self.stage {
+            _ if self.is_held_back => true,
             Stage::Open => self.has_room() && !self.awaits_answer && (self.has_left_over || self.readable),
             Stage::Lingering { .. } => self.readable,
             Stage::Closing { .. } | Stage::Gone => false,
@@ -257,7 +273,7 @@ impl Connection {
 
     /// Acts on what is complete in the input, as far as there is room for the answers and it is this connection's turn.
     fn act<A: Application>(&mut self, turn: &mut Turn<'_, A>) {
-        let most = if self.has_left_over { FRAMES_OF_A_FLOOD } else { FRAMES_AT_A_TIME };
+        let most = if self.is_busy() { FRAMES_OF_A_FLOOD } else { FRAMES_AT_A_TIME };
         self.has_left_over = false;
         if self.used < self.input.len() {
             let input = std::mem::take(&mut self.input);
@@ -291,6 +307,12 @@ impl Connection {
             completed |= is_whole;
         }
         self.frames += frames;
+        self.acted_on += frames;
+        // Whoever asks little from here on is found out when all of that has been acted on.
+        self.is_busy = self.acted_on > FRAMES_AT_A_TIME;
+        if !self.has_left_over {
+            self.acted_on = 0;
+        }
         if turn.notices.is_ending(self.id) || self.is_gone() {
             self.has_left_over = false;
             return input.len();
@@ -447,7 +469,7 @@ impl Connection {
     /// Writes what waits, then what the rings hold for this connection, until the socket takes no more.
     pub fn flush(&mut self, app: &mut impl Application, sending: &Sending<'_>) {
         let now = sending.now;
-        (self.frames, self.said) = (0, 0);
+        (self.frames, self.said, self.is_held_back) = (0, 0, false);
         let mut answers = std::mem::take(&mut self.answers);
         while self.writable && !self.is_finished() {
             match self.link.drain() {

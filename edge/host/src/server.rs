@@ -66,7 +66,9 @@ pub struct Server<A> {
     served: Vec<usize>,
     /// Those with much to ask were passed over in the last turn.
     put_off: bool,
-    /// What a look between two messages of a flood found, and what of it must wait for the next turn.
+    /// And so were their answers.
+    held_back: bool,
+    /// What a look between two pieces of a flood found, and what of it must wait for the next turn.
     glanced: Events,
     deferred: Deferred,
     next_id: u64,
@@ -128,6 +130,7 @@ impl<A: Application> Server<A> {
             listed: Vec::new(),
             served: Vec::new(),
             put_off: false,
+            held_back: false,
             glanced: Events::with_capacity(64),
             deferred: Deferred::default(),
             next_id: 1,
@@ -459,8 +462,8 @@ impl<A: Application> Server<A> {
     }
 
     fn flush(&mut self, fresh: bool, now: u64, acted_ns: u64, committed_ns: u64) {
-        let Server { app, connections, by_id, listed, clock, .. } = self;
         if fresh {
+            let Server { app, connections, by_id, listed, .. } = self;
             app.for_each_subscriber(|id| {
                 let Some(at) = by_id.get(&id) else { return };
                 if let Some(connection) = connections.get_mut(*at) {
@@ -468,15 +471,39 @@ impl<A: Application> Server<A> {
                 }
             });
         }
-        let sending = Sending { clock, now, acted_ns, committed_ns };
+        let (clock, all) = (self.clock, self.listed.len());
+        let sending = Sending { clock: &clock, now, acted_ns, committed_ns };
         // First those who have nothing more to ask and wait.
-        for has_more in [false, true] {
-            for at in listed.iter() {
-                if let Some(connection) = connections.get_mut(*at).filter(|c| c.has_left_over() == has_more) {
-                    connection.flush(app, &sending);
-                }
+        self.flush_those(all, false, &sending);
+        self.held_back = !self.held_back && self.hold_back(all);
+        if !self.held_back {
+            self.flush_those(all, true, &sending);
+        }
+    }
+
+    /// Of the first `all` on the list.
+    fn flush_those(&mut self, all: usize, is_busy: bool, sending: &Sending<'_>) {
+        for at in self.listed.iter().take(all) {
+            if let Some(connection) = self.connections.get_mut(*at).filter(|found| found.is_busy() == is_busy) {
+                connection.flush(&mut self.app, sending);
             }
         }
+    }
+
+    /// Whether answers to those with more to ask leave a turn later: writing to them would keep waiting whoever has come
+    /// while the others were written to.
+    fn hold_back(&mut self, all: usize) -> bool {
+        let Server { poll, glanced, deferred, connections, listed, .. } = self;
+        let has_busy = listed.iter().any(|at| connections.get(*at).is_some_and(Connection::is_busy));
+        if !has_busy || !glance(poll, glanced, deferred, connections, listed) {
+            return false;
+        }
+        for at in listed.iter().take(all) {
+            if let Some(connection) = connections.get_mut(*at).filter(|found| found.is_busy()) {
+                connection.hold_back();
+            }
+        }
+        true
     }
 
     /// Lets go of those that are gone; keeps on the list those that need not wait for their sockets, those first whose
@@ -521,7 +548,7 @@ impl<A: Application> Server<A> {
     }
 }
 
-/// Looks at the sockets between two messages of a flood. Not if all there are wait for their turn anyway.
+/// Looks at the sockets between two pieces of a flood. Not if all there are wait for their turn anyway.
 fn glance(
     poll: &mut Poll,
     events: &mut Events,

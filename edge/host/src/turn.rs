@@ -3,8 +3,8 @@
 //! Holds       1. whoever asks little waits a turn or two, however much others ask: it is served first, and its answers
 //!                leave before the others are looked at again;
 //!             2. whoever asks a lot is put off by that for one turn, not for two in a row;
-//!             3. and is looked up from every few messages: somebody else who has asked meanwhile comes next, and then the
-//!                turn ends;
+//!             3. and is looked up from every few messages, and before its answers are written: somebody else who has asked
+//!                meanwhile comes next;
 //!             4. of those who have as much to ask, each is served before any is served twice.
 //! Costs       a reading of the clock for each connection served; beside a flood a look at the sockets every few messages.
 //! Start at    [`Turn::serve_each`].
@@ -57,7 +57,7 @@ impl<A: Application> Turn<'_, A> {
         let mut was_light = false;
         for at in listed {
             let Some(connection) = connections.get_mut(*at) else { continue };
-            let is_next = connection.has_left_over() == has_waited && !connection.is_served;
+            let is_next = connection.is_busy() == has_waited && !connection.is_served;
             if !is_next || self.notices.is_ending(connection.id) {
                 continue;
             }

@@ -175,6 +175,22 @@ fn one_connection_gets_a_share_of_a_turn_not_all_of_it() {
 }
 
 #[test]
+fn a_flood_is_answered_in_full_and_in_order_beside_somebody_who_asks_little() {
+    let venue = Venue::up();
+    let (mut busy, mut other) = (venue.websocket(), venue.websocket());
+    let questions: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+    let (flood, after) = questions.split_at(10_000);
+    busy.send(&texts(flood));
+    for n in 0..300 {
+        other.ask(&n.to_string());
+    }
+    busy.send(&texts(after));
+    for question in &questions {
+        assert_eq!(busy.got(), text(question));
+    }
+}
+
+#[test]
 fn a_slow_reader_stops_nobody_else() {
     let venue = Venue::up();
     let (mut slow, mut other) = (venue.websocket(), venue.websocket());

@@ -215,3 +215,34 @@ fn one_connection_has_so_many_frames_in_a_turn_and_no_more() {
     assert_eq!(floor.turn(u64::MAX).len(), FRAMES_PER_TURN);
     assert_eq!(floor.turn(u64::MAX).len(), FRAMES_PER_TURN);
 }
+
+#[test]
+fn a_flood_that_has_been_acted_on_is_known_when_it_goes_on() {
+    let mut floor = Floor::new();
+    floor.say(0, 20);
+    assert_eq!(floor.turn(u64::MAX), [0; 20]);
+    floor.say(0, 20);
+    floor.say(1, 1);
+    assert_eq!(floor.turn(u64::MAX), [1], "it comes second though it was first on the list");
+    assert_eq!(floor.turn(0), [0; FRAMES_OF_A_FLOOD], "and in small pieces from the first");
+    assert_eq!(floor.turn(u64::MAX).len(), 20 - FRAMES_OF_A_FLOOD);
+    // It asks little again: from the next time on it is one of those who do.
+    floor.say(0, 1);
+    assert_eq!(floor.turn(u64::MAX), [0]);
+    floor.say(0, 1);
+    floor.say(1, 1);
+    assert_eq!(floor.turn(u64::MAX), [0, 1]);
+}
+
+#[test]
+fn answers_that_are_held_back_keep_their_connection_on_the_list() {
+    let (mut connection, mut peer) = pair();
+    let clock = SystemClock::start();
+    connection.readable = false;
+    connection.take(Kind::Answer, b"answer", 0);
+    connection.hold_back();
+    assert!(connection.wants_turn(), "no event will remind of it");
+    connection.flush(&mut Mute::default(), &Sending { clock: &clock, now: 0, acted_ns: 0, committed_ns: 0 });
+    let mut got = [0; 16];
+    assert_eq!((peer.read(&mut got).unwrap(), &got[..6], connection.wants_turn()), (6, &b"answer"[..], false));
+}
