@@ -16,6 +16,7 @@ use crate::methods;
 use crate::replays::Replays;
 use crate::session::{OnDisconnect, Session};
 use crate::vault::{Forgetful, Vault};
+use crate::volume::Volume;
 
 /// Which door a request came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct Desk {
     vault: Box<dyn Vault>,
     pub(crate) limits: Option<Limits>,
     meters: BTreeMap<AccountId, Meter>,
+    /// What accounts have traded, of those that are limited.
+    volumes: BTreeMap<AccountId, Volume>,
     /// Of HTTP requests that speak for no account.
     strangers: BTreeMap<IpAddr, Meter>,
     /// Signatures that have entered an order, unless replays are allowed.
@@ -140,6 +143,7 @@ impl Desk {
             vault: Box::new(Forgetful),
             limits: None,
             meters: BTreeMap::new(),
+            volumes: BTreeMap::new(),
             strangers: BTreeMap::new(),
             replays: Some(Replays::default()),
             cancels_by_default: BTreeSet::new(),
@@ -161,6 +165,14 @@ impl Desk {
     /// Without it everybody may ask as often as they like.
     pub fn with_limits(self, limits: Limits) -> Self {
         Desk { limits: Some(limits), ..self }
+    }
+
+    /// What an account is allowed, and whether that is kept to.
+    pub(crate) fn limits_of(&self, account: AccountId, venue: &dyn Venue) -> (Limits, bool) {
+        let mut volume = self.volumes.get(&account).cloned().unwrap_or_default();
+        let book = venue.views().account(account);
+        let dollars = book.map_or(0, |book| volume.count(book, venue.engine(), venue.now()));
+        (self.limits.unwrap_or_default().of_volume(dollars), self.limits.is_some())
     }
 
     /// Lets one signed request enter an order more than once.
@@ -216,8 +228,8 @@ impl Desk {
         match Request::parse(text, path_method) {
             Ok(request) => self.answer(visit, &request, out),
             Err((id, error)) => {
-                let Visit { session, clock, .. } = visit;
-                let (error, ends) = match self.charge(session, None, Sort::Request, clock.steady_ns) {
+                let Visit { venue, session, clock, .. } = visit;
+                let (error, ends) = match self.charge(&*venue, session, None, Sort::Request, clock.steady_ns) {
                     Ok(()) => (error, false),
                     Err(refused) => refused,
                 };
@@ -230,12 +242,20 @@ impl Desk {
     /// Counts a request. An error says how it is refused, and whether it was one too many.
     fn charge(
         &mut self,
+        venue: &dyn Venue,
         session: &mut Session,
         account: Option<AccountId>,
         sort: Sort,
         now_ns: u64,
     ) -> Result<(), (RpcError, bool)> {
-        let Some(limits) = &self.limits else { return Ok(()) };
+        let Some(mut limits) = self.limits else { return Ok(()) };
+        if let (Sort::Order | Sort::Cancel, Some(account)) = (sort, account)
+            && let Some(book) = venue.views().account(account)
+        {
+            let volume = self.volumes.entry(account).or_default();
+            limits = limits.of_volume(volume.count(book, venue.engine(), venue.now()));
+        }
+        let limits = &limits;
         let is_passing = session.id == SessionId::ZERO;
         let meter = match (account, session.address) {
             (Some(account), _) => self.meters.entry(account).or_default(),
@@ -262,7 +282,7 @@ impl Desk {
         let wall_ms = clock.received_us / 1000;
         let login = self.caller(session, &request.params, wall_ms);
         let payer = login.as_ref().ok().copied().flatten().map(|login| login.account);
-        if let Err((error, ends)) = self.charge(session, payer, Sort::of(&request.method), clock.steady_ns) {
+        if let Err((error, ends)) = self.charge(&*venue, session, payer, Sort::of(&request.method), clock.steady_ns) {
             return Answer { effects: ending(ends), ..Self::refuse(&request.id, &error, clock, out) };
         }
         let mut call = Call {

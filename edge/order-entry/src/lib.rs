@@ -18,6 +18,7 @@ mod secret;
 mod session;
 mod tokens;
 mod vault;
+mod volume;
 
 pub use access::{Access, Level};
 pub use auth::{Authorization, Credential, Login, SignedRequest};

@@ -3,7 +3,8 @@
 //! Does        keep allowances that refill with time, one of each sort for every account, and for connections without one.
 //! Holds       1. what is refused costs nothing, and says when it would pass;
 //!             2. cancels have an allowance of their own: whoever has used up the orders can still take them off;
-//!             3. time is the host's steady clock: setting the wall clock neither grants nor takes anything.
+//!             3. who has traded more in a week may enter, change and cancel faster, never slower: see [`TIERS`];
+//!             4. time is the host's steady clock: setting the wall clock neither grants nor takes anything.
 //! Start at    [`Limits`], then [`Meter::take`].
 
 use pitwire_jsonrpc::{Json, RpcError};
@@ -30,6 +31,13 @@ pub struct Limits {
     /// Refusals by the others, for each connection: one that uses these up is closed.
     pub patience: Allowance,
 }
+
+/// From so many dollars of a week on ([`crate::volume`]): the dialect's table of orders a second and at once.
+pub const TIERS: [(u64, Allowance); 3] = [
+    (1_000_000, Allowance { cost: 1, pool: 30, refill_per_s: 10 }),
+    (5_000_000, Allowance { cost: 1, pool: 50, refill_per_s: 20 }),
+    (25_000_000, Allowance { cost: 1, pool: 100, refill_per_s: 30 }),
+];
 
 impl Default for Limits {
     /// The dialect's figures for the lowest tier.
@@ -80,7 +88,29 @@ impl Sort {
     }
 }
 
+impl Allowance {
+    /// The better of both in each respect, in requests: their costs may differ.
+    fn at_least(self, other: Allowance) -> Allowance {
+        let credits = |theirs: u64| theirs.saturating_mul(self.cost) / other.cost.max(1);
+        Allowance {
+            cost: self.cost,
+            pool: self.pool.max(credits(other.pool)),
+            refill_per_s: self.refill_per_s.max(credits(other.refill_per_s)),
+        }
+    }
+}
+
 impl Limits {
+    /// The limits of an account that has traded more than so many dollars in a week.
+    #[must_use]
+    pub fn of_volume(mut self, dollars: u64) -> Limits {
+        for (_, tier) in TIERS.into_iter().filter(|(above, _)| dollars > *above) {
+            self.orders = self.orders.at_least(tier);
+            self.cancels = self.cancels.at_least(tier);
+        }
+        self
+    }
+
     pub(crate) fn of(&self, sort: Sort) -> Allowance {
         match sort {
             Sort::Request => self.requests,
@@ -206,6 +236,31 @@ mod tests {
         let then_ns = 50_000_000 + retry_after_ms * 1_000_000;
         assert!(meter.take(&limits, Sort::Order, then_ns - 1).is_err());
         assert!(meter.take(&limits, Sort::Order, then_ns).is_ok());
+    }
+
+    /// The dialect's table: 10/s and 30 at once above a million dollars, 20/s and 50 above five, 30/s and 100 above 25.
+    #[test]
+    fn who_has_traded_more_than_a_tier_asks_for_has_its_rate() {
+        for (dollars, rate, burst) in [
+            (0, 5, 20),
+            (1_000_000, 5, 20),
+            (1_000_001, 10, 30),
+            (5_000_000, 10, 30),
+            (5_000_001, 20, 50),
+            (25_000_001, 30, 100),
+            (u64::MAX, 30, 100),
+        ] {
+            let limits = Limits::default().of_volume(dollars);
+            for sort in [Sort::Order, Sort::Cancel] {
+                let mut meter = Meter::default();
+                assert_eq!(passes(&mut meter, &limits, sort, 1_000, 0), burst, "{dollars} {sort:?} at once");
+                assert_eq!(passes(&mut meter, &limits, sort, 1_000, SECOND), rate, "{dollars} {sort:?} in a second");
+            }
+            assert_eq!(limits.requests, Limits::default().requests, "of orders alone");
+        }
+        let fast = Allowance { cost: 2, pool: 400, refill_per_s: 30 };
+        let own = Limits { orders: fast, ..Limits::default() }.of_volume(6_000_000);
+        assert_eq!(own.orders, Allowance { cost: 2, pool: 400, refill_per_s: 40 }, "never slower than the venue says");
     }
 
     #[test]

@@ -82,6 +82,47 @@ fn an_account_has_one_allowance_however_many_connections_it_has() {
     assert_eq!(passes(&mut world, &mut two, "public/get_time", "{}", 100), 100);
 }
 
+/// The dialect's tiers: who has traded more in a week may enter orders faster; what is not in dollars does not count.
+#[test]
+fn who_has_traded_much_in_a_week_may_enter_faster() {
+    const DAY_NS: u64 = 86_400_000_000_000;
+    let mut world = limited();
+    world.venue.now.0 = 100 * DAY_NS + DAY_NS / 2;
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    let allowed = |world: &mut World, session: &mut Session| {
+        let params = json!({"currency": "ZAR", "extended": true});
+        let limits = world.ok(session, "private/get_account_summary", params).result()["limits"].clone();
+        assert_eq!(limits["matching_engine"], limits["cancels"]);
+        let (rate, burst) = (limits["matching_engine"]["rate"].clone(), limits["matching_engine"]["burst"].clone());
+        (rate.as_u64().unwrap(), burst.as_u64().unwrap())
+    };
+    let trade = |world: &mut World, [seller, buyer]: [&mut Session; 2], instrument: &str, amount: f64, price: f64| {
+        world.limit(seller, "sell", instrument, amount, price);
+        world.limit(buyer, "buy", instrument, amount, price);
+    };
+    trade(&mut world, [&mut bob, &mut alice], "NPN_ZAR", 10.0, 3_250.0);
+    trade(&mut world, [&mut bob, &mut alice], "BTC-PERPETUAL", 1_000_000.0, 60_000.0);
+    assert_eq!(allowed(&mut world, &mut alice), (5, 20), "not above a million, and rands are no dollars");
+    // The next day a few dollars more, by the other side of the book.
+    world.venue.now.0 += DAY_NS;
+    trade(&mut world, [&mut alice, &mut bob], "BTC_USDC", 0.0001, 60_000.0);
+    for session in [&mut alice, &mut bob] {
+        assert_eq!(allowed(&mut world, session), (10, 30));
+        world.steady_ns += 60_000_000_000;
+        assert_eq!(passes(&mut world, session, "private/buy", ORDER, 60), 30);
+        assert_eq!(passes(&mut world, session, "private/cancel", r#"{"order_id":"1"}"#, 60), 30);
+        world.steady_ns += 1_000_000_000;
+        assert_eq!(passes(&mut world, session, "private/buy", ORDER, 60), 10);
+    }
+    // The day of the million is the seventh and still counts, then it does not.
+    world.venue.now.0 += 5 * DAY_NS;
+    assert_eq!(allowed(&mut world, &mut alice), (10, 30));
+    world.venue.now.0 += DAY_NS;
+    assert_eq!(allowed(&mut world, &mut alice), (5, 20));
+    world.steady_ns += 60_000_000_000;
+    assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 60), 20);
+}
+
 /// A request over HTTP is a session of its own: without a login, its address is what counts.
 #[test]
 fn strangers_are_counted_by_address() {

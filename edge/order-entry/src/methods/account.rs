@@ -52,7 +52,8 @@ fn extend(call: &Call<'_>, account: AccountId, out: &mut Vec<u8>) {
             }
         });
         j.key("limits");
-        call.desk.limits.unwrap_or_default().write(j, call.desk.limits.is_some());
+        let (limits, is_enforced) = call.desk.limits_of(account, &*call.venue);
+        limits.write(j, is_enforced);
     });
     // Two objects become one: the first loses its closing brace, the second its opening one.
     out.pop();
