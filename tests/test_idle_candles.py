@@ -10,7 +10,8 @@ from test_streams import stream, take
 from venue import DEMO_A, DEMO_B, Venue
 
 MINUTE_MS = 60_000
-INSTRUMENT = "SBK_ZAR"
+PRICE = 60_000
+INSTRUMENT = "BTC_USDC"
 
 
 def advance(http: Http, ms: int) -> int:
@@ -18,14 +19,14 @@ def advance(http: Http, ms: int) -> int:
 
 
 def trade(http: Http, other: Http) -> None:
-    order = {"instrument_name": INSTRUMENT, "amount": 3, "price": 215}
+    order = {"instrument_name": INSTRUMENT, "amount": 3, "price": PRICE}
     http.result("private/sell", order)
     assert other.result("private/buy", order)["order"]["order_state"] == "filled"
 
 
 def test_candles_of_an_idle_market_roll_with_the_clock(data: Path) -> None:
     idle = ["--clock", "manual", "--no-flow", "--durability", "memory"]
-    with Venue(data, extra=idle) as venue, Ws(venue.ws_url) as ws:
+    with Venue(data, extra=idle, preset="crypto24x7") as venue, Ws(venue.ws_url) as ws:
         http, other = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
         now = advance(http, 0)
         start = advance(http, -now % MINUTE_MS + 10_000) // MINUTE_MS * MINUTE_MS
@@ -43,21 +44,23 @@ def test_candles_of_an_idle_market_roll_with_the_clock(data: Path) -> None:
                 await take(socket, 1)
                 for _ in range(3):
                     advance(http, MINUTE_MS)
-                return [json.loads(text)["k"] for text in await take(socket, 2)]
+                return [json.loads(text)["k"] for text in await take(socket, 3)]
 
         ended = asyncio.run(klines())
+        # Who has just come is told the running one first.
         assert [(k["t"], k["x"], k["n"]) for k in ended] == [
+            (start + MINUTE_MS, False, 0),
             (start + MINUTE_MS, True, 0),
             (start + 2 * MINUTE_MS, True, 0),
         ]
         rolled = [ws.notification(channels[0], lambda candle: candle["tick"] > start) for _ in range(3)]
         assert [candle["tick"] for candle in rolled] == [start + n * MINUTE_MS for n in (1, 2, 3)]
-        assert all(candle["volume"] == 0 and candle["open"] == candle["close"] == 215 for candle in rolled)
+        assert all(candle["volume"] == 0 and candle["open"] == candle["close"] == PRICE for candle in rolled)
         assert seq == http.result("private/pitwire_advance", {"ns": 0})["sequence"], "an idle venue writes nothing"
         chart = {"instrument_name": INSTRUMENT, "start_timestamp": start, "end_timestamp": start + 10 * MINUTE_MS}
         told = http.result("public/get_tradingview_chart_data", chart | {"resolution": "1"})
         assert told["ticks"] == [start + n * MINUTE_MS for n in range(4)]
-        assert (told["volume"], told["close"]) == ([3, 0, 0, 0], [215] * 4)
+        assert (told["volume"], told["close"]) == ([3, 0, 0, 0], [PRICE] * 4)
         # An hour at once: of a state the newest is told.
         advance(http, 3_600_000)
         assert ws.notification(channels[0])["tick"] == start + 63 * MINUTE_MS
