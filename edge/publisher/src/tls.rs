@@ -32,13 +32,15 @@ pub(crate) struct Secure {
     plain: Vec<u8>,
     /// Sealed, and not taken by the socket yet.
     waiting: Vec<u8>,
+    /// What the last call took off the socket.
+    drawn: usize,
     /// Something was to be sent before there could be.
     was_early: bool,
 }
 
 impl Secure {
     pub fn new(session: Box<Session>) -> Self {
-        Secure { session, plain: Vec::new(), waiting: Vec::new(), was_early: false }
+        Secure { session, plain: Vec::new(), waiting: Vec::new(), drawn: 0, was_early: false }
     }
 
     pub fn has_just_opened(&mut self) -> bool {
@@ -52,8 +54,14 @@ impl Secure {
         !self.waiting.is_empty()
     }
 
+    /// What the last [`Self::receive`] took off the socket: many records may have next to nothing in them.
+    pub fn drawn(&self) -> usize {
+        self.drawn
+    }
+
     /// `into` serves for what comes in sealed, too.
     pub fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Moved {
+        self.drawn = 0;
         if !self.plain.is_empty() {
             let mut plain = std::mem::take(&mut self.plain);
             let count = give(&plain, into);
@@ -74,6 +82,7 @@ impl Secure {
             if arrived == 0 {
                 return Moved::Bytes(0);
             }
+            self.drawn += arrived;
             let count = SCRATCH.with_borrow_mut(|scratch| {
                 scratch.plain.clear();
                 let cipher = into.get_mut(..arrived).unwrap_or_default();

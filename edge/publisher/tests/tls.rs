@@ -6,13 +6,15 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{PATIENCE, Stage, spec};
 use pitwire_publisher::{Lag, Options, StreamSpec};
 use pitwire_tls::{Authority, made_by};
+use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets, RootCertStore, StreamOwned};
 
 type Secure = StreamOwned<ClientConnection, TcpStream>;
 
@@ -28,7 +30,9 @@ fn stage_of(options: Options, spec: &StreamSpec) -> (Stage, Arc<ClientConfig>) {
     roots.add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let trust = Arc::new(builder.with_root_certificates(roots).with_no_client_auth());
+    let mut trust = builder.with_root_certificates(roots).with_no_client_auth();
+    trust.enable_secret_extraction = true;
+    let trust = Arc::new(trust);
     (Stage::new(Options { tls, ..options }, spec), trust)
 }
 
@@ -159,4 +163,60 @@ fn a_reader_that_paused_is_served_on() {
     stage.say("k", 100);
     stage.send();
     assert_eq!(seq(&frame(&mut paused).1), 1_501);
+}
+
+/// Records of TLS 1.3 (RFC 8446 section 5.2) as no library would write them: 32 with nothing in them, as many as are
+/// suffered behind one another, then one with a byte of a pong.
+fn hollow_records(connection: ClientConnection, count: u64) -> Vec<u8> {
+    let (first, secrets) = connection.dangerous_extract_secrets().unwrap().tx;
+    let (algorithm, key, iv) = match &secrets {
+        ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+        ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+        ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+        _ => panic!("another cipher"),
+    };
+    let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).unwrap());
+    let (pong, mut out) = ([0x8A, 0x80, 0, 0, 0, 0], Vec::new());
+    for seq in first..first + count {
+        let mut nonce: [u8; 12] = iv.as_ref().try_into().unwrap();
+        nonce[4..].iter_mut().zip(seq.to_be_bytes()).for_each(|(byte, of)| *byte ^= of);
+        // What is within is said to be application data; behind it lies a tag.
+        let mut inside = vec![23];
+        if (seq - first) % 33 == 32 {
+            inside.insert(0, pong[usize::try_from((seq - first) / 33).unwrap() % pong.len()]);
+        }
+        let header = [23, 3, 3, 0, u8::try_from(inside.len() + 16).unwrap()];
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = key.seal_in_place_separate_tag(nonce, Aad::from(header), &mut inside).unwrap();
+        out.extend_from_slice(&header);
+        out.extend_from_slice(&inside);
+        out.extend_from_slice(tag.as_ref());
+    }
+    out
+}
+
+#[test]
+fn records_with_next_to_nothing_in_them_hold_nobody_up() {
+    let (mut stage, trust) = stage_of(Options { halls: 1, ..Options::default() }, &spec(Lag::Close));
+    let mut reader = join(stage.address, &trust);
+    let flood = join(stage.address, &trust);
+    stage.wait_for_listeners(2);
+    let mut socket = flood.sock;
+    let records = hollow_records(flood.conn, 1_000_000);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let flooding = std::thread::spawn(move || {
+        socket.write_all(&records).unwrap();
+        over.store(true, Ordering::SeqCst);
+        socket
+    });
+    // More than lies in two sockets has gone through by then.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    for expected in 1..=10 {
+        stage.say("k", 100);
+        stage.send();
+        assert_eq!(seq(&frame(&mut reader).1), expected);
+    }
+    assert!(!is_over.load(Ordering::SeqCst), "nobody else was served before the last of them");
+    flooding.join().unwrap();
 }

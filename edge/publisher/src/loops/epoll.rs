@@ -309,7 +309,7 @@ impl Hall {
                         seat.is_readable = false;
                     }
                     self.received += 1;
-                    taken += bytes;
+                    taken += seat.wire.drawn(bytes);
                     self.task.floor.received(slot, &self.buffer[..bytes]);
                 }
                 Moved::Blocked => seat.is_readable = false,

@@ -50,6 +50,11 @@ impl Wire {
         self.secure.as_ref().is_some_and(|secure| secure.is_waiting())
     }
 
+    /// What the last [`Self::receive`] took off the socket to give so much.
+    pub fn drawn(&self, given: usize) -> usize {
+        self.secure.as_ref().map_or(given, |secure| secure.drawn().max(given))
+    }
+
     pub fn receive(&mut self, into: &mut [u8]) -> Moved {
         if let Some(secure) = &mut self.secure {
             return secure.receive(&self.socket, into);
