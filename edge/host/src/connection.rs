@@ -250,7 +250,7 @@ impl Connection {
                     self.input.extend_from_slice(&turn.buffer[..n]);
                     self.heard_ns = turn.now;
                     turn.heard += u32::from(taken == 0);
-                    taken += n;
+                    taken += self.link.drawn(n);
                     // A short read means the socket is empty: save the call that would say so. Unless the end is
                     // known to follow: no event will tell of it again; or it is a record that was short.
                     if n < turn.buffer.len() && !self.read_closed && !self.link.is_secure() {

@@ -31,6 +31,8 @@ struct Secure {
     /// Sealed, and so much of it sent.
     sealed: Vec<u8>,
     sent: usize,
+    /// Taken off the socket since this was last asked.
+    drawn: usize,
     at_end: bool,
 }
 
@@ -64,6 +66,11 @@ impl Link {
     /// What was decrypted and not read yet.
     pub fn decrypted(&self) -> &[u8] {
         self.secure.as_ref().and_then(|secure| secure.plain.get(secure.given..)).unwrap_or_default()
+    }
+
+    /// What reading so many bytes has cost: as they lay on the wire, records with next to nothing in them included.
+    pub fn drawn(&mut self, read: usize) -> usize {
+        self.secure.as_mut().map_or(read, |secure| std::mem::take(&mut secure.drawn).max(read))
     }
 
     /// For whoever takes the socket over, of a link that is drained; with what was [`decrypted`](Link::decrypted).
@@ -120,7 +127,7 @@ impl Write for Link {
 
 impl Secure {
     fn new(session: Session) -> Secure {
-        Secure { session, plain: Vec::new(), given: 0, sealed: Vec::new(), sent: 0, at_end: false }
+        Secure { session, plain: Vec::new(), given: 0, sealed: Vec::new(), sent: 0, drawn: 0, at_end: false }
     }
 
     fn read(&mut self, stream: &mut TcpStream, into: &mut [u8]) -> io::Result<usize> {
@@ -151,6 +158,7 @@ impl Secure {
             }
         };
         self.at_end = read == 0;
+        self.drawn += read;
         let arrived = cipher.get_mut(..read).unwrap_or_default();
         let taken = self.session.receive(arrived, &mut self.plain, &mut self.sealed);
         // Of a handshake, or why there will be none. What the socket does not take now waits.
