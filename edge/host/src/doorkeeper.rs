@@ -1,7 +1,8 @@
 //! The door for TLS: a thread that finishes handshakes, so that nobody's order waits for somebody else's signature.
 //!
 //! Does        accepts, counts by address, answers handshakes, and hands links that are open to the loop.
-//! Holds       1. a handshake takes as long as any unfinished request may, and no more; there are at most so many at a time;
+//! Holds       1. a handshake takes as long as any unfinished request may, and no more; it has one of the places that all
+//!                connections share;
 //!             2. what the loop has not fetched is bounded: then nobody is let in until it comes.
 //! Start at    [`Doorkeeper::start`].
 
@@ -13,13 +14,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use pitwire_tls::ServerConfig;
 use slab::Slab;
 use tracing::{debug, warn};
 
-use crate::limits::Addresses;
+use crate::limits::{Addresses, Place, Places};
 use crate::link::Link;
 
 /// Open links that wait for the loop.
@@ -47,7 +48,7 @@ pub(crate) struct House {
     pub addresses: Addresses,
     pub per_address: Option<u32>,
     pub unfinished: Duration,
-    pub connections_most: usize,
+    pub places: Places,
 }
 
 impl Doorkeeper {
@@ -178,15 +179,15 @@ impl Door {
 
     fn accept(&mut self, now: Instant) -> Result<(), Closed> {
         for _ in 0..ACCEPTS {
-            if self.knocking.len() >= self.house.connections_most {
+            let Some(place) = self.house.places.enter() else {
                 // Somebody will be through, or be sent away, before long.
                 self.accept_again = Some(now + ACCEPT_AGAIN);
                 return Ok(());
-            }
+            };
             match self.listener.accept() {
                 Ok((stream, from)) => {
                     self.cannot_accept = false;
-                    self.greet(stream, from.ip(), now)?;
+                    self.greet(stream, from.ip(), place, now)?;
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
@@ -208,7 +209,7 @@ impl Door {
         Ok(())
     }
 
-    fn greet(&mut self, stream: mio::net::TcpStream, from: IpAddr, now: Instant) -> Result<(), Closed> {
+    fn greet(&mut self, stream: TcpStream, from: IpAddr, place: Place, now: Instant) -> Result<(), Closed> {
         // Saying why it may not come in would cost a handshake, which is what it must not have.
         if !self.house.addresses.enter(from, self.house.per_address) {
             return Ok(());
@@ -216,6 +217,7 @@ impl Door {
         let at = self.knocking.vacant_key();
         let interest = Interest::READABLE | Interest::WRITABLE;
         let link = Link::secure(stream, &self.house.config).and_then(|mut link| {
+            link.place = Some(place);
             link.stream.set_nodelay(true)?;
             self.poll.registry().register(&mut link.stream, Token(at), interest)?;
             Ok(link)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pitwire_websocket::Limits as MessageLimits;
@@ -71,6 +72,50 @@ impl Addresses {
     }
 }
 
+/// How many connections there may be at all doors together. What is above it is left to the journal, snapshots and the
+/// process itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Places(Arc<Seats>);
+
+#[derive(Debug)]
+struct Seats {
+    most: usize,
+    taken: AtomicUsize,
+    /// Of sockets that the application has taken over: they have left their places.
+    elsewhere: AtomicUsize,
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Seats>);
+
+impl Places {
+    pub fn new(most: usize) -> Places {
+        Places(Arc::new(Seats { most, taken: AtomicUsize::new(0), elsewhere: AtomicUsize::new(0) }))
+    }
+
+    pub fn are_elsewhere(&self, count: usize) {
+        self.0.elsewhere.store(count, Ordering::Relaxed);
+    }
+
+    /// Takes one, if there is one left.
+    pub fn enter(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.0));
+        self.0.taken.fetch_add(1, Ordering::Relaxed);
+        (!self.are_exceeded()).then_some(place)
+    }
+
+    pub fn are_exceeded(&self) -> bool {
+        self.0.taken.load(Ordering::Relaxed) + self.0.elsewhere.load(Ordering::Relaxed) > self.0.most
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,5 +130,20 @@ mod tests {
         assert!(addresses.enter(same, Some(2)) && !addresses.enter(one, Some(2)));
         [one, same, other].into_iter().for_each(|address| addresses.leave(address));
         assert!(addresses.counts().is_empty(), "addresses that are gone are forgotten");
+    }
+
+    #[test]
+    fn places_are_counted_wherever_their_holders_are() {
+        let places = Places::new(3);
+        let mut inside: Vec<Place> = (0..3).map(|_| places.enter().unwrap()).collect();
+        assert!(places.enter().is_none() && !places.are_exceeded(), "who was refused holds none");
+        // One is taken over by the application.
+        inside.pop();
+        places.are_elsewhere(1);
+        assert!(places.enter().is_none());
+        places.are_elsewhere(2);
+        assert!(places.are_exceeded());
+        places.are_elsewhere(0);
+        assert!(places.enter().is_some());
     }
 }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 use pitwire_tls::{ServerConfig, Session};
 
+use crate::limits::Place;
+
 /// So much is sealed at a time.
 const PIECE: usize = 64 * 1024;
 /// A little more than one record.
@@ -21,6 +23,8 @@ const CIPHER_BYTES: usize = 17 * 1024;
 pub(crate) struct Link {
     pub stream: TcpStream,
     secure: Option<Box<Secure>>,
+    /// Among all connections.
+    pub place: Option<Place>,
 }
 
 struct Secure {
@@ -38,12 +42,12 @@ struct Secure {
 
 impl Link {
     pub fn plain(stream: TcpStream) -> Link {
-        Link { stream, secure: None }
+        Link { stream, secure: None, place: None }
     }
 
     pub fn secure(stream: TcpStream, config: &Arc<ServerConfig>) -> io::Result<Link> {
         let session = Session::new(config).map_err(io::Error::other)?;
-        Ok(Link { stream, secure: Some(Box::new(Secure::new(session))) })
+        Ok(Link { stream, secure: Some(Box::new(Secure::new(session))), place: None })
     }
 
     pub fn is_secure(&self) -> bool {
@@ -174,7 +178,8 @@ impl Secure {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 heard => heard?,
             }
-            if self.at_end || self.session.is_ended() {
+            // Whoever has said everything at once may have ended already.
+            if !self.session.is_open() && (self.at_end || self.session.is_ended()) {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
         }

@@ -31,7 +31,7 @@ use crate::clock::SystemClock;
 use crate::connection::{Connection, READ_BYTES};
 use crate::doorkeeper::{Doorkeeper, House};
 use crate::doors::Doors;
-use crate::limits::{Addresses, Limits};
+use crate::limits::{Addresses, Limits, Places};
 use crate::link::Link;
 use crate::notices::Notices;
 use crate::place::{Beside, Place};
@@ -86,7 +86,7 @@ pub struct Server<A> {
     buffer: Box<[u8]>,
     /// The application was told of something after its last commit.
     is_uncommitted: bool,
-    max_connections: usize,
+    places: Places,
     next_sweep_ns: u64,
     /// When to try again to accept what could not be; no event will remind us.
     accept_again_ns: Option<u64>,
@@ -146,7 +146,7 @@ impl<A: Application> Server<A> {
             last_commit_ns: 0,
             buffer: vec![0; READ_BYTES].into(),
             is_uncommitted: false,
-            max_connections: max_open_files(),
+            places: Places::new(max_open_files()),
             next_sweep_ns: 0,
             accept_again_ns: None,
             cannot_accept: false,
@@ -169,7 +169,7 @@ impl<A: Application> Server<A> {
             addresses: self.addresses.clone(),
             per_address: self.limits.connections_per_address,
             unfinished: Duration::from_nanos(self.limits.unfinished_ns),
-            connections_most: self.max_connections,
+            places: self.places.clone(),
         };
         let mut keeper = Doorkeeper::start(listener, house)?;
         self.poll.registry().register(&mut keeper.bell, SECURE, Interest::READABLE)?;
@@ -385,7 +385,14 @@ impl<A: Application> Server<A> {
         if self.stopping_since.is_some() {
             return false;
         }
-        let has_room = self.connections.len() + self.app.still_taken() < self.max_connections;
+        self.places.are_elsewhere(self.app.still_taken());
+        // Whoever comes through the other door has one.
+        let has_room = if link.place.is_some() {
+            !self.places.are_exceeded()
+        } else {
+            link.place = self.places.enter();
+            link.place.is_some()
+        };
         if !has_room {
             // Best effort: the kernel's buffer takes this without waiting.
             let mut out = Vec::new();
