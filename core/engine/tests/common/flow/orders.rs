@@ -46,6 +46,7 @@ impl Flow {
             tif,
             display: self.display(may_rest, lots),
             post_only: self.post_only(may_rest && self.trades(instrument)),
+            reduce_only: false,
             self_match: self.rng.pick(&self.terms.modes),
             match_group: self.rng.pick(&self.terms.groups),
             session,
