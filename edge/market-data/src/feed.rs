@@ -39,35 +39,51 @@ pub(crate) struct Chain {
     /// When the newest message was told, and the newest that readers may read.
     at: VenueNanos,
     visible_at: VenueNanos,
+    /// The two numbers compared last, and whether they differ: a reader of many channels asks at each of their messages.
+    compared: Cell<(u64, u64, bool)>,
 }
 
 impl Chain {
     pub fn new(spec: &InstrumentSpec, change_id: u64) -> Self {
         let (at, visible_at) = (VenueNanos::ZERO, VenueNanos::ZERO);
-        Chain { spec: spec.clone(), told: Told::new(change_id, CHANGES), at, visible_at }
+        let compared = Cell::new((change_id, change_id, false));
+        Chain { spec: spec.clone(), told: Told::new(change_id, CHANGES), at, visible_at, compared }
+    }
+
+    /// Whether there is anything to tell between two numbers; `None` when that is for another turn to find out.
+    fn differs(&self, from: u64, to: u64, effort: &Effort) -> Option<bool> {
+        let (known_from, known_to, known) = self.compared.get();
+        if (known_from, known_to) == (from, to) {
+            return Some(known);
+        }
+        if !effort.has_room(&effort.compared) {
+            return None;
+        }
+        spend(&effort.compared, self.told.len());
+        let differs = self.told.differs(from, to);
+        self.compared.set((from, to, differs));
+        Some(differs)
     }
 }
 
-/// Levels that merges look at between two releases: about a millisecond's worth. A merge once begun is finished.
+/// Levels that comparisons, and merges, look at between two releases: about a millisecond's worth each. One once begun is
+/// finished.
 const LEVELS_A_TURN: usize = 1 << 15;
 
 /// How much more there is to be merged in this turn: hundreds who have fallen behind together must not hold up the venue.
 #[derive(Debug, Default)]
 pub(crate) struct Effort {
-    levels: Cell<usize>,
+    compared: Cell<usize>,
+    merged: Cell<usize>,
     has_put_off: Cell<bool>,
 }
 
 impl Effort {
-    /// Whether there is room for another merge; if not, this is remembered.
-    fn has_room(&self) -> bool {
-        let has_room = self.levels.get() < LEVELS_A_TURN;
+    /// Whether there is room for more of one sort; if not, this is remembered.
+    fn has_room(&self, spent: &Cell<usize>) -> bool {
+        let has_room = spent.get() < LEVELS_A_TURN;
         self.has_put_off.set(self.has_put_off.get() || !has_room);
         has_room
-    }
-
-    fn spend(&self, levels: usize) {
-        self.levels.set(self.levels.get().saturating_add(levels));
     }
 
     pub fn has_put_off(&self) -> bool {
@@ -158,17 +174,16 @@ impl Feed {
         if from < chain.told.horizon() {
             return Err(Overrun);
         }
-        if !effort.has_room() {
-            return Ok(None);
+        match chain.differs(from, to, effort) {
+            None => Ok(None),
+            Some(true) => Ok(effort.has_room(&effort.merged).then(|| self.ring.visible_place())),
+            Some(false) => {
+                // All is as it was, and a change that changes nothing must not be sent: it goes on with what it holds, out
+                // of step until there is a difference to tell.
+                self.ring.skip_to_end(cursor, from);
+                Ok(None)
+            }
         }
-        if chain.told.differs(from, to) {
-            return Ok(Some(self.ring.visible_place()));
-        }
-        // All is as it was, and a change that changes nothing must not be sent: it goes on with what it holds, out of step
-        // until there is a difference to tell.
-        effort.spend(chain.told.len());
-        self.ring.skip_to_end(cursor, from);
-        Ok(None)
     }
 
     /// Copies what [`Self::peek`] has found.
@@ -176,7 +191,7 @@ impl Feed {
         let (Err(Overrun), Some(chain)) = (self.ring.peek(*cursor), &self.chain) else {
             return self.ring.read(cursor, out);
         };
-        effort.spend(chain.told.len());
+        spend(&effort.merged, chain.told.len());
         let number = match self.merged(cursor.number()) {
             Merged::Gone => return Err(Overrun),
             Merged::Same => cursor.number(),
@@ -188,6 +203,10 @@ impl Feed {
         self.ring.skip_to_end(cursor, number);
         Ok(())
     }
+}
+
+fn spend(room: &Cell<usize>, levels: usize) {
+    room.set(room.get().saturating_add(levels));
 }
 
 fn framed(payload: &[u8]) -> Vec<u8> {
