@@ -96,10 +96,12 @@ pub struct Server<A> {
 }
 
 /// What is told once and is not a connection's.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Deferred {
     at_the_door: bool,
     signal: bool,
+    /// Whoever woke the loop is heard in the next turn.
+    is_woken: bool,
 }
 
 const LISTENER: Token = Token(usize::MAX);
@@ -195,6 +197,10 @@ impl<A: Application> Server<A> {
             self.wait(&mut events)?;
             let now = self.clock.monotonic_ns();
             self.app.tick(now, &mut self.notices);
+            if self.secure.is_some() {
+                // The other door goes by it too; who leaves there wakes the loop.
+                self.places.are_elsewhere(self.app.still_taken());
+            }
             self.take_events(&events, now);
             self.act(now);
             self.sweep(now);
@@ -259,7 +265,8 @@ impl<A: Application> Server<A> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.listed.is_empty() || self.is_uncommitted || self.deferred.at_the_door || self.deferred.signal {
+        let Deferred { at_the_door, signal, is_woken } = self.deferred;
+        if !self.listed.is_empty() || self.is_uncommitted || at_the_door || signal || is_woken {
             return Some(Duration::ZERO);
         }
         let sweep = (!self.connections.is_empty()).then_some(self.next_sweep_ns);
@@ -280,7 +287,7 @@ impl<A: Application> Server<A> {
                 Token(at) => note(event, at, &mut self.connections, &mut self.listed),
             }
         }
-        let Deferred { at_the_door, signal } = std::mem::take(&mut self.deferred);
+        let Deferred { at_the_door, signal, is_woken: _ } = std::mem::take(&mut self.deferred);
         if signal {
             self.stop(now);
         }
@@ -572,6 +579,7 @@ fn glance(
         match event.token() {
             LISTENER | SECURE => deferred.at_the_door = true,
             SIGNALS => deferred.signal = true,
+            WAKER => deferred.is_woken = true,
             Token(at) => note(event, at, connections, listed),
         }
     }
