@@ -64,6 +64,19 @@ pub(crate) enum Errand {
     },
 }
 
+impl Errand {
+    /// To which single reader something is told or done, and the bytes of that.
+    fn is_for(&self) -> Option<(Tag, usize)> {
+        match self {
+            Errand::Tell { to, frames } => Some((*to, frames.len())),
+            Errand::Close { to, reason, .. } => Some((*to, reason.len())),
+            Errand::Heard { to, .. } | Errand::Join { to, .. } | Errand::Leave { to, .. } => Some((*to, 0)),
+            // Each of these is one of few, or bounded as connections are.
+            _ => None,
+        }
+    }
+}
+
 /// A socket that somebody else has accepted.
 pub(crate) struct Arrival {
     pub socket: TcpStream,
@@ -136,8 +149,8 @@ pub(crate) struct Inbox {
 }
 
 /// Of messages, beside their bytes: so many wait at most.
-const ORDERS_MOST: usize = 1 << 16;
-/// Of what single readers are told: a hall that comes has had it within milliseconds.
+const MESSAGES_MOST: usize = 1 << 16;
+/// Of what is told to single readers or done for them, with the room that it takes here: a hall that comes has had it within milliseconds.
 const TOLD_MOST: usize = 64 << 20;
 /// Of what was shed, beside its bytes: so much is kept at most.
 const KEPT_MOST: usize = 1 << 16;
@@ -156,7 +169,7 @@ impl Inbox {
     pub fn put(&self, messages: &[Posted], bytes: &[u8]) {
         let mut queue = self.lock();
         let start = queue.bytes.len();
-        let fits = start + bytes.len() <= self.bytes_most && queue.orders.len() + messages.len() <= ORDERS_MOST;
+        let fits = start + bytes.len() <= self.bytes_most && queue.messages + messages.len() <= MESSAGES_MOST;
         // A message larger than the queue is let in alone: how large one may be is not decided here.
         if queue.shed.is_empty() && (fits || queue.messages == 0) {
             queue.messages += messages.len();
@@ -173,16 +186,16 @@ impl Inbox {
 
     pub fn has_room(&self) -> bool {
         let queue = self.lock();
-        queue.bytes.len() <= self.bytes_most / 2 && queue.orders.len() <= ORDERS_MOST / 2
+        queue.bytes.len() <= self.bytes_most / 2 && queue.messages <= MESSAGES_MOST / 2
     }
 
     pub fn run(&self, errand: Errand) {
         let mut queue = self.lock();
-        if let Errand::Tell { to, frames } = &errand {
-            let told_bytes = queue.told_bytes + frames.len() + size_of::<Order>();
+        if let Some((to, bytes)) = errand.is_for() {
+            let told_bytes = queue.told_bytes + bytes + size_of::<Order>();
             // Who has missed one must get none behind it.
-            if told_bytes > TOLD_MOST || queue.untold.contains(to) {
-                queue.untold.insert(*to);
+            if told_bytes > TOLD_MOST || queue.untold.contains(&to) {
+                queue.untold.insert(to);
                 return;
             }
             queue.told_bytes = told_bytes;
@@ -332,18 +345,27 @@ mod tests {
         tell(1, 1);
         let queue = taken(&inbox);
         assert_eq!((queue.orders.len(), queue.untold.len()), (1, 0), "the next begins anew");
+        // What is done for one takes room too, though it has no bytes; and none of it from everybody's messages.
+        for n in 0..5_000_000 {
+            inbox.run(Errand::Join { to: Tag(n % 2), stream: STREAM });
+        }
+        put(&inbox, 1, "k", "is let in all the same");
+        let queue = taken(&inbox);
+        let most = TOLD_MOST / size_of::<Order>() + 1;
+        assert!(queue.orders.len() <= most && queue.untold.len() == 2, "{}", queue.orders.len());
+        assert!(queue.shed.is_empty() && matches!(queue.orders.last(), Some(Order::Message(_))));
     }
 
     #[test]
     fn messages_without_a_byte_are_counted() {
         let inbox = Inbox::new(1_000).unwrap();
-        for seq in 1..=2 * ORDERS_MOST as u64 {
+        for seq in 1..=2 * MESSAGES_MOST as u64 {
             put(&inbox, seq, "", "");
         }
         let queue = taken(&inbox);
-        assert_eq!(queue.orders.len(), ORDERS_MOST);
+        assert_eq!(queue.orders.len(), MESSAGES_MOST);
         let shed = &queue.shed[&0];
-        assert_eq!((shed.from, shed.to), (ORDERS_MOST as u64 + 1, 2 * ORDERS_MOST as u64));
+        assert_eq!((shed.from, shed.to), (MESSAGES_MOST as u64 + 1, 2 * MESSAGES_MOST as u64));
         assert_eq!(shed.kept.keys().copied().collect::<Vec<u64>>(), [shed.to]);
     }
 }
