@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -376,12 +377,30 @@ def test_too_many_and_foreign_pages_are_refused(tmp_path: Path) -> None:
         (["--tape", "/nowhere"], 1, "cannot read /nowhere"),
         (["--nats", "http://x"], 1, "no NATS address"),
         (["--stdin", "--ring", "7"], 2, "64KiB"),
+        (["--stdin", "--bytes", "100"], 2, "cannot be used with"),
+        (["--stdin", "--tape-speed", "2"], 2, "cannot be used with"),
+        (["--echo", "--subject", "md.>"], 2, "cannot be used with"),
+        (["--echo", "--snapshot"], 2, "cannot be used with"),
+        (["--echo", "--lag", "close"], 2, "cannot be used with"),
+        (["--respond", "1x10", "--key", "sym"], 2, "cannot be used with"),
+        (["--respond", "1x10", "--envelope"], 2, "cannot be used with"),
     ],
 )
 def test_bad_input_is_one_line_that_helps(options: list[str], code: int, words: str) -> None:
     done = run_pitwire("publish", "--listen", "127.0.0.1:0", *options)
     assert done.returncode == code, done.stderr
     assert words in done.stderr and done.stderr.strip().count("\n") == 0
+
+
+def test_fewer_connections_than_asked_for_is_said(tmp_path: Path) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 64
+    options = ["--echo", "--loop", "epoll", "--connections"]
+    for asked, said in [(most + 1, f"{most} connections instead of {most + 1}"), (most, "")]:
+        with publishing(tmp_path, *options, str(asked)) as publisher:
+            publisher.process.terminate()
+            assert publisher.process.wait(PATIENCE_S) == 0
+            told = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
+        assert said in told and (said or "instead" not in told), told
 
 
 def test_a_port_that_is_taken_and_a_line_that_is_no_text(tmp_path: Path) -> None:

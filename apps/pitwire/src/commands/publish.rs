@@ -33,6 +33,9 @@ const EXAMPLES: &str = "Examples:
       for pitwire load: a thousand messages a second that say when they were due
 Readers: ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz on the same port. See docs/publish.md.";
 
+/// Readers get answers then, no stream: what is said of one does not apply.
+const ANSWERING: [&str; 2] = ["echo", "respond"];
+
 /// Serve one feed to whoever connects, each at its own speed.
 ///
 /// Every message is encoded once and sent from one ring to everybody. A reader that does not keep up is told what it
@@ -46,7 +49,7 @@ pub struct Publish {
     listen: SocketAddr,
     /// A channel, read at /NAME; without any, every path is the one channel. With several, each message names its own in
     /// its field "channel" (or, from NATS, by its subject).
-    #[arg(long, value_name = "NAME", value_parser = channel_name)]
+    #[arg(long, value_name = "NAME", value_parser = channel_name, conflicts_with_all = ANSWERING)]
     channel: Vec<String>,
     /// One message a line, until the end.
     #[arg(long)]
@@ -55,19 +58,19 @@ pub struct Publish {
     #[arg(long, value_name = "FILE")]
     tape: Option<PathBuf>,
     /// How many times as fast as it was recorded; 0 for as fast as the halls take it.
-    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "tape", value_parser = speed)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "tape", conflicts_with_all = ["stdin", "nats", "synthetic", "respond", "echo"], value_parser = speed)]
     tape_speed: f64,
     /// What is published on a NATS server.
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
     /// Which subjects; NATS's wildcards stand.
-    #[arg(long, value_name = "SUBJECT", default_value = ">", requires = "nats")]
+    #[arg(long, value_name = "SUBJECT", default_value = ">", requires = "nats", conflicts_with_all = ["stdin", "tape", "synthetic", "respond", "echo"])]
     subject: String,
     /// Messages made here, so many a second, evenly spaced, each with "seq" and "ts_ns" (when it was due).
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "bytes")]
     synthetic: Option<f64>,
     /// Of each of those messages, about.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["stdin", "tape", "nats", "respond", "echo"], value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     bytes: Option<u32>,
     /// Answer each text message with so many messages of so many bytes, for example 10x10000.
     #[arg(long, value_name = "KxBYTES", value_parser = answer_size)]
@@ -76,22 +79,22 @@ pub struct Publish {
     #[arg(long)]
     echo: bool,
     /// The field of a message that says what it is the latest of: for ?symbols= and for readers that fall behind.
-    #[arg(long, value_name = "FIELD")]
+    #[arg(long, value_name = "FIELD", conflicts_with_all = ANSWERING)]
     key: Option<String>,
     /// Wrap each message: {"channel":…,"epoch":…,"seq":…,"data":MESSAGE}. Messages must be JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ANSWERING)]
     envelope: bool,
     /// What becomes of a reader that falls behind: it is told what it missed and gets the latest of each key, or is closed.
-    #[arg(long, value_enum, default_value = "conflate")]
+    #[arg(long, value_enum, default_value = "conflate", conflicts_with_all = ANSWERING)]
     lag: LagName,
     /// A reader that has waited so long for something has fallen behind too; 0 counts bytes only.
-    #[arg(long, value_name = "MS", default_value_t = 0)]
+    #[arg(long, value_name = "MS", default_value_t = 0, conflicts_with_all = ANSWERING)]
     lag_ms: u32,
     /// Bytes of each ring: what can be asked for again, and twice what a reader may be behind.
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = ring_bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = ring_bytes, conflicts_with_all = ANSWERING)]
     ring: u64,
     /// A reader gets the latest of each key when it comes.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ANSWERING)]
     snapshot: bool,
     /// What every reader must give (Authorization: Bearer, or ?token=); @FILE reads it from there, out of sight.
     #[arg(long, value_name = "TOKEN")]
@@ -271,6 +274,12 @@ impl Publish {
         let kind = self.kind()?;
         // Its sockets are not open files; a thread that is full says so.
         let files = if kind == Kind::Uring { usize::MAX } else { files };
+        if let Some(most) = self.connections.filter(|most| *most as usize > files) {
+            eprintln!(
+                "pitwire publish: note: {files} connections instead of {most}: so many files may be open here; raise that \
+                 (ulimit -n) or use --loop uring"
+            );
+        }
         Ok(Options {
             listen: Some(self.listen),
             halls: self.threads.map_or_else(|| halls(kind, self.connections), |threads| threads as usize),
