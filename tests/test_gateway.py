@@ -635,6 +635,58 @@ def test_a_socket_counts_its_own_messages_here_too(venue: Venue, gateway: Gatewa
         place_in(got_bare[len(got_bare) - 20 :], its_bare)
 
 
+def threads_of(gateway: Gateway) -> dict[str, int]:
+    """The gateway's threads by name, each with the time that it has worked, in clock ticks."""
+    assert gateway.process is not None
+    worked: dict[str, int] = {}
+    for task in Path(f"/proc/{gateway.process.pid}/task").iterdir():
+        name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        fields = rest.split()
+        worked[name] = worked.get(name, 0) + int(fields[11]) + int(fields[12])
+    return worked
+
+
+def test_plain_readers_of_streams_are_served_by_halls(venue: Venue, gateway: Gateway) -> None:
+    """They cost the loop nothing; those with envelopes, and Gemini's own counts, stay with it and get the same."""
+    assert not any(name.startswith("hall") for name in threads_of(gateway)), "not before the first reader"
+    with connect(f"ws://{gateway.address}/ws/btcusdc@trade?envelope", compression=None) as ws:
+        assert json.loads(ws.recv(timeout=PATIENCE_S))["message"]["e"] == "trade"
+    assert not any(name.startswith("hall") for name in threads_of(gateway))
+    control = Reader(venue.address, "/ws/btcusdc@trade")
+    readers = [Reader(gateway.address, "/ws/btcusdc@trade") for _ in range(40)]
+    assert any(name.startswith("hall") for name in threads_of(gateway))
+    assert gateway.metric("clients") == 40
+    until(lambda: all(len(reader.texts) > 8 for reader in readers), "too little is heard")
+    for reader in readers:
+        reader.end()
+    time.sleep(0.5)
+    control.end()
+    for reader in readers:
+        place_in(reader.texts, control.texts)
+    until(lambda: gateway.metric("clients") == 0, "they have left")
+
+
+def test_readers_in_halls_are_told_of_a_new_start_and_of_the_end(
+    tmp_path: Path, server: Server, venue: Venue, gateway: Gateway
+) -> None:
+    with connect(f"ws://{gateway.address}/ws/btcusdc@trade", compression=None) as ws:
+        assert json.loads(ws.recv(timeout=PATIENCE_S))["e"] == "trade"
+        venue.kill()
+        venue.start()
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                ws.recv(timeout=PATIENCE_S)
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1013
+    until(lambda: gateway.health()["status"] == "ok", "the gateway does not find the new start")
+    with connect(f"ws://{gateway.address}/ws/btcusdc@trade", compression=None) as ws:
+        assert json.loads(ws.recv(timeout=PATIENCE_S))["e"] == "trade"
+        assert gateway.end(signal.SIGTERM) == 0
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                ws.recv(timeout=PATIENCE_S)
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1001
+
+
 def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway: Gateway) -> None:
     with connect(f"ws://{gateway.address}/ws", compression=None, close_timeout=1) as ws:
 

@@ -18,10 +18,14 @@ pub(crate) struct Sub {
     pub after: u64,
     /// It must be told a beginning before anything else.
     pub awaits: bool,
+    /// It is told by its hall.
+    pub is_seated: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Client {
+    /// Its socket is a hall's.
+    pub is_in_hall: bool,
     /// Messages come with their epoch and sequence around them.
     pub has_envelope: bool,
     /// The venue has taken its credentials.

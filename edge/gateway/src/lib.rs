@@ -19,7 +19,7 @@ mod outlet;
 mod upstream;
 
 pub use follower::{Counts, Follower, Progress};
-pub use history::History;
+pub use history::{ChannelId, History};
 pub use inlet::{Inlet, News};
 pub use nats::{Failure, check, without_password};
 pub use node::{Call, Figures, Instant, Mouth, Node};

@@ -24,6 +24,7 @@ use crate::history::{ChannelId, History};
 use crate::upstream::Ask;
 
 mod delivery;
+mod seats;
 mod streams;
 
 /// How many channels one connection may hear, as at the venue.
@@ -60,6 +61,14 @@ pub trait Mouth {
     /// Not asked for.
     fn notify(&mut self, to: u64, text: &[u8]);
     fn close(&mut self, to: u64, code: CloseCode, reason: &str);
+    /// A message for all connections in halls that hear this channel.
+    fn tell_all(&mut self, _: ChannelId, _payload: &[u8]) {}
+    /// Whole frames for a connection in a hall.
+    fn frames(&mut self, _to: u64, _frames: Vec<u8>) {}
+    /// A connection in a hall hears a channel from here on. Of a state only the latest message matters.
+    fn seat(&mut self, _to: u64, _: ChannelId, _is_state: bool) {}
+    /// ... and no longer.
+    fn unseat(&mut self, _to: u64, _: ChannelId) {}
 }
 
 /// A request that the venue must answer.
@@ -93,7 +102,10 @@ struct Facts {
     /// What it begins with, and where that stands.
     first: Vec<u8>,
     stands_at: u64,
+    /// Those who are read to by [`Node::pump`], or are to be seated.
     subscribers: BTreeSet<u64>,
+    /// Those who hear it in a hall.
+    seated: BTreeSet<u64>,
     wanted_ns: u64,
 }
 
@@ -143,6 +155,10 @@ pub struct Node {
     /// Channels of which something has come, and connections that have joined.
     dirty: BTreeSet<ChannelId>,
     fresh: BTreeSet<u64>,
+    /// Connections in halls with channels that they do not hear yet.
+    standing: BTreeSet<u64>,
+    /// How many seats are taken in all channels.
+    seats: usize,
     figures: Figures,
     pub is_venue_up: bool,
 }
@@ -172,6 +188,8 @@ impl Node {
             asks: VecDeque::new(),
             dirty: BTreeSet::new(),
             fresh: BTreeSet::new(),
+            standing: BTreeSet::new(),
+            seats: 0,
             figures: Figures::default(),
             is_venue_up: false,
         }
@@ -203,6 +221,11 @@ impl Node {
 
     pub fn connected(&mut self, id: u64) {
         self.clients.insert(id, Client::default());
+    }
+
+    /// One that a hall serves: what it hears comes by [`Mouth::tell_all`], once for all of them.
+    pub fn connected_in_hall(&mut self, id: u64) {
+        self.clients.insert(id, Client { is_in_hall: true, ..Client::default() });
     }
 
     /// `target` is the path and query of the handshake: `envelope`, `channels` and `from` are ours.
@@ -240,12 +263,14 @@ impl Node {
         }
         self.pendings.retain(|_, pending| pending.to != id);
         self.fresh.remove(&id);
+        self.standing.remove(&id);
     }
 
     fn leave(&mut self, id: u64, channel: ChannelId) {
         let still = self.clients.get(&id).is_some_and(|client| client.subs.iter().any(|sub| sub.channel == channel));
         if !still && let Some(facts) = self.facts.get_mut(&channel) {
             facts.subscribers.remove(&id);
+            self.seats -= usize::from(facts.seated.remove(&id));
         }
     }
 
@@ -539,6 +564,7 @@ impl Node {
         for name in names {
             self.enter(to, name, from, mouth);
         }
+        self.seat(to, mouth);
     }
 
     /// Lets a client hear a channel from where it wants to, or from a beginning.
@@ -570,7 +596,7 @@ impl Node {
             facts.subscribers.insert(to);
         }
         if let Some(client) = self.clients.get_mut(&to) {
-            client.subs.push(Sub { name, channel, after, awaits });
+            client.subs.push(Sub { name, channel, after, awaits, is_seated: false });
         }
         self.fresh.insert(to);
     }
@@ -662,7 +688,7 @@ impl Node {
     fn wanted(&mut self, now_ns: u64) -> Vec<String> {
         let mut names = Vec::new();
         for (id, facts) in &mut self.facts {
-            if !facts.subscribers.is_empty() {
+            if !facts.subscribers.is_empty() || !facts.seated.is_empty() {
                 facts.wanted_ns = now_ns;
             }
             facts.is_joined &= facts.wanted_ns + UNHEARD_NS > now_ns;

@@ -30,8 +30,8 @@ pub trait Application {
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>);
     /// What the handshake of a connection asked for, path and query; right after `connected`.
     fn opened(&mut self, _: ConnectionId, _target: &str, _: &mut Notices) {}
-    /// Whether the application wants the sockets of WebSockets at a path for itself.
-    fn takes_over(&self, _path: &str) -> bool {
+    /// Whether the application wants the socket of a WebSocket that comes for this for itself.
+    fn takes_over(&self, _: &HttpRequest<'_>) -> bool {
         false
     }
     /// Takes a socket whose handshake is found good and not yet answered; from here on it is no business of the loop's.

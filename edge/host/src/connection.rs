@@ -350,7 +350,7 @@ impl Connection {
         (request.from, request.connection) = (self.counted, self.id);
         let done = Some(Step { bytes, is_whole: true });
         let checked = doors.judge(&mut request).map_err(|refusal| app.refusal(refusal));
-        if request.is_upgrade() && app.takes_over(request.path()) {
+        if request.is_upgrade() && app.takes_over(&request) {
             let is_foreign = request.is_foreign;
             let judged = checked.and(if is_foreign { Err(app.refusal(Refusal::ForeignOrigin)) } else { Ok(()) });
             // Answers to earlier requests would have to leave before the handshake's: nobody sends it so.

@@ -27,8 +27,8 @@ impl Application for Giver {
     fn accepts_websocket(&self, _: &str) -> bool {
         false
     }
-    fn takes_over(&self, path: &str) -> bool {
-        path == "/away"
+    fn takes_over(&self, request: &HttpRequest<'_>) -> bool {
+        request.path() == "/away"
     }
     fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
         if request.query() == "no" {

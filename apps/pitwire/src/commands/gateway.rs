@@ -90,7 +90,7 @@ impl Gateway {
         }
         let inlet = Inlet::open(&self.upstream, &self.subject, key, wake)?;
         let clock = SystemClock::start();
-        let parts = Parts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some() };
+        let parts = Parts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some(), waker: waker.clone() };
         let door = secure
             .as_ref()
             .map(|(listener, shown)| Ok::<_, Failure>((listener.local_addr()?, shown.authority.clone())));

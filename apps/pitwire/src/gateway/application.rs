@@ -7,16 +7,19 @@ use std::io;
 use std::net::IpAddr;
 
 use pitwire_bus::Batch;
-use pitwire_gateway::{Call, Inlet, Instant, Mouth, News, Node, Told, Upstream, WebRequest};
+use pitwire_gateway::{Call, Inlet, Instant, News, Node, Told, Upstream, WebRequest};
 use pitwire_host::{
-    Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, SystemClock,
+    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Taken, Waker,
 };
 use pitwire_jsonrpc::{RequestId, RpcError, write_error, write_logout};
 use pitwire_ports::Clock as _;
 use tracing::{info, warn};
 
+use super::audience::{Audience, Voice};
 use super::metrics::{self, Counters};
+use crate::halls::Attention;
 use crate::venue::doors::{self, Door};
+use crate::venue::streams::with_notes;
 
 /// Most pieces of news in one turn; clients must not wait for more.
 const NEWS_PER_TURN: usize = 256;
@@ -31,6 +34,7 @@ enum Asker {
 
 pub struct GatewayApplication {
     node: Node,
+    audience: Audience,
     inlet: Inlet,
     upstream: Upstream,
     clock: SystemClock,
@@ -53,30 +57,16 @@ pub struct Parts {
     pub upstream: Upstream,
     pub clock: SystemClock,
     pub has_fixed_venue: bool,
-}
-
-struct Voice<'a>(&'a mut Notices);
-
-impl Mouth for Voice<'_> {
-    fn reply(&mut self, to: u64, text: &[u8]) {
-        self.0.reply(ConnectionId(to), text);
-    }
-
-    fn notify(&mut self, to: u64, text: &[u8]) {
-        self.0.notify(ConnectionId(to), text);
-    }
-
-    fn close(&mut self, to: u64, code: CloseCode, reason: &str) {
-        self.0.close(ConnectionId(to), code, reason);
-    }
+    pub waker: Waker,
 }
 
 impl GatewayApplication {
     /// `on_ready` is called once nothing is known to be missing.
     pub fn new(parts: Parts, on_ready: Box<dyn FnOnce()>) -> Self {
-        let Parts { node, inlet, upstream, clock, has_fixed_venue } = parts;
+        let Parts { node, inlet, upstream, clock, has_fixed_venue, waker } = parts;
         GatewayApplication {
             node,
+            audience: Audience::new(&waker),
             inlet,
             upstream,
             clock,
@@ -108,7 +98,7 @@ impl GatewayApplication {
                     if self.node.follower.epoch().is_none_or(|known| epoch == Some(known)) {
                         self.heard_ns = now_ns;
                     }
-                    self.node.live(bytes, &mut Voice(notices));
+                    self.node.live(bytes, &mut Voice(notices, &mut self.audience));
                 }
                 News::Venue { epoch, url } => self.learn(epoch, &url),
             }
@@ -134,12 +124,28 @@ impl GatewayApplication {
         }
     }
 
+    /// What readers in halls have said, and who of them has left.
+    fn hear_halls(&mut self) {
+        let mut attention = Attention::default();
+        while let Some((id, text)) = self.audience.hear(&mut attention) {
+            let now = self.now();
+            match text {
+                Some(text) => {
+                    self.counters.messages += 1;
+                    // Of streams by URL nothing is the venue's to answer.
+                    self.node.text(id, &text, now, &mut self.audience);
+                }
+                None => self.node.disconnected(id),
+            }
+        }
+    }
+
     /// What the venue has answered.
     fn take_answers(&mut self, notices: &mut Notices) {
         while let Some(told) = self.upstream.next() {
             let now = self.now();
             match told {
-                Told::Bus(ask, answer) => self.node.told(&ask, answer, now, &mut Voice(notices)),
+                Told::Bus(ask, answer) => self.node.told(&ask, answer, now, &mut Voice(notices, &mut self.audience)),
                 Told::Call(number, answer) => {
                     let Some(asker) = self.askers.remove(&number) else { continue };
                     let answer =
@@ -160,7 +166,7 @@ impl GatewayApplication {
         match asker {
             Asker::Socket { id, call } => {
                 let body = answer.as_ref().map(|answer| answer.body.as_slice());
-                self.node.called(id, &call, body, now, &mut Voice(notices));
+                self.node.called(id, &call, body, now, &mut Voice(notices, &mut self.audience));
             }
             Asker::Http { id, request, keep_alive, head_only, is_public } => {
                 let mut response = match answer {
@@ -311,6 +317,34 @@ impl Application for GatewayApplication {
         Some(HttpResponse::json(refused.status, refused.body.into_bytes()))
     }
 
+    fn takes_over(&self, request: &HttpRequest<'_>) -> bool {
+        Node::suits_hall(request.path(), request.query())
+    }
+
+    /// Readers of streams for whom every message is what it is for everybody leave the loop.
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
+        if self.is_stopping {
+            return Err(HttpResponse::text(503, "the gateway is stopping"));
+        }
+        let opened = match self.node.read_url(request.path(), request.query()) {
+            Some(Ok(opened)) => opened,
+            Some(Err(refused)) => return Err(HttpResponse::json(refused.status, refused.body.into_bytes())),
+            None => return Err(HttpResponse::text(404, "no stream has this path")),
+        };
+        self.audience.start().map_err(|why| HttpResponse::text(503, &why))?;
+        let Some(mut taken) = taken.take() else { return Err(HttpResponse::text(503, "connect again")) };
+        taken.handshake = with_notes(taken.handshake, &opened);
+        self.counters.connections += 1;
+        let (id, now) = (self.audience.adopt(taken), self.now());
+        self.node.connected_in_hall(id);
+        self.node.opened_streams(id, opened, None, now, &mut self.audience);
+        Ok(())
+    }
+
+    fn still_taken(&self) -> usize {
+        self.audience.open_connections()
+    }
+
     fn connected(&mut self, id: ConnectionId, _: Option<IpAddr>) {
         self.counters.connections += 1;
         self.node.connected(id.0);
@@ -318,13 +352,13 @@ impl Application for GatewayApplication {
 
     fn opened(&mut self, id: ConnectionId, target: &str, notices: &mut Notices) {
         let now = self.now();
-        self.node.opened(id.0, target, now, &mut Voice(notices));
+        self.node.opened(id.0, target, now, &mut Voice(notices, &mut self.audience));
     }
 
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
         self.counters.messages += 1;
         let now = self.now();
-        if let Some(call) = self.node.text(id.0, text, now, &mut Voice(notices)) {
+        if let Some(call) = self.node.text(id.0, text, now, &mut Voice(notices, &mut self.audience)) {
             let request =
                 WebRequest { method: "POST".into(), target: "/api/v2".into(), body: text.as_bytes().to_vec() };
             self.call(Asker::Socket { id: id.0, call }, request, notices);
@@ -347,10 +381,11 @@ impl Application for GatewayApplication {
         self.node.forget_fresh();
         self.hear(now_ns, notices);
         self.take_answers(notices);
+        self.hear_halls();
         while let Some(ask) = self.node.asks(now_ns) {
             self.upstream.ask(ask);
         }
-        self.node.beat(now_ns, &mut Voice(notices));
+        self.node.beat(now_ns, &mut Voice(notices, &mut self.audience));
         if self.node.can_serve()
             && let Some(on_ready) = self.on_ready.take()
         {
@@ -360,6 +395,7 @@ impl Application for GatewayApplication {
 
     /// There is nothing here to keep: what comes over the bus is durable at the venue.
     fn commit(&mut self) -> io::Result<bool> {
+        self.audience.flush();
         Ok(self.node.has_fresh())
     }
 
@@ -373,6 +409,7 @@ impl Application for GatewayApplication {
 
     fn stopping(&mut self, notices: &mut Notices) {
         self.is_stopping = true;
+        self.audience.stop();
         let mut out = Vec::new();
         write_logout(&mut out, "the gateway is stopping");
         for id in self.node.connections() {

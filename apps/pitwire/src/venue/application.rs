@@ -423,8 +423,8 @@ impl Application for VenueApplication {
         matches!(path, "/ws/api/v2" | "/ws/api/v2/")
     }
 
-    fn takes_over(&self, path: &str) -> bool {
-        pitwire_streams::is_stream_path(path)
+    fn takes_over(&self, request: &HttpRequest<'_>) -> bool {
+        pitwire_streams::is_stream_path(request.path())
     }
 
     fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {

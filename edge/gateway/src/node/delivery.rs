@@ -48,6 +48,7 @@ impl Node {
             (Ask::Instruments, Ok(reply)) => self.learn(&reply.names),
             (Ask::Keep { .. } | Ask::Instruments, Err(_)) => {}
         }
+        self.seat_standing(mouth);
     }
 
     fn advance(&mut self, progress: Progress, mouth: &mut dyn Mouth) {
@@ -58,10 +59,12 @@ impl Node {
         for (bytes, from) in &progress.fresh {
             history.append(bytes, *from, |id| _ = dirty.insert(id));
         }
+        self.tell_seated(&progress.fresh, mouth);
         let left = self.left(&progress.fresh);
         if !left.is_empty() {
             self.dropped(&left, mouth);
         }
+        self.seat_standing(mouth);
     }
 
     /// Channels that left the bus in these batches while somebody here counted on them. The venue may have put them back
@@ -110,7 +113,7 @@ impl Node {
     }
 
     /// Closes those to whom the dialect has no words for what has happened.
-    fn let_go(&mut self, unaware: Vec<u64>, why: &str, mouth: &mut dyn Mouth) {
+    pub(super) fn let_go(&mut self, unaware: Vec<u64>, why: &str, mouth: &mut dyn Mouth) {
         for id in unaware {
             let subs = self.clients.get_mut(&id).map(|client| std::mem::take(&mut client.subs)).unwrap_or_default();
             subs.iter().for_each(|sub| self.leave(id, sub.channel));
@@ -157,7 +160,7 @@ impl Node {
                 self.dropped(std::slice::from_ref(&reply.channel), mouth);
             }
             let facts = self.facts.entry(id).or_default();
-            let subscribers = std::mem::take(&mut facts.subscribers);
+            let (subscribers, seated) = (std::mem::take(&mut facts.subscribers), std::mem::take(&mut facts.seated));
             *facts = Facts {
                 is_joined: true,
                 conflates: reply.conflates,
@@ -165,6 +168,7 @@ impl Node {
                 first: reply.first,
                 stands_at: reply.last,
                 subscribers,
+                seated,
                 wanted_ns: now.steady_ns,
             };
             self.begin_anew(id, mouth);
@@ -265,7 +269,7 @@ impl Node {
         let (Some(client), Some(epoch)) = (clients.get_mut(&id), follower.epoch()) else { return Ok(()) };
         let has_envelope = client.has_envelope;
         let mut due = BinaryHeap::new();
-        for (at, sub) in client.subs.iter_mut().enumerate().filter(|(_, sub)| !sub.awaits) {
+        for (at, sub) in client.subs.iter_mut().enumerate().filter(|(_, sub)| !sub.awaits && !sub.is_seated) {
             let conflates = facts.get(&sub.channel).is_some_and(|facts| facts.conflates);
             let newest = if conflates { history.newest(sub.channel) } else { None };
             if let Some(newest) = newest {

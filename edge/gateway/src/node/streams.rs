@@ -5,7 +5,7 @@
 //!                the socket's are put in their place here.
 
 use pitwire_jsonrpc::{Request, RpcError};
-use pitwire_streams::Refused;
+use pitwire_streams::{Opened, Refused, Session};
 
 use super::{CloseCode, Directory, Instant, MOST_WAITING, Mouth, Node, StreamKey, from_of};
 use crate::STREAM;
@@ -23,11 +23,16 @@ impl Node {
         if !pitwire_streams::is_stream_path(path) {
             return None;
         }
-        pitwire_streams::Session::open(path, query, &self.directory)?.err()
+        self.read_url(path, query)?.err()
+    }
+
+    /// What a URL asks for; `None` if it is no stream's.
+    pub fn read_url(&self, path: &str, query: &str) -> Option<Result<Opened, Refused>> {
+        Session::open(path, query, &self.directory)
     }
 
     pub(super) fn open_streams(&mut self, id: u64, path: &str, query: &str, now: Instant, mouth: &mut dyn Mouth) {
-        let opened = match pitwire_streams::Session::open(path, query, &self.directory) {
+        let opened = match self.read_url(path, query) {
             Some(Ok(opened)) => opened,
             // It was refused before; here the venue has changed since.
             _ => return mouth.close(id, CloseCode::TryAgainLater, "no such stream just now"),
@@ -37,9 +42,23 @@ impl Node {
             Err(error) => return mouth.close(id, CloseCode::Policy, &error.reason),
         };
         if let Some(client) = self.clients.get_mut(&id) {
+            client.has_envelope = query.split('&').any(|pair| matches!(pair, "envelope" | "envelope=true"));
+        }
+        self.opened_streams(id, opened, from, now, mouth);
+    }
+
+    /// A connection has come for what its URL was read as.
+    pub fn opened_streams(
+        &mut self,
+        id: u64,
+        opened: Opened,
+        from: Option<(u64, u64)>,
+        now: Instant,
+        mouth: &mut dyn Mouth,
+    ) {
+        if let Some(client) = self.clients.get_mut(&id) {
             client.session = Some(opened.session);
             client.next_number = opened.join.iter().any(StreamKey::has_socket_numbers).then_some(0);
-            client.has_envelope = query.split('&').any(|pair| matches!(pair, "envelope" | "envelope=true"));
         }
         opened.words.iter().for_each(|word| mouth.reply(id, word));
         self.hear_streams(id, &opened.join, from, now, mouth);
@@ -57,7 +76,7 @@ impl Node {
         said.answers.iter().for_each(|answer| mouth.reply(id, answer));
         for key in &said.leave {
             let name = self.channel_of(key);
-            self.forget(id, &name);
+            self.unseat(id, &name, mouth);
         }
         self.hear_streams(id, &said.join, None, now, mouth);
     }

@@ -8,13 +8,19 @@ const BOOK: &str = "book.X.100ms";
 const TRADES: &str = "trades.X.100ms";
 const QUOTE: &str = "quote.X";
 
-/// What each connection was told, one line a message.
+/// What each connection was told, one line a message; and a hall, in which whoever is seated hears what it is told.
 #[derive(Default)]
-struct Said(Vec<(u64, String)>);
+struct Said(Vec<(u64, String)>, BTreeMap<ChannelId, BTreeSet<u64>>);
 
 impl Said {
     fn put(&mut self, to: u64, text: &[u8]) {
         self.0.push((to, String::from_utf8_lossy(text).into_owned()));
+    }
+
+    /// What one connection was told since it was last asked.
+    fn take_of(&mut self, id: u64) -> Vec<String> {
+        let told = self.0.extract_if(.., |(to, _)| *to == id);
+        told.map(|(_, text)| text).collect()
     }
 
     fn take(&mut self) -> Vec<String> {
@@ -30,8 +36,34 @@ impl Mouth for Said {
         self.put(to, text);
     }
     fn close(&mut self, to: u64, code: CloseCode, _: &str) {
+        self.1.values_mut().for_each(|seated| _ = seated.remove(&to));
         self.0.push((to, format!("!{}", code as u16)));
     }
+    fn tell_all(&mut self, channel: ChannelId, payload: &[u8]) {
+        for to in self.1.get(&channel).cloned().unwrap_or_default() {
+            self.put(to, payload);
+        }
+    }
+    fn frames(&mut self, to: u64, frames: Vec<u8>) {
+        messages(frames).into_iter().for_each(|text| self.0.push((to, text)));
+    }
+    fn seat(&mut self, to: u64, channel: ChannelId, _: bool) {
+        assert!(self.1.entry(channel).or_default().insert(to), "seated twice");
+    }
+    fn unseat(&mut self, to: u64, channel: ChannelId) {
+        assert!(self.1.get_mut(&channel).is_some_and(|seated| seated.remove(&to)), "was not seated");
+    }
+}
+
+fn messages(mut frames: Vec<u8>) -> Vec<String> {
+    let mut messages = Vec::new();
+    while frames.len() > 1 {
+        let len = usize::from(frames[1]);
+        assert!(len < 126, "short ones only");
+        messages.push(String::from_utf8(frames[2..2 + len].to_vec()).unwrap());
+        frames.drain(..2 + len);
+    }
+    messages
 }
 
 struct World {
@@ -132,14 +164,7 @@ impl World {
         if let Err((code, _)) = self.node.pump(id, &mut out, 1 << 16) {
             return vec![format!("!{}", code as u16)];
         }
-        let mut messages = Vec::new();
-        while out.len() > 1 {
-            let len = usize::from(out[1]);
-            assert!(len < 126, "short ones only");
-            messages.push(String::from_utf8(out[2..2 + len].to_vec()).unwrap());
-            out.drain(..2 + len);
-        }
-        messages
+        messages(out)
     }
 }
 
@@ -638,4 +663,142 @@ fn a_socket_that_numbers_for_itself_counts_from_nothing_whatever_the_stream_does
     assert_eq!(world.read(3), [wrap(text(1, events))]);
     world.live_text(agl, 2, &text(42, events));
     assert_eq!(world.read(1), [text(4, events)]);
+}
+
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: usize) -> usize {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let wide = u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * most as u128;
+        usize::try_from(wide >> 64).unwrap()
+    }
+}
+
+/// Twins that come for the same at the same time, one read to by the loop, one in a hall, in random worlds: channels that
+/// leave and come back, answers ahead of the bus and behind it, losses, what is taken on and let go by message.
+#[test]
+fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
+    let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = seed.map_or(1..=400, |seed: u64| seed..=seed);
+    let (mut told, mut closed, mut waited) = (0, 0, 0);
+    for seed in seeds {
+        let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut world = World::with_room(2_000 + chance.below(20_000));
+        world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["A".into(), "B".into()], ..Reply::default() });
+        let streams = ["a@trade", "b@trade", "a@depth@100ms"];
+        let channels = streams.map(|name| format!("stream/{name}"));
+        // The venue's side: since when each is on the bus, and its last message.
+        let mut on: [Option<(u64, u64)>; 3] = [None; 3];
+        let (mut pairs, mut open) = (0, Vec::new());
+        // Those who have taken on more since: over channels the order of a turn is not theirs to expect.
+        let mut more = BTreeSet::new();
+        let mut asked: Vec<usize> = Vec::new();
+        for step in 0..120 {
+            match chance.below(10) {
+                0 => {
+                    let wanted: Vec<&str> = streams.iter().filter(|_| chance.below(2) == 0).copied().collect();
+                    let (path, query) = (format!("/ws/{}", wanted.join("/")), "");
+                    let (mine, its) = (2 * pairs + 1, 2 * pairs + 2);
+                    pairs += 1;
+                    world.open(mine, &path);
+                    assert!(Node::suits_hall(&path, query));
+                    world.node.connected_in_hall(its);
+                    let opened = world.node.read_url(&path, query).unwrap().unwrap();
+                    world.node.opened_streams(its, opened, None, world.now, &mut world.said);
+                    open.push((mine, its));
+                }
+                1 if !open.is_empty() => {
+                    let (mine, its) = open[chance.below(open.len())];
+                    more.insert(its);
+                    let method = ["SUBSCRIBE", "UNSUBSCRIBE"][chance.below(2)];
+                    let text = format!(r#"{{"method":"{method}","params":["{}"],"id":1}}"#, streams[chance.below(3)]);
+                    for id in [mine, its] {
+                        world.node.text(id, &text, world.now, &mut world.said);
+                    }
+                }
+                2 if chance.below(4) == 0 => {
+                    let at = chance.below(3);
+                    if on[at].take().is_some() {
+                        world.farewell(&channels[at]);
+                    }
+                }
+                3 | 4 => {
+                    if !asked.is_empty() {
+                        let at = asked.remove(chance.below(asked.len()));
+                        // The answer may be ahead of what has come by the bus.
+                        let (next, mut late) = (world.next, Vec::new());
+                        for _ in 0..chance.below(3) {
+                            let other = chance.below(3);
+                            if let Some((_, last)) = &mut on[other] {
+                                late.push((channels[other].as_str(), *last));
+                                *last = next + late.len() as u64 - 1;
+                            }
+                        }
+                        let stands_at = next - 1 + late.len() as u64;
+                        let (since, _) = *on[at].get_or_insert((stands_at, 0));
+                        let first = ["", "\"first\""][usize::from(at == 2)];
+                        let reply = here(&world, stands_at, since, &channels[at], first);
+                        world.told(Ask::Join { name: channels[at].clone() }, reply);
+                        if !late.is_empty() {
+                            waited += world.node.standing.len();
+                            world.live(&late);
+                        }
+                    }
+                }
+                5 if chance.below(8) == 0 && !open.is_empty() => {
+                    let (mine, its) = open.swap_remove(chance.below(open.len()));
+                    world.node.disconnected(mine);
+                    world.node.disconnected(its);
+                    world.said.1.values_mut().for_each(|seated| _ = seated.remove(&its));
+                }
+                _ => {
+                    let mut batch = Vec::new();
+                    for _ in 0..=chance.below(3) {
+                        let at = chance.below(3);
+                        if let Some((_, last)) = &mut on[at] {
+                            batch.push((channels[at].as_str(), *last));
+                            *last = world.next + batch.len() as u64 - 1;
+                        }
+                    }
+                    if !batch.is_empty() {
+                        world.live(&batch);
+                    }
+                }
+            }
+            world.now.steady_ns += 1_000_000_000;
+            for ask in world.asks() {
+                let Ask::Join { name } = ask else { continue };
+                asked.push(channels.iter().position(|known| *known == name).unwrap());
+            }
+            open.retain(|(mine, its)| {
+                let mut expected = world.said.take_of(*mine);
+                expected.extend(world.read(*mine));
+                let mut heard = world.said.take_of(*its);
+                if more.contains(its) {
+                    heard.sort_unstable();
+                    expected.sort_unstable();
+                }
+                assert_eq!(heard, expected, "TEST_SEED={seed}, step {step}, connection {its}");
+                told += heard.len();
+                let is_closed = heard.last().is_some_and(|text| text.starts_with('!'));
+                closed += usize::from(is_closed);
+                if is_closed {
+                    world.node.disconnected(*mine);
+                    world.node.disconnected(*its);
+                }
+                !is_closed
+            });
+        }
+        for (mine, its) in open {
+            world.node.disconnected(mine);
+            world.node.disconnected(its);
+        }
+        assert!(world.node.facts.values().all(|facts| facts.seated.is_empty() && facts.subscribers.is_empty()));
+        assert_eq!((world.node.seats, world.node.standing.len()), (0, 0));
+    }
+    assert!(seed.is_some() || (told > 10_000 && closed > 100 && waited > 100), "{told} {closed} {waited}");
 }

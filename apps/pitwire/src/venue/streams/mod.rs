@@ -271,7 +271,7 @@ pub(super) struct Adopted {
 }
 
 /// The handshake's answer, with what its reader may want to know of what it asked for.
-fn with_notes(mut handshake: Vec<u8>, opened: &Opened) -> Vec<u8> {
+pub fn with_notes(mut handshake: Vec<u8>, opened: &Opened) -> Vec<u8> {
     handshake.truncate(handshake.len().saturating_sub(2));
     if opened.unknown > 0 {
         handshake.extend_from_slice(format!("X-Pitwire-Unknown-Streams: {}\r\n", opened.unknown).as_bytes());

@@ -1,0 +1,90 @@
+//! Connections whose sockets are a hall's: seated in a channel, they are told by it, all of them at once.
+//!
+//! Does        bring a connection from its beginning to where the channel is, then let it hear what the hall is told.
+//! Holds       1. what brings it there and what the hall is told next meet: nothing twice, nothing missing;
+//!             2. the venue's order is kept over the channels that a connection asks for at once; one that it takes on later may
+//!                be ahead of what it has not read yet, as with the venue's own halls;
+//!             3. only those who need no notice of a gap are seated: the others are closed, as the dialects have it.
+//! Start at    [`Node::seat`], [`Node::tell_seated`].
+
+use std::sync::Arc;
+
+use pitwire_bus::Batch;
+
+use super::{Mouth, Node};
+
+impl Node {
+    /// Whether a hall can serve who comes for this: messages are the same for everybody, and begin now.
+    pub fn suits_hall(path: &str, query: &str) -> bool {
+        let is_plain = !query.split('&').any(|pair| pair.starts_with("envelope") || pair.starts_with("from="));
+        let counts_for_itself = || {
+            let wish = pitwire_streams::gemini::read_target(path, query);
+            wish.is_some_and(|wish| !wish.entries.by_stream)
+        };
+        pitwire_streams::is_stream_path(path) && is_plain && !counts_for_itself()
+    }
+
+    /// Tells halls what has come. Of a state only the newest.
+    pub(super) fn tell_seated(&self, fresh: &[(Arc<[u8]>, u64)], mouth: &mut dyn Mouth) {
+        if self.seats == 0 {
+            return;
+        }
+        for (bytes, from) in fresh {
+            let Some(batch) = Batch::parse(bytes) else { continue };
+            for message in batch.messages().filter(|message| message.seq >= *from && !message.is_farewell()) {
+                let Some(id) = self.history.known(message.channel) else { continue };
+                let Some(facts) = self.facts.get(&id).filter(|facts| !facts.seated.is_empty()) else { continue };
+                let is_newest = || self.history.newest(id).is_none_or(|newest| newest.seq == message.seq);
+                if !facts.conflates || is_newest() {
+                    mouth.tell_all(id, crate::client::payload(message.frame));
+                }
+            }
+        }
+    }
+
+    /// Seats a connection in what it has asked for, as soon as everything has come that its beginnings stand on.
+    pub(super) fn seat(&mut self, id: u64, mouth: &mut dyn Mouth) {
+        let Some(client) = self.clients.get(&id).filter(|client| client.is_in_hall) else { return };
+        self.fresh.remove(&id);
+        let last = self.follower.last();
+        let is_early = client.subs.iter().any(|sub| !sub.is_seated && !sub.awaits && sub.after > last);
+        if is_early || client.subs.iter().any(|sub| sub.awaits) {
+            self.standing.insert(id);
+        } else {
+            self.standing.remove(&id);
+        }
+        if is_early {
+            return;
+        }
+        let mut frames = Vec::new();
+        if let Err((_, why)) = self.pump(id, &mut frames, usize::MAX) {
+            return self.let_go(vec![id], why, mouth);
+        }
+        if !frames.is_empty() {
+            mouth.frames(id, frames);
+        }
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        for sub in client.subs.iter_mut().filter(|sub| !sub.is_seated && !sub.awaits) {
+            sub.is_seated = true;
+            let Some(facts) = self.facts.get_mut(&sub.channel) else { continue };
+            facts.subscribers.remove(&id);
+            self.seats += usize::from(facts.seated.insert(id));
+            mouth.seat(id, sub.channel, facts.conflates);
+        }
+    }
+
+    pub(super) fn seat_standing(&mut self, mouth: &mut dyn Mouth) {
+        for id in std::mem::take(&mut self.standing) {
+            self.seat(id, mouth);
+        }
+    }
+
+    /// One of its channels is wanted no longer.
+    pub(super) fn unseat(&mut self, id: u64, name: &str, mouth: &mut dyn Mouth) {
+        let sub = self.clients.get(&id).and_then(|client| client.subs.iter().find(|sub| sub.name == name));
+        if let Some(sub) = sub.filter(|sub| sub.is_seated) {
+            mouth.unseat(id, sub.channel);
+        }
+        self.forget(id, name);
+    }
+}
