@@ -81,8 +81,12 @@ pub struct Desk {
     /// connection anyway: whoever connects again says so again.
     pub(crate) cancels_by_default: BTreeSet<AccountId>,
     last_session: SessionId,
+    /// The last result's buffer, for the next one.
+    result: Vec<u8>,
 }
 
+/// A result's buffer is given back when one result has made it larger than this.
+const KEPT_RESULT_BYTES: usize = 64 * 1024;
 /// How many addresses are counted at a time.
 const MOST_STRANGERS: usize = 10_000;
 
@@ -148,6 +152,7 @@ impl Desk {
             replays: Some(Replays::default()),
             cancels_by_default: BTreeSet::new(),
             last_session: SessionId::ZERO,
+            result: Vec::new(),
         }
     }
 
@@ -285,6 +290,8 @@ impl Desk {
         if let Err((error, ends)) = self.charge(&*venue, session, payer, Sort::of(&request.method), clock.steady_ns) {
             return Answer { effects: ending(ends), ..Self::refuse(&request.id, &error, clock, out) };
         }
+        let mut result = std::mem::take(&mut self.result);
+        result.clear();
         let mut call = Call {
             desk: self,
             venue,
@@ -295,7 +302,7 @@ impl Desk {
             wall_ms,
             clock,
             effects: Vec::new(),
-            out: Vec::with_capacity(512),
+            out: result,
             log_failed: false,
         };
         let done = methods::run(&request.method, &mut call);
@@ -309,6 +316,8 @@ impl Desk {
             Ok(()) => write_result(out, &request.id, &result, clock.received_us, us_out),
             Err(error) => write_error(out, &request.id, error, clock.received_us, us_out),
         }
+        self.result = result;
+        self.result.shrink_to(KEPT_RESULT_BYTES);
         Answer { effects, is_error: done.is_err(), log_failed }
     }
 

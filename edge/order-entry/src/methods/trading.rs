@@ -231,16 +231,20 @@ fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
     let is_ours = |fill: &&UserTrade| fill.order == id;
     let mut trades: Vec<&UserTrade> = book.trades().iter().rev().filter(is_ours).take(fills).collect();
     trades.reverse();
-    call.out = order_and_trades(call, account, id, &trades)?;
-    Ok(())
+    let mut out = std::mem::take(&mut call.out);
+    let done = order_and_trades(call, account, id, &trades, &mut out);
+    call.out = out;
+    done
 }
 
 /// The same for an order that was entered before: as it stands now, and all its fills.
 fn write_entered(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
     let book = call.venue.views().account(account).ok_or_else(no_history)?;
     let trades: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
-    call.out = order_and_trades(call, account, id, &trades)?;
-    Ok(())
+    let mut out = std::mem::take(&mut call.out);
+    let done = order_and_trades(call, account, id, &trades, &mut out);
+    call.out = out;
+    done
 }
 
 fn order_and_trades(
@@ -248,12 +252,12 @@ fn order_and_trades(
     account: AccountId,
     id: OrderId,
     trades: &[&UserTrade],
-) -> Result<Vec<u8>, RpcError> {
+    out: &mut Vec<u8>,
+) -> Done {
     let engine = call.venue.engine();
     let record = call.venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
     let market = engine.market(record.instrument).ok_or_else(no_history)?;
-    let mut out = Vec::with_capacity(1024);
-    Json::new(&mut out).object(|j| {
+    Json::new(out).object(|j| {
         j.key("order");
         objects::order(j, &market.spec, record, moment_of(engine, record));
         j.key("trades").array(|j| {
@@ -262,7 +266,7 @@ fn order_and_trades(
             }
         });
     });
-    Ok(out)
+    Ok(())
 }
 
 /// What the book says of an order right now. Costs the orders before it in its queue.
