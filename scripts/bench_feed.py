@@ -71,12 +71,16 @@ CASES = [
     Case("pipe", "pipe", least_per_s=10e6, most_cpu_ns=32),
     Case("pipe, pages copied", "pipe", options=("--pipe-pages", "copy")),
     Case("shm", "shm", least_per_s=18e6, most_cpu_ns=20),
+    Case("shm-ref", "shm-ref", least_per_s=18e6, most_cpu_ns=20),
     framed("pipe, 3 a frame", "pipe", 3, "pipe", 0.5),
     framed("shm, 3 a frame", "shm", 3, "shm", 0.5),
+    framed("shm-ref, 3 a frame", "shm-ref", 3, "shm-ref", 0.5),
     framed("pipe, 15 a frame", "pipe", 15, "pipe", 0.7),
     framed("shm, 15 a frame", "shm", 15, "shm", 0.7),
+    framed("shm-ref, 15 a frame", "shm-ref", 15, "shm-ref", 0.7),
     Case("pipe, 64 workers", "pipe", workers=64, share_of=("pipe", 0.6)),
     Case("shm, 64 workers", "shm", workers=64, share_of=("shm", 0.6)),
+    Case("shm-ref, 64 workers", "shm-ref", workers=64, share_of=("shm-ref", 0.6)),
     Case("shm, wss", "shm", tape=("--frame-trades", "128", "--tls"), least_per_s=8e6, most_cpu_ns=45),
     Case(
         "shm, open-close",
@@ -242,8 +246,9 @@ def measure(rounds: int, trades: int, only: str) -> dict[str, Any]:
         for null, share in NULLS.items():
             if null in figures:
                 of_case[share] = round(of_case["trades_per_s"] / figures[null]["trades_per_s"], 3)
-    if figures.get("shm", {}).get("share_of_null_reader", 1.0) < 0.7:
-        figures["shm"]["short_of_demand"].append("below 70% of null reader")
+    for name in ("shm", "shm-ref"):
+        if figures.get(name, {}).get("share_of_null_reader", 1.0) < 0.7:
+            figures[name]["short_of_demand"].append("below 70% of null reader")
     return {"bytes_per_trade": round(bytes_per_trade, 1), "rounds": rounds, "cores": os.cpu_count(), "cases": figures}
 
 

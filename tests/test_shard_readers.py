@@ -1,4 +1,4 @@
-"""The readers in C and Python behind the real `pitwire split`, both transports, and what they see when it is killed."""
+"""The readers in C and Python behind the real `pitwire split`, pipes and rings, and what they see when it is killed."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def lines(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.parametrize("transport", ["pipe", "shm"])
+@pytest.mark.parametrize("transport", ["pipe", "shm", "shm-ref"])
 @pytest.mark.parametrize("language", ["C", "Python"])
 def test_every_trade_arrives(language: str, transport: str, count: Path, tape: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -104,7 +104,7 @@ def test_a_splitter_that_is_killed_is_noticed(language: str, count: Path, tape: 
     Path(ring).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("transport", ["pipe", "shm"])
+@pytest.mark.parametrize("transport", ["pipe", "shm", "shm-ref"])
 def test_bars_behind_the_splitter_hold_every_trade(transport: str, tape: str, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     out = tmp_path / "bars"

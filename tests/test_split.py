@@ -522,7 +522,7 @@ def test_a_killed_program_that_is_not_to_be_started_again_ends_the_run(tmp_path:
     )
 
 
-@pytest.mark.parametrize("transport", ["pipe", "shm"])
+@pytest.mark.parametrize("transport", ["pipe", "shm", "shm-ref"])
 def test_ten_million_trades_with_faults_arrive_once_and_in_order(transport: str, tmp_path: Path) -> None:
     count = int(os.environ.get("SPLIT_TRADES", "10000000"))
     ready = tmp_path / "ready"

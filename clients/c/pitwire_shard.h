@@ -49,6 +49,9 @@ enum {
 };
 
 #define PITWIRE_SHARD_VERSION 1u
+#define PITWIRE_SHARD_REFERRING 2u /* records may lie in an area beside the ring */
+#define PITWIRE_SHARD_REFERENCE 0x80000000u
+#define PITWIRE_SHARD_AREA_NAME 256u
 #define PITWIRE_SHARD_HEADER 4096u
 #define PITWIRE_SHARD_WRAP 0xFFFFFFFFu
 #define PITWIRE_SHARD_LONGEST (8u << 20) /* of a pipe's records */
@@ -66,6 +69,10 @@ struct pitwire_shard {
     uint64_t position;
     uint64_t given_back;
     uint64_t head;
+    uint64_t most_held; /* as far as is read before it is given back */
+    /* What a ring of version 2 refers to; none in version 1. */
+    const unsigned char *area;
+    size_t area_bytes;
     /* Pipe: what has been read and not handed out. */
     unsigned char *buffer;
     size_t buffer_bytes;
@@ -124,6 +131,36 @@ static inline int pitwire_look(struct pitwire_shard *shard) {
     return 0;
 }
 
+/* The area that a ring of version 2 names, in the ring's directory. */
+static inline int pitwire_open_area(struct pitwire_shard *shard, const char *ring) {
+    const char *named = (const char *)shard->memory + 512, *slash = strrchr(ring, '/');
+    size_t directory = slash ? (size_t)(slash - ring) + 1 : 0, length = strnlen(named, PITWIRE_SHARD_AREA_NAME);
+    char name[PATH_MAX];
+    if (length == 0 || length == PITWIRE_SHARD_AREA_NAME || memchr(named, '/', length) || directory + length >= sizeof name)
+        return pitwire_fault(shard, "the ring's header names no area; start splitter and workers again");
+    memcpy(name, ring, directory);
+    memcpy(name + directory, named, length);
+    name[directory + length] = 0;
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    if (fd < 0)
+        return pitwire_system(shard);
+    void *area = MAP_FAILED;
+    int status = fstat(fd, &about);
+    if (status == 0)
+        area = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    int error = errno;
+    close(fd);
+    errno = error;
+    if (area == MAP_FAILED)
+        return pitwire_system(shard);
+    shard->area = (const unsigned char *)area;
+    shard->area_bytes = (size_t)about.st_size;
+    if (shard->area_bytes < pitwire_load64(shard->memory + 40))
+        return pitwire_fault(shard, "the ring's header gives an area that is not there; start splitter and workers again");
+    return 0;
+}
+
 static inline int pitwire_open_ring(struct pitwire_shard *shard, const char *name) {
     struct stat about;
     shard->fd = open(name, O_RDWR | O_CLOEXEC);
@@ -138,7 +175,8 @@ static inline int pitwire_open_ring(struct pitwire_shard *shard, const char *nam
     shard->memory = (unsigned char *)memory;
     if (memcmp(shard->memory, "PWRING01", 8) != 0)
         return pitwire_fault(shard, "not a ring: it does not begin with PWRING01; give the names that pitwire split appended");
-    if (pitwire_load32(shard->memory + 8) != PITWIRE_SHARD_VERSION)
+    uint32_t version = pitwire_load32(shard->memory + 8);
+    if (version != PITWIRE_SHARD_VERSION && version != PITWIRE_SHARD_REFERRING)
         return pitwire_fault(shard, "a ring of another version; use the header that came with this splitter");
     shard->capacity = pitwire_load64(shard->memory + 16);
     uint64_t capacity = shard->capacity;
@@ -147,7 +185,9 @@ static inline int pitwire_open_ring(struct pitwire_shard *shard, const char *nam
         return pitwire_fault(shard, "the ring's header gives a capacity that its memory does not have");
     shard->position = pitwire_shared64(shard, 256);
     shard->given_back = shard->position;
-    return pitwire_look(shard);
+    shard->most_held = capacity / (version == PITWIRE_SHARD_REFERRING ? 64 : 8);
+    int status = version == PITWIRE_SHARD_REFERRING ? pitwire_open_area(shard, name) : 0;
+    return status ? status : pitwire_look(shard);
 }
 
 static inline int pitwire_open_pipe(struct pitwire_shard *shard, long number) {
@@ -182,6 +222,9 @@ static inline void pitwire_shard_close(struct pitwire_shard *shard) {
         munmap(shard->memory, shard->memory_bytes);
         shard->memory = NULL;
     }
+    if (shard->area)
+        munmap((void *)(uintptr_t)shard->area, shard->area_bytes);
+    shard->area = NULL;
     free(shard->buffer);
     shard->buffer = NULL;
     if (shard->fd >= 0)
@@ -228,6 +271,16 @@ static inline int pitwire_ring_record(struct pitwire_shard *shard, const unsigne
             shard->position += to_end;
             continue;
         }
+        if (shard->area && (found & PITWIRE_SHARD_REFERENCE)) {
+            uint32_t offset = *(const volatile uint32_t *)(const void *)(place + 4);
+            found &= ~PITWIRE_SHARD_REFERENCE;
+            if ((uint64_t)offset + found > shard->area_bytes)
+                return pitwire_fault(shard, "a reference that leaves the area; start splitter and workers again");
+            shard->position += 8;
+            *record = shard->area + offset;
+            *length = found;
+            return PITWIRE_RECORD;
+        }
         uint64_t bytes = ((uint64_t)found + 4 + 7) & ~(uint64_t)7;
         if (found > shard->capacity / 4 - 4 || bytes > to_end || bytes > left)
             return pitwire_fault(shard, "a record that leaves its place; start splitter and workers again");
@@ -240,8 +293,8 @@ static inline int pitwire_ring_record(struct pitwire_shard *shard, const unsigne
 }
 
 static inline int pitwire_ring_next(struct pitwire_shard *shard, int patience_ms, const unsigned char **record, size_t *length) {
-    /* The record handed out before this call is no longer needed: an eighth of the ring is worth giving back. */
-    if (shard->position - shard->given_back >= shard->capacity / 8)
+    /* The record handed out before this call is no longer needed: a part of the ring is worth giving back. */
+    if (shard->position - shard->given_back >= shard->most_held)
         pitwire_give_back(shard);
     for (int round = 0;; round++) {
         int status = pitwire_ring_record(shard, record, length);

@@ -28,6 +28,9 @@ LONGEST = 8 << 20
 READ = 256 << 10
 HEADER = 4096
 WRAP = 0xFFFF_FFFF
+REFERENCE = 0x8000_0000
+"""In a length of a ring of version 2: the record lies in the area, at the offset that follows."""
+AREA_BYTES_AT, AREA_NAME_AT, AREA_NAME_BYTES = 40, 512, 256
 SHORTEST_NAP_S = 50e-6
 LONGEST_NAP_S = 500e-6
 SILENCE_S = 0.2
@@ -83,11 +86,14 @@ def _from_ring(name: str, idle_s: float | None) -> Iterator[bytes | None]:
             raise ShardFault(f"{name}: shorter than a ring's header; give the names that pitwire split appended")
         with mmap.mmap(file.fileno(), 0) as memory:
             capacity = _check_header(name, memory)
+            area = _area(name, memory)
             view = memoryview(memory)
             wide, narrow = view[:HEADER].cast("Q"), view[:HEADER].cast("I")
             try:
-                yield from _ring_records(_Ring(name, file.fileno(), memory, wide, narrow, capacity), idle_s)
+                yield from _ring_records(_Ring(name, file.fileno(), memory, wide, narrow, capacity, area), idle_s)
             finally:
+                if area is not None:
+                    area.close()
                 # A mapping cannot be closed while views of it are about.
                 wide.release()
                 narrow.release()
@@ -98,7 +104,7 @@ def _check_header(name: str, memory: mmap.mmap) -> int:
     magic, version, records_at, capacity, *_ = _FIXED.unpack_from(memory)
     if magic != b"PWRING01":
         raise ShardFault(f"{name}: not a ring; give the names that pitwire split appended")
-    if version != 1:
+    if version not in (1, 2):
         raise ShardFault(f"{name}: a ring of version {version}; use the reader that came with this splitter")
     is_power = capacity & (capacity - 1) == 0
     if records_at != HEADER or not is_power or not 4096 <= capacity <= min(1 << 32, len(memory) - HEADER):
@@ -106,12 +112,35 @@ def _check_header(name: str, memory: mmap.mmap) -> int:
     return capacity
 
 
+def _area(name: str, memory: mmap.mmap) -> mmap.mmap | None:
+    """What a ring of version 2 refers to: a file beside it."""
+    if _FIXED.unpack_from(memory)[1] == 1:
+        return None
+    named = memory[AREA_NAME_AT : AREA_NAME_AT + AREA_NAME_BYTES].split(b"\0")[0]
+    if not named or b"/" in named or named == b"..":
+        raise ShardFault(f"{name}: the header names no area; start splitter and workers again")
+    with (Path(name).parent / os.fsdecode(named)).open("rb") as file:
+        area = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if len(area) < int.from_bytes(memory[AREA_BYTES_AT : AREA_BYTES_AT + 8], "little"):
+        raise ShardFault(f"{name}: the header gives an area that is not there; start splitter and workers again")
+    return area
+
+
 class _Ring:
     def __init__(
-        self, name: str, descriptor: int, memory: mmap.mmap, wide: memoryview, narrow: memoryview, capacity: int
+        self,
+        name: str,
+        descriptor: int,
+        memory: mmap.mmap,
+        wide: memoryview,
+        narrow: memoryview,
+        capacity: int,
+        area: mmap.mmap | None,
     ) -> None:
         self.name, self.descriptor, self.memory, self.capacity = name, descriptor, memory, capacity
         self.wide, self.narrow = wide, narrow
+        self.area = area
+        self.most_held = capacity // (8 if area is None else 64)
         self.position: int = wide[_TAIL]
 
     def head(self) -> int:
@@ -147,16 +176,30 @@ class _Ring:
                     raise ShardFault(f"{self.name}: a wrap beyond the head at position {self.position}")
                 self.position += to_end
                 continue
+            if self.area is not None and length & REFERENCE:
+                yield self._referred(length & ~REFERENCE, HEADER + at + 4)
+                if self.position - given_back >= self.most_held:
+                    self.give_back()
+                    given_back = self.position
+                continue
             footprint = (length + 4 + 7) & ~7
             if length > self.capacity // 4 - 4 or footprint > min(to_end, left):
                 raise ShardFault(f"{self.name}: a record of {length} bytes at {self.position} leaves its place")
             start = HEADER + at + 4
             self.position += footprint
             yield self.memory[start : start + length]
-            if self.position - given_back >= self.capacity // 8:
+            if self.position - given_back >= self.most_held:
                 self.give_back()
                 given_back = self.position
         self.give_back()
+
+    def _referred(self, length: int, at: int) -> bytes:
+        assert self.area is not None
+        (offset,) = _LENGTH.unpack_from(self.memory, at)
+        if offset + length > len(self.area):
+            raise ShardFault(f"{self.name}: a reference at {self.position} leaves the area")
+        self.position += 8
+        return self.area[offset : offset + length]
 
 
 def _ring_records(ring: _Ring, idle_s: float | None) -> Iterator[bytes | None]:

@@ -9,10 +9,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use pitwire_shard::{Consumer, Fault, Intake, Memory};
+use pitwire_shard::{Consumer, Fault, Intake, Memory, area_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
@@ -103,7 +104,17 @@ impl Source {
         } else {
             let file = File::options().read(true).write(true).open(name).map_err(failed)?;
             let mapping = Mapping::of(&file).map_err(failed)?;
-            let ring = Consumer::open(mapping).map_err(|fault| SourceError::Fault { name: name.to_string(), fault })?;
+            let fault = |fault| SourceError::Fault { name: name.to_string(), fault };
+            // What the ring refers to, if it does, lies beside it.
+            let area = match area_name(&mapping).map_err(fault)? {
+                None => None,
+                Some(area) => {
+                    let path = Path::new(name).with_file_name(area);
+                    let file = File::open(path).map_err(failed)?;
+                    Some(Mapping::to_read(&file).map_err(failed)?)
+                }
+            };
+            let ring = Consumer::open_with(mapping, area).map_err(fault)?;
             Transport::Ring { ring, file, asked: Instant::now() }
         };
         Ok(Source { name: name.to_string(), transport })
@@ -235,14 +246,20 @@ struct Mapping {
 
 impl Mapping {
     fn of(file: &File) -> io::Result<Mapping> {
+        Mapping::with(file, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    fn to_read(file: &File) -> io::Result<Mapping> {
+        Mapping::with(file, ProtFlags::READ)
+    }
+
+    fn with(file: &File, protection: ProtFlags) -> io::Result<Mapping> {
         let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
         if bytes == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
         }
         // SAFETY: a new mapping at a place of the kernel's choice touches nothing that exists.
-        let base = unsafe {
-            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file.as_fd(), 0)?
-        };
+        let base = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file.as_fd(), 0)? };
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
         Ok(Mapping { base, bytes })
     }

@@ -90,7 +90,12 @@ struct Ring {
     path: PathBuf,
     lock: File,
     producer: Producer<Mapping>,
+    /// Where records go that are referred to, how far it is filled, and its file.
+    area: Option<(Mapping, usize, PathBuf)>,
 }
+
+/// Room for two thirds of all records.
+const AREA_BYTES: usize = 8 << 20;
 
 impl Ring {
     fn new(name: &str) -> Ring {
@@ -99,7 +104,38 @@ impl Ring {
         lock.set_len(CAPACITY + 4096).unwrap();
         lock.lock().unwrap();
         let shape = Shape { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
-        Ring { producer: Producer::create(Mapping::of(&lock), &shape).unwrap(), path, lock }
+        Ring { producer: Producer::create(Mapping::of(&lock), &shape).unwrap(), path, lock, area: None }
+    }
+
+    /// One of version 2, with an area beside it.
+    fn referring(name: &str) -> Ring {
+        let mut ring = Ring::new(name);
+        let path = ring.path.with_extension("area");
+        let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        file.set_len(AREA_BYTES as u64).unwrap();
+        let shape = Shape { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
+        let named = path.file_name().unwrap().to_str().unwrap();
+        let mapping = Mapping::of(&ring.lock);
+        ring.producer = Producer::create_referring(mapping, &shape, named, AREA_BYTES as u64).unwrap();
+        ring.area = Some((Mapping::of(&file), 0, path));
+        ring
+    }
+
+    fn put(&mut self, number: u32, record: &[u8]) -> Result<(), Refused> {
+        match &mut self.area {
+            Some((area, filled, _)) if !number.is_multiple_of(3) => {
+                assert!(*filled + record.len() <= AREA_BYTES);
+                // SAFETY: within the area, where nothing has been referred to yet.
+                unsafe {
+                    let to = area.base().as_ptr().add(*filled);
+                    std::ptr::copy_nonoverlapping(record.as_ptr(), to, record.len());
+                }
+                self.producer.put_reference(u32::try_from(*filled).unwrap(), record.len())?;
+                *filled += record.len();
+                Ok(())
+            }
+            _ => self.producer.put(record, 0, record.len()),
+        }
     }
 
     fn publish(&mut self) {
@@ -113,7 +149,7 @@ impl Ring {
         for number in 0..records {
             let record = record(number);
             loop {
-                match self.producer.put(&record, 0, record.len()) {
+                match self.put(number, &record) {
                     Ok(()) => break,
                     Err(Refused::Full) => {
                         self.publish();
@@ -122,7 +158,7 @@ impl Ring {
                     Err(refused) => panic!("{refused:?}"),
                 }
             }
-            if number % 17 == 0 {
+            if number % 17 == 0 || number + 1 == records {
                 self.publish();
             }
             // Silence now and then, so that the reader sleeps and must be woken.
@@ -144,6 +180,9 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // Nobody minds a file in the temporary directory that is gone already.
         let _ = fs::remove_file(&self.path);
+        if let Some((.., path)) = &self.area {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -218,6 +257,58 @@ fn a_ring_is_read_whole_and_in_order() {
         check(&output, RECORDS, "ended");
         assert!(output.status.success());
     }
+}
+
+#[test]
+fn a_ring_that_refers_is_read_whole_and_in_order() {
+    for language in ["C", "Python"] {
+        let mut ring = Ring::referring(&format!("refers-{language}"));
+        let reader = start(language, ring.path.to_str().unwrap(), Stdio::null());
+        ring.feed(RECORDS);
+        ring.end();
+        let output = reader.wait_with_output().unwrap();
+        check(&output, RECORDS, "ended");
+        assert!(output.status.success());
+    }
+}
+
+/// Areas that are not named, not there or too short; references that leave them.
+#[test]
+fn hostile_references_are_refused_without_a_crash() {
+    let mut ring = Ring::referring("hostile-refers");
+    ring.feed(20);
+    ring.end();
+    let whole = fs::read(&ring.path).unwrap();
+    let name_end = 512 + whole[512..].iter().position(|byte| *byte == 0).unwrap();
+    // Place and bytes; record 0 takes the first place, record 1 is the first that is referred to.
+    let first = 4096 + (record(0).len() + 4).next_multiple_of(8);
+    let changes: [(usize, Vec<u8>); 8] = [
+        (512, vec![0]),
+        (512, b"../x\0".to_vec()),
+        (512, vec![b'x'; 300]),
+        (name_end - 1, b"b".to_vec()),
+        (40, (AREA_BYTES as u64 + 1).to_le_bytes().to_vec()),
+        (first + 4, u32::MAX.to_le_bytes().to_vec()),
+        (first + 4, ((8_u32 << 20) - 1).to_le_bytes().to_vec()),
+        (first, 0xFFFF_FFFE_u32.to_le_bytes().to_vec()),
+    ];
+    let path = ring.path.with_extension("damaged");
+    for (number, (at, bytes)) in changes.into_iter().enumerate() {
+        let mut case = whole.clone();
+        case[at..at + bytes.len()].copy_from_slice(&bytes);
+        fs::write(&path, case).unwrap();
+        let output = start("C", path.to_str().unwrap(), Stdio::null()).wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "case {number}: {error}");
+        assert!(!error.contains("Sanitizer") && !error.contains("runtime error"), "case {number}: {error}");
+        assert_eq!(said(&output)["end"], "failed", "case {number}");
+        let example = top().join("clients/python/pitwire_shard.py");
+        let output = Command::new("python3").arg(example).arg(&path).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "case {number}: {error}");
+        assert!(error.starts_with("pitwire_shard.py: ") && error.lines().count() == 1, "case {number}: {error}");
+    }
+    fs::remove_file(&path).unwrap();
 }
 
 #[test]

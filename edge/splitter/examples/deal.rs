@@ -1,6 +1,6 @@
 //! What a hand-over costs, from memory: nanoseconds of this thread's processor time a trade.
 //!
-//! cargo run --release -p pitwire-splitter --example deal -- pipe|shm|copy WORKERS TRADES-A-FRAME
+//! cargo run --release -p pitwire-splitter --example deal -- pipe|shm|shm-ref|copy WORKERS TRADES-A-FRAME
 //!
 //! 256 KiB of frames of 99-byte trades go round and round; built-in counters take them on the other core. `copy` only stages
 //! the records, for comparison: to 64 KiB per worker, round and round.
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pitwire_feed::Object;
 use pitwire_shard::copy_record;
-use pitwire_splitter::{Counted, Options, Policy, Transport, open_pipe, open_shm};
+use pitwire_splitter::{Counted, Options, Policy, Transport, open_pipe, open_shm, open_shm_ref};
 use rustix::time::{ClockId, clock_gettime};
 
 const READ_BYTES: usize = 256 << 10;
@@ -44,6 +44,18 @@ fn frames(workers: u32, trades: usize) -> Vec<Frame> {
         frames.push(Frame { text, objects });
     }
     frames
+}
+
+/// As many frames as fit, behind one another.
+fn received<'a>(frames: &[Frame], mut space: &'a mut [u8]) -> Vec<&'a [u8]> {
+    let mut texts = Vec::new();
+    for frame in frames {
+        let Some((text, rest)) = space.split_at_mut_checked(frame.text.len()) else { break };
+        text.copy_from_slice(&frame.text);
+        texts.push(&*text);
+        space = rest;
+    }
+    texts
 }
 
 fn ns(clock: ClockId) -> u64 {
@@ -86,15 +98,24 @@ fn main() {
     let mut transport: Box<dyn Transport> = match kind.as_str() {
         "pipe" => open_pipe(options).unwrap(),
         "shm" => open_shm(options).unwrap(),
+        "shm-ref" => open_shm_ref(options).unwrap(),
         _ => Box::new(Copy { stages: (0..workers).map(|_| (vec![0; 0x10000 + 1024], 0)).collect() }),
     };
     let frames = frames(workers, trades);
     let average = frames.iter().map(|frame| frame.text.len()).sum::<usize>() / frames.len() / trades;
     let (started, mut used, mut dealt) = (Instant::now(), 0, 0_u64);
     while started.elapsed() < RUN {
+        // What is received where it lies is written there by the kernel: not measured.
+        let mut landing = transport.landing();
+        let lands = landing.is_some();
+        let texts: Vec<&[u8]> = match &mut landing {
+            None => frames.iter().map(|frame| &frame.text[..]).collect(),
+            Some(landing) => received(&frames, landing.space()),
+        };
+        transport.landed(if lands { texts.iter().map(|text| text.len()).sum() } else { 0 });
         let before = ns(ClockId::ThreadCPUTime);
-        for frame in &frames {
-            transport.deal(&frame.text, &frame.objects);
+        for (frame, text) in frames.iter().zip(texts) {
+            transport.deal(text, &frame.objects);
             dealt += frame.objects.len() as u64;
         }
         transport.hand_over();

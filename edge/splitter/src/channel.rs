@@ -62,15 +62,29 @@ impl Channel {
             session.process(&mut [], &mut self.outbox, |_| Err(())).map_err(unwrap)?;
             self.flush().map_err(Fault::Socket)?;
         }
-        match self.receive(|_| Err(()))? {
+        match self.receive(None, |_| Err(()))? {
             Heard::End => Err(Fault::Socket(io::ErrorKind::UnexpectedEof.into())),
             _ => Ok(self.tls.as_ref().is_none_or(|session| session.is_open())),
         }
     }
 
-    /// HOT. One read, if there is something: what came goes to `take` in pieces.
-    pub fn receive<V>(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), V>) -> Result<Heard, Fault<V>> {
-        let bytes = match self.socket.read(&mut self.input[self.filled..]) {
+    /// Whether what is received is what it is, and may be received anywhere: TLS has to open it first, in its place.
+    pub fn is_plain(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// HOT. One read, if there is something: what came goes to `take` in pieces. A plain channel receives it at `landing`, if there
+    /// is one, and it is one piece.
+    pub fn receive<V>(
+        &mut self,
+        landing: Option<&mut [u8]>,
+        mut take: impl FnMut(&[u8]) -> Result<(), V>,
+    ) -> Result<Heard, Fault<V>> {
+        let space = match landing {
+            Some(landing) if self.tls.is_none() => landing,
+            _ => &mut self.input[self.filled..],
+        };
+        let bytes = match self.socket.read(space) {
             Ok(0) => return Ok(Heard::End),
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Heard::Nothing),
@@ -78,7 +92,7 @@ impl Channel {
             Err(error) => return Err(Fault::Socket(error)),
         };
         let Some(session) = &mut self.tls else {
-            take(&self.input[..bytes]).map_err(Fault::Taker)?;
+            take(space.get(..bytes).unwrap_or_default()).map_err(Fault::Taker)?;
             return Ok(Heard::Bytes(bytes));
         };
         let filled = self.filled + bytes;

@@ -262,7 +262,7 @@ impl<S: AsFd> Attempt<'_, S> {
                 received.extend_from_slice(piece);
                 Ok::<(), ()>(())
             };
-            let heard = self.check(channel.receive(keep))?;
+            let heard = self.check(channel.receive(None, keep))?;
             if let Some(head_bytes) = judge(&received, &key)? {
                 received.drain(..head_bytes);
                 return Ok(received);

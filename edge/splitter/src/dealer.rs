@@ -8,6 +8,7 @@ use pitwire_feed::{Object, Sink};
 
 use crate::Transport;
 use crate::clock::{epoch_ns, mono_ns};
+use crate::lanes::Landing;
 use crate::stats::{Meter, Moment};
 
 /// A control frame's payload (RFC 6455 section 5.5).
@@ -55,6 +56,15 @@ impl Dealer {
         self.meter.connected(moment());
         let connection = self.meter.totals.connections;
         self.sinks.iter_mut().for_each(|sink| sink.connected(connection));
+    }
+
+    /// Where the next bytes are best received: the first who wants them somewhere has the workers.
+    pub fn landing(&mut self) -> Option<Landing> {
+        self.sinks.iter_mut().find_map(|sink| sink.landing())
+    }
+
+    pub fn landed(&mut self, bytes: usize) {
+        self.sinks.iter_mut().for_each(|sink| sink.landed(bytes));
     }
 
     /// Whether as many trades have been dealt as were wanted.

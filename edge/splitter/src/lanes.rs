@@ -7,6 +7,7 @@
 //! Leaves out  how records travel ([`lane::Lane`]); where objects come from.
 //! Start at    [`Lanes`], then `late` and `catch_up`.
 
+mod area;
 mod keeper;
 mod lane;
 mod late;
@@ -17,15 +18,19 @@ mod queue;
 mod shm;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use pitwire_feed::Object;
 
+pub(crate) use area::Area;
+pub use area::Landing;
 pub(crate) use lane::Ends;
 pub(crate) use mapping::Mapping;
 
+use area::Landings;
 use keeper::Keeper;
 use lane::{Lane, Refused};
 use late::Late;
@@ -54,6 +59,16 @@ pub fn open_shm(options: Options) -> Result<Box<dyn Transport>, Failure> {
     Ok(Box::new(Lanes::<shm::ShmLane>::open(options)?))
 }
 
+/// A ring for each worker, which refers to what was received in memory that all of them map.
+pub fn open_shm_ref(mut options: Options) -> Result<Box<dyn Transport>, Failure> {
+    let area = Arc::new(shm::open_area(&options)?);
+    options.area = Some(Arc::clone(&area));
+    let workers = options.workers as usize;
+    let mut lanes = Lanes::<shm::ShmLane>::open(options)?;
+    lanes.landings = Some(Landings::new(area, workers));
+    Ok(Box::new(lanes))
+}
+
 struct Worker<L> {
     lane: L,
     /// Looked at for every object; why stands in `late`.
@@ -80,6 +95,8 @@ impl<L: Lane> Worker<L> {
 struct Lanes<L> {
     options: Options,
     workers: Vec<Worker<L>>,
+    /// Where the feed is received, when lanes refer to it.
+    landings: Option<Landings>,
     keeper: Keeper,
     /// The program is being started again.
     starting: Option<Starting<Vec<L>>>,
@@ -109,6 +126,7 @@ impl<L: Lane> Lanes<L> {
         let worker = |lane| Worker { lane, is_behind: false, handed: 0, wakes: false, late: late() };
         Self {
             workers: lanes.into_iter().map(worker).collect(),
+            landings: None,
             keeper,
             starting: None,
             options,
@@ -336,6 +354,9 @@ impl<L: Lane> Lanes<L> {
             old.push(std::mem::replace(&mut worker.lane, lane));
             worker.late.reopen();
         }
+        if let Some(landings) = &mut self.landings {
+            landings.forget_holds();
+        }
         // Giving large rings back takes the kernel a while. Without a thread it is done here.
         let _ = std::thread::Builder::new().name("old lanes".into()).spawn(move || drop(old));
     }
@@ -364,6 +385,25 @@ impl<L: Lane> Lanes<L> {
     }
 }
 
+/// What the landings ask of the lanes.
+struct Rings<'a, L>(&'a mut [Worker<L>]);
+
+impl<L: Lane> area::Rings for Rings<'_, L> {
+    fn head(&self, worker: usize) -> u64 {
+        self.0.get(worker).map_or(0, |worker| worker.lane.head())
+    }
+
+    fn has_taken(&mut self, worker: usize, head: u64) -> bool {
+        self.0.get_mut(worker).is_none_or(|worker| worker.late.is_closed() || worker.lane.has_taken(head))
+    }
+
+    fn refer(&mut self, worker: usize, refers: bool) {
+        if let Some(worker) = self.0.get_mut(worker) {
+            worker.lane.refer(refers);
+        }
+    }
+}
+
 impl<L: Lane> Transport for Lanes<L> {
     fn deal(&mut self, text: &[u8], objects: &[Object]) {
         for object in objects {
@@ -378,6 +418,16 @@ impl<L: Lane> Transport for Lanes<L> {
             } else {
                 self.late(object.worker as usize, text, start, end, refused);
             }
+        }
+    }
+
+    fn landing(&mut self) -> Option<Landing> {
+        self.landings.as_mut()?.next(&mut Rings(&mut self.workers))
+    }
+
+    fn landed(&mut self, bytes: usize) {
+        if let Some(landings) = &mut self.landings {
+            landings.landed(bytes);
         }
     }
 

@@ -32,7 +32,7 @@ pub use board::{Board, OCTAVES, Snapshot};
 pub use child::Program;
 pub use connect::ConnectError;
 pub use counters::Counted;
-pub use lanes::{open_pipe, open_shm};
+pub use lanes::{Landing, open_pipe, open_shm, open_shm_ref};
 pub use nowhere::Nowhere;
 pub use pitwire_feed::NoSym;
 pub use pitwire_websocket::{Address, BadUrl};

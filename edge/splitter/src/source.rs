@@ -23,6 +23,7 @@ use crate::channel::{Channel, Fault, Heard, Woken, wait};
 use crate::clock::{epoch_ns, mono_ns, process_cpu_ns, thread_cpu_ns};
 use crate::connect::{ConnectError, Dial, Opened, open, printable};
 use crate::dealer::{Control, Dealer};
+use crate::lanes::Landing;
 use crate::printer::Printer;
 use crate::stats::{Lag, Meter, Received};
 use crate::transport::{Failure, Summary, Totals, Transport};
@@ -262,9 +263,14 @@ impl<'a, S: AsFd> Source<'a, S> {
             let from_ns = mono_ns();
             let (cutter, dealer) = (&mut self.cutter, &mut self.dealer);
             let mut is_first = true;
-            let heard = channel.receive(|piece| {
+            let mut landing = channel.is_plain().then(|| dealer.landing()).flatten();
+            let lands = landing.is_some();
+            let heard = channel.receive(landing.as_mut().map(Landing::space), |piece| {
                 if std::mem::take(&mut is_first) {
                     dealer.meter.read();
+                }
+                if lands {
+                    dealer.landed(piece.len());
                 }
                 dealer.meter.received(piece.len());
                 cutter.feed(piece, dealer)
@@ -473,7 +479,7 @@ impl<'a, S: AsFd> Source<'a, S> {
         loop {
             let ignore = |_: &[u8]| Ok::<(), ()>(());
             let left_ns = until_ns.saturating_sub(mono_ns());
-            let heard = channel.receive(ignore);
+            let heard = channel.receive(None, ignore);
             if left_ns == 0 || !matches!(heard, Ok(Heard::Bytes(_) | Heard::Nothing)) {
                 return;
             }

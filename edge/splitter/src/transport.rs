@@ -12,6 +12,7 @@ use pitwire_feed::Object;
 
 use crate::child::Program;
 use crate::counters::Counted;
+use crate::lanes::{Area, Landing};
 use crate::policy::Policy;
 
 /// A way to hand objects to workers.
@@ -21,6 +22,15 @@ use crate::policy::Policy;
 pub trait Transport {
     /// HOT. Objects of `text`, in order; each goes to its worker. May keep nothing of `text` beyond the call.
     fn deal(&mut self, text: &[u8], objects: &[Object]);
+
+    /// Where the next bytes of the feed are best received: workers are then referred to them. Everything received before has
+    /// been dealt. None: anywhere.
+    fn landing(&mut self) -> Option<Landing> {
+        None
+    }
+
+    /// So many bytes have been received there; now they are dealt.
+    fn landed(&mut self, _bytes: usize) {}
 
     /// A record of the splitter's own (a gap), for one worker, in its place among the objects.
     fn note(&mut self, worker: u32, record: &[u8]);
@@ -96,6 +106,8 @@ pub struct Options {
     pub ring_bytes: u64,
     /// Where rings are made.
     pub ring_directory: PathBuf,
+    /// Rings refer to records in this memory.
+    pub(crate) area: Option<Arc<Area>>,
     /// Set when the run is to end: from then on nothing waits for a worker.
     pub stop: Arc<AtomicBool>,
 }
@@ -111,6 +123,7 @@ impl Options {
             lend_pages: None,
             ring_bytes: 1 << 20,
             ring_directory: PathBuf::from("/dev/shm"),
+            area: None,
             stop: Arc::new(AtomicBool::new(false)),
         }
     }

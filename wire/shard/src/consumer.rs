@@ -9,17 +9,24 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::Fault;
 use crate::bell::Words;
 use crate::layout::{
-    ALIGNMENT, AT_BELL, AT_CAPACITY, AT_HEAD, AT_MAGIC, AT_RECORDS_AT, AT_SLEEPING, AT_STATE, AT_TAIL, AT_VERSION,
-    AT_WORKER, AT_WORKERS, CAPACITY_MAX, CAPACITY_MIN, LENGTH_BYTES, MAGIC, RECORDS_AT, STATE_LIVE, VERSION, WRAP,
-    footprint, ring_record_max,
+    ALIGNMENT, AREA_NAME_BYTES, AT_AREA_BYTES, AT_AREA_NAME, AT_BELL, AT_CAPACITY, AT_HEAD, AT_MAGIC, AT_RECORDS_AT,
+    AT_SLEEPING, AT_STATE, AT_TAIL, AT_VERSION, AT_WORKER, AT_WORKERS, CAPACITY_MAX, CAPACITY_MIN, LENGTH_BYTES, MAGIC,
+    RECORDS_AT, REFERENCE, REFERENCE_BYTES, STATE_LIVE, VERSION, VERSION_REFERRING, WRAP, footprint, ring_record_max,
 };
 use crate::memory::{Memory, word32, word64};
 
 /// The room that has been read is given back at the latest after this part of the ring.
 const GIVE_BACK_PARTS: u64 = 8;
+const GIVE_BACK_PARTS_REFERRING: u64 = 64;
+/// How far ahead records that are referred to are asked for.
+const AHEAD_BYTES: u64 = 12 * REFERENCE_BYTES as u64;
 
-pub struct Consumer<M> {
+pub struct Consumer<M, A = M> {
     memory: M,
+    /// Where records lie that the ring refers to.
+    area: Option<A>,
+    /// As far as may be read before room is given back.
+    most_held: u64,
     records: *const u8,
     capacity: u64,
     /// Bytes read.
@@ -28,17 +35,69 @@ pub struct Consumer<M> {
 }
 
 // SAFETY: `records` points into `memory`, which moves along.
-unsafe impl<M: Memory + Send> Send for Consumer<M> {}
+unsafe impl<M: Memory + Send, A: Send> Send for Consumer<M, A> {}
+
+/// The name of the file beside the ring's that it refers to, if its version does.
+pub fn area_name(memory: &impl Memory) -> Result<Option<String>, Fault> {
+    match version(memory)? {
+        VERSION => return Ok(None),
+        VERSION_REFERRING => {}
+        found => return Err(Fault::Version { found }),
+    }
+    let mut name = [0; AREA_NAME_BYTES];
+    // SAFETY: the name lies in the header, which `version` has seen to be there; a copy is looked at, whatever it says.
+    unsafe { std::ptr::copy_nonoverlapping(memory.base().as_ptr().add(AT_AREA_NAME), name.as_mut_ptr(), name.len()) };
+    let name = name.split(|byte| *byte == 0).next().and_then(|name| std::str::from_utf8(name).ok());
+    // A name and no way: it lies beside the ring.
+    let name = name.filter(|name| !name.is_empty() && !name.contains('/') && *name != "..").ok_or(Fault::Shape)?;
+    Ok(Some(name.to_owned()))
+}
+
+fn version(memory: &impl Memory) -> Result<u32, Fault> {
+    if memory.bytes() < RECORDS_AT as usize || word64(memory, AT_MAGIC).load(Ordering::Acquire) != MAGIC {
+        return Err(Fault::NotARing);
+    }
+    Ok(word32(memory, AT_VERSION).load(Ordering::Relaxed))
+}
+
+/// Asks for the lines of a record that is referred to some places ahead: another core has them, and in the area a worker's
+/// records lie too far apart for the processor to guess.
+#[inline]
+fn announce(area: &impl Memory, records: *const u8, at: u64) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        #[allow(clippy::cast_possible_truncation)] // below the capacity, which lies in memory
+        // SAFETY: eight bytes are there, as at every multiple of 8 below the capacity; what they say is only asked for.
+        let offset = u32::from_le(unsafe { records.add(at as usize).cast::<u32>().add(1).read_volatile() });
+        let line = area.base().as_ptr().cast_const().wrapping_add(offset as usize).cast::<i8>();
+        // SAFETY: a hint, which neither reads nor faults, whatever the address.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(line);
+            _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(64));
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (area, records, at);
+}
 
 impl<M: Memory> Consumer<M> {
-    /// Checks the header; goes on where the last reader stopped.
+    /// Checks the header; goes on where the last reader stopped. For rings that refer to nothing (`--transport shm`).
     pub fn open(memory: M) -> Result<Self, Fault> {
-        if memory.bytes() < RECORDS_AT as usize || word64(&memory, AT_MAGIC).load(Ordering::Acquire) != MAGIC {
-            return Err(Fault::NotARing);
+        Self::open_with(memory, None)
+    }
+}
+
+impl<M: Memory, A: Memory> Consumer<M, A> {
+    /// The same for a ring of either version: with the area that [`area_name`] names, if it names one.
+    pub fn open_with(memory: M, area: Option<A>) -> Result<Self, Fault> {
+        let found = version(&memory)?;
+        if found != (if area.is_some() { VERSION_REFERRING } else { VERSION }) {
+            return Err(Fault::Version { found });
         }
-        let version = word32(&memory, AT_VERSION).load(Ordering::Relaxed);
-        if version != VERSION {
-            return Err(Fault::Version { found: version });
+        let wanted = word64(&memory, AT_AREA_BYTES).load(Ordering::Relaxed);
+        if area.as_ref().is_some_and(|area| (area.bytes() as u64) < wanted) {
+            return Err(Fault::Shape);
         }
         let capacity = word64(&memory, AT_CAPACITY).load(Ordering::Relaxed);
         let at = word32(&memory, AT_RECORDS_AT).load(Ordering::Relaxed);
@@ -50,7 +109,9 @@ impl<M: Memory> Consumer<M> {
         let position = word64(&memory, AT_TAIL).load(Ordering::Relaxed);
         // SAFETY: the memory is longer than its header, as checked above.
         let records = unsafe { memory.base().as_ptr().add(RECORDS_AT as usize).cast_const() };
-        let ring = Self { memory, records, capacity, position, given_back: position };
+        // Who refers waits for the room to receive into, and a ring holds many references.
+        let most_held = capacity / if area.is_some() { GIVE_BACK_PARTS_REFERRING } else { GIVE_BACK_PARTS };
+        let ring = Self { memory, area, most_held, records, capacity, position, given_back: position };
         ring.unread()?;
         Ok(ring)
     }
@@ -74,7 +135,7 @@ impl<M: Memory> Consumer<M> {
                 each(record);
                 taken += 1;
             }
-            if self.position - self.given_back >= self.capacity / GIVE_BACK_PARTS {
+            if self.position - self.given_back >= self.most_held {
                 self.give_back();
             }
         }
@@ -100,6 +161,9 @@ impl<M: Memory> Consumer<M> {
             self.position += to_end;
             return Ok(None);
         }
+        if found & REFERENCE != 0 && self.area.is_some() {
+            return self.referred(found & !REFERENCE, place, left).map(Some);
+        }
         let length = found as usize;
         let bytes = footprint(length) as u64;
         if u64::from(found) > ring_record_max(self.capacity) || bytes > to_end.min(left) {
@@ -109,6 +173,27 @@ impl<M: Memory> Consumer<M> {
         // SAFETY: length and record lie between `place` and the end of the ring, and before the head: the writer leaves
         // them alone until the tail has passed them, which happens after the last use of this slice.
         Ok(Some(unsafe { std::slice::from_raw_parts(place.add(LENGTH_BYTES), length) }))
+    }
+
+    /// The record that the reference at `place` means, of which eight bytes are there.
+    #[inline]
+    fn referred(&mut self, found: u32, place: *const u8, left: u64) -> Result<&[u8], Fault> {
+        // SAFETY: the caller vouches for eight bytes, aligned as records are.
+        let offset = u32::from_le(unsafe { place.cast::<u32>().add(1).read_volatile() }) as usize;
+        let length = found as usize;
+        let at = self.position;
+        match &self.area {
+            Some(area) if offset + length <= area.bytes() => {
+                // Beyond the head the writer is at work: who looks there takes the line away from it.
+                if left > AHEAD_BYTES {
+                    announce(area, self.records, (at + AHEAD_BYTES) & (self.capacity - 1));
+                }
+                self.position += REFERENCE_BYTES as u64;
+                // SAFETY: within the area, which the writer leaves alone there until the tail has passed the reference.
+                Ok(unsafe { std::slice::from_raw_parts(area.base().as_ptr().cast_const().add(offset), length) })
+            }
+            _ => Err(Fault::Length { found, at }),
+        }
     }
 
     fn give_back(&mut self) {

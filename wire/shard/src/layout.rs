@@ -6,6 +6,8 @@
 /// The bytes `PWRING01`, read as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PWRING01");
 pub const VERSION: u32 = 1;
+/// Of a ring that may refer to records in an area beside it.
+pub const VERSION_REFERRING: u32 = 2;
 /// Bytes before the records: one page.
 pub const RECORDS_AT: u32 = 4096;
 
@@ -16,6 +18,10 @@ pub const AT_CAPACITY: usize = 16;
 pub const AT_WORKER: usize = 24;
 pub const AT_WORKERS: usize = 28;
 pub const AT_STARTED_NS: usize = 32;
+/// Version 2: bytes of the area, and the name of its file beside the ring's, ended by a zero.
+pub const AT_AREA_BYTES: usize = 40;
+pub const AT_AREA_NAME: usize = 512;
+pub const AREA_NAME_BYTES: usize = 256;
 pub const AT_HEAD: usize = 128;
 pub const AT_BELL: usize = 136;
 pub const AT_STATE: usize = 140;
@@ -27,6 +33,10 @@ pub const STATE_ENDED: u32 = 1;
 
 /// In place of a length: the rest up to the end of the ring is empty.
 pub const WRAP: u32 = u32::MAX;
+/// Version 2: in a length that is not [`WRAP`], the record lies in the area; its offset there follows instead of its bytes.
+pub const REFERENCE: u32 = 1 << 31;
+/// What a reference takes in a ring: length and offset.
+pub const REFERENCE_BYTES: usize = 8;
 /// A record begins at a multiple of this.
 pub const ALIGNMENT: usize = 8;
 /// Bytes of a record's length.

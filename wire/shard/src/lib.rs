@@ -20,7 +20,7 @@ mod memory;
 mod producer;
 
 pub use conflate::Conflation;
-pub use consumer::Consumer;
+pub use consumer::{Consumer, area_name};
 pub use copy::{OVERSHOOT, copy_record};
 pub use fields::Fields;
 pub use gap::Gap;
@@ -47,7 +47,7 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotARing => write!(out, "not a ring: it does not begin with PWRING01"),
-            Self::Version { found } => write!(out, "a ring of version {found}; this reader knows version 1"),
+            Self::Version { found } => write!(out, "a ring of version {found}, which this reader does not know here"),
             Self::Shape => write!(out, "the ring's header gives a capacity that its memory does not have"),
             Self::Positions { head, tail } => write!(out, "head {head} and tail {tail} do not fit together"),
             Self::Length { found, at } => write!(out, "a record of {found} bytes at position {at} leaves its place"),

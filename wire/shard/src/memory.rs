@@ -50,6 +50,17 @@ unsafe impl Memory for Heap {
     }
 }
 
+// SAFETY: the same memory, for whoever shares it.
+unsafe impl<M: Memory> Memory for Arc<M> {
+    fn base(&self) -> NonNull<u8> {
+        (**self).base()
+    }
+
+    fn bytes(&self) -> usize {
+        (**self).bytes()
+    }
+}
+
 /// The word at `at` of a ring's header.
 pub(crate) fn word64(memory: &impl Memory, at: usize) -> &AtomicU64 {
     assert!(at.is_multiple_of(8) && at + 8 <= memory.bytes(), "a header word outside the header");

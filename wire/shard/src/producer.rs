@@ -7,9 +7,10 @@
 use crate::bell::Words;
 use crate::copy::{OVERSHOOT, copy_record};
 use crate::layout::{
-    ALIGNMENT, AT_BELL, AT_CAPACITY, AT_HEAD, AT_MAGIC, AT_RECORDS_AT, AT_SLEEPING, AT_STARTED_NS, AT_STATE, AT_TAIL,
-    AT_VERSION, AT_WORKER, AT_WORKERS, CAPACITY_MAX, CAPACITY_MIN, MAGIC, RECORDS_AT, STATE_ENDED, STATE_LIVE, VERSION,
-    WRAP, footprint, ring_record_max,
+    ALIGNMENT, AREA_NAME_BYTES, AT_AREA_BYTES, AT_AREA_NAME, AT_BELL, AT_CAPACITY, AT_HEAD, AT_MAGIC, AT_RECORDS_AT,
+    AT_SLEEPING, AT_STARTED_NS, AT_STATE, AT_TAIL, AT_VERSION, AT_WORKER, AT_WORKERS, CAPACITY_MAX, CAPACITY_MIN,
+    MAGIC, RECORDS_AT, REFERENCE, REFERENCE_BYTES, STATE_ENDED, STATE_LIVE, VERSION, VERSION_REFERRING, WRAP,
+    footprint, ring_record_max,
 };
 use crate::memory::{Memory, word32, word64};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -62,12 +63,32 @@ unsafe impl<M: Memory + Send> Send for Producer<M> {}
 impl<M: Memory> Producer<M> {
     /// Writes the header of an empty ring. The memory must be zeroed (a new file is) and nobody's yet.
     pub fn create(memory: M, shape: &Shape) -> Result<Self, Fault> {
+        Self::create_as(memory, shape, VERSION)
+    }
+
+    /// The same for a ring that may refer to records in an area of so many bytes, whose file has that name beside the
+    /// ring's.
+    pub fn create_referring(memory: M, shape: &Shape, area_name: &str, area_bytes: u64) -> Result<Self, Fault> {
+        let room = RECORDS_AT as usize - AT_AREA_NAME;
+        if area_name.len() >= AREA_NAME_BYTES.min(room) || memory.bytes() < RECORDS_AT as usize {
+            return Err(Fault::Shape);
+        }
+        // SAFETY: name and the zero behind it fit the header, which nobody reads yet.
+        unsafe {
+            let to = memory.base().as_ptr().add(AT_AREA_NAME);
+            std::ptr::copy_nonoverlapping(area_name.as_ptr(), to, area_name.len());
+        }
+        word64(&memory, AT_AREA_BYTES).store(area_bytes, Ordering::Relaxed);
+        Self::create_as(memory, shape, VERSION_REFERRING)
+    }
+
+    fn create_as(memory: M, shape: &Shape, version: u32) -> Result<Self, Fault> {
         let fits = shape.capacity.checked_add(u64::from(RECORDS_AT)).is_some_and(|all| all <= memory.bytes() as u64);
         let range = CAPACITY_MIN..=CAPACITY_MAX;
         if !shape.capacity.is_power_of_two() || !range.contains(&shape.capacity) || !fits {
             return Err(Fault::Shape);
         }
-        word32(&memory, AT_VERSION).store(VERSION, Ordering::Relaxed);
+        word32(&memory, AT_VERSION).store(version, Ordering::Relaxed);
         word32(&memory, AT_RECORDS_AT).store(RECORDS_AT, Ordering::Relaxed);
         word64(&memory, AT_CAPACITY).store(shape.capacity, Ordering::Relaxed);
         word32(&memory, AT_WORKER).store(shape.worker, Ordering::Relaxed);
@@ -103,6 +124,45 @@ impl<M: Memory> Producer<M> {
         self.advance(bytes);
         self.announce();
         Ok(())
+    }
+
+    /// HOT, of a ring made by [`Producer::create_referring`]. So many bytes at `offset` of the area are a record, to be seen after
+    /// [`Producer::publish`]. Longer ones than [`Producer::put`] takes are refused here too.
+    #[inline]
+    pub fn put_reference(&mut self, offset: u32, bytes: usize) -> Result<(), Refused> {
+        if bytes > self.longest {
+            return Err(Refused::TooLong);
+        }
+        if self.run < REFERENCE_BYTES {
+            self.look()?;
+            if self.run < REFERENCE_BYTES {
+                return Err(Refused::Full);
+            }
+        }
+        #[allow(clippy::cast_possible_truncation)] // at most a quarter of 2^32
+        let length = u64::from(bytes as u32 | REFERENCE);
+        // SAFETY: `run` bytes from `head` on are ours to write, and `head` is a multiple of 8.
+        unsafe { self.place().cast::<u64>().write((length | u64::from(offset) << 32).to_le()) };
+        self.advance(REFERENCE_BYTES);
+        self.announce();
+        if self.run == 0 {
+            self.measure();
+        }
+        Ok(())
+    }
+
+    /// Bytes put, published or not.
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Whether the reader has given back all before `position`; looks only if it has not been seen to.
+    pub fn has_taken(&mut self, position: u64) -> bool {
+        if self.tail < position {
+            // A position that it cannot have moves nothing.
+            let _ = self.look();
+        }
+        self.tail >= position
     }
 
     /// Near the end of the ring or of what the reader has given back: exactly as many bytes, after another look.
@@ -247,7 +307,8 @@ impl<M: Memory> Producer<M> {
             if length == WRAP {
                 at += self.capacity - offset as u64;
             } else {
-                at += footprint(u32::from_le(length) as usize) as u64;
+                let length = u32::from_le(length);
+                at += if length & REFERENCE == 0 { footprint(length as usize) } else { REFERENCE_BYTES } as u64;
                 count += 1;
             }
         }

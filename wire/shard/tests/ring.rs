@@ -213,6 +213,131 @@ fn a_worker_that_writes_nonsense_harms_only_itself() {
     }
 }
 
+/// A ring that refers to an area of so many bytes, each the low byte of its offset.
+fn referring(area_bytes: usize) -> (Heap, Heap, Producer<Heap>) {
+    let (memory, area) = (Heap::for_ring(4096), Heap::for_ring(area_bytes - 4096));
+    let shape = Shape { capacity: CAPACITY, worker: 3, workers: 8, started_ns: 5 };
+    let producer = Producer::create_referring(memory.clone(), &shape, "beside", area_bytes as u64).unwrap();
+    // SAFETY: nobody else has it yet.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(area.base().as_ptr(), area.bytes()) };
+    (0_u8..=255).cycle().zip(bytes).for_each(|(value, byte)| *byte = value);
+    (memory, area, producer)
+}
+
+/// The second table of docs/splitter.md, byte by byte: records that are referred to between others.
+#[test]
+fn references_are_as_documented() {
+    let (memory, area, mut producer) = referring(8192);
+    producer.put_reference(0x1234, 3).unwrap();
+    put(&mut producer, b"own").unwrap();
+    producer.put_reference(8190, 2).unwrap();
+    assert_eq!((producer.unread_records(), producer.head()), (3, 24));
+    let _ = producer.publish();
+    // SAFETY: nobody writes now.
+    let bytes = unsafe { std::slice::from_raw_parts(memory.base().as_ptr(), memory.bytes()) };
+    assert_eq!(&bytes[0..12], b"PWRING01\x02\0\0\0");
+    assert_eq!(bytes[40..48], 8192_u64.to_le_bytes());
+    assert_eq!(&bytes[512..519], b"beside\0");
+    assert_eq!(&bytes[4096..4104], b"\x03\0\0\x80\x34\x12\0\0");
+    assert_eq!(&bytes[4104..4111], b"\x03\0\0\0own");
+    assert_eq!(pitwire_shard::area_name(&memory), Ok(Some("beside".into())));
+    let mut consumer = Consumer::open_with(memory, Some(area)).unwrap();
+    let mut found = Vec::new();
+    assert_eq!(consumer.take(|record| found.push(record.to_vec())), Ok(3));
+    assert_eq!(found, [vec![0x34, 0x35, 0x36], b"own".to_vec(), vec![0xFE, 0xFF]]);
+    assert!(producer.has_taken(24) && !producer.has_taken(25));
+}
+
+fn low(number: u32) -> u8 {
+    number.to_le_bytes()[0]
+}
+
+/// Each reference is its own offset; others between them; every place of the end; never more than the ring holds.
+#[test]
+fn references_and_records_keep_their_order_over_every_end() {
+    let (memory, area, mut producer) = referring(65_536);
+    let mut consumer = Consumer::open_with(memory, Some(area)).unwrap();
+    let (mut put_in, mut taken) = (0_u32, 0_u32);
+    for round in 0..if cfg!(miri) { 20_u32 } else { 2_000 } {
+        loop {
+            let own = vec![low(put_in); (put_in % 97) as usize];
+            let refused = if put_in.is_multiple_of(5) {
+                put(&mut producer, &own)
+            } else {
+                producer.put_reference(put_in % 65_000, 1 + put_in as usize % 7)
+            };
+            match refused {
+                Ok(()) => put_in += 1,
+                Err(refused) => break assert_eq!(refused, Refused::Full),
+            }
+            if put_in.is_multiple_of(1 + round % 61) {
+                break;
+            }
+        }
+        let _ = producer.publish();
+        let each = |record: &[u8]| {
+            let (first, length) = match taken.is_multiple_of(5) {
+                true => (low(taken), (taken % 97) as usize),
+                false => (low(taken % 65_000), 1 + taken as usize % 7),
+            };
+            assert_eq!(record.len(), length, "record {taken}");
+            assert!(record.first().is_none_or(|byte| *byte == first), "record {taken}");
+            taken += 1;
+        };
+        if round % 3 == 0 {
+            consumer.take(each).unwrap();
+        }
+        assert!(producer.unread_bytes() <= CAPACITY);
+    }
+    assert!(taken > if cfg!(miri) { 20 } else { 20_000 });
+}
+
+#[test]
+fn a_reference_is_refused_as_a_record_is() {
+    let (_, _, mut producer) = referring(8192);
+    assert_eq!(producer.put_reference(0, 1021), Err(Refused::TooLong));
+    for _ in 0..512 {
+        producer.put_reference(0, 1020).unwrap();
+    }
+    assert_eq!(producer.put_reference(0, 0), Err(Refused::Full));
+    assert_eq!(put(&mut producer, b""), Err(Refused::Full));
+    assert_eq!(producer.unread_records(), 512);
+}
+
+#[test]
+fn rings_and_areas_that_do_not_fit_are_faults() {
+    let (memory, area, _) = referring(8192);
+    assert_eq!(Consumer::open(memory.clone()).err(), Some(Fault::Version { found: 2 }));
+    let short = Heap::for_ring(0);
+    assert_eq!(Consumer::open_with(memory.clone(), Some(short)).err(), Some(Fault::Shape));
+    let (plain, _) = ring(CAPACITY);
+    assert_eq!(pitwire_shard::area_name(&plain), Ok(None));
+    assert_eq!(Consumer::open_with(plain, Some(area)).err(), Some(Fault::Version { found: 1 }));
+    assert_eq!(pitwire_shard::area_name(&Heap::for_ring(0)), Err(Fault::NotARing));
+    for name in [&b"../../etc/x\0"[..], b"..\0", b"\0", b"\xFF\xFE\0"] {
+        // SAFETY: within the header.
+        unsafe {
+            let at = memory.base().as_ptr().add(layout::AT_AREA_NAME);
+            std::ptr::copy_nonoverlapping(name.as_ptr(), at, name.len());
+        }
+        assert_eq!(pitwire_shard::area_name(&memory), Err(Fault::Shape), "{name:?}");
+    }
+    set32(&memory, layout::AT_VERSION, 3);
+    assert_eq!(pitwire_shard::area_name(&memory), Err(Fault::Version { found: 3 }));
+}
+
+#[test]
+fn a_reference_out_of_the_area_is_a_fault() {
+    for (offset, length) in [(8191, 2), (8192, 1), (u32::MAX, 1), (0, 8193), (u32::MAX, 0x7FFF_FFFE)] {
+        let (memory, area, _) = referring(8192);
+        let mut consumer = Consumer::open_with(memory.clone(), Some(area)).unwrap();
+        set32(&memory, 4096, length | layout::REFERENCE);
+        set32(&memory, 4100, offset);
+        set64(&memory, layout::AT_HEAD, 8);
+        assert_eq!(consumer.take(|_| ()), Err(Fault::Length { found: length, at: 0 }), "{length} bytes at {offset}");
+    }
+}
+
 #[test]
 fn hostile_headers_are_faults() {
     type Change = fn(&Heap);

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use pitwire_host::stop_signals;
 use pitwire_splitter::{
     Address, BadPolicy, Board, Counted, NoSym, Nowhere, Options, Plan, Policy, Printer, Program, Publication,
-    Publisher, Report, RunError, Server, Source, Transport, open_pipe, open_shm, serve, tls_config,
+    Publisher, Report, RunError, Server, Source, Transport, open_pipe, open_shm, open_shm_ref, serve, tls_config,
 };
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -85,7 +85,7 @@ pub struct Split {
     /// Bytes of the feed that the kernel keeps for us (SO_RCVBUF); 0 leaves it to the kernel.
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_RECEIVE_BUFFER)]
     receive_buffer: usize,
-    /// Bytes of each worker's ring (--transport shm), a power of two.
+    /// Bytes of each worker's ring (--transport shm, shm-ref), a power of two.
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
     ring: u64,
     /// What becomes of the pages with trades for a pipe: copied by the kernel, or lent to it, which costs less CPU.
@@ -134,6 +134,8 @@ enum TransportName {
     Pipe,
     /// One ring each in /dev/shm.
     Shm,
+    /// The same, but a ring refers to what was received, in memory that all workers map: less CPU a trade.
+    ShmRef,
     /// One path each, /shard/0 and so on, JSON arrays.
     Ws,
     /// Nowhere: what cutting alone costs.
@@ -179,6 +181,7 @@ impl Split {
         match self.transport {
             TransportName::Pipe => sinks.push(open_pipe(options)?),
             TransportName::Shm => sinks.push(open_shm(options)?),
+            TransportName::ShmRef => sinks.push(open_shm_ref(options)?),
             TransportName::Null => sinks.push(Box::new(Nowhere)),
             TransportName::Ws => {}
         }
@@ -257,15 +260,14 @@ impl Split {
         if policy == Policy::Restart && program.is_none() && self.transport != TransportName::Ws {
             return Err(Failure::usage("--on-slow restart needs a program to start again; name one after --"));
         }
-        Ok(Options {
-            policy,
-            gap_records: !self.no_gap_records,
-            program,
-            lend_pages: self.pipe_pages.map(|pages| pages == PipePages::Lend),
-            ring_bytes: self.ring,
-            stop,
-            ..Options::new(self.workers)
-        })
+        let mut options = Options::new(self.workers);
+        options.policy = policy;
+        options.gap_records = !self.no_gap_records;
+        options.program = program;
+        options.lend_pages = self.pipe_pages.map(|pages| pages == PipePages::Lend);
+        options.ring_bytes = self.ring;
+        options.stop = stop;
+        Ok(options)
     }
 
     fn print(&self, report: &Report) -> Result<(), Failure> {

@@ -3,14 +3,15 @@
 //! Does        take what is there; doze when there is nothing; sleep when there still is nothing.
 //! Leaves out  what records mean: see `tally`.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pitwire_shard::layout::RECORDS_AT;
-use pitwire_shard::{Consumer, Intake};
+use pitwire_shard::{Consumer, Intake, area_name};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read};
@@ -98,7 +99,7 @@ impl Pipes {
 }
 
 pub(super) struct Rings {
-    rings: Vec<Option<Consumer<Mapping>>>,
+    rings: Vec<Option<Consumer<Mapping, Arc<Mapping>>>>,
     tallies: Vec<Tally>,
 }
 
@@ -106,13 +107,23 @@ impl Rings {
     /// Some of all the `workers`.
     pub fn open(paths: &[PathBuf], workers: usize) -> io::Result<Self> {
         let mut rings = Vec::new();
+        // One for all: they refer to the same.
+        let mut area = None;
         for path in paths {
             let file = OpenOptions::new().read(true).write(true).open(path)?;
             let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
             if bytes <= RECORDS_AT as usize {
                 return Err(io::Error::other(format!("{} is no ring", path.display())));
             }
-            rings.push(Some(Consumer::open(Mapping::of(&file, bytes)?).map_err(io::Error::other)?));
+            let mapping = Mapping::of(&file, bytes)?;
+            if let Some(name) = area_name(&mapping).map_err(io::Error::other)?
+                && area.is_none()
+            {
+                let file = File::open(path.with_file_name(name))?;
+                let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+                area = Some(Arc::new(Mapping::to_read(&file, bytes)?));
+            }
+            rings.push(Some(Consumer::open_with(mapping, area.clone()).map_err(io::Error::other)?));
         }
         let tallies = rings.iter().map(|_| Tally::new(workers)).collect();
         Ok(Self { rings, tallies })

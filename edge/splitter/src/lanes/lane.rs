@@ -26,6 +26,19 @@ pub(crate) trait Lane: Sized + Send + 'static {
     /// HOT. `text[start..end]` as a record; seen by the worker after [`Lane::hand_over`] at the latest.
     fn put(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Refused>;
 
+    /// Lanes that refer to records: bytes put up to the last reference, or more while there may be further ones.
+    fn head(&self) -> u64 {
+        0
+    }
+
+    /// The same: whether the worker is done with everything that was put before `head`.
+    fn has_taken(&mut self, _head: u64) -> bool {
+        true
+    }
+
+    /// The same: whether records are referred to from now on, or copied.
+    fn refer(&mut self, _refers: bool) {}
+
     /// Lets the worker see everything. True: it sleeps, and [`Lane::wake`] is due.
     fn hand_over(&mut self) -> Result<bool, Refused>;
 

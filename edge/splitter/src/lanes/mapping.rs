@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use pitwire_shard::Memory;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+#[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
@@ -15,10 +16,21 @@ pub(crate) struct Mapping {
 // SAFETY: shared memory is no thread's own; who may touch what says the ring's protocol.
 unsafe impl Send for Mapping {}
 
+// SAFETY: as above; all that a shared one gives is its address and its length.
+unsafe impl Sync for Mapping {}
+
 impl Mapping {
     /// The first `bytes` of a file that has so many; all of them are touched now, so that no later access waits for it.
     pub fn of(file: &File, bytes: usize) -> io::Result<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        Self::with(file, bytes, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// The same, of which nothing may be written.
+    pub fn to_read(file: &File, bytes: usize) -> io::Result<Self> {
+        Self::with(file, bytes, ProtFlags::READ)
+    }
+
+    fn with(file: &File, bytes: usize, protection: ProtFlags) -> io::Result<Self> {
         // SAFETY: a new place that the kernel chooses; nothing of ours lies there.
         let base =
             unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED | MapFlags::POPULATE, file, 0)? };

@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions, remove_file};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use pitwire_shard::layout::{RECORDS_AT, ring_record_max};
@@ -15,6 +16,7 @@ use pitwire_shard::{Producer, Shape};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::futex;
 
+use super::area::Area;
 use super::lane::{Ends, Lane, Refused};
 use super::mapping::Mapping;
 use crate::transport::{Failure, Options};
@@ -25,6 +27,12 @@ const DOZE: Duration = Duration::from_micros(100);
 
 pub(crate) struct ShmLane {
     ring: Producer<Mapping>,
+    /// Text at one of so many addresses from here on is referred to and not copied: none, unless there is an area.
+    referred_from: usize,
+    referred_bytes: usize,
+    /// Where the ring stood when that was none: no reference lies behind.
+    referred_head: u64,
+    area: Option<Arc<Area>>,
     path: PathBuf,
     /// Holds the lock.
     _file: File,
@@ -40,7 +48,8 @@ impl Lane for ShmLane {
             let name = format!("{PREFIX}{}-{started_ns}-{generation}-{worker}", std::process::id());
             let path = options.ring_directory.join(name);
             let shape = Shape { capacity: options.ring_bytes, worker, workers: options.workers, started_ns };
-            lanes.push(Self::open(path.clone(), &shape).map_err(|error| no_ring(&path, options, &error))?);
+            let lane = Self::open(path.clone(), &shape, options.area.clone());
+            lanes.push(lane.map_err(|error| no_ring(&path, options, &error))?);
         }
         let ends = lanes.iter().map(|lane| lane.path.clone()).collect();
         Ok((lanes, Ends::Rings(ends)))
@@ -52,7 +61,28 @@ impl Lane for ShmLane {
 
     #[inline]
     fn put(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Refused> {
-        self.ring.put(text, start, end)
+        let at = text.as_ptr().addr().wrapping_sub(self.referred_from);
+        if at >= self.referred_bytes {
+            return self.ring.put(text, start, end);
+        }
+        if start > end || end > text.len() {
+            return Err(Refused::TooLong);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "an area is far smaller than 2^32")]
+        self.ring.put_reference((at + start) as u32, end - start)
+    }
+
+    fn head(&self) -> u64 {
+        if self.referred_bytes > 0 { self.ring.head() } else { self.referred_head }
+    }
+
+    fn has_taken(&mut self, head: u64) -> bool {
+        self.ring.has_taken(head)
+    }
+
+    fn refer(&mut self, refers: bool) {
+        self.referred_head = self.head();
+        self.referred_bytes = self.area.as_ref().filter(|_| refers).map_or(0, |area| area.bytes());
     }
 
     fn hand_over(&mut self) -> Result<bool, Refused> {
@@ -107,7 +137,7 @@ impl Drop for ShmLane {
 }
 
 impl ShmLane {
-    fn open(path: PathBuf, shape: &Shape) -> io::Result<Self> {
+    fn open(path: PathBuf, shape: &Shape, area: Option<Arc<Area>>) -> io::Result<Self> {
         // Locked before it has a name that a starting splitter takes for a left-over.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unnamed = path.with_file_name(format!(".new-{name}"));
@@ -118,9 +148,15 @@ impl ShmLane {
             return Err(error);
         }
         // From here on the file goes again when something fails.
-        let made = Self::prepare(&file, shape);
+        let made = Self::prepare(&file, shape, area.as_deref());
         match made {
-            Ok(ring) => Ok(Self { ring, path, _file: file }),
+            Ok(ring) => {
+                let referred_from = area.as_ref().map_or(0, |area| area.address());
+                let mut lane =
+                    Self { ring, referred_from, referred_bytes: 0, referred_head: 0, area, path, _file: file };
+                lane.refer(true);
+                Ok(lane)
+            }
             Err(error) => {
                 let _ = remove_file(&path);
                 Err(error)
@@ -128,13 +164,30 @@ impl ShmLane {
         }
     }
 
-    fn prepare(file: &File, shape: &Shape) -> io::Result<Producer<Mapping>> {
+    fn prepare(file: &File, shape: &Shape, area: Option<&Area>) -> io::Result<Producer<Mapping>> {
         let bytes = shape.capacity.saturating_add(u64::from(RECORDS_AT));
         // Takes the memory now: a full /dev/shm is an error here and not a signal later.
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
         let mapping = Mapping::of(file, usize::try_from(bytes).map_err(io::Error::other)?)?;
-        Producer::create(mapping, shape).map_err(io::Error::other)
+        let made = match area {
+            Some(area) => Producer::create_referring(mapping, shape, area.name(), area.bytes() as u64),
+            None => Producer::create(mapping, shape),
+        };
+        made.map_err(io::Error::other)
     }
+}
+
+/// An area for all rings.
+pub(super) fn open_area(options: &Options) -> Result<Area, Failure> {
+    remove_left_overs(&options.ring_directory);
+    let started_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let name = format!("{PREFIX}{}-{started_ns}-area", std::process::id());
+    Area::open(&options.ring_directory, &name).map_err(|error| {
+        Failure::new(
+            format!("cannot make {name} in {}: {error}", options.ring_directory.display()),
+            "make room for 16 MiB there, or use --transport shm or pipe",
+        )
+    })
 }
 
 /// Files of splitters that died: nobody holds their lock.
@@ -144,7 +197,7 @@ fn remove_left_overs(directory: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        let Ok(file) = OpenOptions::new().read(true).write(true).open(entry.path()) else { continue };
+        let Ok(file) = File::open(entry.path()) else { continue };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = remove_file(entry.path());
         }

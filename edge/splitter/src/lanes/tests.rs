@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pitwire_shard::{Consumer, Intake};
+use pitwire_shard::{Consumer, Intake, area_name};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::*;
@@ -57,9 +57,14 @@ fn sides(ends: Ends) -> Vec<Side> {
         Ends::Rings(paths) => paths
             .into_iter()
             .map(|path| {
-                let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+                let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
                 let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
-                Side::Ring(Box::new(Consumer::open(Mapping::of(&file, bytes).unwrap()).unwrap()))
+                let mapping = Mapping::of(&file, bytes).unwrap();
+                let area = area_name(&mapping).unwrap().map(|name| {
+                    let file = std::fs::File::open(path.with_file_name(name)).unwrap();
+                    Mapping::to_read(&file, usize::try_from(file.metadata().unwrap().len()).unwrap()).unwrap()
+                });
+                Side::Ring(Box::new(Consumer::open_with(mapping, area).unwrap()))
             })
             .collect(),
     }
@@ -71,10 +76,30 @@ fn options(policy: Policy) -> Options {
     options
 }
 
+/// Rings that refer to what was received.
+fn referring(policy: Policy) -> Options {
+    let mut options = options(policy);
+    options.area = Some(Arc::new(shm::open_area(&options).unwrap()));
+    options
+}
+
+/// As a read brings it. Where it is received, what lay there before is gone, and the read brought more than this.
+fn deal<L: Lane>(lanes: &mut Lanes<L>, text: &[u8], objects: &[Object]) {
+    let Some(mut landing) = lanes.landing() else { return lanes.deal(text, objects) };
+    let space = landing.space();
+    space.fill(b'#');
+    space[..text.len()].copy_from_slice(text);
+    lanes.landed(text.len() + 50_000);
+    lanes.deal(&space[..text.len()], objects);
+}
+
 /// Lanes whose workers are read by the test.
 fn by_hand<L: Lane>(options: Options) -> (Lanes<L>, Vec<Side>) {
     let (lanes, ends) = L::open_all(&options, 0).unwrap();
-    (Lanes::with(options, lanes, Keeper::of(None, None)), sides(ends))
+    let landings = options.area.clone().map(|area| Landings::new(area, WORKERS as usize));
+    let mut lanes = Lanes::with(options, lanes, Keeper::of(None, None));
+    lanes.landings = landings;
+    (lanes, sides(ends))
 }
 
 /// Trades of some symbols a worker, numbered per symbol as the tape numbers them.
@@ -118,7 +143,7 @@ fn one_stops<L: Lane>(options: Options) -> (Vec<Counted>, Totals, Feed) {
     tallies.resize_with(WORKERS as usize, || Tally::new(1));
     for round in 0..3_000 {
         let (text, objects) = feed.frame(1 + round % 64);
-        lanes.deal(&text, &objects);
+        deal(&mut lanes, &text, &objects);
         lanes.hand_over();
         for (side, tally) in sides.iter_mut().zip(&mut tallies).skip(1) {
             side.take(usize::MAX, |record| tally.record(record));
@@ -132,7 +157,7 @@ fn one_stops<L: Lane>(options: Options) -> (Vec<Counted>, Totals, Feed) {
     drain(&mut lanes, &mut sides, &mut tallies);
     // And it is as the others again.
     let (text, objects) = feed.frame(64);
-    lanes.deal(&text, &objects);
+    deal(&mut lanes, &text, &objects);
     drain(&mut lanes, &mut sides, &mut tallies);
     (tallies.iter().map(Tally::counted).collect(), lanes.totals(), feed)
 }
@@ -170,17 +195,22 @@ fn judge(counted: &[Counted], totals: Totals, feed: &Feed) {
     assert_eq!(totals.behind, 0);
 }
 
-fn one_stops_under<L: Lane>(policy: Policy) -> (Counted, Totals) {
-    let (counted, totals, feed) = one_stops::<L>(options(policy));
-    judge(&counted, totals, &feed);
-    (counted[0], totals)
+/// Over pipes, rings, and rings that refer.
+fn one_stops_under(policy: Policy) -> [(Counted, Totals); 3] {
+    let ways = [
+        one_stops::<PipeLane>(options(policy)),
+        one_stops::<ShmLane>(options(policy)),
+        one_stops::<ShmLane>(referring(policy)),
+    ];
+    ways.map(|(counted, totals, feed)| {
+        judge(&counted, totals, &feed);
+        (counted[0], totals)
+    })
 }
 
 #[test]
 fn a_stopped_worker_under_spill_loses_nothing_within_the_limit() {
-    for (slow, totals) in
-        [one_stops_under::<PipeLane>(Policy::default()), one_stops_under::<ShmLane>(Policy::default())]
-    {
+    for (slow, totals) in one_stops_under(Policy::default()) {
         assert_eq!((slow.gaps, totals.dropped), (0, 0));
         assert!(totals.spilled > 1_000);
     }
@@ -189,7 +219,7 @@ fn a_stopped_worker_under_spill_loses_nothing_within_the_limit() {
 #[test]
 fn a_stopped_worker_under_spill_is_told_what_went_beyond_the_limit() {
     let policy = Policy::Spill { bytes: 100_000 };
-    for (slow, totals) in [one_stops_under::<PipeLane>(policy), one_stops_under::<ShmLane>(policy)] {
+    for (slow, totals) in one_stops_under(policy) {
         assert_eq!(slow.gaps, 1, "one loss, one gap");
         assert!(totals.dropped > 1_000 && totals.spilled > 500, "{totals:?}");
     }
@@ -197,7 +227,7 @@ fn a_stopped_worker_under_spill_is_told_what_went_beyond_the_limit() {
 
 #[test]
 fn a_stopped_worker_under_drop_is_told_how_many() {
-    for (slow, totals) in [one_stops_under::<PipeLane>(Policy::Drop), one_stops_under::<ShmLane>(Policy::Drop)] {
+    for (slow, totals) in one_stops_under(Policy::Drop) {
         assert_eq!(slow.gaps, 1);
         assert!(totals.dropped > 5_000);
     }
@@ -205,21 +235,20 @@ fn a_stopped_worker_under_drop_is_told_how_many() {
 
 #[test]
 fn a_stopped_worker_under_conflate_gets_a_record_a_symbol() {
-    for (slow, totals) in [one_stops_under::<PipeLane>(Policy::Conflate), one_stops_under::<ShmLane>(Policy::Conflate)]
-    {
+    for (slow, totals) in one_stops_under(Policy::Conflate) {
         assert_eq!((slow.gaps, totals.dropped, slow.conflated), (0, 0, 5));
         assert!(slow.conflated_trades > 5_000);
     }
 }
 
 /// A worker that takes a little at a time, for ever behind.
-fn one_lags<L: Lane>(policy: Policy) {
-    let (mut lanes, mut sides) = by_hand::<L>(options(policy));
+fn one_lags<L: Lane>(options: Options) {
+    let (mut lanes, mut sides) = by_hand::<L>(options);
     let (mut feed, mut tallies) = (Feed::default(), Vec::new());
     tallies.resize_with(WORKERS as usize, || Tally::new(1));
     for round in 0..4_000 {
         let (text, objects) = feed.frame(64);
-        lanes.deal(&text, &objects);
+        deal(&mut lanes, &text, &objects);
         lanes.hand_over();
         for (side, tally) in sides.iter_mut().zip(&mut tallies).skip(1) {
             side.take(usize::MAX, |record| tally.record(record));
@@ -236,8 +265,9 @@ fn one_lags<L: Lane>(policy: Policy) {
 #[test]
 fn a_lagging_worker_keeps_its_order_and_its_count() {
     for policy in [Policy::Spill { bytes: 50_000 }, Policy::Spill { bytes: 1 }, Policy::Drop, Policy::Conflate] {
-        one_lags::<PipeLane>(policy);
-        one_lags::<ShmLane>(policy);
+        one_lags::<PipeLane>(options(policy));
+        one_lags::<ShmLane>(options(policy));
+        one_lags::<ShmLane>(referring(policy));
     }
 }
 
@@ -247,10 +277,44 @@ fn spill_stays_within_its_limit() {
     let mut feed = Feed::default();
     for _ in 0..1_000 {
         let (text, objects) = feed.frame(64);
-        lanes.deal(&text, &objects);
+        deal(&mut lanes, &text, &objects);
         lanes.hand_over();
         assert!(lanes.lag_bytes(0) <= 10_000 + (1 << 16));
     }
+}
+
+/// One worker after another stands, until nothing can be received where workers see it; then all go on.
+#[test]
+fn when_all_segments_are_held_all_get_copies() {
+    let (mut lanes, mut sides) = by_hand::<ShmLane>(referring(Policy::default()));
+    let (mut feed, mut tallies) = (Feed::default(), Vec::new());
+    tallies.resize_with(WORKERS as usize, || Tally::new(1));
+    let mut found = [0; 5];
+    for round in 0..3_500_usize {
+        let (text, objects) = feed.frame(8);
+        deal(&mut lanes, &text, &objects);
+        lanes.hand_over();
+        let standing = 1 + round / 700;
+        for worker in standing..WORKERS as usize {
+            sides[worker].take(usize::MAX, |record| tallies[worker].record(record));
+            assert_eq!(tallies[worker].counted().trades, feed.sent[worker], "waits for who stands");
+        }
+        let held = if lanes.landing().is_some() { lanes.landings.as_ref().unwrap().held() } else { 64 };
+        found[standing - 1] = held.max(found[standing - 1]);
+    }
+    // Each holds what it was referred to: 16 segments, and the two that are left while that is found out. Four hold all.
+    for (standing, held) in (1..=3).zip(found) {
+        assert!((16 * standing..=18 * standing).contains(&held), "{found:?}");
+    }
+    assert_eq!(found[3..], [64, 64]);
+    drain(&mut lanes, &mut sides, &mut tallies);
+    let (text, objects) = feed.frame(64);
+    deal(&mut lanes, &text, &objects);
+    drain(&mut lanes, &mut sides, &mut tallies);
+    let counted: Vec<_> = tallies.iter().map(Tally::counted).collect();
+    assert!(counted.iter().all(|one| (one.gaps, one.lost, one.faults) == (0, 0, 0)), "{counted:?}");
+    assert_eq!(counted.iter().map(|one| one.trades).collect::<Vec<_>>(), feed.sent);
+    assert!(lanes.landing().is_some() && lanes.landings.as_ref().unwrap().held() <= 1, "given back");
 }
 
 fn notes<L: Lane>() {
@@ -287,7 +351,7 @@ fn late_notes<L: Lane>(policy: Policy) {
     let flood = |lanes: &mut Lanes<L>, feed: &mut Feed| {
         for _ in 0..1_500 {
             let (text, objects) = feed.frame(64);
-            lanes.deal(&text, &objects);
+            deal(lanes, &text, &objects);
             lanes.hand_over();
         }
     };
@@ -336,7 +400,7 @@ fn closes<L: Lane>(policy: Policy) {
     tallies.remove(0);
     for _ in 0..200 {
         let (text, objects) = feed.frame(64);
-        lanes.deal(&text, &objects);
+        deal(&mut lanes, &text, &objects);
         lanes.hand_over();
         for (side, tally) in sides.iter_mut().zip(&mut tallies) {
             side.take(usize::MAX, |record| tally.record(record));
@@ -381,7 +445,7 @@ fn blocks<L: Lane>() {
     let mut feed = Feed::default();
     for round in 0..4_000 {
         let (text, objects) = feed.frame(64);
-        lanes.deal(&text, &objects);
+        deal(&mut lanes, &text, &objects);
         // Seldom: more than a ring holds comes in between, and must be seen to be taken.
         if round % 100 == 0 {
             lanes.hand_over();
@@ -411,7 +475,7 @@ fn block_ends_when_the_run_does() {
     let mut feed = Feed::default();
     for _ in 0..2_000 {
         let (text, objects) = feed.frame(64);
-        lanes.deal(&text, &objects);
+        deal(&mut lanes, &text, &objects);
         lanes.hand_over();
     }
     assert!(lanes.totals().dropped > 0);
@@ -442,13 +506,13 @@ fn an_object_too_long_for_the_ring_of_a_late_worker_holds_up_nothing() {
         tallies.resize_with(WORKERS as usize, || Tally::new(1));
         while !lanes.workers[0].is_behind {
             let (text, objects) = feed.frame(64);
-            lanes.deal(&text, &objects);
+            deal(&mut lanes, &text, &objects);
         }
         let long = format!("{{\"sym\":\"W0\",\"x\":\"{}\"}}", "y".repeat(1 << 20));
         lanes.deal(long.as_bytes(), &[Object { start: 0, end: u32::try_from(long.len()).unwrap(), worker: 0 }]);
         feed.sent[0] += 1;
         let (text, objects) = feed.frame(64);
-        lanes.deal(&text, &objects);
+        deal(&mut lanes, &text, &objects);
         drain(&mut lanes, &mut sides, &mut tallies);
         let all = Counted::sum(&tallies.iter().map(Tally::counted).collect::<Vec<_>>());
         let totals = lanes.totals();
