@@ -81,6 +81,8 @@ pub(crate) struct Connection {
     acted_on: usize,
     /// Its answers of the last turn have not been written.
     is_held_back: bool,
+    /// Something has happened to its socket since it was last written to: no event will tell of that again.
+    is_noted: bool,
     /// A request's answer was put off: until it is given nothing more is read or acted on.
     awaits_answer: bool,
     outbox: Vec<u8>,
@@ -129,6 +131,7 @@ impl Connection {
             is_busy: false,
             acted_on: 0,
             is_held_back: false,
+            is_noted: false,
             awaits_answer: false,
             outbox: Vec::new(),
             written: 0,
@@ -193,7 +196,7 @@ impl Connection {
     /// Whether it can go on without waiting for the socket.
     pub fn wants_turn(&self) -> bool {
         match self.stage {
-            _ if self.is_held_back => true,
+            _ if self.is_held_back || self.is_noted => true,
             Stage::Open => self.has_room() && !self.awaits_answer && (self.has_left_over || self.readable),
             Stage::Lingering { .. } => self.readable,
             Stage::Closing { .. } | Stage::Gone => false,
@@ -209,6 +212,7 @@ impl Connection {
     }
 
     pub fn note(&mut self, event: &Event) {
+        self.is_noted = true;
         self.read_closed |= event.is_read_closed() || event.is_error();
         self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
         self.writable |= event.is_writable() || event.is_write_closed() || event.is_error();
@@ -469,7 +473,8 @@ impl Connection {
     /// Writes what waits, then what the rings hold for this connection, until the socket takes no more.
     pub fn flush(&mut self, app: &mut impl Application, sending: &Sending<'_>) {
         let now = sending.now;
-        (self.frames, self.said, self.is_held_back) = (0, 0, false);
+        (self.frames, self.said) = (0, 0);
+        (self.is_held_back, self.is_noted) = (false, false);
         let mut answers = std::mem::take(&mut self.answers);
         while self.writable && !self.is_finished() {
             match self.link.drain() {

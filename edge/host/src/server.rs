@@ -614,3 +614,27 @@ fn max_open_files() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
     usize::try_from(limit).unwrap_or(1024).saturating_sub(64).max(64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn being_woken_during_a_look_between_pieces_is_kept_for_the_next_turn() {
+        let (mut poll, mut events, mut deferred) =
+            (Poll::new().unwrap(), Events::with_capacity(4), Deferred::default());
+        let waker = Waker::default();
+        waker.arm(poll.registry(), WAKER).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let connection = Connection::new(ConnectionId(1), Link::plain(mio::net::TcpStream::from_std(peer)), None, 0);
+        let (mut connections, mut listed) = (Slab::new(), Vec::new());
+        connections.insert(connection);
+        let mut look =
+            |deferred: &mut Deferred| glance(&mut poll, &mut events, deferred, &mut connections, &mut listed);
+        assert!(!look(&mut deferred) && !deferred.is_woken);
+        waker.wake();
+        assert!(!look(&mut deferred), "nobody has asked anything");
+        assert!(deferred.is_woken, "but somebody wants a turn");
+    }
+}

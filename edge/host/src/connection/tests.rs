@@ -246,3 +246,27 @@ fn answers_that_are_held_back_keep_their_connection_on_the_list() {
     let mut got = [0; 16];
     assert_eq!((peer.read(&mut got).unwrap(), &got[..6], connection.wants_turn()), (6, &b"answer"[..], false));
 }
+
+#[test]
+fn room_that_is_told_of_after_the_writing_is_used_in_the_next_turn() {
+    const ANSWER: usize = 20_000_000;
+    let (mut connection, mut peer) = pair();
+    let (clock, mut poll, mut events) =
+        (SystemClock::start(), mio::Poll::new().unwrap(), mio::Events::with_capacity(4));
+    let interest = mio::Interest::READABLE | mio::Interest::WRITABLE;
+    poll.registry().register(&mut connection.link.stream, mio::Token(0), interest).unwrap();
+    connection.readable = false;
+    connection.take(Kind::Answer, &vec![b'a'; ANSWER], 0);
+    let (mut got, mut turns) = (0, 0);
+    while got < ANSWER {
+        connection.flush(&mut Mute::default(), &Sending { clock: &clock, now: 0, acted_ns: 0, committed_ns: 0 });
+        assert!(!connection.wants_turn(), "it waits for its socket");
+        got += peer.read(&mut vec![0; ANSWER]).unwrap_or(0);
+        poll.poll(&mut events, Some(std::time::Duration::from_millis(1))).unwrap();
+        events.iter().for_each(|event| connection.note(event));
+        // Whenever there is room again it has been told, and by nothing else.
+        assert_eq!(connection.wants_turn(), !events.is_empty());
+        turns += 1;
+    }
+    assert!(turns > 1);
+}
