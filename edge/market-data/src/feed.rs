@@ -7,6 +7,7 @@ use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_websocket::{Opcode, write_header};
 
 use crate::merge::{CHANGES, Told};
+use crate::publisher::FeedId;
 use crate::ring::{Cursor, Overrun, Ring};
 
 /// What happens to a reader whose next frame is gone.
@@ -98,19 +99,22 @@ impl Effort {
 
 #[derive(Debug)]
 pub(crate) struct Feed {
+    pub id: FeedId,
     pub name: String,
     pub ring: Ring,
     pub lag: Lag,
     /// Of a feed whose lag is [`Lag::Merge`].
     pub chain: Option<Chain>,
     pub subscribers: u32,
+    /// Those of them that read elsewhere: see [`crate::Publisher::lend`].
+    pub lent: u32,
     /// Whether anything was appended since the last release.
     pub dirty: bool,
 }
 
 impl Feed {
-    pub fn new(name: String, capacity: usize, lag: Lag) -> Self {
-        Feed { name, ring: Ring::new(capacity), lag, chain: None, subscribers: 0, dirty: false }
+    pub fn new(id: FeedId, name: String, capacity: usize, lag: Lag) -> Self {
+        Feed { id, name, ring: Ring::new(capacity), lag, chain: None, subscribers: 0, lent: 0, dirty: false }
     }
 
     /// Encodes one message, once for everyone, frame header included.

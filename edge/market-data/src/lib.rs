@@ -11,6 +11,7 @@
 
 mod across;
 mod feed;
+mod lent;
 mod levels;
 mod lines;
 mod merge;
@@ -19,6 +20,7 @@ mod ring;
 mod subscribe;
 
 pub use feed::{Lag, Merged};
+pub use lent::Lent;
 pub use publisher::{FeedId, Publisher};
 pub use ring::{Cursor, Overrun, Ring};
 pub use subscribe::Subscribed;

@@ -10,6 +10,7 @@ use pitwire_views::{MarketFacts, PublicTrade, Views};
 
 use crate::across::{self, DropCopies, States, TradesOf};
 use crate::feed::{Effort, Feed, Lag, Merged};
+use crate::lent::LentMessages;
 use crate::levels::{Levels, Pending};
 use crate::lines::{Line, Moment, Present};
 use crate::ring::{Cursor, Overrun};
@@ -42,6 +43,13 @@ pub(crate) struct Instrument {
     pub lines: Vec<Line>,
 }
 
+/// The message being written, and those that are read elsewhere too.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    message: Vec<u8>,
+    pub lent: LentMessages,
+}
+
 #[derive(Debug, Default)]
 pub struct Publisher {
     pub(crate) feeds: Vec<Feed>,
@@ -53,7 +61,7 @@ pub struct Publisher {
     last_second: u64,
     /// The command being told.
     seq: Seq,
-    scratch: Vec<u8>,
+    pub(crate) scratch: Scratch,
     effort: Effort,
 }
 
@@ -297,9 +305,9 @@ impl Publisher {
             });
             if !(bids.is_empty() && asks.is_empty()) {
                 let ids = (std::mem::replace(&mut backlog.told, now), now);
-                scratch.clear();
-                write_notification(scratch, &feed.name, |j| objects::book_change(j, spec, at, ids, &bids, &asks));
-                feed.publish_change(place(Kind::Book), now, at, scratch);
+                let message = scratch.write(feed, |j| objects::book_change(j, spec, at, ids, &bids, &asks));
+                feed.publish_change(place(Kind::Book), now, at, message);
+                scratch.note(feed, place(Kind::Book));
             }
         }
         if let Some(feed) = heard(feeds, backlog.ticker)
@@ -401,8 +409,22 @@ fn place(seq: Seq, kind: Kind) -> u64 {
     seq.0 * 8 + kind as u64
 }
 
-fn publish(feed: &mut Feed, place: u64, scratch: &mut Vec<u8>, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) {
-    scratch.clear();
-    write_notification(scratch, &feed.name, fill);
-    feed.publish(place, scratch);
+fn publish(feed: &mut Feed, place: u64, scratch: &mut Scratch, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) {
+    feed.publish(place, scratch.write(feed, fill));
+    scratch.note(feed, place);
+}
+
+impl Scratch {
+    fn write(&mut self, feed: &Feed, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) -> &[u8] {
+        self.message.clear();
+        write_notification(&mut self.message, &feed.name, fill);
+        &self.message
+    }
+
+    /// What was written last is told; whoever reads the channel elsewhere is to have it too.
+    fn note(&mut self, feed: &Feed, place: u64) {
+        if feed.lent > 0 {
+            self.lent.note(feed, place, &self.message);
+        }
+    }
 }

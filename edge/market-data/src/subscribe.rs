@@ -189,7 +189,7 @@ impl Publisher {
 
     fn add_feed(&mut self, name: &str, capacity: usize, lag: Lag) -> Option<FeedId> {
         let id = FeedId(u32::try_from(self.feeds.len()).ok()?);
-        self.feeds.push(Feed::new(name.to_owned(), capacity, lag));
+        self.feeds.push(Feed::new(id, name.to_owned(), capacity, lag));
         self.by_name.insert(name.to_owned(), id);
         Some(id)
     }
