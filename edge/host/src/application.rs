@@ -39,6 +39,14 @@ pub trait Application {
     fn take_over(&mut self, _: &HttpRequest<'_>, _: &mut Option<Taken>) -> Result<(), HttpResponse> {
         Err(HttpResponse::text(404, "not found"))
     }
+    /// Whether a WebSocket that was [given away](Notices::give_away) may go now that all that was said to it is written, and
+    /// whatever has been committed was [pumped](Self::pump) to it. One that may not stays.
+    fn may_leave(&mut self, _: ConnectionId) -> bool {
+        false
+    }
+    /// Takes its socket. Handshake and frames are behind it; what it is sent from here on is the application's business,
+    /// until [`Notices::left`] or [`Notices::give_back`]. Its name stays.
+    fn take_open(&mut self, _: ConnectionId, _: Taken) {}
     /// How many sockets taken over are still open: they count among the connections that there may be.
     fn still_taken(&self) -> usize {
         0
@@ -51,7 +59,7 @@ pub trait Application {
     }
     /// Answers have been handed to a socket. Called often: must be cheap.
     fn answered(&mut self, _: &Residence) {}
-    /// Once for every `connected`.
+    /// Once for every `connected`, whoever has the socket; of one given away the application finds it out itself.
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices);
     /// When [`Self::tick`] wants to be called next, in monotonic nanoseconds. Not asked once `stopping` was called.
     fn next_due_ns(&self) -> Option<u64>;
@@ -82,6 +90,17 @@ pub struct Taken {
     pub handshake: Vec<u8>,
     /// What was read behind the handshake.
     pub rest: Vec<u8>,
+}
+
+/// A socket that comes back to the loop, between two messages on either side.
+#[derive(Debug)]
+pub struct Returned {
+    pub socket: TcpStream,
+    pub session: Option<Session>,
+    /// What was read and not acted on.
+    pub rest: Vec<u8>,
+    /// Frames that were said to it meanwhile.
+    pub frames: Vec<u8>,
 }
 
 /// Why and how a WebSocket connection ends.

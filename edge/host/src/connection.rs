@@ -69,6 +69,8 @@ pub(crate) struct Connection {
     pub is_served: bool,
     /// The address among whose connections it counts.
     pub counted: Option<IpAddr>,
+    /// Somebody else has its socket now.
+    pub is_given_away: bool,
     protocol: Protocol,
     stage: Stage,
     input: Vec<u8>,
@@ -108,6 +110,14 @@ pub(crate) struct Connection {
     unfinished_since: Option<u64>,
 }
 
+/// Whether a socket was given away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parting {
+    Gone,
+    NotYet,
+    Stays,
+}
+
 /// What acting on the front of the input came to.
 struct Step {
     bytes: usize,
@@ -123,6 +133,7 @@ impl Connection {
             is_listed: false,
             is_served: false,
             counted,
+            is_given_away: false,
             protocol: Protocol::Http,
             stage: Stage::Open,
             input: Vec::new(),
@@ -436,6 +447,34 @@ impl Connection {
         // Pings in between do not finish a fragmented message.
         let is_whole = is_message || (is_control && !decoder.is_mid_message());
         Some(Step { bytes, is_whole })
+    }
+
+    /// Gives an open WebSocket's socket away, if it stands between messages and all that was said to it is written.
+    pub fn give_away<A: Application>(&mut self, app: &mut A) -> Parting {
+        let Protocol::WebSocket(decoder) = &self.protocol else { return Parting::Stays };
+        if !matches!(self.stage, Stage::Open) || self.at_end {
+            return Parting::Stays;
+        }
+        let is_quiet = self.pending() == 0 && self.link.is_drained() && !decoder.is_unfinished();
+        let socket = self.link.stream.as_fd().try_clone_to_owned().ok().filter(|_| is_quiet);
+        let Some(socket) = socket else { return Parting::NotYet };
+        if !app.may_leave(self.id) {
+            return Parting::Stays;
+        }
+        let rest = [self.input.get(self.used..).unwrap_or_default(), self.link.decrypted()].concat();
+        let session = self.link.take_session();
+        self.stage = Stage::Gone;
+        self.is_given_away = true;
+        app.take_open(self.id, Taken { socket: socket.into(), session, handshake: Vec::new(), rest });
+        Parting::Gone
+    }
+
+    /// One that was given away is back: `rest` was read of it and not acted on, `frames` were said to it meanwhile.
+    pub fn come_back(&mut self, rest: Vec<u8>, frames: Vec<u8>, limits: &Limits) {
+        self.protocol = Protocol::WebSocket(Box::new(Decoder::new(limits.messages)));
+        self.unfinished_since = None;
+        self.has_left_over = !rest.is_empty();
+        (self.input, self.outbox) = (rest, frames);
     }
 
     /// Queues what was said to this connection, after the commit.

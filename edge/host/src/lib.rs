@@ -21,7 +21,7 @@ mod turn;
 mod vigil;
 mod waker;
 
-pub use application::{Application, Closing, ConnectionId, Refusal, Residence, Taken};
+pub use application::{Application, Closing, ConnectionId, Refusal, Residence, Returned, Taken};
 pub use clock::SystemClock;
 pub use disk::{DirectoryLock, DirectoryStorage};
 pub use http::{Headers, HttpRequest, HttpResponse};

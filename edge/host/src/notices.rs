@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use pitwire_websocket::{CloseCode, Opcode, write_close, write_frame, write_header};
 
-use crate::application::ConnectionId;
+use crate::application::{ConnectionId, Returned};
 use crate::http::HttpResponse;
 
 /// The buffer is given back when one turn has made it larger than this.
@@ -22,6 +22,9 @@ pub struct Notices {
     bytes: Vec<u8>,
     items: Vec<Item>,
     ending: BTreeSet<ConnectionId>,
+    given_away: Vec<ConnectionId>,
+    left: Vec<ConnectionId>,
+    returned: Vec<(ConnectionId, Returned)>,
 }
 
 #[derive(Debug)]
@@ -79,6 +82,34 @@ impl Notices {
     /// Ends a connection without a word.
     pub(crate) fn end(&mut self, to: ConnectionId) {
         self.put(to, Kind::End, |_| {});
+    }
+
+    /// As soon as all that was said to a WebSocket is written, its socket is the application's: see
+    /// [`Application::take_open`](crate::Application::take_open). Until then it is served as ever.
+    pub fn give_away(&mut self, id: ConnectionId) {
+        self.given_away.push(id);
+    }
+
+    /// A connection that was given away has ended.
+    pub fn left(&mut self, id: ConnectionId) {
+        self.left.push(id);
+    }
+
+    /// A connection that was given away comes back, under the name it had.
+    pub fn give_back(&mut self, id: ConnectionId, returned: Returned) {
+        self.returned.push((id, returned));
+    }
+
+    pub(crate) fn take_given_away(&mut self, into: &mut BTreeSet<ConnectionId>) {
+        into.extend(self.given_away.drain(..));
+    }
+
+    pub(crate) fn take_left(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.left)
+    }
+
+    pub(crate) fn take_returned(&mut self) -> Vec<(ConnectionId, Returned)> {
+        std::mem::take(&mut self.returned)
     }
 
     /// Bytes that are an answer as they stand.

@@ -9,7 +9,7 @@
 //! Leaves out  bytes: a [`Connection`] bounds its own memory and speaks its own protocol.
 //! Start at    [`Server::run`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
@@ -26,9 +26,9 @@ use slab::Slab;
 use socket2::SockRef;
 use tracing::{debug, warn};
 
-use crate::application::{Application, ConnectionId, Refusal};
+use crate::application::{Application, ConnectionId, Refusal, Returned};
 use crate::clock::SystemClock;
-use crate::connection::{Connection, READ_BYTES};
+use crate::connection::{Connection, Parting, READ_BYTES};
 use crate::doorkeeper::{Doorkeeper, House};
 use crate::doors::Doors;
 use crate::limits::{Addresses, Limits, Places};
@@ -64,6 +64,9 @@ pub struct Server<A> {
     listed: Vec<usize>,
     /// Empty between turns.
     served: Vec<usize>,
+    /// Those whose sockets the application wants, and those that it has, with the addresses they count for.
+    leaving: BTreeSet<ConnectionId>,
+    away: BTreeMap<ConnectionId, Option<IpAddr>>,
     /// Those with much to ask were passed over in the last turn.
     put_off: bool,
     /// And so were their answers.
@@ -131,6 +134,8 @@ impl<A: Application> Server<A> {
             by_id: BTreeMap::new(),
             listed: Vec::new(),
             served: Vec::new(),
+            leaving: BTreeSet::new(),
+            away: BTreeMap::new(),
             put_off: false,
             held_back: false,
             glanced: Events::with_capacity(64),
@@ -197,6 +202,7 @@ impl<A: Application> Server<A> {
             self.wait(&mut events)?;
             let now = self.clock.monotonic_ns();
             self.app.tick(now, &mut self.notices);
+            self.take_in_returned(now);
             if self.secure.is_some() {
                 // The other door goes by it too; who leaves there wakes the loop.
                 self.places.are_elsewhere(self.app.still_taken());
@@ -214,6 +220,7 @@ impl<A: Application> Server<A> {
             self.last_commit_ns = committed_ns - acted_ns;
             self.deliver(now);
             self.flush(fresh, now, acted_ns, committed_ns);
+            self.give_away();
             self.settle();
             if self.is_drained(now) {
                 self.disconnect_all();
@@ -520,6 +527,62 @@ impl<A: Application> Server<A> {
         true
     }
 
+    /// Gives away the sockets that the application wants.
+    fn give_away(&mut self) {
+        self.notices.take_given_away(&mut self.leaving);
+        let Server { app, connections, by_id, listed, leaving, stopping_since, .. } = self;
+        leaving.retain(|id| {
+            let Some(at) = by_id.get(id).filter(|_| stopping_since.is_none()) else { return false };
+            let Some(connection) = connections.get_mut(*at) else { return false };
+            let parting = connection.give_away(app);
+            if parting == Parting::Gone {
+                list(listed, connection, *at);
+            }
+            parting == Parting::NotYet
+        });
+    }
+
+    /// Takes in those that the application gives back, before anything is said to them; lets go of those that have ended.
+    fn take_in_returned(&mut self, now: u64) {
+        for id in self.notices.take_left() {
+            if let Some(Some(address)) = self.away.remove(&id) {
+                self.addresses.leave(address);
+            }
+        }
+        for (id, returned) in self.notices.take_returned() {
+            self.take_in(id, returned, now);
+        }
+    }
+
+    /// One that was given away comes back; it counts for its address as it did.
+    fn take_in(&mut self, id: ConnectionId, returned: Returned, now: u64) {
+        let counted = self.away.remove(&id).flatten();
+        let Returned { socket, session, rest, frames } = returned;
+        let watched = socket.set_nonblocking(true).and_then(|()| {
+            let mut link = Link::plain(mio::net::TcpStream::from_std(socket));
+            link.give_session(session);
+            let (at, interest) = (self.connections.vacant_key(), Interest::READABLE | Interest::WRITABLE);
+            self.poll.registry().register(&mut link.stream, Token(at), interest).map(|()| (at, link))
+        });
+        match watched {
+            Ok((at, link)) => {
+                let mut connection = Connection::new(id, link, counted, now);
+                connection.come_back(rest, frames, &self.limits);
+                self.by_id.insert(id, at);
+                self.connections.insert(connection);
+                list(&mut self.listed, &mut self.connections[at], at);
+            }
+            Err(error) => {
+                warn!(%error, "cannot watch a connection that has come back");
+                if let Some(address) = counted {
+                    self.addresses.leave(address);
+                }
+                self.app.disconnected(id, &mut self.notices);
+                self.is_uncommitted = true;
+            }
+        }
+    }
+
     /// Lets go of those that are gone; keeps on the list those that need not wait for their sockets, those first whose
     /// turn has not come.
     fn settle(&mut self) {
@@ -545,6 +608,10 @@ impl<A: Application> Server<A> {
         let mut connection = self.connections.remove(at);
         drop(self.poll.registry().deregister(&mut connection.link.stream));
         self.by_id.remove(&connection.id);
+        if connection.is_given_away {
+            self.away.insert(connection.id, connection.counted);
+            return;
+        }
         if let Some(address) = connection.counted {
             self.addresses.leave(address);
         }
@@ -558,6 +625,9 @@ impl<A: Application> Server<A> {
         let places: Vec<usize> = self.connections.iter().map(|(at, _)| at).collect();
         for at in places {
             self.remove(at);
+        }
+        for id in std::mem::take(&mut self.away).into_keys() {
+            self.app.disconnected(id, &mut self.notices);
         }
     }
 }
