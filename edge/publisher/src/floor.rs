@@ -30,7 +30,7 @@ use crate::board::Board;
 use crate::counters::{Counters, add};
 use crate::inbox::{Errand, Order, Posted, Queue};
 use crate::order::Order as Shuffle;
-use crate::programme::{Programme, Reply, Tag};
+use crate::programme::{Programme, Released, Reply, Tag};
 use crate::request::Doors;
 use crate::ring::Key;
 use crate::squeeze::Squeezer;
@@ -132,6 +132,8 @@ pub struct Floor {
     /// Slots that the loop is to let go, and sockets that it is to take.
     gone: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
+    /// Those that are to be let go of with their sockets, for somebody else.
+    leaving: Vec<(u32, Tag)>,
     /// The sessions of those of them that speak TLS.
     sessions: Vec<(u32, Box<pitwire_tls::Session>)>,
     /// Of most readers.
@@ -181,6 +183,7 @@ impl Floor {
             blocked: Vec::new(),
             gone: Vec::new(),
             arrivals: Vec::new(),
+            leaving: Vec::new(),
             sessions: Vec::new(),
             class: if enveloped { ENVELOPED } else { 0 },
             shuffle: Shuffle::new(seed),
@@ -267,13 +270,52 @@ impl Floor {
 
     /// Its socket is closed: forgets it.
     pub fn leave(&mut self, slot: u32) {
+        if let Some(tag) = self.forget(slot) {
+            self.programme.left(tag);
+        }
+    }
+
+    /// Somebody else has its socket from here on: forgets it.
+    pub fn release(&mut self, slot: u32, socket: std::net::TcpStream) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let rest = subscriber.rare.as_mut().map(|rare| std::mem::take(&mut rare.inbound)).unwrap_or_default();
+        let items = subscriber.items.as_slice().iter();
+        let read = items.filter_map(|item| {
+            let last = self.streams.get(item.stream as usize)?.last_seq;
+            Some((StreamId(item.stream), last))
+        });
+        let released = Released { socket, rest, read: read.collect() };
+        if let Some(tag) = self.forget(slot) {
+            self.programme.released(tag, released);
+        }
+    }
+
+    /// Those that are to be released and can be: they have got all that there is for them, and owe us nothing.
+    pub fn take_releasable(&mut self, into: &mut Vec<u32>) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.retain(|(slot, tag)| {
+            let subscriber = self.subscribers.get(*slot as usize);
+            let Some(subscriber) = subscriber.filter(|it| it.tag == tag.0 && it.stage == Stage::Open) else {
+                return false;
+            };
+            let is_ready = !subscriber.is_at_end && self.is_between(subscriber);
+            into.extend(is_ready.then_some(*slot));
+            !is_ready
+        });
+        self.leaving = leaving;
+    }
+
+    fn forget(&mut self, slot: u32) -> Option<Tag> {
         while let Some(count) = self.subscribers.get(slot as usize).map(|subscriber| subscriber.items.as_slice().len())
             && count > 0
         {
             self.drop_item(slot, count - 1);
         }
         self.wheel.unset(&mut self.subscribers, slot);
-        let Some(mut subscriber) = self.subscribers.try_remove(slot as usize) else { return };
+        let mut subscriber = self.subscribers.try_remove(slot as usize)?;
         if let Some(rare) = subscriber.rare.take() {
             self.keep_outbox(rare.outbox);
             if let Some(account) = &rare.account {
@@ -283,7 +325,7 @@ impl Floor {
         let tag = Tag(subscriber.tag);
         self.by_tag.remove(&tag);
         self.counters().connections.store(self.subscribers.len() as u64, std::sync::atomic::Ordering::Relaxed);
-        self.programme.left(tag);
+        Some(tag)
     }
 
     /// Slots to be let go: close their sockets, then [`Self::leave`].
@@ -387,6 +429,7 @@ impl Floor {
             Errand::Tell { to, frames } => drop(self.slot_of(to).map(|slot| self.tell(slot, &frames))),
             Errand::Heard { to, weight } => drop(self.slot_of(to).map(|slot| self.heard(slot, weight))),
             Errand::Join { to, stream } => drop(self.slot_of(to).map(|slot| self.join(slot, stream))),
+            Errand::Release { to } => self.leaving.extend(self.slot_of(to).map(|slot| (slot, to))),
             Errand::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
             Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),
             Errand::Stop { reason } => self.stop(&reason),

@@ -54,6 +54,9 @@ pub(crate) enum Errand {
         to: Tag,
         stream: StreamId,
     },
+    Release {
+        to: Tag,
+    },
     Close {
         to: Tag,
         code: CloseCode,

@@ -40,6 +40,6 @@ pub use loops::{Kind, Pace, mono_ns as monotonic_ns};
 pub use nats::{Bus, Failure as BusFailure};
 pub use pitwire_websocket::CloseCode;
 pub use press::{CHANNEL_FIELD, Press};
-pub use programme::{Answer, Opening, Programme, Reply, Request, Said, Tag, weight};
+pub use programme::{Answer, Opening, Programme, Released, Reply, Request, Said, Tag, weight};
 pub use stream::{Lag, StreamId, StreamSpec};
 pub use synthetic::Synthetic;

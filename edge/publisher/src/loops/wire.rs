@@ -36,6 +36,11 @@ impl Wire {
         self.secure.is_some()
     }
 
+    /// The socket, of a wire without TLS.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
     /// Sends what is sealed already. `Bytes` when nothing of it waits.
     pub fn push(&mut self) -> Moved {
         self.secure.as_mut().map_or(Moved::Bytes(0), |secure| secure.push(&self.socket))
