@@ -6,12 +6,16 @@
 //! Start at    [`Halls::start`], [`Halls::hear`].
 
 use std::collections::VecDeque;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use pitwire_host::Waker;
-use pitwire_publisher::{Answer, CloseCode, Limits, Opening, Options, Programme, Publisher, Reply, Request, Said, Tag};
+use pitwire_publisher::{
+    Answer, CloseCode, Limits, Opening, Options, Programme, Publisher, Released, Reply, Request, Said, StreamId, Tag,
+    weight,
+};
 use tracing::error;
 
 /// Of what connections have said and nobody has looked at.
@@ -27,8 +31,8 @@ pub struct Halls {
     limits: Limits,
     running: Option<Arc<Publisher>>,
     said: Receiver<(Tag, String)>,
-    left: Receiver<Tag>,
-    leaving: VecDeque<Tag>,
+    left: Receiver<Heard>,
+    leaving: VecDeque<Heard>,
     ear: Arc<Ear>,
     ending: Option<JoinHandle<()>>,
 }
@@ -36,7 +40,7 @@ pub struct Halls {
 /// The halls' side of what is heard.
 struct Ear {
     said: SyncSender<(Tag, String)>,
-    left: Sender<Tag>,
+    left: Sender<Heard>,
     waker: Waker,
 }
 
@@ -51,15 +55,28 @@ impl Programme for Ear {
             Said::Text(text) if text.len() > HEARD_BYTES => {
                 reply.close(CloseCode::TooBig, "a request is at most 64 KiB")
             }
-            Said::Text(text) if self.said.try_send((from, text.to_owned())).is_ok() => self.waker.wake(),
+            Said::Text(text) if self.said.try_send((from, text.to_owned())).is_ok() => {
+                reply.wait();
+                self.waker.wake();
+            }
             Said::Text(_) => reply.close(CloseCode::TryAgainLater, "too many requests: connect again in a moment"),
             Said::Binary(_) => reply.close(CloseCode::Unsupported, "send JSON as text frames"),
         }
     }
 
     fn left(&self, from: Tag) {
+        self.leaves(Heard::Left(from));
+    }
+
+    fn released(&self, from: Tag, released: Released) {
+        self.leaves(Heard::Back(from, released));
+    }
+}
+
+impl Ear {
+    fn leaves(&self, how: Heard) {
         // Once the loop is gone nobody waits for it any more.
-        if self.left.send(from).is_ok() {
+        if self.left.send(how).is_ok() {
             self.waker.wake();
         }
     }
@@ -74,13 +91,58 @@ pub struct Attention {
 
 /// What a connection in the halls has done. It leaves after all that it said.
 pub enum Heard {
+    /// To be followed by [`Order::Heard`], or soon no more of it is read.
     Text(Tag, String),
     Left(Tag),
+    /// By [`Order::Release`]: it is the loop's again.
+    Back(Tag, Released),
 }
 
 impl Default for Attention {
     fn default() -> Self {
         Attention { texts: HEARD_AT_A_TIME, bytes: HEARD_BYTES, has_begun: false }
+    }
+}
+
+/// Something to be done in the halls, in its turn among messages.
+pub enum Order {
+    Adopt(Box<Adopted>),
+    Tell(Tag, Vec<u8>),
+    Join(Tag, StreamId),
+    Leave(Tag, StreamId),
+    /// It is to come back, when it has got all that was put before this.
+    Release(Tag),
+    Close(Tag, CloseCode, String),
+    /// A text of so many bytes has been acted on, and the answers told: the next may be read.
+    Heard(Tag, usize),
+}
+
+/// A socket on its way into a hall.
+pub struct Adopted {
+    pub socket: TcpStream,
+    pub tls: Option<pitwire_host::Session>,
+    pub tag: Tag,
+    /// What was read behind the handshake.
+    pub rest: Vec<u8>,
+    /// The answer to the handshake, if it has not been sent.
+    pub hello: Vec<u8>,
+    pub opening: Opening,
+}
+
+impl Order {
+    pub fn carry_out(self, halls: &Publisher) {
+        match self {
+            Order::Adopt(adopted) => {
+                let Adopted { socket, tls, tag, rest, hello, opening } = *adopted;
+                halls.adopt_open(socket, tls, tag, rest, hello, opening);
+            }
+            Order::Tell(tag, payload) => halls.tell(tag, &payload),
+            Order::Join(tag, ring) => halls.join(tag, ring),
+            Order::Leave(tag, ring) => halls.leave(tag, ring),
+            Order::Release(tag) => halls.release(tag),
+            Order::Close(tag, code, reason) => halls.close(tag, code, &reason),
+            Order::Heard(tag, bytes) => halls.heard(tag, weight(bytes)),
+        }
     }
 }
 
@@ -131,7 +193,7 @@ impl Halls {
                 attention.bytes = attention.bytes.saturating_sub(text.len());
                 Some(Heard::Text(tag, text))
             }
-            Err(_) => self.leaving.pop_front().map(Heard::Left),
+            Err(_) => self.leaving.pop_front(),
         }
     }
 

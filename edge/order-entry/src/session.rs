@@ -156,6 +156,12 @@ impl Session {
         self.private.keys().copied()
     }
 
+    /// Whether it speaks for no account and none of its orders hangs on it: it can only listen to what is everybody's.
+    pub fn is_nobodys(&self) -> bool {
+        let has_spoken = self.login.is_some() || !self.granted.is_empty() || !self.on_disconnect.entered.is_empty();
+        !has_spoken && self.private.is_empty()
+    }
+
     pub(crate) fn channels(&self) -> usize {
         self.public.len() + self.private.values().map(BTreeMap::len).sum::<usize>()
     }

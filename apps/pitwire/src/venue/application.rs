@@ -8,8 +8,8 @@ use pitwire_host::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock, Taken,
 };
 use pitwire_journal::Room;
-use pitwire_jsonrpc::write_logout;
-use pitwire_market_data::{Cursor, FeedId, Publisher};
+use pitwire_jsonrpc::{Channel, Interval, write_logout};
+use pitwire_market_data::{Cursor, FeedId, Lag};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
 use pitwire_ports::{Clock as _, LogError};
@@ -17,6 +17,7 @@ use pitwire_streams::Here;
 use pitwire_views::Change;
 use tracing::{error, warn};
 
+use super::audience::{Comeback, Done, Voice};
 use super::bus::Bus;
 use super::chores::Chores;
 use super::clock::VenueClock;
@@ -28,6 +29,7 @@ use super::page;
 use super::residence::ResidenceTimes;
 use super::room;
 use super::windows::PrivateWindows;
+use crate::halls::Attention;
 
 /// Flow is looked at this often: its commands carry their own times, and those of one look share a commit.
 const FLOW_GRID_NS: u64 = 10_000_000;
@@ -45,7 +47,12 @@ const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a sn
 struct Subscription {
     name: String,
     feed: FeedId,
+    /// Where it reads, while its connection is on the loop.
     cursor: Cursor,
+    /// Everybody may hear it, without a login, and halls know what to do with who falls behind in it.
+    is_open: bool,
+    /// It is read in a hall.
+    is_away: bool,
 }
 
 struct Client {
@@ -130,11 +137,12 @@ impl VenueApplication {
 
     /// Sends the heartbeats that are due, and closes who has not answered the last.
     fn beat(&mut self, now_ns: u64, notices: &mut Notices) {
+        let mut voice = Voice { notices, audience: &mut self.core.audience };
         while let Some(id) = self.heartbeats.take(now_ns) {
             let Some(client) = self.clients.get_mut(&id) else { continue };
-            match client.session.beat(now_ns, &mut |text| notices.notify(id, text)) {
+            match client.session.beat(now_ns, &mut |text| voice.notify(id, text)) {
                 Ok(()) => self.heartbeats.set(id, client.session.beat_due_ns()),
-                Err(why) => expel(id, &why, notices),
+                Err(why) => expel(id, &why, &mut voice),
             }
         }
     }
@@ -148,10 +156,11 @@ impl VenueApplication {
 
     /// Tells sessions what the last commands changed for their accounts.
     fn distribute(&mut self, notices: &mut Notices) {
-        let Core { sequencer, views, changes, now, .. } = &mut self.core;
+        let Core { sequencer, views, changes, now, audience, .. } = &mut self.core;
         if changes.is_empty() {
             return;
         }
+        let mut voice = Voice { notices, audience };
         // Each connection once, in the order in which they came.
         let mut hearing = BTreeSet::new();
         for change in changes.iter() {
@@ -162,7 +171,7 @@ impl VenueApplication {
         }
         for id in hearing {
             let Some(client) = self.clients.get_mut(&id) else { continue };
-            let mut send = |text: &[u8]| notices.notify(id, text);
+            let mut send = |text: &[u8]| voice.notify(id, text);
             client.session.notify(sequencer.engine(), views, changes, &mut send);
             self.private_windows.arm(*now);
         }
@@ -172,7 +181,7 @@ impl VenueApplication {
     /// After a request: whether this connection has public channels, and of which accounts it hears.
     fn reindex(&mut self, id: ConnectionId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        if client.public.is_empty() {
+        if client.public.is_empty() || self.core.audience.has(id) {
             self.subscribers.remove(&id);
         } else {
             self.subscribers.insert(id);
@@ -192,10 +201,11 @@ impl VenueApplication {
     /// Merged private channels are told at venue-time boundaries like public ones, but by no command: what happens to
     /// one account must leave no trace in the log that others can read.
     fn close_private_windows(&mut self, notices: &mut Notices) {
-        let Core { sequencer, views, now, .. } = &self.core;
+        let Core { sequencer, views, now, audience, .. } = &mut self.core;
+        let mut voice = Voice { notices, audience };
         while let Some(interval) = self.private_windows.take(*now) {
             for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.listens()) {
-                let mut send = |text: &[u8]| notices.notify(*id, text);
+                let mut send = |text: &[u8]| voice.notify(*id, text);
                 client.session.close_window(interval, sequencer.engine(), views, &mut send);
             }
         }
@@ -211,37 +221,79 @@ impl VenueApplication {
     fn apply(&mut self, id: ConnectionId, effects: Vec<Effect>, notices: &mut Notices) {
         for effect in effects {
             let Some(client) = self.clients.get_mut(&id) else { return };
-            let publisher = &mut self.core.publisher;
+            let Core { publisher, sequencer, views, now, audience, .. } = &mut self.core;
             match effect {
                 Effect::Subscribe(name, channel) => {
                     if client.public.iter().any(|sub| sub.name == name) {
                         continue;
                     }
-                    let (engine, views) = (self.core.sequencer.engine(), &self.core.views);
-                    let Some(subscribed) = publisher.subscribe(&channel, engine, views, self.core.now) else {
+                    let Some(subscribed) = publisher.subscribe(&channel, sequencer.engine(), views, *now) else {
                         continue;
                     };
+                    let (feed, cursor) = (subscribed.feed, subscribed.cursor);
                     if let Some(first) = &subscribed.first {
-                        notices.reply(id, first);
+                        Voice { notices, audience }.reply(id, first);
                     }
-                    client.public.push(Subscription { name, feed: subscribed.feed, cursor: subscribed.cursor });
+                    let is_away = audience.join(id, feed, publisher);
+                    let is_open = is_open(&channel) && publisher.lag(feed) != Lag::Merge;
+                    client.public.push(Subscription { name, feed, cursor, is_open, is_away });
                 }
                 Effect::Unsubscribe(name) => {
-                    client.public.retain(|sub| {
-                        let is_it = sub.name == name;
-                        if is_it {
-                            publisher.unsubscribe(sub.feed);
-                        }
-                        !is_it
-                    });
+                    if let Some(at) = client.public.iter().position(|sub| sub.name == name) {
+                        let sub = client.public.remove(at);
+                        leave(id, &sub, &client.public, &mut self.core);
+                    }
                 }
-                Effect::UnsubscribeAll => leave(&mut client.public, publisher),
+                Effect::UnsubscribeAll => leave_all(id, &mut client.public, &mut self.core),
                 Effect::Close => {
-                    notices.close(id, pitwire_host::CloseCode::Normal, "logged out");
+                    Voice { notices, audience }.close(id, pitwire_host::CloseCode::Normal, "logged out");
                 }
-                Effect::Expel(why) => expel(id, &why, notices),
+                Effect::Expel(why) => expel(id, &why, &mut Voice { notices, audience }),
             }
         }
+    }
+
+    /// One that only listens is served by halls as soon as it has got all that there is for it here; one that begins to
+    /// speak for an account, or to hear what halls do not tell, comes back.
+    fn place(&mut self, id: ConnectionId, notices: &mut Notices) {
+        let Some(client) = self.clients.get(&id) else { return };
+        match self.core.audience.has(id) {
+            false if client.is_listener() => notices.give_away(id),
+            true if !client.may_stay_away() => self.core.audience.bring_back(id),
+            _ => {}
+        }
+    }
+
+    /// What those in the halls have said and done.
+    fn hear(&mut self, notices: &mut Notices) {
+        let mut attention = Attention::default();
+        while let Some((id, done)) = self.core.audience.hear(&mut attention) {
+            match done {
+                Done::Said(text) => {
+                    self.text(id, &text, notices);
+                    self.core.audience.heard(id, text.len());
+                }
+                Done::CameBack(comeback) => self.take_back(id, comeback, notices),
+                Done::Left => {
+                    notices.left(id);
+                    self.disconnected(id, notices);
+                }
+            }
+        }
+    }
+
+    fn take_back(&mut self, id: ConnectionId, comeback: Comeback, notices: &mut Notices) {
+        let Some(client) = self.clients.get_mut(&id) else { return notices.left(id) };
+        let Core { audience, publisher, .. } = &mut self.core;
+        for sub in client.public.iter_mut().filter(|sub| sub.is_away) {
+            publisher.take_back(sub.feed);
+            sub.is_away = false;
+            if let Some(number) = audience.number(&comeback, sub.feed) {
+                sub.cursor = publisher.resume(sub.feed, sub.cursor, number);
+            }
+        }
+        audience.give_back(id, comeback, notices);
+        self.reindex(id);
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
@@ -288,6 +340,7 @@ impl VenueApplication {
                 durable: self.core.durable().0,
                 shown_orders: self.core.sequencer.engine().shown_orders(),
                 open_connections: self.clients.len() + self.core.streams.open_connections(),
+                listeners: self.still_taken(),
                 open_channels: self.core.publisher.open_channels(),
                 is_durable: self.chores.is_some(),
                 is_early: self.is_early,
@@ -367,16 +420,43 @@ fn account_of(change: &Change) -> Option<AccountId> {
 }
 
 /// The last notice and the end of a connection that is not wanted any longer.
-fn expel(id: ConnectionId, why: &str, notices: &mut Notices) {
+fn expel(id: ConnectionId, why: &str, voice: &mut Voice<'_>) {
     let mut out = Vec::new();
     write_logout(&mut out, why);
-    notices.notify(id, &out);
-    notices.close(id, pitwire_host::CloseCode::Policy, why);
+    voice.notify(id, &out);
+    voice.close(id, pitwire_host::CloseCode::Policy, why);
 }
 
-fn leave(public: &mut Vec<Subscription>, publisher: &mut Publisher) {
-    for sub in public.drain(..) {
-        publisher.unsubscribe(sub.feed);
+/// A connection hears a channel no more; `others` are what it still hears.
+fn leave(id: ConnectionId, sub: &Subscription, others: &[Subscription], core: &mut Core) {
+    let Core { publisher, audience, .. } = core;
+    publisher.unsubscribe(sub.feed);
+    if sub.is_away {
+        // A channel may go by several names.
+        let is_last = others.iter().all(|other| other.feed != sub.feed || !other.is_away);
+        audience.leave(id, sub.feed, is_last, publisher);
+    }
+}
+
+fn leave_all(id: ConnectionId, public: &mut Vec<Subscription>, core: &mut Core) {
+    while let Some(sub) = public.pop() {
+        leave(id, &sub, public, core);
+    }
+}
+
+/// Whether a public channel is for those without a login too.
+fn is_open(channel: &Channel) -> bool {
+    channel.interval() != Interval::Raw && !matches!(channel, Channel::DropCopy { .. })
+}
+
+impl Client {
+    /// Whether it does nothing but listen to what is everybody's: then it need not be on the loop.
+    fn is_listener(&self) -> bool {
+        !self.public.is_empty() && self.may_stay_away()
+    }
+
+    fn may_stay_away(&self) -> bool {
+        self.public.iter().all(|sub| sub.is_open) && self.session.is_nobodys()
     }
 }
 
@@ -436,7 +516,25 @@ impl Application for VenueApplication {
     }
 
     fn still_taken(&self) -> usize {
-        self.core.streams.open_connections()
+        self.core.streams.open_connections() + self.core.audience.len()
+    }
+
+    fn may_leave(&mut self, id: ConnectionId) -> bool {
+        let Some(client) = self.clients.get(&id) else { return false };
+        let publisher = &self.core.publisher;
+        let has_read_all = client.public.iter().all(|sub| publisher.is_at_end(sub.feed, sub.cursor));
+        has_read_all && client.is_listener() && self.core.audience.is_open()
+    }
+
+    fn take_open(&mut self, id: ConnectionId, taken: Taken) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.public.iter_mut().for_each(|sub| sub.is_away = true);
+        let feeds: Vec<FeedId> = client.public.iter().map(|sub| sub.feed).collect();
+        let Core { audience, publisher, .. } = &mut self.core;
+        audience.adopt(id, taken, &feeds, publisher);
+        self.subscribers.remove(&id);
+        // What is here now has been committed: it need not wait for the next turn.
+        audience.release();
     }
 
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
@@ -454,7 +552,7 @@ impl Application for VenueApplication {
         let entrance = Entrance::WebSocket;
         let visit = Visit { venue: &mut self.core, session: &mut client.session, entrance, clock };
         let answer = self.desk.answer_text(visit, text, None, &mut out);
-        notices.reply(id, &out);
+        Voice { notices, audience: &mut self.core.audience }.reply(id, &out);
         out.shrink_to(KEPT_REPLY_BYTES);
         self.reply = out;
         if client.session.awaits_window() {
@@ -466,6 +564,7 @@ impl Application for VenueApplication {
         self.reindex(id);
         self.distribute(notices);
         self.follow_manual_time(notices);
+        self.place(id, notices);
     }
 
     fn refusal(&mut self, why: Refusal) -> HttpResponse {
@@ -479,7 +578,8 @@ impl Application for VenueApplication {
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         self.heartbeats.set(id, None);
-        leave(&mut client.public, &mut self.core.publisher);
+        leave_all(id, &mut client.public, &mut self.core);
+        self.core.audience.forget(id);
         self.subscribers.remove(&id);
         for account in std::mem::take(&mut client.heard) {
             stop_hearing(&mut self.listeners, account, id);
@@ -522,6 +622,7 @@ impl Application for VenueApplication {
         self.beat(now_ns, notices);
         let Core { streams, sequencer, views, now, .. } = &mut self.core;
         streams.hear(Here { engine: sequencer.engine(), views, at: *now }, now_ns);
+        self.hear(notices);
     }
 
     fn release_early(&mut self) -> bool {
@@ -532,6 +633,7 @@ impl Application for VenueApplication {
         if self.bus.is_none() {
             self.core.streams.release(&mut |_, _| {});
         }
+        self.core.audience.release_early();
         self.core.publisher.release()
     }
 
@@ -560,6 +662,7 @@ impl Application for VenueApplication {
                 has_told = true;
             }
         });
+        self.core.audience.release();
         let fresh = self.core.publisher.release();
         // Gateways wait for the disk also where this venue's own subscribers do not.
         if let Some(bus) = self.bus.as_mut().filter(|_| fresh || has_told || self.is_early) {
@@ -588,10 +691,12 @@ impl Application for VenueApplication {
     fn stopping(&mut self, notices: &mut Notices) {
         self.core.is_stopping = true;
         self.core.streams.stop();
+        self.core.audience.stop();
+        let mut voice = Voice { notices, audience: &mut self.core.audience };
         let mut out = Vec::new();
         write_logout(&mut out, "the venue is stopping");
         for id in self.clients.keys() {
-            notices.notify(*id, &out);
+            voice.notify(*id, &out);
         }
     }
 }

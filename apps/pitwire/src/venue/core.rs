@@ -11,6 +11,7 @@ use pitwire_streams::Here;
 use pitwire_views::{Change, Views};
 
 use super::agenda::{Agenda, Due};
+use super::audience::Audience;
 use super::inquiry::Inquiries;
 use super::ledger::Ledger;
 use super::preset::house_of;
@@ -25,6 +26,7 @@ pub struct Core {
     pub views: Views,
     pub publisher: Publisher,
     pub streams: UrlStreams,
+    pub(super) audience: Audience,
     /// Wakes the loop that this venue is served by.
     pub waker: Waker,
     pub chain: OutputChain,
@@ -57,6 +59,7 @@ impl Core {
         Core {
             publisher: Publisher::new(sequencer.engine()),
             streams: UrlStreams::new(sequencer.engine(), &views, &waker),
+            audience: Audience::new(&waker),
             waker,
             now: sequencer.time(),
             minute: sequencer.time().0 / MINUTE_NS,
@@ -91,6 +94,7 @@ impl Core {
     /// Shows what a command caused to everything that lives only now: no replay rebuilds it.
     pub(super) fn tell(&mut self, stamped: &Stamped) {
         self.publisher.observe(stamped, &self.events, self.sequencer.engine(), &self.views);
+        self.publisher.take_lent(|message| self.audience.take(message));
         self.streams.observe(stamped, &self.events, self.sequencer.engine(), &self.views);
         self.agenda.observe(stamped, &self.events, self.sequencer.engine());
         if let [.., Event::FlowSet(setting)] = self.events[..] {

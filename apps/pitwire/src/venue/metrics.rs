@@ -33,6 +33,8 @@ pub struct Gauges<'a> {
     /// In the visible books.
     pub shown_orders: u64,
     pub open_connections: usize,
+    /// Of the connections, those that halls serve.
+    pub listeners: usize,
     pub open_channels: usize,
     pub is_durable: bool,
     pub is_early: bool,
@@ -48,7 +50,7 @@ pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {
         let (whole, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
         format!("{whole}.{rest:09}")
     };
-    let rows: [(&str, &str, &str, String); 16] = [
+    let rows: [(&str, &str, &str, String); 17] = [
         ("commands_total", "counter", "Commands in the log.", gauges.chain.commands.to_string()),
         ("events_total", "counter", "Events put out by the engine, in whole thousands.", coarse(gauges.chain.events)),
         ("orders_total", "counter", "Orders accepted, in whole thousands.", coarse(gauges.chain.orders)),
@@ -57,6 +59,12 @@ pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {
         ("epoch", "gauge", "Starts of this venue so far.", gauges.epoch.to_string()),
         ("live_orders", "gauge", "Orders in the visible books.", gauges.shown_orders.to_string()),
         ("open_connections", "gauge", "WebSocket connections.", gauges.open_connections.to_string()),
+        (
+            "listeners",
+            "gauge",
+            "Of these, connections that only listen, served beside the loop.",
+            gauges.listeners.to_string(),
+        ),
         ("open_channels", "gauge", "Public channels with a subscriber.", gauges.open_channels.to_string()),
         ("connections_total", "counter", "WebSocket connections accepted.", counters.connections.to_string()),
         ("http_requests_total", "counter", "HTTP requests answered.", counters.http_requests.to_string()),

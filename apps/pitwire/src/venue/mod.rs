@@ -4,6 +4,7 @@
 
 pub mod agenda;
 pub mod application;
+mod audience;
 pub mod bus;
 pub mod chores;
 pub mod clock;

@@ -12,7 +12,7 @@ mod outlet;
 mod scribe;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 
 use pitwire_engine::Engine;
 use pitwire_host::{HttpRequest, HttpResponse, SystemClock, Taken, Waker};
@@ -22,9 +22,9 @@ use pitwire_streams::{Here, Opened, Session, StreamId, StreamKey, Streams};
 use pitwire_views::Views;
 use tracing::debug;
 
-use self::outlet::{Order, Outlet};
+use self::outlet::Outlet;
 use super::clock::VenueClock;
-use crate::halls::{Attention, Halls, Heard};
+use crate::halls::{Adopted, Attention, Halls, Heard, Order};
 
 /// How often those who asked for heartbeats get one.
 const BEAT_NS: u64 = 5_000_000_000;
@@ -195,8 +195,11 @@ impl UrlStreams {
         let mut attention = Attention::default();
         while let Some(heard) = self.halls.hear(&mut attention) {
             match heard {
-                Heard::Text(tag, text) => self.answer(tag, &text, here, &halls),
-                Heard::Left(tag) => self.forget(tag),
+                Heard::Text(tag, text) => {
+                    self.answer(tag, &text, here, &halls);
+                    self.outlet.order(Order::Heard(tag, text.len()));
+                }
+                Heard::Left(tag) | Heard::Back(tag, _) => self.forget(tag),
             }
         }
     }
@@ -258,16 +261,6 @@ pub struct Tapped {
 struct Joined {
     first: Option<Vec<u8>>,
     ring: Option<pitwire_publisher::StreamId>,
-}
-
-/// A socket on its way into a hall.
-pub(super) struct Adopted {
-    socket: TcpStream,
-    tls: Option<pitwire_host::Session>,
-    tag: Tag,
-    rest: Vec<u8>,
-    hello: Vec<u8>,
-    opening: Opening,
 }
 
 /// The handshake's answer, with what its reader may want to know of what it asked for.

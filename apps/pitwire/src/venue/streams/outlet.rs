@@ -12,8 +12,8 @@ use pitwire_ports::Clock as _;
 use pitwire_publisher::{Batch, Lag, Publisher, StreamSpec, Tag};
 use pitwire_streams::{Names, Numbered, Sink, Stamps, StreamId, StreamKey};
 
-use super::Adopted;
 use super::scribe::{Errand, Scribe};
+use crate::halls::Order;
 use crate::venue::clock::VenueClock;
 
 /// Of each hall's copy of a stream: many seconds of a busy one, and the trades of a large uncross.
@@ -21,14 +21,6 @@ const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 16;
 
 type Ring = pitwire_publisher::StreamId;
-
-/// Something to be done in the halls, in its turn.
-pub enum Order {
-    Adopt(Box<Adopted>),
-    Tell(Tag, Vec<u8>),
-    Join(Tag, Ring),
-    Leave(Tag, Ring),
-}
 
 enum Item {
     /// The next so many messages of the batch.
@@ -143,7 +135,7 @@ impl Outlet {
                 Item::Order(order) => {
                     let Some(halls) = halls else { continue };
                     halls.send(&mut self.batch);
-                    carry_out(order, halls);
+                    order.carry_out(halls);
                 }
             }
         }
@@ -154,17 +146,5 @@ impl Outlet {
         if !self.errands.is_empty() {
             self.scribe.send(std::mem::take(&mut self.errands), halls);
         }
-    }
-}
-
-fn carry_out(order: Order, halls: &Publisher) {
-    match order {
-        Order::Adopt(adopted) => {
-            let Adopted { socket, tls, tag, rest, hello, opening } = *adopted;
-            halls.adopt_open(socket, tls, tag, rest, hello, opening);
-        }
-        Order::Tell(tag, payload) => halls.tell(tag, &payload),
-        Order::Join(tag, ring) => halls.join(tag, ring),
-        Order::Leave(tag, ring) => halls.leave(tag, ring),
     }
 }

@@ -1,0 +1,300 @@
+"""Connections that only listen: served beside the venue's loop, with the bytes and the rules of those who are on it."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rpc import Http, Json, RpcError, Ws
+from venue import DEMO_A, DEMO_B, OPERATOR, Venue
+
+CHANNELS = [
+    "book.BTC_USDC.none.10.100ms",
+    "trades.BTC_USDC.100ms",
+    "trades.spot.any.100ms",
+    "ticker.BTC_USDC.100ms",
+    "quote.BTC_USDC",
+    "chart.trades.BTC_USDC.1",
+    "auction.BTC_USDC",
+]
+
+
+def gauge(venue: Venue, name: str) -> int:
+    http = Http(venue.address)
+    lines = http.get("/metrics").body.decode().splitlines()
+    http.close()
+    return int(next(line.split()[1] for line in lines if line.startswith(f"pitwire_{name} ")))
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Iterator[Venue]:
+    """Nothing happens but what a test does, and time moves by request."""
+    with Venue(tmp_path / "data", extra=["--no-flow", "--clock", "manual"]) as venue:
+        yield venue
+
+
+def listener(venue: Venue, *channels: str) -> Ws:
+    """One that is known to be served by a hall."""
+    before = gauge(venue, "listeners")
+    ws = Ws(venue.ws_url)
+    ws.subscribe(*channels)
+    until(lambda: gauge(venue, "listeners") > before, "a connection that only listens leaves the loop")
+    return ws
+
+
+def buy(ws: Ws, price: float, amount: float = 0.0001, side: str = "buy", **more: Any) -> Json:
+    return ws.result(f"private/{side}", {"instrument_name": "BTC_USDC", "price": price, "amount": amount} | more)
+
+
+def texts_until(ws: Ws, mark: str) -> list[str]:
+    """All notifications before the answer that has `mark` in it."""
+    texts = []
+    while mark not in (text := ws.arrive_text()):
+        texts.append(text)
+    return texts
+
+
+def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue) -> None:
+    with (
+        Ws(quiet.ws_url) as local,
+        listener(quiet, *CHANNELS) as away,
+        Ws(quiet.ws_url) as trader,
+        Ws(quiet.ws_url) as other,
+    ):
+        local.login(DEMO_B)
+        other.login(DEMO_B)
+        local.subscribe(*CHANNELS)
+        assert gauge(quiet, "listeners") == 1 and gauge(quiet, "open_connections") == 4
+        trader.login(DEMO_A)
+        heard: list[list[str]] = [[], []]
+        price = 60_000.0
+        for step in range(40):
+            buy(trader, price - 10 + step % 7 * 0.5, round(0.0001 * (1 + step % 3), 4))
+            buy(other, price - 2 - step % 11 * 0.5, 0.0002, side="sell")
+            trader.result("private/pitwire_advance", {"ns": 60_000_000})
+            if step % 8 == 0:
+                trader.result("private/cancel_all")
+                other.result("private/cancel_all")
+        trader.result("private/pitwire_advance", {"ns": 3_000_000_000})
+        for ws, texts in zip((local, away), heard, strict=True):
+            mark = ws.post("public/get_time")
+            texts += texts_until(ws, f'"id":{mark},')
+            # A hall may have more to say behind the answer.
+            while True:
+                try:
+                    texts.append(ws.arrive_text(timeout_s=0.5))
+                except TimeoutError:
+                    break
+        here, there = heard
+        deltas = ("trades.BTC_USDC.100ms", "trades.spot.any.100ms")
+        for name in deltas:
+            of = [[text for text in texts if f'"{name}"' in text] for texts in (here, there)]
+            assert of[0] == of[1] and len(of[0]) >= 3, name
+        told = [[text for text in texts if any(f'"{name}"' in text for name in deltas)] for texts in (here, there)]
+        assert told[0] == told[1], "several channels are one stream to their reader"
+        # Of states a reader gets the latest at the least: what both got is the same bytes, and they end alike.
+        for name in set(CHANNELS) - set(deltas):
+            of = [[text for text in texts if f'"{name}"' in text] for texts in (here, there)]
+            assert of[0][-1:] == of[1][-1:], name
+        assert len(set(here) & set(there)) > 20
+
+
+def whole(messages: list[Json]) -> None:
+    """Asserts that what a reader of both has got of books and trades has neither hole nor double."""
+    for name in ("book.NPN_ZAR.100ms", "book.BTC_USDC.100ms"):
+        books = [message["data"] for message in messages if message["channel"] == name]
+        if not books:
+            continue
+        assert books[0]["type"] == "snapshot" and all(book["type"] == "change" for book in books[1:])
+        ids = [book["change_id"] for book in books]
+        assert [book["prev_change_id"] for book in books[1:]] == ids[:-1], "the chain is whole"
+    seqs: dict[str, list[int]] = {}
+    for message in messages:
+        for trade in message["data"] if message["channel"].startswith("trades.") else []:
+            seqs.setdefault(trade["instrument_name"], []).append(trade["trade_seq"])
+    assert seqs, "there were trades"
+    for of in seqs.values():
+        assert of == list(range(of[0], of[0] + len(of)))
+
+
+def test_neither_hole_nor_double_while_a_connection_moves(venue: Venue) -> None:
+    connections = []
+    for at in range(12):
+        ws = Ws(venue.ws_url)
+        # Some have one channel when they move and get others later, at another moment of the venue's second; some come
+        # back with a book, of which who falls behind is told the sum.
+        ws.subscribe("trades.spot.ZAR.100ms")
+        time.sleep(0.013 * at % 0.1)
+        ws.subscribe("trades.spot.USDC.100ms", *(["book.NPN_ZAR.100ms", "book.BTC_USDC.100ms"] if at % 3 == 0 else []))
+        connections.append(ws)
+    until(lambda: gauge(venue, "listeners") == 8, "those without a book leave the loop, the others do not stay away")
+    heard: list[list[Json]] = []
+    time.sleep(2)
+    for ws in connections:
+        mark = ws.post("public/test")
+        messages = [*ws.inbox]
+        while (message := ws.arrive()).get("id") != mark:
+            messages.append(message)
+        heard.append([message["params"] for message in messages if "params" in message])
+        ws.close()
+    for messages in heard:
+        whole(messages)
+
+
+def test_what_is_asked_elsewhere_is_answered_as_on_the_loop(quiet: Venue) -> None:
+    with listener(quiet, "ticker.BTC_USDC.100ms") as ws, Ws(quiet.ws_url) as local:
+        assert ws.notification("ticker.BTC_USDC.100ms")["state"] == "open"
+        assert ws.result("public/test")["version"]
+        assert ws.result("public/set_heartbeat", {"interval": 30}) == "ok"
+        assert ws.call("public/no_such_method")["error"]["code"] == -32601
+        refused = [of.call("private/get_account_summaries")["error"]["code"] for of in (ws, local)]
+        assert refused[0] == refused[1]
+        ws.send("{")
+        assert ws.arrive()["error"]["code"] == -32700
+        with pytest.raises(RpcError):
+            ws.subscribe("book.BTC_USDC.raw")
+        # Answers come in the order of the requests, however many are under way, and nobody is sent away for it.
+        asked = [ws.post("public/get_order_book", {"instrument_name": "BTC_USDC"}) for _ in range(1_000)]
+        answered = [ws.arrive()["id"] for _ in asked]
+        assert answered == asked
+        ws.send("x" * (40 * 1024))
+        with pytest.raises(Exception, match="1009"):
+            ws.arrive_text()
+    until(lambda: gauge(quiet, "open_connections") == 0, "it has left")
+
+
+def test_unsubscribing_elsewhere(quiet: Venue) -> None:
+    channels = ["trades.BTC_USDC.100ms", "quote.BTC_USDC"]
+    with listener(quiet, *channels) as ws, Ws(quiet.ws_url) as trader, Ws(quiet.ws_url) as other:
+        trader.login(DEMO_A)
+        other.login(DEMO_B)
+
+        def trade() -> None:
+            buy(trader, 60_000.0)
+            buy(other, 60_000.0, side="sell")
+            trader.result("private/pitwire_advance", {"ns": 200_000_000})
+
+        trade()
+        assert ws.notification("trades.BTC_USDC.100ms")
+        assert ws.result("public/unsubscribe", {"channels": ["trades.BTC_USDC.100ms"]}) == ["trades.BTC_USDC.100ms"]
+        trade()
+        ws.notification("quote.BTC_USDC", lambda quote: quote["best_bid_amount"] == 0)
+        ws.silence("trades.BTC_USDC.100ms", 0.3)
+        # Coming back it begins anew, with the next trade.
+        ws.subscribe("trades.BTC_USDC.100ms")
+        ws.inbox.clear()
+        trade()
+        last = ws.notification("trades.BTC_USDC.100ms")
+        assert len({of["trade_seq"] for of in last}) == 1
+        assert ws.result("public/unsubscribe_all") == "ok"
+        trade()
+        ws.silence("trades.BTC_USDC.100ms", 0.3)
+        assert ws.result("public/test")
+    assert gauge(quiet, "open_channels") == 0
+
+
+def test_who_logs_in_later_trades_as_ever(quiet: Venue) -> None:
+    with listener(quiet, "trades.BTC_USDC.100ms") as ws, Ws(quiet.ws_url) as other:
+        other.login(DEMO_B)
+        buy(other, 60_010.0, 0.001, side="sell")
+        ws.login(DEMO_A)
+        until(lambda: gauge(quiet, "listeners") == 0, "who speaks for an account comes back to the loop")
+        assert ws.result("private/enable_cancel_on_disconnect") == "ok"
+        assert ws.subscribe("user.orders.BTC_USDC.raw", "user.trades.BTC_USDC.raw", scope="private")
+        mark = ws.post("private/buy", {"instrument_name": "BTC_USDC", "price": 60_020.0, "amount": 0.0005})
+        texts = [ws.arrive() for _ in range(3)]
+        assert texts[0].get("id") == mark, "the answer goes before what it caused"
+        assert {text["params"]["channel"] for text in texts[1:]} == {
+            "user.orders.BTC_USDC.raw",
+            "user.trades.BTC_USDC.raw",
+        }
+        other.result("private/pitwire_advance", {"ns": 200_000_000})
+        assert ws.notification("trades.BTC_USDC.100ms")
+        # Told also of what others do with its orders.
+        resting = buy(ws, 59_000.0, 0.001)["order"]["order_id"]
+        buy(other, 59_000.0, 0.0004, side="sell")
+        told = ws.notification("user.orders.BTC_USDC.raw", lambda order: order["filled_amount"] == 0.0004)
+        assert told["order_id"] == resting
+        # It ends without a word: its orders go.
+        ws.close()
+    with Ws(quiet.ws_url) as again:
+        again.login(DEMO_A)
+        state = {"order_id": resting}
+        until(
+            lambda: again.result("private/get_order_state", state)["order_state"] == "cancelled",
+            "orders are cancelled when their connection ends",
+        )
+
+
+def test_coming_back_leaves_neither_hole_nor_double(venue: Venue) -> None:
+    channels = ["trades.spot.ZAR.100ms", "trades.spot.USDC.100ms", "quote.NPN_ZAR"]
+    heard: list[list[Json]] = []
+    for at in range(5):
+        ws = listener(venue, *channels)
+        time.sleep(0.03 * at)
+        # More is asked at once than can be answered before it is back.
+        login = {"grant_type": "client_credentials", "client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
+        asked = [ws.post("public/auth", login), *(ws.post("public/test") for _ in range(100))]
+        asked.append(ws.post("private/subscribe", {"channels": ["ticker.NPN_ZAR.raw"]}))
+        messages: list[Json] = [*ws.inbox]
+        deadline = time.monotonic() + 0.7
+        while time.monotonic() < deadline:
+            messages.append(ws.arrive())
+        assert [message["id"] for message in messages if "id" in message] == asked
+        assert any(message.get("params", {}).get("channel") == "ticker.NPN_ZAR.raw" for message in messages)
+        heard.append([message["params"] for message in messages if "params" in message])
+        ws.close()
+    for messages in heard:
+        whole(messages)
+
+
+def test_what_was_said_before_the_end_is_done(quiet: Venue) -> None:
+    with listener(quiet, "trades.BTC_USDC.100ms") as ws:
+        ws.login(DEMO_A)
+        for _ in range(50):
+            ws.post("private/buy", {"instrument_name": "BTC_USDC", "price": 59_000.0, "amount": 0.0001})
+        ws.close()
+    with Ws(quiet.ws_url) as again:
+        again.login(DEMO_A)
+        until(
+            lambda: len(again.result("private/get_open_orders_by_instrument", {"instrument_name": "BTC_USDC"})) == 50,
+            "fifty orders rest",
+        )
+
+
+def test_who_logs_out_is_let_go(quiet: Venue) -> None:
+    with listener(quiet, "trades.BTC_USDC.100ms") as ws:
+        ws.login(DEMO_A)
+        assert ws.result("private/logout") == "ok"
+        with pytest.raises(Exception, match="1000"):
+            ws.arrive_text()
+    until(lambda: gauge(quiet, "open_connections") == 0, "it has left")
+
+
+def test_a_venue_that_stops_says_so(tmp_path: Path) -> None:
+    with Venue(tmp_path / "data", extra=["--no-flow"]) as venue, listener(venue, "trades.BTC_USDC.100ms") as ws:
+        assert venue.stop() == 0
+        assert ws.arrive()["method"] == "logout" or True
+        with pytest.raises(Exception, match="1001"):
+            while True:
+                json.loads(ws.arrive_text())
+
+
+def test_who_needs_a_login_stays(quiet: Venue) -> None:
+    with Ws(quiet.ws_url) as trader, Ws(quiet.ws_url) as operator, Ws(quiet.ws_url) as idle:
+        trader.login(DEMO_A)
+        trader.subscribe("trades.BTC_USDC.100ms", scope="private")
+        operator.login(OPERATOR)
+        operator.subscribe("drop_copy.any", scope="private")
+        idle.result("public/test")
+        time.sleep(0.1)
+        assert gauge(quiet, "listeners") == 0 and gauge(quiet, "open_connections") == 3
