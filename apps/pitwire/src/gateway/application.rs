@@ -134,6 +134,7 @@ impl GatewayApplication {
                     self.counters.messages += 1;
                     // Of streams by URL nothing is the venue's to answer.
                     self.node.text(id, &text, now, &mut self.audience);
+                    self.audience.heard(id, text.len());
                 }
                 None => self.node.disconnected(id),
             }

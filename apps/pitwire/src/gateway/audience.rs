@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pitwire_gateway::{ChannelId, Mouth};
 use pitwire_host::ConnectionId;
 use pitwire_host::{CloseCode, Notices, Taken, Waker};
-use pitwire_publisher::{Batch, Lag, Limits, Opening, Publisher, StreamId, StreamSpec, Tag};
+use pitwire_publisher::{Batch, Lag, Limits, Opening, Publisher, StreamId, StreamSpec, Tag, weight};
 
 use crate::halls::{Attention, Halls, Heard};
 
@@ -80,6 +80,11 @@ impl Audience {
                 Some((id, None))
             }
         }
+    }
+
+    /// So much of what a connection has said has been acted on: it is read from again.
+    pub fn heard(&mut self, id: u64, bytes: usize) {
+        self.in_turn(|halls| halls.heard(Tag(id), weight(bytes)));
     }
 
     /// Sends what has been told. Called at the end of each turn.
