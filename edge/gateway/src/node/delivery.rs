@@ -2,9 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::sync::Arc;
 
-use pitwire_bus::{Batch, Message};
 use pitwire_websocket::{CloseCode, Opcode, write_frame};
 
 use super::{Facts, Instant, Mouth, Node, Outcome, Reply, say_first};
@@ -59,25 +57,11 @@ impl Node {
         for (bytes, from) in &progress.fresh {
             history.append(bytes, *from, |id| _ = dirty.insert(id));
         }
-        self.tell_seated(&progress.fresh, mouth);
-        let left = self.left(&progress.fresh);
+        let left = self.tell_seated(&progress.fresh, mouth);
         if !left.is_empty() {
             self.dropped(&left, mouth);
         }
         self.seat_standing(mouth);
-    }
-
-    /// Channels that left the bus in these batches while somebody here counted on them. The venue may have put them back
-    /// since, for another gateway: what they told between is not here all the same.
-    fn left(&self, fresh: &[(Arc<[u8]>, u64)]) -> Vec<String> {
-        let batches = fresh.iter().filter_map(|(bytes, from)| Some((Batch::parse(bytes)?, *from)));
-        let messages = batches.flat_map(|(batch, from)| batch.messages().filter(move |message| message.seq >= from));
-        let counted_on = |message: &Message<'_>| {
-            let facts = self.history.known(message.channel).and_then(|id| self.facts.get(&id));
-            facts.is_some_and(|facts| facts.is_joined && message.seq > facts.since)
-        };
-        let left = messages.filter(Message::is_farewell).filter(counted_on);
-        left.map(|message| message.channel.to_owned()).collect()
     }
 
     /// Nothing told before leads to what will be told: whoever hears anything must begin anew.

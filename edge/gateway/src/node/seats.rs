@@ -7,6 +7,7 @@
 //!             3. only those who need no notice of a gap are seated: the others are closed, as the dialects have it.
 //! Start at    [`Node::seat`], [`Node::tell_seated`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pitwire_bus::Batch;
@@ -24,22 +25,32 @@ impl Node {
         pitwire_streams::is_stream_path(path) && is_plain && !counts_for_itself()
     }
 
-    /// Tells halls what has come. Of a state only the newest.
-    pub(super) fn tell_seated(&self, fresh: &[(Arc<[u8]>, u64)], mouth: &mut dyn Mouth) {
-        if self.seats == 0 {
-            return;
-        }
-        for (bytes, from) in fresh {
-            let Some(batch) = Batch::parse(bytes) else { continue };
-            for message in batch.messages().filter(|message| message.seq >= *from && !message.is_farewell()) {
-                let Some(id) = self.history.known(message.channel) else { continue };
-                let Some(facts) = self.facts.get(&id).filter(|facts| !facts.seated.is_empty()) else { continue };
-                let is_newest = || self.history.newest(id).is_none_or(|newest| newest.seq == message.seq);
-                if !facts.conflates || is_newest() {
-                    mouth.tell_all(id, crate::client::payload(message.frame));
+    /// Tells halls what has come, of a state only the newest; gives the channels that left the bus in it while somebody here
+    /// counted on them. The venue may have put them back since, for another gateway: what they told between is not here
+    /// all the same, and nobody is told what comes behind that.
+    pub(super) fn tell_seated(&self, fresh: &[(Arc<[u8]>, u64)], mouth: &mut dyn Mouth) -> Vec<String> {
+        let mut left = BTreeSet::new();
+        let batches = fresh.iter().filter_map(|(bytes, from)| Some((Batch::parse(bytes)?, *from)));
+        for message in batches.flat_map(|(batch, from)| batch.messages().filter(move |message| message.seq >= from)) {
+            // Without anybody in a hall only farewells are of interest.
+            if self.seats == 0 && !message.is_farewell() {
+                continue;
+            }
+            let known = self.history.known(message.channel).filter(|id| !left.contains(id));
+            let Some((id, facts)) = known.and_then(|id| Some((id, self.facts.get(&id)?))) else { continue };
+            if message.is_farewell() {
+                // One from before this stay is known already.
+                if facts.is_joined && message.seq > facts.since {
+                    left.insert(id);
                 }
+                continue;
+            }
+            let is_newest = || self.history.newest(id).is_none_or(|newest| newest.seq == message.seq);
+            if !facts.seated.is_empty() && (!facts.conflates || is_newest()) {
+                mouth.tell_all(id, crate::client::payload(message.frame));
             }
         }
+        left.into_iter().map(|id| self.history.name(id).to_owned()).collect()
     }
 
     /// Seats a connection in what it has asked for, as soon as everything has come that its beginnings stand on.

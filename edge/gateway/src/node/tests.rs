@@ -665,6 +665,34 @@ fn a_socket_that_numbers_for_itself_counts_from_nothing_whatever_the_stream_does
     assert_eq!(world.read(1), [text(4, events)]);
 }
 
+#[test]
+fn a_reader_in_a_hall_is_told_nothing_from_behind_its_channels_farewell() {
+    let mut world = World::new();
+    world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["A".into()], ..Reply::default() });
+    let trade = "stream/a@trade";
+    world.node.connected_in_hall(1);
+    let opened = world.node.read_url("/ws/a@trade", "").unwrap().unwrap();
+    world.node.opened_streams(1, opened, None, world.now, &mut world.said);
+    let reply = here(&world, 0, 0, trade, "");
+    world.join(trade, reply);
+    // One message is lost. Behind it the channel leaves and is put back, and all of it comes at once when it is filled.
+    let mut lost = Writer::new(7, 1);
+    let put = |out: &mut Vec<u8>| {
+        write_frame(out, Opcode::Text, b"lost");
+        Ok::<(), ()>(())
+    };
+    lost.push(0, trade, put).unwrap();
+    world.next = 2;
+    world.farewell(trade);
+    world.live(&[(trade, 0)]);
+    assert_eq!(world.said.take(), Vec::<String>::new());
+    let asks = world.asks();
+    assert_eq!(asks, [Ask::From { epoch: 7, seq: 1 }]);
+    let reply = Reply { epoch: 7, last: 3, oldest: 1, batches: vec![lost.finish()], ..Reply::default() };
+    world.told(asks[0].clone(), reply);
+    assert_eq!(world.said.take(), ["1 lost", "1 !1013"]);
+}
+
 struct Chance(u64);
 
 impl Chance {
