@@ -6,8 +6,8 @@
 //!
 //! Does        have lines fetched some commands ahead of their use, in steps, each once the step before has arrived.
 //! Holds       nothing is changed, nothing observable depends on it: a wrong guess costs a line of cache.
-//! Costs       some 75 instructions a command, no branch on what the command is: entries and cancels come in no order
-//!             that could be guessed.
+//! Costs       some 20 instructions a command while orders lie close together, some 75 where they do not, more with many
+//!             books. No branch on what the command is: entries and cancels come in no order that could be guessed.
 //! Start at    [`Ahead::look`].
 
 use pitwire_model::{Command, InstrumentId, OrderId, Side, Ticks};
@@ -16,13 +16,13 @@ use crate::book::{Book, Slot};
 use crate::index::OrderIndex;
 
 /// How many commands before its turn a command's place in the index is asked for. Nobody needs to hold more than these.
-pub const WINDOW: usize = 12;
+pub const WINDOW: usize = 20;
 /// How many before its turn, with many books, the book is.
-const MIDDLE: usize = 8;
+const MIDDLE: usize = 13;
 /// How many before its turn the order is, or the level where it is going to rest.
-const NEAR: usize = 5;
+const NEAR: usize = 7;
 /// How many before its turn the neighbours are.
-const NEXT: usize = 2;
+const NEXT: usize = 3;
 
 /// Has the line that holds `place` fetched. An address is all this needs: it may point anywhere.
 #[inline(always)]
@@ -73,12 +73,34 @@ impl Coming {
 pub struct Ahead {
     found: [(InstrumentId, Slot); PLACES],
     turn: usize,
+    /// How many slots apart the orders lie that are looked for, on the average of the last dozens of samples.
+    apart: u32,
+    /// Where the last of them lay.
+    last: u32,
 }
 
 /// A power of two, above `WINDOW`.
-const PLACES: usize = 16;
+const PLACES: usize = 32;
+
+/// With few books, whether it pays to look further than the index is asked once in so many commands.
+const SAMPLE_EVERY: usize = 16;
+/// So many slots apart, orders lie in no cache that is near: a megabyte.
+const WIDE: u32 = 1 << 15;
+/// A sample's share in the average: one in so many.
+const SHARE: u32 = 16;
 
 impl Ahead {
+    /// How far apart orders are that commands name: near each other, or all over the slab.
+    #[inline(never)]
+    fn sample(&mut self, orders: &OrderIndex, near: Option<Coming>) {
+        let Some((_, slot)) = near.map(|near| orders.guess(near.order)) else { return };
+        if slot == Slot(0) || slot.is_kept() {
+            return;
+        }
+        let apart = slot.0.abs_diff(std::mem::replace(&mut self.last, slot.0));
+        self.apart = self.apart - self.apart / SHARE + apart / SHARE;
+    }
+
     /// HOT. Before a command is applied: asks for what those behind it will touch. `coming(n)` is the command `n` places
     /// behind the one whose turn it is, if there is one and it is known. With `many` books, those are asked for as well.
     #[inline(always)]
@@ -89,15 +111,57 @@ impl Ahead {
         many: bool,
         coming: impl Fn(usize) -> Option<Coming>,
     ) {
-        let turn = self.turn;
-        self.turn = (turn + 1) % PLACES;
+        self.turn = (self.turn + 1) % PLACES;
+        if many {
+            return self.look_at_books(orders, book, coming);
+        }
         if let Some(far) = coming(WINDOW) {
             orders.expect(far.order);
-            if many && let Some(book) = book(far.instrument) {
+        }
+        if self.turn.is_multiple_of(SAMPLE_EVERY) {
+            self.sample(orders, coming(NEAR));
+        }
+        if self.apart >= WIDE {
+            self.look_at_orders(orders, book, coming);
+        }
+    }
+
+    /// Of commands whose books nobody needs to ask for.
+    #[inline(never)]
+    fn look_at_orders<'a, E: Copy + Default + 'a>(
+        &mut self,
+        orders: &OrderIndex,
+        book: impl Fn(InstrumentId) -> Option<&'a Book<E>>,
+        coming: impl Fn(usize) -> Option<Coming>,
+    ) {
+        if let Some(near) = coming(NEAR) {
+            let place = orders.guess(near.order);
+            self.found[(self.turn + NEAR) % PLACES] = place;
+            if let Some(book) = book(place.0) {
+                book.expect_order(place.1);
+            }
+        }
+        let (at, slot) = self.found[(self.turn + NEXT) % PLACES];
+        if let Some(book) = book(at) {
+            book.expect_neighbours(slot, false);
+        }
+    }
+
+    /// HOT. Of commands to any of many books.
+    #[inline(always)]
+    fn look_at_books<'a, E: Copy + Default + 'a>(
+        &mut self,
+        orders: &OrderIndex,
+        book: impl Fn(InstrumentId) -> Option<&'a Book<E>>,
+        coming: impl Fn(usize) -> Option<Coming>,
+    ) {
+        if let Some(far) = coming(WINDOW) {
+            orders.expect(far.order);
+            if let Some(book) = book(far.instrument) {
                 book.expect();
             }
         }
-        if many && let Some(middle) = coming(MIDDLE) {
+        if let Some(middle) = coming(MIDDLE) {
             let (at, _) = orders.guess(middle.order);
             if let Some(book) = book(at) {
                 book.expect();
@@ -105,17 +169,48 @@ impl Ahead {
         }
         if let Some(near) = coming(NEAR) {
             let place = orders.guess(near.order);
-            self.found[(turn + NEAR) % PLACES] = place;
+            self.found[(self.turn + NEAR) % PLACES] = place;
             if let Some(book) = book(place.0) {
                 book.expect_order(place.1);
             }
-            if many && let Some(book) = book(near.instrument) {
+            if let Some(book) = book(near.instrument) {
                 book.expect_entry(near.side, near.price);
             }
         }
-        let (at, slot) = self.found[(turn + NEXT) % PLACES];
+        let (at, slot) = self.found[(self.turn + NEXT) % PLACES];
         if let Some(book) = book(at) {
-            book.expect_neighbours(slot, many);
+            book.expect_neighbours(slot, true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cancels of every `step`-th of so many orders, in an order that jumps about.
+    fn apart_after(orders: u32, step: u32) -> u32 {
+        let mut index = OrderIndex::with_capacity(orders as usize);
+        for id in 1..=orders {
+            index.insert(OrderId(u64::from(id)), InstrumentId(0), Slot(id));
+        }
+        let (mut ahead, book) = (Ahead::default(), Book::<()>::new());
+        let mut state = 11_u64;
+        for _ in 0..16_384 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let id = 1 + (state >> 33) % u64::from(orders / step) * u64::from(step);
+            let coming = Coming { order: OrderId(id), ..Coming::NOTHING };
+            ahead.look(&index, |_| Some(&book), false, |_| Some(coming));
+        }
+        ahead.apart
+    }
+
+    #[test]
+    fn orders_all_over_the_slab_are_told_from_orders_close_together() {
+        // Drawn evenly, two are a third of the whole apart: of 1,000,000 some 333,000, of 6,000 some 2,000.
+        assert!((220_000..450_000).contains(&apart_after(1_000_000, 1)));
+        assert!((220_000..450_000).contains(&apart_after(1_000_000, 7)));
+        assert!((1_300..2_700).contains(&apart_after(6_000, 1)));
+        assert!(apart_after(6_000, 1) < WIDE && WIDE < apart_after(1_000_000, 1));
     }
 }

@@ -28,7 +28,7 @@ const EXAMPLES: &str = "Examples:
 An operation is 24 bytes, little-endian: u8 kind, u8 side, u16 zero, u32 price in ticks, u64 id, u32 quantity, u32 zero.
 Side: 0 buy, 1 sell. Kind: 0 limit, 1 cancel, 2 market, 3 limit immediate-or-cancel, 4 replace (always loses priority).
 Latency is measured in a second pass over a fresh book: every 16th operation between two clock readings.
-Operations are taken one at a time, in order, but the next 12 are known: memory is asked for what they will touch, inside
+Operations are taken one at a time, in order, but the next 20 are known: memory is asked for what they will touch, inside
 the clock, as recovery does within a group of the journal. With --no-look-ahead nothing is known beforehand, as when a
 connection sends one order at a time.";
 

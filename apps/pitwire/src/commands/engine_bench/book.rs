@@ -71,7 +71,8 @@ pub fn narrow(price: Ticks) -> u32 {
 #[inline]
 pub fn expected(instrument: InstrumentId, op: &Operation) -> Coming {
     // Which book a cancel concerns, the index has to say.
-    let instrument = if matches!(op.kind, Kind::Cancel | Kind::Replace) { HERE } else { instrument };
+    let named = !matches!(op.kind, Kind::Cancel | Kind::Replace);
+    let instrument = InstrumentId(u32::from(named) * instrument.0);
     Coming { order: OrderId(op.id), instrument, side: op.side, price: Ticks(i64::from(op.price)) }
 }
 
