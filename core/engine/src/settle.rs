@@ -2,6 +2,8 @@
 //!
 //! Holds       what one account gains another loses, rounding included.
 
+use std::hint::select_unpredictable;
+
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, Side, Ticks};
 
 use crate::account::Account;
@@ -10,10 +12,15 @@ use crate::market::{Market, Money};
 /// The currency a spot order sets aside, and how many units of it.
 #[inline]
 pub(crate) fn spot_reserve(money: Money, side: Side, price: Ticks, lots: i128) -> (CurrencyId, i128) {
-    match (money, side) {
-        (Money::Spot { base, base_units_per_lot, .. }, Side::Sell) => (base, lots * base_units_per_lot),
-        (Money::Spot { quote, .. }, Side::Buy) => (quote, money.value(price, lots)),
-        (Money::Inverse { settle, .. }, _) => (settle, 0),
+    match money {
+        Money::Spot { base, quote, base_units_per_lot, quote_units_per_tick_lot } => {
+            // Buyers and sellers come in no order that could be guessed: both are worked out, no branch is taken.
+            let per_lot = i128::from(price.0) * quote_units_per_tick_lot;
+            let (currency, per_lot) =
+                select_unpredictable(side == Side::Buy, (quote, per_lot), (base, base_units_per_lot));
+            (currency, lots * per_lot)
+        }
+        Money::Inverse { settle, .. } => (settle, 0),
     }
 }
 
@@ -72,11 +79,12 @@ pub(crate) fn exchange(
             let goods = i128::from(lots) * base_units_per_lot;
             let cash = i128::from(price.0) * i128::from(lots) * quote_units_per_tick_lot;
             let [(first, side), (second, _)] = parties;
-            let (buyer, seller) = if side == Side::Buy { (first, second) } else { (second, first) };
-            accounts[buyer].balance_mut(base).total += goods;
-            accounts[buyer].balance_mut(quote).total -= cash;
-            accounts[seller].balance_mut(base).total -= goods;
-            accounts[seller].balance_mut(quote).total += cash;
+            // What the first party gets; the other one gives as much.
+            let (goods, cash) = select_unpredictable(side == Side::Buy, (goods, -cash), (-goods, cash));
+            accounts[first].balance_mut(base).total += goods;
+            accounts[first].balance_mut(quote).total += cash;
+            accounts[second].balance_mut(base).total -= goods;
+            accounts[second].balance_mut(quote).total -= cash;
         }
         Money::Inverse { settle, .. } => {
             let value = money.value(price, i128::from(lots));
