@@ -20,6 +20,7 @@ impl<E: Copy + Default> Book<E> {
     #[inline]
     pub fn expect_entry(&self, side: Side, price: Ticks) {
         self.ladder(side).expect_level(key_of(side, price));
+        self.slab.expect_vacant();
     }
 
     /// An order is going to be touched.

@@ -207,6 +207,12 @@ impl Slab {
         ask(self.nodes.as_ptr().wrapping_add(at as usize));
     }
 
+    /// An order is going to come: the node that it will have, if it is the next.
+    #[inline]
+    pub fn expect_vacant(&self) {
+        self.expect(self.free);
+    }
+
     /// The node at `at`, if there has ever been one: for guesses.
     #[inline]
     pub fn peek(&self, at: u32) -> Option<&Node> {
