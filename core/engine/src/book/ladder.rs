@@ -1,19 +1,23 @@
 //! One side of a book: price levels by key, best key lowest.
 //!
-//! A key is a price for asks and its complement for bids, so that both sides are the same code. Keys near the best
-//! one lie in a window of slots with a two-step bitmap over them; worse keys lie in a sorted map. The window is narrow
-//! until enough orders have come to lie outside it, so that thousands of quiet books take little memory, close together.
+//! A key is a price for asks and its complement for bids, so that both sides are the same code. A side that has never
+//! had more than `FEW` levels keeps them in the ladder itself, in no order: thousands of quiet books take two or three
+//! cache lines each. Of a busier side, keys near the best one lie in a window of slots with a two-step bitmap over them;
+//! worse keys lie in a sorted map. The window is narrow until enough orders have come to lie outside it.
 //!
 //! Holds       1. a level exists exactly when an order rests on it;
-//!             2. no key is below `base`; keys in `base..base + width()` are in the window, all others in `far`;
-//!             3. `best` is the lowest key at which an order rests, and the window holds it;
-//!             4. `base` is a multiple of 64, so that a bitmap word never wraps;
-//!             5. the window's width is a power of two from `NARROWEST` to `WIDEST`; before the first order there is none.
-//! Costs       best, find, insert, remove within the window: constant. Moving or widening the window: the occupied
-//!             levels that change places, at most `WIDEST`.
+//!             2. `best` is the lowest key at which an order rests;
+//!             3. without a window, `summary` says which of the few places are taken, and nothing lies in `far`;
+//!             4. with one, no key is below `base`; keys in `base..base + width()` are in the window, which holds the best,
+//!                all others in `far`;
+//!             5. `base` is a multiple of 64, so that a bitmap word never wraps;
+//!             6. the window's width is a power of two from `NARROWEST` to `WIDEST`, or zero: there is none.
+//! Costs       best, find, insert, remove within the window or among few: constant. Moving or widening the window: the
+//!             occupied levels that change places, at most `WIDEST`.
 //! Start at    `Ladder::level_mut`, then `Ladder::make_room_for`.
 
 use std::collections::BTreeMap;
+use std::hint::select_unpredictable;
 
 use super::slab::NIL;
 use crate::ahead::ask;
@@ -23,6 +27,8 @@ const WIDEST: u32 = 4096;
 /// The bitmap has a place for every key modulo `WIDEST`, however wide the window is.
 const WORDS: usize = (WIDEST / 64) as usize;
 const WIDEN_BY: u32 = 4;
+/// Levels that a side has place for without a window.
+const FEW: usize = 8;
 
 /// A queue of orders at one price, oldest first: 16 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -44,20 +50,48 @@ impl Level {
 /// No key: nobody rests on this side.
 const NOBODY: u64 = u64::MAX;
 
-/// In this order, so that what every order asks lies on one cache line and the bitmap of a narrow window on the next.
+/// The levels of a side without a window: two lines and a half, the first two levels on the first line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Few {
+    keys: [u32; FEW],
+    levels: [Level; FEW],
+}
+
+impl Few {
+    const NONE: Few = Few { keys: [0; FEW], levels: [Level::EMPTY; FEW] };
+
+    /// The place of a key, if one of the `taken` ones holds it. All are compared: no branch on which one it is.
+    #[inline]
+    fn place_of(&self, taken: u64, key: u32) -> Option<usize> {
+        let held = (0..FEW).fold(0, |held, at| held | u64::from(self.keys[at] == key) << at) & taken;
+        (held != 0).then(|| held.trailing_zeros() as usize % FEW)
+    }
+
+    /// The lowest key among the `taken` places that is `least` or above.
+    #[inline]
+    fn lowest(&self, taken: u64, least: u64) -> u64 {
+        let key = |at: usize| u64::from(self.keys[at]);
+        let counts = |at: usize| taken >> at & 1 == 1 && key(at) >= least;
+        (0..FEW).fold(NOBODY, |lowest, at| lowest.min(select_unpredictable(counts(at), key(at), NOBODY)))
+    }
+}
+
+/// In this order, so that what every order asks lies on one cache line and what a quiet side has on the next.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Ladder {
     /// The best key, or [`NOBODY`].
     best: u64,
-    /// One bit for each non-zero word of `words`.
+    /// One bit for each non-zero word of `words`; without a window, for each place of `few` that is taken.
     summary: u64,
     base: u32,
     /// Orders that came outside the window since it was last widened.
     strays: u32,
-    /// The window. Allocated with the first order: an idle instrument costs nothing.
+    /// The window, once there is one.
     slots: Box<[Level]>,
     far: BTreeMap<u32, Level>,
+    few: Few,
     words: [u64; WORDS],
 }
 
@@ -76,6 +110,7 @@ impl Ladder {
             strays: 0,
             slots: Box::default(),
             far: BTreeMap::new(),
+            few: Few::NONE,
             words: [0; WORDS],
         }
     }
@@ -94,7 +129,13 @@ impl Ladder {
         self.slots.len() as u32
     }
 
-    /// HOT. The best key, if any order rests. The window always holds it.
+    /// HOT. Whether there is no window, but room for a few levels.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// HOT. The best key, if any order rests.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     pub fn best(&self) -> Option<u32> {
@@ -138,6 +179,9 @@ impl Ladder {
         if self.in_window(key) {
             return Some(&self.slots[self.slot_of(key)]).filter(|level| !level.is_empty());
         }
+        if self.is_quiet() {
+            return self.few.place_of(self.summary, key).map(|at| &self.few.levels[at]);
+        }
         self.far.get(&key)
     }
 
@@ -145,8 +189,23 @@ impl Ladder {
     #[inline]
     pub fn level_mut(&mut self, key: u32) -> &mut Level {
         if !self.in_window(key) {
-            self.make_room_for(key);
+            return self.level_outside(key);
         }
+        self.best = self.best.min(u64::from(key));
+        self.mark(key);
+        let slot = self.slot_of(key);
+        &mut self.slots[slot]
+    }
+
+    /// HOT. The same where there is no window, or the key lies outside it.
+    #[inline(never)]
+    fn level_outside(&mut self, key: u32) -> &mut Level {
+        if self.is_quiet()
+            && let Some(at) = self.place_among_few(key)
+        {
+            return &mut self.few.levels[at];
+        }
+        self.make_room_for(key);
         self.best = self.best.min(u64::from(key));
         if self.in_window(key) {
             self.mark(key);
@@ -159,19 +218,43 @@ impl Ladder {
     /// HOT. The level at a key that holds orders, for change in place.
     #[inline]
     pub fn existing_mut(&mut self, key: u32) -> &mut Level {
-        if self.in_window(key) {
-            let slot = self.slot_of(key);
-            return &mut self.slots[slot];
+        if !self.in_window(key) {
+            return self.existing_outside(key);
+        }
+        let slot = self.slot_of(key);
+        &mut self.slots[slot]
+    }
+
+    /// HOT. The same where there is no window, or the key lies outside it.
+    #[inline(never)]
+    fn existing_outside(&mut self, key: u32) -> &mut Level {
+        if self.is_quiet()
+            && let Some(at) = self.few.place_of(self.summary, key)
+        {
+            return &mut self.few.levels[at];
         }
         self.far.entry(key).or_insert(Level::EMPTY)
+    }
+
+    /// HOT. The place of a key among the few, taken for it if need be; none if all are others'.
+    #[inline]
+    fn place_among_few(&mut self, key: u32) -> Option<usize> {
+        let known = self.few.place_of(self.summary, key);
+        if known.is_some() {
+            return known;
+        }
+        let at = self.summary.trailing_ones() as usize;
+        *self.few.keys.get_mut(at)? = key;
+        self.summary |= 1 << at;
+        self.best = self.best.min(u64::from(key));
+        Some(at)
     }
 
     /// HOT. Takes an emptied level away, before anybody can see it as best.
     #[inline]
     pub fn retire(&mut self, key: u32) {
         if !self.in_window(key) {
-            self.far.remove(&key);
-            return;
+            return self.retire_outside(key);
         }
         self.vacate(key);
         if self.summary == 0 && !self.far.is_empty() {
@@ -179,6 +262,18 @@ impl Ladder {
         }
         if self.best == u64::from(key) {
             self.best = self.first();
+        }
+    }
+
+    /// HOT. The same where there is no window, or the key lies outside it.
+    #[inline(never)]
+    fn retire_outside(&mut self, key: u32) {
+        if !self.is_quiet() {
+            self.far.remove(&key);
+        } else if let Some(at) = self.few.place_of(self.summary, key) {
+            self.few.levels[at] = Level::EMPTY;
+            self.summary &= !(1 << at);
+            self.best = self.few.lowest(self.summary, 0);
         }
     }
 
@@ -201,8 +296,12 @@ impl Ladder {
     #[inline]
     pub fn expect_level(&self, key: u32) {
         // Whether it does lie near is not asked: that would be a branch nobody can guess.
-        ask(self.slots.as_ptr().wrapping_add(key as usize & self.slots.len().wrapping_sub(1)));
-        ask(self.words.as_ptr().wrapping_add(place_of(key) / 64));
+        let at = key as usize & self.slots.len().wrapping_sub(1);
+        let level = self.slots.as_ptr().wrapping_add(at).cast();
+        let word = self.words.as_ptr().wrapping_add(place_of(key) / 64).cast();
+        let few = (&raw const self.few).cast::<u8>();
+        ask(select_unpredictable(self.is_quiet(), few, level));
+        ask(select_unpredictable(self.is_quiet(), few.wrapping_add(64), word));
     }
 
     /// Levels from best to worst.
@@ -214,7 +313,18 @@ impl Ladder {
                 (key, &self.slots[self.slot_of(key)])
             })
         });
-        near.chain(self.far.iter().map(|(key, level)| (*key, level)))
+        self.iter_few().chain(near).chain(self.far.iter().map(|(key, level)| (*key, level)))
+    }
+
+    /// The same of a side without a window.
+    fn iter_few(&self) -> impl Iterator<Item = (u32, &Level)> {
+        let taken = if self.is_quiet() { self.summary } else { 0 };
+        let mut least = 0;
+        std::iter::from_fn(move || {
+            let key = u32::try_from(self.few.lowest(taken, least)).ok()?;
+            least = u64::from(key) + 1;
+            self.few.place_of(taken, key).map(|at| (key, &self.few.levels[at]))
+        })
     }
 
     /// Called for a key outside the window: widens a window that has been missed often; moves it when that key, or the
@@ -222,7 +332,7 @@ impl Ladder {
     #[cold]
     #[inline(never)]
     fn make_room_for(&mut self, key: u32) {
-        if self.slots.is_empty() {
+        if self.is_quiet() {
             self.widen(NARROWEST);
         } else if self.width() < WIDEST {
             self.strays += 1;
@@ -240,10 +350,15 @@ impl Ladder {
         }
     }
 
-    /// A wider window around the same keys.
+    /// A wider window around the same keys; the first one, around the few.
     #[cold]
     fn widen(&mut self, width: u32) {
         let width = width.min(WIDEST);
+        if self.is_quiet() {
+            self.far = self.iter_few().map(|(key, level)| (key, *level)).collect();
+            (self.few, self.summary) = (Few::NONE, 0);
+            self.base = self.best().map_or(0, |best| base_below(best, width));
+        }
         let mut wider = vec![Level::EMPTY; width as usize].into_boxed_slice();
         for (key, level) in self.iter().take_while(|(key, _)| self.in_window(*key)) {
             wider[(key % width) as usize] = *level;
@@ -382,7 +497,49 @@ mod tests {
             }
         }
         agree(&ladder, &model);
-        assert_eq!(widths, [128, 512, 2_048, 4_096]);
+        assert_eq!(widths, [0, 128, 512, 2_048, 4_096]);
+    }
+
+    #[test]
+    fn a_quiet_side_agrees_with_a_sorted_map_and_never_has_a_window() {
+        let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
+        // Far apart, both ends of all keys among them.
+        let keys = [7, 0, u32::MAX, 1_000_000, 999_999, 1_000_001, 64, u32::MAX - 1, 5_000, 123_456_789];
+        let mut state = 5_u64;
+        for step in 0..20_000_u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let key = keys[(state >> 33) as usize % keys.len()];
+            let is_there = model.contains_key(&key);
+            if is_there && state >> 63 == 0 {
+                ladder.retire(key);
+                model.remove(&key);
+            } else if is_there {
+                ladder.existing_mut(key).lots = step;
+                model.insert(key, step);
+            } else if model.len() < FEW {
+                put(&mut ladder, &mut model, key, step);
+            }
+            agree(&ladder, &model);
+            assert_eq!(ladder.level(key).map(|level| level.lots), model.get(&key).copied());
+        }
+        assert_eq!((ladder.width(), ladder.far.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_side_with_one_level_more_has_a_window_and_loses_nobody() {
+        for far in [9_u32, 1_000, u32::MAX - 5_000] {
+            let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
+            for at in [3, 8, 1, 0, 5, 2, 7, 4, 6] {
+                put(&mut ladder, &mut model, 5_000 + at * (far / 9), u64::from(at) + 1);
+                agree(&ladder, &model);
+            }
+            assert_eq!(ladder.width(), NARROWEST);
+            while let Some(best) = ladder.best() {
+                ladder.retire(best);
+                model.remove(&best);
+                agree(&ladder, &model);
+            }
+        }
     }
 
     #[test]
