@@ -75,7 +75,8 @@ impl Audience {
     pub fn hear(&mut self, attention: &mut Attention) -> Option<(u64, Option<String>)> {
         match self.halls.hear(attention)? {
             Heard::Text(Tag(id), text) => Some((id, Some(text))),
-            Heard::Left(Tag(id)) => {
+            // None is ever asked back.
+            Heard::Left(Tag(id)) | Heard::Back(Tag(id), _) => {
                 self.open = self.open.saturating_sub(1);
                 Some((id, None))
             }

@@ -1,0 +1,169 @@
+//! Readers that sit in halls, beside those of the loop.
+
+use super::*;
+
+#[test]
+fn a_reader_in_a_hall_is_told_nothing_from_behind_its_channels_farewell() {
+    let mut world = World::new();
+    world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["A".into()], ..Reply::default() });
+    let trade = "stream/a@trade";
+    world.node.connected_in_hall(1);
+    let opened = world.node.read_url("/ws/a@trade", "").unwrap().unwrap();
+    world.node.opened_streams(1, opened, None, world.now, &mut world.said);
+    let reply = here(&world, 0, 0, trade, "");
+    world.join(trade, reply);
+    // One message is lost. Behind it the channel leaves and is put back, and all of it comes at once when it is filled.
+    let mut lost = Writer::new(7, 1);
+    let put = |out: &mut Vec<u8>| {
+        write_frame(out, Opcode::Text, b"lost");
+        Ok::<(), ()>(())
+    };
+    lost.push(0, trade, put).unwrap();
+    world.next = 2;
+    world.farewell(trade);
+    world.live(&[(trade, 0)]);
+    assert_eq!(world.said.take(), Vec::<String>::new());
+    let asks = world.asks();
+    assert_eq!(asks, [Ask::From { epoch: 7, seq: 1 }]);
+    let reply = Reply { epoch: 7, last: 3, oldest: 1, batches: vec![lost.finish()], ..Reply::default() };
+    world.told(asks[0].clone(), reply);
+    assert_eq!(world.said.take(), ["1 lost", "1 !1013"]);
+}
+
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: usize) -> usize {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let wide = u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * most as u128;
+        usize::try_from(wide >> 64).unwrap()
+    }
+}
+
+/// Twins that come for the same at the same time, one read to by the loop, one in a hall, in random worlds: channels that
+/// leave and come back, answers ahead of the bus and behind it, losses, what is taken on and let go by message.
+#[test]
+fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
+    let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = seed.map_or(1..=400, |seed: u64| seed..=seed);
+    let (mut told, mut closed, mut waited) = (0, 0, 0);
+    for seed in seeds {
+        let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut world = World::with_room(2_000 + chance.below(20_000));
+        world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["A".into(), "B".into()], ..Reply::default() });
+        let streams = ["a@trade", "b@trade", "a@depth@100ms"];
+        let channels = streams.map(|name| format!("stream/{name}"));
+        // The venue's side: since when each is on the bus, and its last message.
+        let mut on: [Option<(u64, u64)>; 3] = [None; 3];
+        let (mut pairs, mut open) = (0, Vec::new());
+        // Those who have taken on more since: over channels the order of a turn is not theirs to expect.
+        let mut more = BTreeSet::new();
+        let mut asked: Vec<usize> = Vec::new();
+        for step in 0..120 {
+            match chance.below(10) {
+                0 => {
+                    let wanted: Vec<&str> = streams.iter().filter(|_| chance.below(2) == 0).copied().collect();
+                    let (path, query) = (format!("/ws/{}", wanted.join("/")), "");
+                    let (mine, its) = (2 * pairs + 1, 2 * pairs + 2);
+                    pairs += 1;
+                    world.open(mine, &path);
+                    assert!(Node::suits_hall(&path, query));
+                    world.node.connected_in_hall(its);
+                    let opened = world.node.read_url(&path, query).unwrap().unwrap();
+                    world.node.opened_streams(its, opened, None, world.now, &mut world.said);
+                    open.push((mine, its));
+                }
+                1 if !open.is_empty() => {
+                    let (mine, its) = open[chance.below(open.len())];
+                    more.insert(its);
+                    let method = ["SUBSCRIBE", "UNSUBSCRIBE"][chance.below(2)];
+                    let text = format!(r#"{{"method":"{method}","params":["{}"],"id":1}}"#, streams[chance.below(3)]);
+                    for id in [mine, its] {
+                        world.node.text(id, &text, world.now, &mut world.said);
+                    }
+                }
+                2 if chance.below(4) == 0 => {
+                    let at = chance.below(3);
+                    if on[at].take().is_some() {
+                        world.farewell(&channels[at]);
+                    }
+                }
+                3 | 4 => {
+                    if !asked.is_empty() {
+                        let at = asked.remove(chance.below(asked.len()));
+                        // The answer may be ahead of what has come by the bus.
+                        let (next, mut late) = (world.next, Vec::new());
+                        for _ in 0..chance.below(3) {
+                            let other = chance.below(3);
+                            if let Some((_, last)) = &mut on[other] {
+                                late.push((channels[other].as_str(), *last));
+                                *last = next + late.len() as u64 - 1;
+                            }
+                        }
+                        let stands_at = next - 1 + late.len() as u64;
+                        let (since, _) = *on[at].get_or_insert((stands_at, 0));
+                        let first = ["", "\"first\""][usize::from(at == 2)];
+                        let reply = here(&world, stands_at, since, &channels[at], first);
+                        world.told(Ask::Join { name: channels[at].clone() }, reply);
+                        if !late.is_empty() {
+                            waited += world.node.standing.len();
+                            world.live(&late);
+                        }
+                    }
+                }
+                5 if chance.below(8) == 0 && !open.is_empty() => {
+                    let (mine, its) = open.swap_remove(chance.below(open.len()));
+                    world.node.disconnected(mine);
+                    world.node.disconnected(its);
+                    world.said.1.values_mut().for_each(|seated| _ = seated.remove(&its));
+                }
+                _ => {
+                    let mut batch = Vec::new();
+                    for _ in 0..=chance.below(3) {
+                        let at = chance.below(3);
+                        if let Some((_, last)) = &mut on[at] {
+                            batch.push((channels[at].as_str(), *last));
+                            *last = world.next + batch.len() as u64 - 1;
+                        }
+                    }
+                    if !batch.is_empty() {
+                        world.live(&batch);
+                    }
+                }
+            }
+            world.now.steady_ns += 1_000_000_000;
+            for ask in world.asks() {
+                let Ask::Join { name } = ask else { continue };
+                asked.push(channels.iter().position(|known| *known == name).unwrap());
+            }
+            open.retain(|(mine, its)| {
+                let mut expected = world.said.take_of(*mine);
+                expected.extend(world.read(*mine));
+                let mut heard = world.said.take_of(*its);
+                if more.contains(its) {
+                    heard.sort_unstable();
+                    expected.sort_unstable();
+                }
+                assert_eq!(heard, expected, "TEST_SEED={seed}, step {step}, connection {its}");
+                told += heard.len();
+                let is_closed = heard.last().is_some_and(|text| text.starts_with('!'));
+                closed += usize::from(is_closed);
+                if is_closed {
+                    world.node.disconnected(*mine);
+                    world.node.disconnected(*its);
+                }
+                !is_closed
+            });
+        }
+        for (mine, its) in open {
+            world.node.disconnected(mine);
+            world.node.disconnected(its);
+        }
+        assert!(world.node.facts.values().all(|facts| facts.seated.is_empty() && facts.subscribers.is_empty()));
+        assert_eq!((world.node.seats, world.node.standing.len()), (0, 0));
+    }
+    assert!(seed.is_some() || (told > 10_000 && closed > 100 && waited > 100), "{told} {closed} {waited}");
+}
