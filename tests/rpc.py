@@ -5,6 +5,7 @@ import hmac
 import http.client
 import itertools
 import json
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -102,8 +103,8 @@ class Http:
 class Ws:
     """One WebSocket. Replies are matched by id; what arrives in between waits in `inbox`, in order."""
 
-    def __init__(self, url: str) -> None:
-        opening = connect(url, compression=None, max_size=None, open_timeout=PATIENCE_S, close_timeout=2)
+    def __init__(self, url: str, sock: socket.socket | None = None) -> None:
+        opening = connect(url, sock=sock, compression=None, max_size=None, open_timeout=PATIENCE_S, close_timeout=2)
         self._connection = opening.__enter__()
         self._ids = itertools.count(1)
         self.inbox: deque[Json] = deque()

@@ -1,18 +1,22 @@
 """Readers that fall behind, over real sockets: what each channel's lag policy gives them."""
 
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rpc import Ws
+from test_doors import messages
 from test_wire_channels import Book, Replica
 from venue import DEMO_A, Venue
 from websockets.exceptions import ConnectionClosed
 
 INSTRUMENT = "NPN_ZAR"
-LEVELS, ROUNDS = 500, 24
-# Answers of some ten kilobytes: more of them than any socket holds.
-UNREAD = 700
+# As a level is some two dozen bytes, the second is more than any ring of a channel holds.
+LEVELS, ENOUGH = 500, 30_000
+# Answers of some ten kilobytes: more of them than the socket's buffers hold, where ours is not left to grow.
+UNREAD, RECEIVE_BYTES = 1000, 1 << 16
 
 
 @pytest.fixture
@@ -24,31 +28,50 @@ def quiet(tmp_path: Path) -> Iterator[Venue]:
 
 def stalled(venue: Venue, channel: str) -> Ws:
     """A reader of a channel whose socket is full of what it has asked for and does not read."""
-    reader = Ws(venue.ws_url)
+    host, port = venue.address.rsplit(":", 1)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+    sock.connect((host, int(port)))
+    reader = Ws(venue.ws_url, sock)
     reader.login(DEMO_A)
     assert reader.subscribe(channel) == [channel]
     for _ in range(UNREAD):
         reader.post("public/get_instruments")
+    # Until the venue has answered as much as it will while nobody reads.
+    before = -1
+    while (now := messages(venue)) > before + 1:
+        before = now
+        time.sleep(0.3)
+    assert now < UNREAD, "it is held back"
     return reader
 
 
-def churn(trader: Ws, levels: int) -> None:
-    """Fills one side of the book and takes it all off again, but for a few levels that are told by nobody else."""
+def churn(trader: Ws, channel: str) -> int:
+    """Fills one side of the book and takes it all off again; how many changes of levels the channel has told of it."""
     posted = [
         trader.post(
             "private/buy",
             {"instrument_name": INSTRUMENT, "amount": 1 + at % 3, "price": round(3000 - at / 100, 2)},
         )
-        for at in range(levels)
+        for at in range(LEVELS)
     ]
     posted.append(trader.post("private/cancel_all_by_instrument", {"instrument_name": INSTRUMENT}))
-    waiting = set(posted)
+    waiting, told = set(posted), 0
     while waiting:
         message = trader.arrive()
         waiting.discard(message.get("id", 0))
         assert "error" not in message, message
         if "method" in message:
             trader.inbox.append(message)
+            params = message["params"]
+            told += sum(len(params["data"][side]) for side in ("bids", "asks")) if params["channel"] == channel else 0
+    return told
+
+
+def run_over(trader: Ws, channel: str) -> None:
+    told = 0
+    while told < ENOUGH:
+        told += churn(trader, channel)
 
 
 def books_of(trader: Ws, until: int) -> dict[int, Book]:
@@ -69,10 +92,9 @@ def test_an_overrun_reader_of_a_merged_book_gets_one_change_on_its_chain(quiet: 
     channel = f"book.{INSTRUMENT}.100ms"
     with Ws(quiet.ws_url) as trader:
         trader.login(DEMO_A)
-        trader.subscribe(f"book.{INSTRUMENT}.raw")
+        trader.subscribe(f"book.{INSTRUMENT}.raw", channel)
         with stalled(quiet, channel) as reader:
-            for _ in range(ROUNDS):
-                churn(trader, LEVELS)
+            run_over(trader, channel)
             trader.result("private/buy", {"instrument_name": INSTRUMENT, "amount": 9, "price": 2000})
             last = number(trader)
             books = books_of(trader, last)
@@ -82,7 +104,8 @@ def test_an_overrun_reader_of_a_merged_book_gets_one_change_on_its_chain(quiet: 
                 replica.apply(reader.notification(channel))
                 assert replica.change_id is not None
                 assert replica.book == books[replica.change_id], f"after {held}"
-                longest = max(longest, sum(held < other < replica.change_id for other in books) if held else 0)
+                if held is not None:
+                    longest = max(longest, sum(held < other < replica.change_id for other in books))
             # More than one window can hold: it was run over, and is in step again.
             assert longest > 3 * LEVELS, longest
             trader.result("private/buy", {"instrument_name": INSTRUMENT, "amount": 9, "price": 1999})
@@ -94,9 +117,9 @@ def test_an_overrun_reader_of_each_change_is_closed(quiet: Venue) -> None:
     channel = f"book.{INSTRUMENT}.raw"
     with Ws(quiet.ws_url) as trader:
         trader.login(DEMO_A)
+        trader.subscribe(channel)
         with stalled(quiet, channel) as reader:
-            for _ in range(ROUNDS):
-                churn(trader, LEVELS)
+            run_over(trader, channel)
             with pytest.raises(ConnectionClosed) as closed:
                 while True:
                     reader.arrive_text()
