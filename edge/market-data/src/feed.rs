@@ -108,13 +108,16 @@ pub(crate) struct Feed {
     pub subscribers: u32,
     /// Those of them that read elsewhere: see [`crate::Publisher::lend`].
     pub lent: u32,
+    /// Of a feed that tells candles, which turn with the clock.
+    pub is_candle: bool,
     /// Whether anything was appended since the last release.
     pub dirty: bool,
 }
 
 impl Feed {
     pub fn new(id: FeedId, name: String, capacity: usize, lag: Lag) -> Self {
-        Feed { id, name, ring: Ring::new(capacity), lag, chain: None, subscribers: 0, lent: 0, dirty: false }
+        let ring = Ring::new(capacity);
+        Feed { id, name, ring, lag, chain: None, subscribers: 0, lent: 0, is_candle: false, dirty: false }
     }
 
     /// Encodes one message, once for everyone, frame header included.
@@ -218,4 +221,47 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     write_header(&mut frame, Opcode::Text, payload.len());
     frame.extend_from_slice(payload);
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use pitwire_model::{CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentLimits, Lots, Side, Ticks};
+
+    use super::*;
+
+    /// A reader of many channels asks at each message of the others what comes next.
+    #[test]
+    fn a_book_is_compared_once_with_what_its_reader_holds_however_often_it_is_asked() {
+        let spec = InstrumentSpec {
+            id: InstrumentId(0),
+            name: "NPN_ZAR".into(),
+            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
+            tick: Decimal::new(1, 2),
+            lot: Decimal::new(1, 0),
+            start_price: Ticks(100),
+            max_resting_orders: 1_000,
+            limits: InstrumentLimits::default(),
+            rules: None,
+        };
+        let mut feed = Feed::new(FeedId::default(), "book.NPN_ZAR.100ms".into(), 64, Lag::Merge);
+        feed.chain = Some(Chain::new(&spec, 5));
+        feed.start_from(5);
+        let mut cursor = feed.ring.end();
+        for change_id in 6..=9_u64 {
+            let price = Ticks(change_id.cast_signed());
+            feed.chain.as_mut().unwrap().told.record(change_id, Side::Buy, price, Lots(0), Lots(1));
+            feed.publish_change(change_id * 8, change_id, VenueNanos(change_id), &[b'x'; 40]);
+            feed.release();
+        }
+        let mut effort = Effort::default();
+        for _ in 0..100 {
+            assert_eq!(feed.peek(&mut cursor, &effort), Ok(Some(72)));
+        }
+        assert_eq!((effort.compared.get(), effort.merged.get()), (4, 0), "four levels were looked at once");
+        let mut out = Vec::new();
+        feed.read(&mut cursor, &mut out, &effort).unwrap();
+        assert!(out.ends_with(br#""asks":[]}}}"#) && cursor.number() == 9);
+        assert_eq!((effort.compared.get(), effort.merged.get()), (4, 4));
+        assert!(!effort.start_anew(), "nobody was put off");
+    }
 }

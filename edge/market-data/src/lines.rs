@@ -60,7 +60,7 @@ const CURVE_LEVELS: usize = 200;
 #[derive(Debug)]
 pub(crate) struct Line {
     pub feed: FeedId,
-    pub what: What,
+    what: What,
     told: Option<State>,
 }
 

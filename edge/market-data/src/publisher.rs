@@ -63,6 +63,8 @@ pub struct Publisher {
     seq: Seq,
     pub(crate) scratch: Scratch,
     effort: Effort,
+    /// Subscriptions to candles.
+    pub(crate) candles: u32,
 }
 
 impl Publisher {
@@ -183,8 +185,7 @@ impl Publisher {
 
     /// Whether anybody hears candles.
     pub fn has_candles(&self) -> bool {
-        let mut lines = self.instruments.iter().flat_map(|instrument| &instrument.lines);
-        lines.any(|line| line.what.is_candle() && listens(&self.feeds, Some(line.feed)))
+        self.candles > 0
     }
 
     /// A minute of venue time has begun, before any command of it: candles turn with the clock, whatever else happens.

@@ -82,12 +82,14 @@ impl Publisher {
         };
         let joined = &mut self.feeds[feed.0 as usize];
         joined.subscribers += 1;
+        self.candles += u32::from(joined.is_candle);
         Some(Subscribed { feed, cursor: joined.ring.end(), first })
     }
 
     pub fn unsubscribe(&mut self, id: FeedId) {
-        if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
-            feed.subscribers = feed.subscribers.saturating_sub(1);
+        if let Some(feed) = self.feeds.get_mut(id.0 as usize).filter(|feed| feed.subscribers > 0) {
+            feed.subscribers -= 1;
+            self.candles -= u32::from(feed.is_candle);
         }
     }
 
@@ -124,6 +126,7 @@ impl Publisher {
             None => {
                 let lag = if what.tells_each() { Lag::Close } else { Lag::Latest };
                 let feed = self.add_feed(name, SMALL_RING, lag)?;
+                self.feeds.get_mut(feed.0 as usize)?.is_candle = what.is_candle();
                 self.instruments.get_mut(spec.id.0 as usize)?.lines.push(Line::new(feed, what));
                 feed
             }

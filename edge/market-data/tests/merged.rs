@@ -279,22 +279,6 @@ fn many_who_fell_behind_together_are_served_over_several_turns() {
     assert!(readers.iter().all(|reader| reader.change_id == market.change_id && reader.heard == 2));
 }
 
-/// A reader of many channels asks at each message of the others what comes next: the book is compared once.
-#[test]
-fn asking_again_costs_no_second_look() {
-    let mut chance = SplitMix64(4);
-    let mut market = Market::new();
-    let mut reader = Reader::join(&mut market, "book.NPN_ZAR.100ms");
-    run_over(&mut market, &mut chance);
-    for _ in 0..10_000 {
-        let next = market.floor.publisher.peek(reader.feed, &mut reader.cursor).expect("within reach");
-        assert!(next.is_some());
-    }
-    assert!(!market.floor.publisher.has_put_off(), "a thousandth of that would have used the turn up");
-    reader.read(&market).unwrap();
-    assert_eq!(reader.change_id, market.change_id);
-}
-
 #[test]
 fn whose_ring_is_elsewhere_asks_for_the_sum_by_number() {
     let mut chance = SplitMix64(3);

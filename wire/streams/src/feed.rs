@@ -102,6 +102,8 @@ pub struct Streams {
     pub(crate) all: Vec<Heard>,
     keys: Vec<StreamKey>,
     last_second: u64,
+    /// Readers of candles.
+    candles: u32,
     pub(crate) scratch: Scratch,
 }
 
@@ -191,17 +193,20 @@ impl Streams {
         };
         let heard = heard.get_mut(place)?;
         heard.readers += 1;
+        self.candles += u32::from(is_candle(key.kind));
         Some(heard.id)
     }
 
     /// A reader less.
     pub fn unlisten(&mut self, id: StreamId) {
         let Some(heard) = self.heard_mut(id) else { return };
+        let was_read = heard.readers > 0;
         heard.readers = heard.readers.saturating_sub(1);
         if heard.readers == 0 {
             heard.told = Told::Nothing;
         }
         let Some(key) = self.key(id) else { return };
+        self.candles -= u32::from(was_read && is_candle(key.kind));
         let Some(instrument) = key.instrument.and_then(|id| self.instruments.get_mut(id.0 as usize)) else { return };
         let wanted =
             |wants: fn(Kind) -> bool| instrument.heard.iter().any(|one| one.readers > 0 && wants(one.key.kind));
@@ -307,8 +312,7 @@ impl Streams {
 
     /// Whether anybody hears candles.
     pub fn has_candles(&self) -> bool {
-        let mut heard = self.instruments.iter().flat_map(|instrument| &instrument.heard);
-        heard.any(|one| one.readers > 0 && matches!(one.key.kind, Kind::Kline(_) | Kind::Candles2(_)))
+        self.candles > 0
     }
 
     /// A minute of venue time has begun, before any command of it: candles end and begin, also where nothing happens.
@@ -488,6 +492,10 @@ fn levels_of(
         if side == Side::Buy { bids.push(level) } else { asks.push(level) }
     }
     bids.reverse();
+}
+
+const fn is_candle(kind: Kind) -> bool {
+    matches!(kind, Kind::Kline(_) | Kind::Candles2(_))
 }
 
 const fn wants_ladder(kind: Kind) -> bool {

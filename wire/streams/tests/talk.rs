@@ -240,6 +240,11 @@ fn candles_of_a_market_in_which_nothing_happens_end_with_the_clock() {
     );
     floor.window(240_000);
     assert!(brief(&mut floor, kline).is_empty(), "what comes first in a minute finds it told");
+    for stream in [kline, other] {
+        assert!(floor.streams.has_candles());
+        floor.streams.unlisten(stream);
+    }
+    assert!(!floor.streams.has_candles());
 }
 
 #[test]
