@@ -142,6 +142,8 @@ impl Core {
             for at in (first..=minute).map(|minute| VenueNanos(minute * MINUTE_NS)) {
                 let here = Here { engine: self.sequencer.engine(), views: &self.views, at };
                 self.publisher.turn_minute(at, here.engine, here.views);
+                // Before anybody joins elsewhere, who would have it twice.
+                self.publisher.take_lent(|message| self.audience.take(message));
                 self.streams.turn_minute(here);
             }
         }
