@@ -317,6 +317,53 @@ fn when_all_segments_are_held_all_get_copies() {
     assert!(lanes.landing().is_some() && lanes.landings.as_ref().unwrap().held() <= 1, "given back");
 }
 
+/// Rings of two workers, of which the first takes nothing.
+#[derive(Default)]
+struct OneStands {
+    heads: [u64; 2],
+    is_new: bool,
+}
+
+impl area::Rings for OneStands {
+    fn head(&self, worker: usize) -> u64 {
+        self.heads[worker]
+    }
+
+    fn has_taken(&mut self, worker: usize, head: u64) -> bool {
+        worker == 1 || head == 0
+    }
+
+    fn refer(&mut self, worker: usize, _: bool) {
+        assert!(worker == 0 && !self.is_new, "one that takes everything is always referred to");
+    }
+}
+
+/// A program that was started again has other rings: what the old one held is free, and it is referred to as at first.
+#[test]
+fn who_is_started_again_holds_nothing_of_before() {
+    let area = Arc::new(shm::open_area(&options(Policy::Restart)).unwrap());
+    let (mut landings, mut rings) = (Landings::new(area, 2), OneStands::default());
+    let mut receive = |rings: &mut OneStands, times: usize| {
+        for _ in 0..times {
+            let space = landings.next(rings).expect("a segment").space().len();
+            assert_eq!(space, 256 << 10);
+            landings.landed(space);
+            rings.heads = rings.heads.map(|head| head + 8);
+        }
+        let held = landings.held();
+        if !rings.is_new && times > 30 {
+            landings.forget_holds();
+        }
+        held
+    };
+    assert_eq!(receive(&mut rings, 10), 9);
+    let held = receive(&mut rings, 100);
+    assert!((16..=18).contains(&held), "{held}");
+    let mut rings = OneStands { heads: [0; 2], is_new: true };
+    assert_eq!(receive(&mut rings, 1), 0, "all are free again");
+    assert_eq!(receive(&mut rings, 10), 10, "but the one being filled");
+}
+
 fn notes<L: Lane>() {
     let note = br#"{"ev":"gap","sym":"","conn":1,"at_ns":5}"#;
     for policy in [Policy::default(), Policy::Drop, Policy::Conflate] {
