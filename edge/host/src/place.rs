@@ -26,9 +26,15 @@ const SEVERAL: u32 = 2;
 /// every answer, since it waits for the core meanwhile.
 const TAKEN_FOR: u8 = 8;
 
+/// Where the other cores are wanted as well, a step aside is for the worse; after each such one it is longer to the next.
+const STAY_AT_MOST_NS: u64 = 2_000_000_000;
+
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     next_step_ns: u64,
+    /// How long to stay after the next step that turns out badly.
+    stay_ns: u64,
+    was_driven_off: bool,
     /// Who was found where, and for how many turns more that goes.
     found: Option<(ConnectionId, usize)>,
     taken_for: u8,
@@ -46,6 +52,13 @@ pub(crate) enum Beside {
 }
 
 impl Place {
+    /// The core that the loop is on is wanted by others, who have just had it.
+    pub fn was_driven_off(&mut self, now_ns: u64) {
+        self.was_driven_off = true;
+        self.stay_ns = (4 * self.stay_ns).clamp(STAY_NS, STAY_AT_MOST_NS);
+        self.next_step_ns = now_ns + self.stay_ns;
+    }
+
     /// Where the loop goes on. The peer was heard last, of `heard` connections in one turn.
     pub fn beside(&mut self, peer: &Connection, heard: u32, now_ns: u64) -> Beside {
         let core = sched_getcpu();
@@ -66,6 +79,9 @@ impl Place {
         (self.found, self.taken_for) = (Some((peer.id, core)), TAKEN_FOR);
         if heard < SEVERAL || now_ns < self.next_step_ns {
             return Beside::Shared;
+        }
+        if !std::mem::take(&mut self.was_driven_off) {
+            self.stay_ns = STAY_NS;
         }
         self.next_step_ns = now_ns + STAY_NS;
         match leave(core) {
@@ -116,5 +132,18 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn steps_are_further_apart_each_time_the_loop_has_been_driven_off() {
+        let mut place = Place::default();
+        let mut after = || {
+            place.was_driven_off(0);
+            place.next_step_ns / 1_000_000
+        };
+        assert_eq!(
+            [after(), after(), after(), after(), after(), after(), after()],
+            [5, 20, 80, 320, 1_280, 2_000, 2_000]
+        );
     }
 }

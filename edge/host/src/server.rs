@@ -50,6 +50,8 @@ const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 /// a slow disk is kept busy with large groups and a quick one makes nobody wait for them; between these.
 const SHORTEST_TURN_NS: u64 = 25_000;
 const LONGEST_TURN_NS: u64 = 2_000_000;
+/// Between two looks the loop has lost its core for so long, if it was so long between them.
+const DRIVEN_OFF_NS: u64 = 1_000_000;
 
 pub struct Server<A> {
     app: A,
@@ -238,11 +240,20 @@ impl<A: Application> Server<A> {
         if awake_ns == 0 {
             return self.look(events, timeout);
         }
-        let until = self.clock.monotonic_ns() + awake_ns.min(timeout.map_or(u64::MAX, nanoseconds));
-        while self.clock.monotonic_ns() < until {
+        let mut now = self.clock.monotonic_ns();
+        let until = now + awake_ns.min(timeout.map_or(u64::MAX, nanoseconds));
+        while now < until {
             self.look(events, Some(Duration::ZERO))?;
+            let before = std::mem::replace(&mut now, self.clock.monotonic_ns());
+            let is_driven_off = now - before > DRIVEN_OFF_NS;
             if !events.is_empty() {
                 self.vigil.end(true);
+            }
+            if is_driven_off {
+                self.vigil.was_driven_off();
+                self.place.was_driven_off(now);
+            }
+            if !events.is_empty() {
                 return Ok(());
             }
             std::hint::spin_loop();

@@ -70,6 +70,11 @@ impl Vigil {
         awake_ns
     }
 
+    /// Others wanted the core while it was awake. Who sleeps is let on when it wakes; who does not waits for its turn.
+    pub fn was_driven_off(&mut self) {
+        self.credit = -MOST_CREDIT;
+    }
+
     /// The loop has moved: what did not pay may pay now.
     pub fn renew(&mut self) {
         (self.credit, self.try_again) = (self.credit.max(0), TRY_AGAIN);
@@ -134,5 +139,13 @@ mod tests {
         // One pause among them changes little, a second of them everything.
         assert!((300_000..420_000).contains(&after(1, 1_000_000_000)));
         assert_eq!(after(100, 1_000_000), AWAKE_NS);
+    }
+
+    #[test]
+    fn driven_off_its_core_it_sleeps_for_a_while_at_once() {
+        let mut vigil = Vigil::default();
+        (0..10).for_each(|_| vigil.end(true));
+        vigil.was_driven_off();
+        assert_eq!((0..TRY_AGAIN).filter(|_| vigil.begin() > 0).count(), 1);
     }
 }
