@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -31,8 +32,11 @@ pub struct Halls {
     limits: Limits,
     running: Option<Arc<Publisher>>,
     said: Receiver<(Tag, String)>,
-    left: Receiver<Heard>,
-    leaving: VecDeque<Heard>,
+    left: Receiver<(u64, Heard)>,
+    /// Each with how many texts there had been when it left.
+    leaving: VecDeque<(u64, Heard)>,
+    /// So many have been heard.
+    heard: u64,
     ear: Arc<Ear>,
     ending: Option<JoinHandle<()>>,
 }
@@ -40,7 +44,9 @@ pub struct Halls {
 /// The halls' side of what is heard.
 struct Ear {
     said: SyncSender<(Tag, String)>,
-    left: Sender<Heard>,
+    /// Texts that have been put there, or are just about to be.
+    put: AtomicU64,
+    left: Sender<(u64, Heard)>,
     waker: Waker,
 }
 
@@ -55,7 +61,7 @@ impl Programme for Ear {
             Said::Text(text) if text.len() > HEARD_BYTES => {
                 reply.close(CloseCode::TooBig, "a request is at most 64 KiB")
             }
-            Said::Text(text) if self.said.try_send((from, text.to_owned())).is_ok() => {
+            Said::Text(text) if self.put(from, text) => {
                 reply.wait();
                 self.waker.wake();
             }
@@ -74,9 +80,19 @@ impl Programme for Ear {
 }
 
 impl Ear {
+    fn put(&self, from: Tag, text: &str) -> bool {
+        // Counted first: whoever leaves behind it must not seem to have left before.
+        self.put.fetch_add(1, Ordering::SeqCst);
+        let is_put = self.said.try_send((from, text.to_owned())).is_ok();
+        if !is_put {
+            self.put.fetch_sub(1, Ordering::SeqCst);
+        }
+        is_put
+    }
+
     fn leaves(&self, how: Heard) {
         // Once the loop is gone nobody waits for it any more.
-        if self.left.send(how).is_ok() {
+        if self.left.send((self.put.load(Ordering::SeqCst), how)).is_ok() {
             self.waker.wake();
         }
     }
@@ -150,8 +166,8 @@ impl Halls {
     /// `waker` wakes the loop in whose turns [`Self::said`] is called.
     pub fn new(limits: Limits, waker: &Waker) -> Halls {
         let ((say, said), (leave, left)) = (sync_channel(HEARD_MOST), channel());
-        let ear = Arc::new(Ear { said: say, left: leave, waker: waker.clone() });
-        Halls { limits, running: None, said, left, leaving: VecDeque::new(), ear, ending: None }
+        let ear = Arc::new(Ear { said: say, put: AtomicU64::new(0), left: leave, waker: waker.clone() });
+        Halls { limits, running: None, said, left, leaving: VecDeque::new(), heard: 0, ear, ending: None }
     }
 
     /// The halls, started if they were not. An error is for whoever asked for them.
@@ -183,17 +199,22 @@ impl Halls {
             // What they had said is in the queue by now: it is heard first.
             self.leaving.extend(self.left.try_iter());
         }
+        // All that it said has been heard, whatever others go on saying.
+        if let Some((_, leaving)) = self.leaving.pop_front_if(|(said, _)| *said <= self.heard) {
+            return Some(leaving);
+        }
         if attention.texts == 0 || attention.bytes == 0 {
             self.ear.waker.wake();
             return None;
         }
         match self.said.try_recv() {
             Ok((tag, text)) => {
+                self.heard += 1;
                 attention.texts -= 1;
                 attention.bytes = attention.bytes.saturating_sub(text.len());
                 Some(Heard::Text(tag, text))
             }
-            Err(_) => self.leaving.pop_front(),
+            Err(_) => self.leaving.pop_front().map(|(_, leaving)| leaving),
         }
     }
 
@@ -215,5 +236,40 @@ impl Drop for Halls {
             // What went wrong it has said itself.
             let _ = ending.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What one turn hears: the number of a text's connection, or minus that of one that has left.
+    fn turn(halls: &mut Halls) -> Vec<i64> {
+        let mut attention = Attention::default();
+        let number = |Tag(id)| i64::try_from(id).unwrap();
+        std::iter::from_fn(|| halls.hear(&mut attention))
+            .map(|heard| match heard {
+                Heard::Text(tag, _) => number(tag),
+                Heard::Left(tag) | Heard::Back(tag, _) => -number(tag),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn whoever_leaves_is_heard_behind_its_own_texts_however_many_others_have_waiting() {
+        let mut halls = Halls::new(Limits::default(), &Waker::default());
+        let ear = Arc::clone(&halls.ear);
+        assert!((0..10).all(|_| ear.put(Tag(1), "a") && ear.put(Tag(2), "b")));
+        ear.leaves(Heard::Left(Tag(1)));
+        assert!((0..100).all(|_| ear.put(Tag(2), "b")));
+        let first = turn(&mut halls);
+        let at = first.iter().position(|heard| *heard == -1).expect("it has left");
+        assert_eq!((at, first.iter().filter(|heard| **heard == 1).count()), (20, 10));
+        assert_eq!(first.len(), HEARD_AT_A_TIME + 1);
+        // A text that found no room is not waited for.
+        while ear.put(Tag(2), "b") {}
+        ear.leaves(Heard::Left(Tag(3)));
+        let rest: Vec<i64> = (0..HEARD_MOST / HEARD_AT_A_TIME + 2).flat_map(|_| turn(&mut halls)).collect();
+        assert_eq!((rest.len(), rest.last()), (HEARD_MOST + 1, Some(&-3)));
     }
 }

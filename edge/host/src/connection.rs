@@ -180,8 +180,8 @@ impl Connection {
 
     /// Its answers of this turn leave with the next one's.
     pub fn hold_back(&mut self) {
-        // They wait in the outbox now.
-        self.said = 0;
+        // They wait in the outbox now, and the next turn is one of its own.
+        (self.frames, self.said) = (0, 0);
         self.is_held_back = true;
     }
 
@@ -456,8 +456,10 @@ impl Connection {
             return Parting::Stays;
         }
         let is_quiet = self.pending() == 0 && self.link.is_drained() && !decoder.is_unfinished();
-        let socket = self.link.stream.as_fd().try_clone_to_owned().ok().filter(|_| is_quiet);
-        let Some(socket) = socket else { return Parting::NotYet };
+        if !is_quiet {
+            return Parting::NotYet;
+        }
+        let Ok(socket) = self.link.stream.as_fd().try_clone_to_owned() else { return Parting::NotYet };
         if !app.may_leave(self.id) {
             return Parting::Stays;
         }

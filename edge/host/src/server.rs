@@ -572,6 +572,8 @@ impl<A: Application> Server<A> {
         let watched = socket.set_nonblocking(true).and_then(|()| {
             let mut link = Link::plain(mio::net::TcpStream::from_std(socket));
             link.give_session(session);
+            // It was in until now; where the last place has been taken meanwhile, it comes back all the same.
+            link.place = self.places.enter();
             let (at, interest) = (self.connections.vacant_key(), Interest::READABLE | Interest::WRITABLE);
             self.poll.registry().register(&mut link.stream, Token(at), interest).map(|()| (at, link))
         });

@@ -14,7 +14,7 @@ use pitwire_host::{
 const PATIENCE: Duration = Duration::from_secs(20);
 
 enum Order {
-    GiveBack(ConnectionId, Returned),
+    GiveBack(ConnectionId, Box<Returned>),
     Left(ConnectionId),
 }
 
@@ -47,7 +47,7 @@ impl Application for Exchange {
     }
     fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {
         // The test may be over.
-        drop(self.gone.send(id));
+        self.gone.send(id).ok();
     }
     fn next_due_ns(&self) -> Option<u64> {
         None
@@ -56,7 +56,7 @@ impl Application for Exchange {
         for order in self.orders.try_iter() {
             match order {
                 Order::GiveBack(id, returned) => {
-                    notices.give_back(id, returned);
+                    notices.give_back(id, *returned);
                     notices.notify(id, b"welcome");
                 }
                 Order::Left(id) => notices.left(id),
@@ -157,7 +157,8 @@ fn a_socket_goes_when_all_is_said_and_comes_back_with_what_was_said_meanwhile() 
     assert_eq!(seen, text("away"));
 
     let frames = [&[0x81, 4][..], b"held"].concat();
-    served.order(Order::GiveBack(id, Returned { socket, session: None, rest: text("rest"), frames }));
+    let returned = Returned { socket, session: None, rest: text("rest"), frames };
+    served.order(Order::GiveBack(id, Box::new(returned)));
     assert_eq!([heard(&mut peer), heard(&mut peer), heard(&mut peer)], ["held", "welcome", "rest"]);
     peer.write_all(&text("again")).unwrap();
     assert_eq!(heard(&mut peer), "again");
