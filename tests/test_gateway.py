@@ -703,6 +703,12 @@ def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway
         assert ask("LIST_SUBSCRIPTIONS", 2)["result"] == ["btcusdc@depth@100ms"]
         assert ask("SUBSCRIBE", 3, "btcusdc@nothing")["code"] == 2
         assert ask("UNSUBSCRIBE", 4, "btcusdc@depth@100ms")["result"] is None
+        # More than is read ahead of what has been acted on.
+        for number in range(5, 305):
+            ws.send(json.dumps({"method": "LIST_SUBSCRIPTIONS", "id": number}))
+        said = (json.loads(ws.recv(timeout=PATIENCE_S)) for _ in itertools.count())
+        answers = itertools.islice((told["id"] for told in said if "id" in told), 300)
+        assert list(answers) == list(range(5, 305))
     target = f"ws://{gateway.address}/ws/btcusdc@depth@100ms?envelope"
     with connect(target, compression=None, close_timeout=1) as ws:
         told = [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(3)]
