@@ -176,7 +176,7 @@ impl Halls {
             return Ok(Arc::clone(halls));
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let halls = (cores / 2).clamp(1, HALLS_MOST);
+        let halls = cores.saturating_sub(1).clamp(1, HALLS_MOST);
         let options = Options { halls, limits: self.limits.clone(), ..Options::default() };
         let programme: Arc<dyn Programme> = Arc::clone(&self.ear) as _;
         match Publisher::start(options, programme) {
