@@ -16,6 +16,7 @@
 mod input;
 mod join;
 mod lag;
+mod moving;
 mod serve;
 
 use std::collections::HashMap;
@@ -136,6 +137,10 @@ pub struct Floor {
     leaving: Vec<(u32, Tag)>,
     /// The sessions of those of them that speak TLS.
     sessions: Vec<(u32, Box<pitwire_tls::Session>)>,
+    /// Where those of the arrivals that come from another hall count as coming from.
+    callers: Vec<(u32, std::net::IpAddr)>,
+    parting: Option<moving::Parting>,
+    retirement: Option<u64>,
     /// Of most readers.
     class: u8,
     shuffle: Shuffle,
@@ -185,6 +190,9 @@ impl Floor {
             arrivals: Vec::new(),
             leaving: Vec::new(),
             sessions: Vec::new(),
+            callers: Vec::new(),
+            parting: None,
+            retirement: None,
             class: if enveloped { ENVELOPED } else { 0 },
             shuffle: Shuffle::new(seed),
             unswept: 0,
@@ -258,13 +266,17 @@ impl Floor {
     }
 
     fn seat(&mut self, tag: Tag) -> u32 {
+        let slot = self.insert(tag);
+        add(&self.counters().connections_total, 1);
+        slot
+    }
+
+    fn insert(&mut self, tag: Tag) -> u32 {
         let slot = self.subscribers.insert(Subscriber::new(tag.0, self.stamp_ms()));
         let slot = u32::try_from(slot).unwrap_or(NOBODY - 1);
         self.by_tag.insert(tag, slot);
         self.wheel.set(&mut self.subscribers, slot, self.now_ms, self.limits.unfinished_ms);
-        let counters = self.counters();
-        add(&counters.connections_total, 1);
-        counters.connections.store(self.subscribers.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        self.counters().connections.store(self.subscribers.len() as u64, std::sync::atomic::Ordering::Relaxed);
         slot
     }
 
@@ -432,6 +444,9 @@ impl Floor {
             Errand::Release { to } => self.leaving.extend(self.slot_of(to).map(|slot| (slot, to))),
             Errand::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
             Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),
+            Errand::Part { to, count } => self.part(to, count),
+            Errand::Settle(movers) => movers.into_iter().for_each(|mover| self.settle(mover)),
+            Errand::Retire { moves } => self.retirement = Some(moves),
             Errand::Stop { reason } => self.stop(&reason),
         }
     }

@@ -1,6 +1,6 @@
 //! Halls and their threads, and the one to whom they are subject.
 //!
-//! Does        start as many halls as asked, on one address; give every one of them each message; find the hall that a
+//! Does        start as many halls as asked, on one address; give every one in use each message; find the hall that a
 //!             connection is in.
 //! Holds       whoever publishes never waits for a hall.
 //! Start at    [`Publisher::start`].
@@ -21,6 +21,7 @@ use crate::inbox::{Arrival, Errand, Inbox, Posted};
 use crate::loops::{self, Kind, Pace, Task};
 use crate::programme::{Opening, Programme, Tag};
 use crate::request::Doors;
+use crate::reserve::{Relief, Reserve};
 use crate::ring::Header;
 use crate::stream::{StreamId, StreamSpec};
 
@@ -30,6 +31,12 @@ pub struct Options {
     /// Nothing is accepted if absent: sockets come through [`Publisher::adopt`].
     pub listen: Option<SocketAddr>,
     pub halls: usize,
+    /// So many more, to which readers are moved once those are busy: see [`Relief`]. For streams that are
+    /// [kept](StreamSpec::keep), and programmes that tell single readers nothing by their tag and have them read what their
+    /// opening says and nothing else: who has moved is not found by its tag. Without effect with TLS, with tokio, and with
+    /// io_uring before Linux 6.8.
+    pub reserve: usize,
+    pub relief: Relief,
     pub kind: Kind,
     pub limits: Limits,
     pub pace: Pace,
@@ -59,6 +66,8 @@ impl Default for Options {
         Options {
             listen: None,
             halls: 1,
+            reserve: 0,
+            relief: Relief::default(),
             kind: Kind::default(),
             limits: Limits::default(),
             pace: Pace::default(),
@@ -80,7 +89,7 @@ impl Default for Options {
 
 /// The halls of a process.
 pub struct Publisher {
-    inboxes: Vec<Arc<Inbox>>,
+    reserve: Arc<Reserve>,
     threads: Mutex<Vec<JoinHandle<io::Result<()>>>>,
     board: Arc<Board>,
     /// Streams are made in the same order everywhere.
@@ -114,6 +123,14 @@ impl Batch {
         self.messages.push(Posted { stream, seq, start, key_len: key.len(), len: payload.len(), is_binary });
     }
 
+    pub(crate) fn posted(&self) -> &[Posted] {
+        &self.messages
+    }
+
+    pub(crate) fn content(&self) -> &[u8] {
+        &self.bytes
+    }
+
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -129,25 +146,27 @@ impl Batch {
 
 impl Publisher {
     pub fn start(options: Options, programme: Arc<dyn Programme>) -> io::Result<Self> {
-        let halls = options.halls.max(1);
-        if kind_of(&options) == Kind::Uring {
+        let kind = kind_of(&options);
+        if kind == Kind::Uring {
             loops::uring::check()?;
         }
+        let least = options.halls.max(1);
+        let halls = least + reserve_of(&options);
         let board = Arc::new(Board::new(halls, options.per_address, options.per_account));
-        let mut listeners = listen(&options, halls)?.into_iter();
+        let mut listeners = listen(&options, least)?.into_iter();
         let mut address = None;
+        let inboxes = (0..halls).map(|_| Inbox::new(options.inbox_bytes).map(Arc::new)).collect::<io::Result<_>>()?;
         let mut publisher = Publisher {
-            inboxes: Vec::new(),
+            reserve: Arc::new(Reserve::new(inboxes, least, options.relief)),
             threads: Mutex::default(),
             board: Arc::clone(&board),
             streams: Mutex::new(0),
             address: None,
-            knows_tls: kind_of(&options) == Kind::Epoll,
+            knows_tls: kind == Kind::Epoll,
         };
-        for hall in 0..halls {
+        for (hall, inbox) in publisher.reserve.inboxes().iter().enumerate() {
             let listener = listeners.next();
             address = address.or(listener.as_ref().map(TcpListener::local_addr).transpose()?);
-            let inbox = Arc::new(Inbox::new(options.inbox_bytes)?);
             let bound = address.map_or(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), |address| address.ip());
             let setting = Setting {
                 programme: Arc::clone(&programme),
@@ -162,21 +181,20 @@ impl Publisher {
             };
             let task = Task {
                 floor: Floor::new(setting),
-                inbox: Arc::clone(&inbox),
+                inbox: Arc::clone(inbox),
                 board: Arc::clone(&board),
+                reserve: Arc::clone(&publisher.reserve),
                 hall,
                 listener,
                 tls: options.tls.clone(),
                 connections_most: options.connections_most,
                 pace: options.pace,
             };
-            let kind = kind_of(&options);
             let thread = std::thread::Builder::new().name(format!("hall-{hall}")).spawn(move || match kind {
                 Kind::Epoll => loops::epoll::run(task),
                 Kind::Uring => loops::uring::run(task),
                 Kind::Tokio => loops::tokio::run(task),
             })?;
-            publisher.inboxes.push(inbox);
             publisher.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
         publisher.address = address;
@@ -198,7 +216,7 @@ impl Publisher {
         let id = StreamId(*streams);
         *streams += 1;
         self.board.add_stream();
-        for inbox in &self.inboxes {
+        for inbox in self.reserve.inboxes() {
             inbox.run(Errand::Create(spec.clone()));
         }
         id
@@ -212,9 +230,7 @@ impl Publisher {
     /// Gives every hall the batch's messages, and empties it.
     pub fn send(&self, batch: &mut Batch) {
         if !batch.messages.is_empty() {
-            for inbox in &self.inboxes {
-                inbox.put(&batch.messages, &batch.bytes);
-            }
+            self.reserve.send(batch);
         }
         batch.bytes.clear();
         batch.messages.clear();
@@ -222,12 +238,12 @@ impl Publisher {
 
     /// Whether no hall's queue is more than half full. Whoever must not lose anything here, and can wait, does.
     pub fn has_room(&self) -> bool {
-        self.inboxes.iter().all(|inbox| inbox.has_room())
+        self.reserve.inboxes().iter().all(|inbox| inbox.has_room())
     }
 
     fn inbox(&self, tag: Tag) -> &Inbox {
         // There are as many as the board counts halls.
-        &self.inboxes[self.board.hall_of(tag)]
+        &self.reserve.inboxes()[self.board.hall_of(tag)]
     }
 
     /// Hands over a connection whose request, of which `received` has been read, the hall is to answer.
@@ -299,9 +315,7 @@ impl Publisher {
 
     /// Tells everybody goodbye (1001) and waits until they have gone, or have had their time.
     pub fn stop(&self, reason: &str) -> io::Result<()> {
-        for inbox in &self.inboxes {
-            inbox.run(Errand::Stop { reason: reason.to_owned() });
-        }
+        self.reserve.stop(reason);
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a hall's thread panicked")))?;
@@ -320,6 +334,16 @@ impl Drop for Publisher {
 /// TLS is epoll's alone.
 fn kind_of(options: &Options) -> Kind {
     if options.tls.is_some() { Kind::Epoll } else { options.kind }
+}
+
+/// Halls to which readers can be moved.
+fn reserve_of(options: &Options) -> usize {
+    match kind_of(options) {
+        _ if options.tls.is_some() => 0,
+        Kind::Uring if !loops::uring::can_part() => 0,
+        Kind::Tokio => 0,
+        _ => options.reserve,
+    }
 }
 
 /// One listening socket a hall, on one address: the kernel deals connections out.

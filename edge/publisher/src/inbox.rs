@@ -19,6 +19,7 @@ use pitwire_websocket::CloseCode;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::programme::{Opening, Tag};
+use crate::reserve::Mover;
 use crate::stream::{StreamId, StreamSpec};
 
 /// One message among the bytes of a batch: its key, then its payload.
@@ -61,6 +62,17 @@ pub(crate) enum Errand {
         to: Tag,
         code: CloseCode,
         reason: String,
+    },
+    /// So many readers are to go to another hall.
+    Part {
+        to: usize,
+        count: usize,
+    },
+    /// Readers from another hall.
+    Settle(Vec<Mover>),
+    /// Back into the reserve, if nobody is left and nobody has been sent here since: so many moves had been made by then.
+    Retire {
+        moves: u64,
     },
     Stop {
         reason: String,
@@ -190,6 +202,11 @@ impl Inbox {
     pub fn has_room(&self) -> bool {
         let queue = self.lock();
         queue.bytes.len() <= self.bytes_most / 2 && queue.messages <= MESSAGES_MOST / 2
+    }
+
+    /// Whether some of what waits has been shed.
+    pub fn is_shedding(&self) -> bool {
+        !self.lock().shed.is_empty()
     }
 
     pub fn run(&self, errand: Errand) {

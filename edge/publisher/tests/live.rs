@@ -4,10 +4,11 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{Reader, Stage, masked, number, spec};
-use pitwire_publisher::{Lag, Limits, Options, Press, StreamSpec, Tag, counted, weight};
+use pitwire_publisher::{Lag, Limits, Options, Press, Relief, StreamSpec, Tag, counted, weight};
 
 #[test]
 fn everybody_gets_every_message_in_order() {
@@ -350,6 +351,92 @@ fn who_says_more_than_is_acted_on_is_not_read_from_and_nothing_of_it_is_lost() {
     saying.join().unwrap();
     assert_eq!(heard, texts);
     assert_eq!(reader.frame(), None);
+}
+
+/// Messages to all readers until so many are in the second hall, or nobody is when none come.
+fn move_readers(stage: &mut Stage, readers: &mut [(Reader, u64)], to_second: bool) {
+    let began = std::time::Instant::now();
+    let in_second = |stage: &Stage| stage.publisher.board().all()[1].connections.load(Ordering::Relaxed);
+    while if to_second { in_second(stage) < 8 } else { in_second(stage) > 0 } {
+        assert!(began.elapsed() < common::PATIENCE, "{} are in the second hall", in_second(stage));
+        if to_second {
+            say_to_all(stage, readers);
+        } else {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    (0..20).for_each(|_| say_to_all(stage, readers));
+}
+
+fn say_to_all(stage: &mut Stage, readers: &mut [(Reader, u64)]) {
+    for n in 0..20 {
+        stage.say(["a", "b"][n % 2], 100);
+        stage.send();
+    }
+    for (reader, step) in readers {
+        let all = stage.seq - 19..=stage.seq;
+        all.filter(|seq| seq % *step == 0).for_each(|seq| assert_eq!(reader.seq(), seq));
+    }
+}
+
+#[test]
+fn readers_move_to_a_hall_in_reserve_and_back_and_nothing_is_lost_or_doubled() {
+    let relief = Relief { busy_percent: 1, calm_percent: 1, window_ms: 10, busy_windows: 1, calm_windows: 2 };
+    let options = Options { halls: 1, reserve: 1, relief, per_address: Some(44), ..Options::default() };
+    let mut stage = Stage::new(options, &spec(Lag::Close));
+    let join = |target: &str, step: u64| (Reader::join(stage.address, target), step);
+    let mut readers: Vec<(Reader, u64)> = (0..40).map(|_| join("/", 1)).collect();
+    // Of two keys by turns: every second message.
+    readers.extend((0..2).flat_map(|_| [join("/?symbols=b", 2), join("/?envelope=1", 1)]));
+    stage.wait_for_listeners(44);
+    if stage.publisher.board().all().len() == 1 {
+        // This loop moves nobody.
+        return say_to_all(&mut stage, &mut readers);
+    }
+    for _ in 0..2 {
+        move_readers(&mut stage, &mut readers, true);
+        for (reader, _) in &mut readers {
+            reader.say(1, b"hello");
+            assert_eq!(reader.text(), "hello");
+        }
+        move_readers(&mut stage, &mut readers, false);
+    }
+    assert_eq!(stage.publisher.listeners(stage.stream), 44);
+    assert_eq!(counted(stage.publisher.board(), "connections_total"), 44, "nobody has come anew");
+    // Wherever they have been they count as coming from here.
+    assert!(Reader::ask(stage.address, "/", None).head.starts_with("HTTP/1.1 429"));
+    move_readers(&mut stage, &mut readers, true);
+    drop(readers.drain(..30));
+    let began = std::time::Instant::now();
+    while !Reader::ask(stage.address, "/", None).head.starts_with("HTTP/1.1 101") {
+        assert!(began.elapsed() < common::PATIENCE, "they have gone, and count");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    move_readers(&mut stage, &mut readers, false);
+    stage.publisher.stop("that was all").unwrap();
+    assert!(readers.iter_mut().all(|(reader, _)| reader.close_code() == Some(1001)));
+}
+
+#[test]
+fn a_goodbye_in_the_midst_of_moves_reaches_everybody() {
+    let relief = Relief { busy_percent: 0, calm_percent: 0, window_ms: 1, busy_windows: 1, calm_windows: 1 };
+    let options = Options { halls: 1, reserve: 2, relief, ..Options::default() };
+    for round in 1..6 {
+        let mut stage = Stage::new(options.clone(), &spec(Lag::Close));
+        let mut readers: Vec<(Reader, u64)> = (0..100).map(|_| (Reader::join(stage.address, "/"), 1)).collect();
+        (0..round).for_each(|_| say_to_all(&mut stage, &mut readers));
+        stage.say("a", 100);
+        stage.send();
+        let last = stage.seq;
+        std::thread::scope(|scope| {
+            let stopping = scope.spawn(|| stage.publisher.stop("that was all"));
+            for (mut reader, _) in readers {
+                assert_eq!(reader.seq(), last);
+                assert_eq!(reader.close_code(), Some(1001));
+            }
+            stopping.join().unwrap().unwrap();
+        });
+    }
 }
 
 /// However small they are: a batch of a hundred thousand would not fit into a queue that is half empty.

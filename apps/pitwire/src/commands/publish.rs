@@ -121,8 +121,8 @@ pub struct Publish {
     /// What a reader may send in one message; more is closed with 1009. Above 32 KiB, in fragments of 64 bytes on average.
     #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024, value_parser = clap::value_parser!(u32).range(125..=67_108_864))]
     message_bytes: u32,
-    /// Threads that serve, each with connections of its own; one for every two cores, if absent, or as many as hold
-    /// --connections.
+    /// Threads that serve, each with connections of its own. If absent: one for every two cores, or as many as hold
+    /// --connections; and others in reserve, to which readers are moved while those are busy.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Option<u32>,
     /// How those threads wait for sockets and write to them; uring where this machine allows it, if absent, else epoll.
@@ -280,9 +280,11 @@ impl Publish {
                  (ulimit -n) or use --loop uring"
             );
         }
+        let halls = self.threads.map_or_else(|| halls(kind, self.connections), |threads| threads as usize);
         Ok(Options {
             listen: Some(self.listen),
-            halls: self.threads.map_or_else(|| halls(kind, self.connections), |threads| threads as usize),
+            halls,
+            reserve: if self.threads.is_some() { 0 } else { reserve(halls) },
             kind,
             limits,
             connections_most: self.connections.map_or(files, |most| files.min(most as usize)),
@@ -363,15 +365,22 @@ fn serve(source: Source, mut press: Press, signals: &std::os::unix::net::UnixStr
     }
 }
 
-/// The other half of the cores is for whoever publishes, and for readers on this machine.
 /// One for every two cores; and, where each holds only as many connections as there may be files open, as many as hold
 /// those that are expected.
 fn halls(kind: Kind, connections: Option<u32>) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let expected = connections.filter(|_| kind == Kind::Uring).map_or(0, |most| most as usize);
     // The kernel deals them out unevenly, by a per cent or two.
     let each = (open_files() / 20 * 19).max(1);
-    cores.div_ceil(2).max(expected.div_ceil(each)).min(64)
+    cores().div_ceil(2).max(expected.div_ceil(each)).min(64)
+}
+
+/// Those in reserve: readers are moved to them once the others are busy. One core is left to whoever publishes.
+fn reserve(halls: usize) -> usize {
+    cores().saturating_sub(1 + halls).min(halls)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 fn open_files() -> usize {

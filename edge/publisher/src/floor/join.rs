@@ -68,7 +68,7 @@ impl Floor {
         self.list(slot);
     }
 
-    fn join_at(&mut self, slot: u32, stream: StreamId, from: Option<(u64, u64)>) {
+    pub(super) fn join_at(&mut self, slot: u32, stream: StreamId, from: Option<(u64, u64)>) {
         let epoch = self.epoch;
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };

@@ -16,7 +16,7 @@ use crate::stream::{Lag, Message, StreamId};
 use crate::subscriber::{CatchUp, PARKED};
 use crate::wheel::TICK_MS;
 
-const TOO_SLOW: &str = "too slow for this stream; connect again";
+pub(super) const TOO_SLOW: &str = "too slow for this stream; connect again";
 
 impl Floor {
     /// Looks for readers of a stream that are behind by more bytes than is allowed.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::cast_possible_truncation)]
 
+mod moving;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

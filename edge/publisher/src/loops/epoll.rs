@@ -20,8 +20,9 @@ use tracing::warn;
 use crate::counters::add;
 use crate::floor::Next;
 use crate::loops::wire::{Moved, Wire};
-use crate::loops::{Rhythm, Rush, Task, mono_ns};
+use crate::loops::{PARTING, Rhythm, Rush, Task, mono_ns};
 use crate::programme::Answer;
+use crate::reserve::Watch;
 use pitwire_tls::Session;
 
 /// In one turn.
@@ -63,6 +64,7 @@ struct Hall {
     buffer: Box<[u8]>,
     rhythm: Rhythm,
     rush: Rush,
+    watch: Watch,
     /// Reads that brought something, in this turn.
     received: usize,
     accept_again_ns: Option<u64>,
@@ -78,7 +80,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
     }
     // The default slack of 50 microseconds would be added to every rest between two sweeps.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let rhythm = Rhythm::new(&task);
+    let (rhythm, watch) = (Rhythm::new(&task), Watch::new(task.hall));
     let hall = Hall {
         task,
         epoll,
@@ -90,6 +92,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         buffer: vec![0; READ_BYTES].into(),
         rhythm,
         rush: Rush::default(),
+        watch,
         received: 0,
         accept_again_ns: None,
         stopping_ns: None,
@@ -106,7 +109,10 @@ impl Hall {
             let has_more = self.task.floor.take(&self.task.inbox);
             self.seat_arrivals();
             self.sweep(now);
+            self.part(has_more);
             self.let_go();
+            self.retire();
+            self.watch.look(now, &self.task.reserve, &self.task.board);
             if self.is_over(now) {
                 return Ok(());
             }
@@ -266,7 +272,8 @@ impl Hall {
             }
             crate::hall::prepare_socket(socket2::SockRef::from(&socket));
             let tls = self.task.floor.take_session(slot);
-            self.seat(slot, socket.into(), tls, None);
+            let from = self.task.floor.take_caller(slot);
+            self.seat(slot, socket.into(), tls, from);
         }
         self.arrivals = arrivals;
     }
@@ -415,6 +422,35 @@ impl Hall {
         }
         self.release(&mut gone);
         self.gone = gone;
+    }
+
+    /// Goes back into the reserve, if that has been asked for and nobody is here.
+    fn retire(&mut self) {
+        if let Some(moves) = self.task.floor.take_retirement() {
+            self.task.reserve.retire(self.task.hall, moves);
+        }
+    }
+
+    /// Gives readers to another hall, as far as that has been asked for. It must have all that this one has been given.
+    fn part(&mut self, has_more: bool) {
+        let Hall { task, epoll, seats, due: slots, .. } = self;
+        if !task.floor.is_parting() || has_more || task.floor.has_due().1 {
+            return;
+        }
+        slots.clear();
+        let to = task.floor.take_parting(PARTING, slots);
+        let go = || {
+            let mut movers = Vec::with_capacity(slots.len());
+            for slot in slots.drain(..) {
+                let Some(seat) = seats.get_mut(slot as usize).and_then(Option::take) else { continue };
+                // It cannot fail for a socket that is there; and were it watched still, its slot has no seat.
+                let _ = epoll::delete(&*epoll, &seat.wire);
+                movers.extend(task.floor.part_with(slot, seat.wire.into_socket().into(), seat.from));
+            }
+            movers
+        };
+        // Those who could not go are asked again some time.
+        let _ = task.reserve.hand_over(to, go);
     }
 
     /// Gives sockets to whoever has asked for them.

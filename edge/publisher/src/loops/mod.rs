@@ -14,6 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::board::Board;
 use crate::floor::{Floor, Sweep};
 use crate::inbox::Inbox;
+use crate::reserve::Reserve;
 
 /// How a hall's thread waits for its sockets and writes to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,11 +27,15 @@ pub enum Kind {
     Tokio,
 }
 
+/// Readers that go to another hall at a time.
+pub(crate) const PARTING: usize = 128;
+
 /// What a loop is given.
 pub(crate) struct Task {
     pub floor: Floor,
     pub inbox: Arc<Inbox>,
     pub board: Arc<Board>,
+    pub reserve: Arc<Reserve>,
     pub hall: usize,
     /// Nothing is accepted without one: sockets come through the inbox.
     pub listener: Option<std::net::TcpListener>,
@@ -90,10 +95,9 @@ impl Pace {
 }
 
 /// When a hall may sweep, and what it has learnt for that.
-#[derive(Debug)]
 pub(crate) struct Rhythm {
     pace: Pace,
-    halls: usize,
+    reserve: Arc<Reserve>,
     next_ns: u64,
     /// Of the last sweep: when it began, on the clock and of this thread's core, and messages there had been by then.
     began_ns: u64,
@@ -103,8 +107,8 @@ pub(crate) struct Rhythm {
 
 impl Rhythm {
     pub fn new(task: &Task) -> Self {
-        let halls = task.board.all().len();
-        Rhythm { pace: task.pace, halls, next_ns: 0, began_ns: 0, began_core_ns: 0, messages: 0 }
+        let reserve = Arc::clone(&task.reserve);
+        Rhythm { pace: task.pace, reserve, next_ns: 0, began_ns: 0, began_core_ns: 0, messages: 0 }
     }
 
     pub fn may_begin(&self, now_ns: u64) -> bool {
@@ -131,7 +135,8 @@ impl Rhythm {
     pub fn end(&mut self, began_ns: u64, messages: u64) {
         let since_ns = began_ns.saturating_sub(self.began_ns);
         let apart_ns = since_ns / messages.saturating_sub(self.messages).max(1);
-        let rest_ns = self.pace.rest_ns(core_ns().saturating_sub(self.began_core_ns), self.halls, apart_ns);
+        let took_ns = core_ns().saturating_sub(self.began_core_ns);
+        let rest_ns = self.pace.rest_ns(took_ns, self.reserve.in_use(), apart_ns);
         (self.began_ns, self.messages) = (began_ns, messages);
         self.next_ns = mono_ns() + rest_ns;
     }

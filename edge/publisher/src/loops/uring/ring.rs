@@ -3,10 +3,10 @@
 //! Start at    [`Ring::new`].
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use rustix::process::{Resource, getrlimit};
 
 use crate::floor::{PIECES, Pieces};
@@ -43,7 +43,7 @@ pub enum Asked {
     Close(u32),
     /// Nobody waits for it.
     Nothing,
-    /// A socket from elsewhere has its place in the table.
+    /// A socket from elsewhere has its place in the table, or one of the table is wanted elsewhere.
     Install,
 }
 
@@ -160,6 +160,13 @@ pub fn check() -> io::Result<()> {
     let ring = ring()?;
     ring.submitter().register_files_sparse(1)?;
     Buffers::new()?.register(&ring.submitter())
+}
+
+/// Whether a socket of the table can be taken out of it: Linux 6.8.
+pub fn can_part() -> bool {
+    let mut probe = Probe::new();
+    let is_known = ring().and_then(|ring| ring.submitter().register_probe(&mut probe)).is_ok();
+    is_known && probe.is_supported(opcode::FixedFdInstall::CODE)
 }
 
 impl Ring {
@@ -292,6 +299,23 @@ impl Ring {
         // An offset of -1 asks for any free place, which is written where the descriptor was.
         let entry = opcode::FilesUpdate::new((&raw mut place).cast_const(), 1).offset(-1).build();
         self.push(&entry, Asked::Install);
+        self.installed(others)?;
+        // SAFETY: ours; read anew because the kernel has written to it behind the compiler's back.
+        let place = unsafe { std::ptr::read_volatile(&raw const place) };
+        u32::try_from(place).map_err(io::Error::other)
+    }
+
+    /// Gives a socket of the table a descriptor of the process; it may then be closed in the table. What else is answered
+    /// meanwhile goes to `others`.
+    pub fn take_out(&mut self, file: u32, others: &mut Vec<Answered>) -> io::Result<OwnedFd> {
+        self.push(&opcode::FixedFdInstall::new(Fixed(file), 0).build(), Asked::Install);
+        let descriptor = self.installed(others)?;
+        // SAFETY: it is new, and nobody else's.
+        Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+
+    /// Waits for the answer to the one [`Asked::Install`] that there is.
+    fn installed(&mut self, others: &mut Vec<Answered>) -> io::Result<i32> {
         loop {
             self.ring.submitter().submit_and_wait(1)?;
             let mut answered = None;
@@ -300,12 +324,7 @@ impl Ring {
                 _ => others.push(answer),
             });
             if let Some(result) = answered {
-                if result < 0 {
-                    return Err(io::Error::from_raw_os_error(-result));
-                }
-                // SAFETY: ours; read anew because the kernel has written to it behind the compiler's back.
-                let place = unsafe { std::ptr::read_volatile(&raw const place) };
-                return u32::try_from(place).map_err(io::Error::other);
+                return if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) };
             }
         }
     }

@@ -1,0 +1,119 @@
+//! Readers that go to another hall, and those that come from one.
+//!
+//! Holds       1. only whoever has got everything and owes nothing moves: its place is the number of the last message of
+//!                each of its streams, which means the same in every hall;
+//!             2. its connection does not end: nobody is told that it has left, and it is not counted again.
+//! Leaves out  readers whose place is more than that (with a choice of keys, compressed, in another form than most, half a
+//!             message said or sent): they stay where they are. When readers move: `reserve.rs`.
+
+use std::net::IpAddr;
+
+use pitwire_websocket::CloseCode;
+
+use crate::counters::add;
+use crate::floor::Floor;
+use crate::floor::lag::TOO_SLOW;
+use crate::reserve::Mover;
+use crate::stream::{Lag, StreamId};
+use crate::subscriber::{NOBODY, Stage};
+
+/// Readers that are to go: where to, how many, and how far it has been looked for them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parting {
+    to: usize,
+    left: usize,
+    at: usize,
+}
+
+impl Floor {
+    pub(super) fn part(&mut self, to: usize, count: usize) {
+        self.parting = Some(Parting { to, left: count, at: 0 });
+    }
+
+    /// Whether readers are to go to another hall.
+    pub fn is_parting(&self) -> bool {
+        self.parting.is_some() && !self.is_stopping
+    }
+
+    /// Some of those who are to go, and could at this moment, and where to.
+    pub fn take_parting(&mut self, most: usize, into: &mut Vec<u32>) -> usize {
+        let Some(mut parting) = self.parting.take() else { return self.hall };
+        let (most, end) = (most.min(parting.left), self.subscribers.capacity());
+        while into.len() < most && parting.at < end {
+            let slot = u32::try_from(parting.at).unwrap_or(NOBODY);
+            into.extend(self.may_part(slot).then_some(slot));
+            parting.at += 1;
+        }
+        parting.left -= into.len();
+        self.parting = (parting.left > 0 && parting.at < end).then_some(parting);
+        parting.to
+    }
+
+    /// Whether it has got everything, and nothing is known of it that is not known wherever it goes.
+    pub fn may_part(&self, slot: u32) -> bool {
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return false };
+        let is_plain = subscriber.class == self.class && !subscriber.deflates && subscriber.rare.is_none();
+        let is_heard = subscriber.unheard == 0 && !(subscriber.is_at_end || subscriber.is_unfinished);
+        let is_served = subscriber.mid_frame == NOBODY && subscriber.owed == 0 && !subscriber.is_blocked;
+        let has_all = subscriber.control.as_bytes().is_empty() && self.is_between(subscriber);
+        subscriber.stage == Stage::Open && is_plain && is_heard && is_served && has_all
+    }
+
+    /// Forgets one that goes; [`Self::may_part`] has been asked.
+    pub fn part_with(&mut self, slot: u32, socket: std::net::TcpStream, from: Option<IpAddr>) -> Option<Mover> {
+        let subscriber = self.subscribers.get(slot as usize)?;
+        let last_of = |stream: u32| Some((StreamId(stream), self.streams.get(stream as usize)?.last_seq));
+        let read = subscriber.items.as_slice().iter().filter_map(|item| last_of(item.stream)).collect();
+        let heard_ms = subscriber.heard_ms;
+        let tag = self.forget(slot)?;
+        Some(Mover { socket, tag, from, heard_ms, read })
+    }
+
+    pub(super) fn settle(&mut self, mover: Mover) {
+        let Mover { socket, tag, from, heard_ms, read } = mover;
+        let slot = self.insert(tag);
+        self.arrivals.push((slot, socket));
+        self.callers.extend(from.map(|from| (slot, from)));
+        self.set_stage(slot, Stage::Open, self.limits.idle_ms / 2 + 1);
+        let class = self.class;
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
+            (subscriber.class, subscriber.heard_ms) = (class, heard_ms);
+        }
+        for (stream, seq) in read {
+            self.go_on_behind(slot, stream, seq);
+        }
+        self.list(slot);
+        if self.is_stopping {
+            self.set_stage(slot, Stage::Parting, self.limits.parting_ms);
+        }
+    }
+
+    /// Has one that comes read on behind a message. Should that be more than half a ring ago here (the hall that it comes from
+    /// must have been held up), it has fallen behind.
+    fn go_on_behind(&mut self, slot: u32, stream: StreamId, seq: u64) {
+        let (class, epoch) = (self.class, self.epoch);
+        let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
+        // What came before is not here: this hall was in reserve.
+        of.last_seq = of.last_seq.max(seq);
+        let is_lost = of.ring(class).is_some_and(|ring| ring.after(seq).is_none());
+        let newest = of.ring(class).and_then(|ring| ring.newest()).map_or(seq, |entry| entry.seq.saturating_sub(1));
+        let lag = of.spec.lag;
+        let from = if is_lost && lag == Lag::Latest { newest } else { seq };
+        self.join_at(slot, stream, Some((epoch, from)));
+        if is_lost && lag == Lag::Close {
+            add(&self.counters().closed_slow_total, 1);
+            self.close(slot, CloseCode::TryAgainLater, TOO_SLOW);
+        }
+    }
+
+    /// Where one of the arrivals counts as coming from.
+    pub fn take_caller(&mut self, slot: u32) -> Option<IpAddr> {
+        let at = self.callers.iter().position(|(of, _)| *of == slot)?;
+        Some(self.callers.swap_remove(at).1)
+    }
+
+    /// Asked to go into the reserve with so many moves made here, and nobody is here.
+    pub fn take_retirement(&mut self) -> Option<u64> {
+        self.retirement.take().filter(|_| self.is_empty() && self.arrivals.is_empty())
+    }
+}
