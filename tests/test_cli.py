@@ -52,6 +52,7 @@ def test_version() -> None:
         (["engine-bench", "--ops", "no-such-file.bin"], "no-such-file.bin"),
         (["order-bench"], "--mode"),
         (["order-bench", "--mode", "open", "--rate", "1"], "--rate"),
+        (["order-bench", "--mode", "open", "--wait", "dozing"], "dozing"),
         (["order-bench", "--mode", "pairs", "--cores", "one"], "--cores"),
         (["verify"], ""),
     ],

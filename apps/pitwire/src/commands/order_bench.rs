@@ -24,6 +24,7 @@ use crate::output::say;
 const EXAMPLES: &str = "Examples:
   pitwire order-bench --mode pairs --venue 127.0.0.1:8080
   pitwire order-bench --mode open --venue 127.0.0.1:8080 --rate 10000 --json
+  pitwire order-bench --mode open --venue 127.0.0.1:8080 --wait asleep --seconds 60    # as a load beside something else
   pitwire order-bench --mode overload --venue 127.0.0.1:8080
 
 The venue should be fresh and without flow: pitwire up --no-flow --durability memory. Orders are buys of 0.001 ETH_USDC
@@ -60,6 +61,10 @@ pub struct OrderBench {
     /// Length of each load.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
+    /// How the open loop waits for the time of its next order. Awake it takes a core and its times are exact; asleep it leaves
+    /// the core to others, and its own waking is in its times. How late it was itself is among the figures.
+    #[arg(long, value_enum, default_value_t = open_loop::Wait::Awake)]
+    wait: open_loop::Wait,
     /// A second venue, to be flooded by turns: what the flood costs a session by sharing the machine alone.
     #[arg(long, value_name = "ADDR:PORT")]
     elsewhere: Option<SocketAddr>,
@@ -87,7 +92,8 @@ enum Mode {
 
 impl OrderBench {
     pub fn run(self) -> Result<(), Failure> {
-        let load = open_loop::Load { rate: self.rate, connections: self.connections, seconds: self.seconds };
+        let OrderBench { rate, connections, seconds, wait, .. } = self;
+        let load = open_loop::Load { rate, connections, seconds, wait };
         let figures = match self.mode {
             Mode::Pairs => {
                 let pairs = pairs::Pairs { count: self.pairs, requests: self.requests, cores: self.cores };

@@ -1,0 +1,24 @@
+"""`pitwire order-bench` as a load beside something else: every order is sent and answered, however it waits."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from venue import BINARY, Venue
+
+PATIENCE_S = 120
+RATE, SECONDS = 2_000, 1
+
+
+@pytest.mark.parametrize("wait", ["awake", "asleep"])
+def test_an_open_loop_sends_all_that_is_due_and_hears_all_answers(wait: str, tmp_path: Path) -> None:
+    with Venue(tmp_path / "data", ["--no-flow", "--durability", "memory"]) as venue:
+        load = ["--mode", "open", "--rate", str(RATE), "--seconds", str(SECONDS), "--wait", wait]
+        command = [BINARY, "order-bench", *load, "--venue", venue.address, "--json"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    figures = json.loads(ended.stdout)
+    assert (figures["count"], figures["refused"], figures["unanswered"]) == (RATE * SECONDS, 0, 0)
+    # An answer comes after its order was sent, and that was not before it was due.
+    assert figures["p50_us"] > figures["sent_late_p50_us"] >= 0
