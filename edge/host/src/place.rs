@@ -95,6 +95,16 @@ impl Place {
     }
 }
 
+/// How often this thread has had to leave its core while it could have gone on.
+pub(crate) fn times_driven_off() -> i64 {
+    let mut used = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `used` is a whole `rusage`, which the call fills; all zeros, which it stays on an error, are one as well.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, used.as_mut_ptr());
+        used.assume_init().ru_nivcsw
+    }
+}
+
 /// Goes on on another core, if there is one for this thread.
 fn leave(core: usize) -> rustix::io::Result<bool> {
     let allowed = sched_getaffinity(None)?;
@@ -112,6 +122,31 @@ fn leave(core: usize) -> rustix::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn being_driven_off_by_another_thread_is_counted() {
+        let mut one = rustix::thread::CpuSet::new();
+        one.set(sched_getcpu());
+        let is_over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let rival_is_over = std::sync::Arc::clone(&is_over);
+        // Bound to the core of this test's thread until that has been driven off.
+        let rival = std::thread::spawn(move || {
+            sched_setaffinity(None, &one).unwrap();
+            while !rival_is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let driven_off = std::thread::spawn(move || {
+            sched_setaffinity(None, &one).unwrap();
+            let before = times_driven_off();
+            while times_driven_off() == before {
+                std::hint::spin_loop();
+            }
+        });
+        driven_off.join().unwrap();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        rival.join().unwrap();
+    }
 
     #[test]
     fn leaving_a_core_leaves_the_binding_as_it_was() {

@@ -34,7 +34,7 @@ use crate::doors::Doors;
 use crate::limits::{Addresses, Limits, Places};
 use crate::link::Link;
 use crate::notices::Notices;
-use crate::place::{Beside, Place};
+use crate::place::{Beside, Place, times_driven_off};
 use crate::turn::{Sending, Turn};
 use crate::vigil::Vigil;
 use crate::waker::Waker;
@@ -52,6 +52,8 @@ const SHORTEST_TURN_NS: u64 = 25_000;
 const LONGEST_TURN_NS: u64 = 2_000_000;
 /// Between two looks the loop has lost its core for so long, if it was so long between them.
 const DRIVEN_OFF_NS: u64 = 1_000_000;
+/// Two looks are a microsecond apart; in so long something else has run on the core.
+const MISSED_NS: u64 = 50_000;
 
 pub struct Server<A> {
     app: A,
@@ -245,6 +247,9 @@ impl<A: Application> Server<A> {
         while now < until {
             self.look(events, Some(Duration::ZERO))?;
             let before = std::mem::replace(&mut now, self.clock.monotonic_ns());
+            if now - before > MISSED_NS {
+                self.vigil.missed(now, times_driven_off());
+            }
             let is_driven_off = now - before > DRIVEN_OFF_NS;
             if !events.is_empty() {
                 self.vigil.end(true);
