@@ -7,6 +7,7 @@
 mod application;
 mod clock;
 mod connection;
+mod crowd;
 mod disk;
 mod doorkeeper;
 mod doors;

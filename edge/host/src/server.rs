@@ -16,7 +16,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use pitwire_ports::Clock;
@@ -29,6 +28,7 @@ use tracing::{debug, warn};
 use crate::application::{Application, ConnectionId, Refusal, Returned};
 use crate::clock::SystemClock;
 use crate::connection::{Connection, Parting, READ_BYTES};
+use crate::crowd::{Crowd, list};
 use crate::doorkeeper::{Doorkeeper, House};
 use crate::doors::Doors;
 use crate::limits::{Addresses, Limits, Places};
@@ -43,8 +43,10 @@ const DRAIN_NS: u64 = 2_000_000_000;
 const SWEEP_NS: u64 = 1_000_000_000;
 /// Of each socket, in the kernel: some hundreds of orders.
 const RECEIVE_BYTES: usize = 128 * 1024;
-/// Let in at each door in one turn.
-const ACCEPTS: usize = 64;
+/// Let in at each door in one turn: a tenth of a millisecond.
+const ACCEPTS: usize = 16;
+/// Come and not let in: a storm's readers shall not have to knock again, a second later.
+const BACKLOG: i32 = 4_096;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 /// How long a turn goes on acting when it cannot do everything at once: as long as its commit is going to take, so that
 /// a slow disk is kept busy with large groups and a quick one makes nobody wait for them; between these.
@@ -66,6 +68,7 @@ pub struct Server<A> {
     by_id: BTreeMap<ConnectionId, usize>,
     /// Places of those that something has happened to in this turn, or that can go on in the next.
     listed: Vec<usize>,
+    crowd: Crowd,
     /// Empty between turns.
     served: Vec<usize>,
     /// Those whose sockets the application wants, and those that it has, with the addresses they count for.
@@ -137,6 +140,7 @@ impl<A: Application> Server<A> {
             connections: Slab::new(),
             by_id: BTreeMap::new(),
             listed: Vec::new(),
+            crowd: Crowd::default(),
             served: Vec::new(),
             leaving: BTreeSet::new(),
             away: BTreeMap::new(),
@@ -289,7 +293,7 @@ impl<A: Application> Server<A> {
 
     fn timeout(&self) -> Option<Duration> {
         let Deferred { at_the_door, signal, is_woken } = self.deferred;
-        if !self.listed.is_empty() || self.is_uncommitted || at_the_door || signal || is_woken {
+        if !self.listed.is_empty() || self.crowd.waits() || self.is_uncommitted || at_the_door || signal || is_woken {
             return Some(Duration::ZERO);
         }
         let sweep = (!self.connections.is_empty()).then_some(self.next_sweep_ns);
@@ -307,7 +311,7 @@ impl<A: Application> Server<A> {
             match event.token() {
                 LISTENER | SECURE => self.deferred.at_the_door = true,
                 SIGNALS => self.deferred.signal = true,
-                Token(at) => note(event, at, &mut self.connections, &mut self.listed),
+                Token(at) => self.crowd.note(event, at, &mut self.connections, &mut self.listed),
             }
         }
         let Deferred { at_the_door, signal, is_woken: _ } = std::mem::take(&mut self.deferred);
@@ -407,7 +411,7 @@ impl<A: Application> Server<A> {
             Connection::refused(id, link, &self.app.refusal(Refusal::TooManyConnections), now)
         };
         self.connections.insert(connection);
-        list(&mut self.listed, &mut self.connections[at], at);
+        self.crowd.list(&mut self.listed, &mut self.connections[at], at);
     }
 
     /// Whether one more may come in at all; it is told why not.
@@ -445,10 +449,11 @@ impl<A: Application> Server<A> {
         let until = now + self.last_commit_ns.clamp(SHORTEST_TURN_NS, LONGEST_TURN_NS);
         let Server { app, notices, limits, doors, clock, buffer, connections, listed, put_off, .. } = self;
         let (poll, glanced, deferred) = (&mut self.poll, &mut self.glanced, &mut self.deferred);
+        let crowd = &mut self.crowd;
         let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, until, heard_from: None, heard: 0 };
         if turn.serve_each(connections, listed, put_off) {
             let mut glance = |connections: &mut Slab<Connection>, listed: &mut Vec<usize>| {
-                glance(poll, glanced, deferred, connections, listed)
+                glance(poll, glanced, (deferred, crowd), connections, listed)
             };
             turn.serve_more(connections, listed, &mut glance);
         }
@@ -530,9 +535,9 @@ impl<A: Application> Server<A> {
     /// Whether answers to those with more to ask leave a turn later: writing to them would keep waiting whoever has come
     /// while the others were written to.
     fn hold_back(&mut self, all: usize) -> bool {
-        let Server { poll, glanced, deferred, connections, listed, .. } = self;
+        let Server { poll, glanced, deferred, crowd, connections, listed, .. } = self;
         let has_busy = listed.iter().any(|at| connections.get(*at).is_some_and(Connection::is_busy));
-        if !has_busy || !glance(poll, glanced, deferred, connections, listed) {
+        if !has_busy || !glance(poll, glanced, (deferred, crowd), connections, listed) {
             return false;
         }
         for at in listed.iter().take(all) {
@@ -606,9 +611,11 @@ impl<A: Application> Server<A> {
     fn settle(&mut self) {
         let mut listed = std::mem::take(&mut self.listed);
         let mut served = std::mem::take(&mut self.served);
+        let mut strangers = 0;
         listed.retain(|at| {
             let Some(connection) = self.connections.get_mut(*at) else { return false };
             connection.is_listed = !connection.is_gone() && connection.wants_turn();
+            strangers += usize::from(connection.is_listed && !connection.is_websocket());
             let (stays, was_served) = (connection.is_listed, std::mem::take(&mut connection.is_served));
             if connection.is_gone() {
                 self.remove(*at);
@@ -619,6 +626,7 @@ impl<A: Application> Server<A> {
             stays && !was_served
         });
         listed.append(&mut served);
+        self.crowd.begin(strangers, &mut listed);
         (self.listed, self.served) = (listed, served);
     }
 
@@ -654,7 +662,7 @@ impl<A: Application> Server<A> {
 fn glance(
     poll: &mut Poll,
     events: &mut Events,
-    deferred: &mut Deferred,
+    (deferred, crowd): (&mut Deferred, &mut Crowd),
     connections: &mut Slab<Connection>,
     listed: &mut Vec<usize>,
 ) -> bool {
@@ -668,23 +676,10 @@ fn glance(
             LISTENER | SECURE => deferred.at_the_door = true,
             SIGNALS => deferred.signal = true,
             WAKER => deferred.is_woken = true,
-            Token(at) => note(event, at, connections, listed),
+            Token(at) => crowd.note(event, at, connections, listed),
         }
     }
     listed.len() > before
-}
-
-fn note(event: &Event, at: usize, connections: &mut Slab<Connection>, listed: &mut Vec<usize>) {
-    if let Some(connection) = connections.get_mut(at) {
-        connection.note(event);
-        list(listed, connection, at);
-    }
-}
-
-fn list(listed: &mut Vec<usize>, connection: &mut Connection, at: usize) {
-    if !std::mem::replace(&mut connection.is_listed, true) {
-        listed.push(at);
-    }
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -693,6 +688,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 fn prepare(listener: &std::net::TcpListener) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    SockRef::from(listener).listen(BACKLOG)?;
     // Connections inherit it. What waits in the kernel is late when it is read, and nobody's to count.
     SockRef::from(listener).set_recv_buffer_size(RECEIVE_BYTES)
 }
@@ -718,8 +714,10 @@ mod tests {
         let connection = Connection::new(ConnectionId(1), Link::plain(mio::net::TcpStream::from_std(peer)), None, 0);
         let (mut connections, mut listed) = (Slab::new(), Vec::new());
         connections.insert(connection);
-        let mut look =
-            |deferred: &mut Deferred| glance(&mut poll, &mut events, deferred, &mut connections, &mut listed);
+        let mut crowd = Crowd::default();
+        let mut look = |deferred: &mut Deferred| {
+            glance(&mut poll, &mut events, (deferred, &mut crowd), &mut connections, &mut listed)
+        };
         assert!(!look(&mut deferred) && !deferred.is_woken);
         waker.wake();
         assert!(!look(&mut deferred), "nobody has asked anything");
