@@ -318,7 +318,8 @@ def run_venue(directory: Path) -> Figures:
     with Venue(directory / f"venue-{time.monotonic_ns()}", ["--no-flow", "--durability", "memory"]) as venue:
         url = f"ws://{venue.address}/ws/sbk_zar@trade?ts=ns"
         reading = [BINARY, "load", url, "--connections", "1000", "--sequence-field", "t", "--json"]
-        ordering = [BINARY, "order-bench", "--mode", "open", "--venue", venue.address, "--json"]
+        # They are the load here, not what is measured: one that never sleeps would have a core for itself.
+        ordering = [BINARY, "order-bench", "--mode", "open", "--wait", "asleep", "--venue", venue.address, "--json"]
         # Orders come before readers and stay until after them.
         orders = subprocess.Popen(
             [*ordering, "--rate", str(ORDERS_PER_S), "--seconds", str(SECONDS + 4)],
