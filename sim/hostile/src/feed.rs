@@ -54,7 +54,7 @@ pub fn run(input: &[u8]) {
         0 => [usize::MAX; 2],
         _ => [usize::from(*first), 1 + usize::from(*second) * 8],
     };
-    for lanes in [Lanes::Words, Lanes::Avx2].into_iter().filter(|lanes| lanes.is_there()) {
+    for lanes in Lanes::ALL.into_iter().filter(|lanes| lanes.is_there()) {
         assert_eq!(cut(lanes, &stream, &lengths, no_sym), expected, "{lanes:?} in pieces of {lengths:?}");
     }
 }

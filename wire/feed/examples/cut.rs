@@ -113,13 +113,20 @@ fn least_ns(trades: usize, mut round: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    println!("{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}", "a frame", "bytes", "words", "avx2", "memchr", "sum");
+    println!(
+        "{:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "a frame", "bytes", "words", "avx2", "avx512", "memchr", "sum"
+    );
     let only: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let sizes = if only.is_empty() { vec![1, 3, 15, 128, 1000] } else { only };
     for trades_a_frame in sizes {
         let (bytes, trades) = feed(trades_a_frame);
         let mut row = format!("{trades_a_frame:>8} {:>8}", bytes.len() / trades);
-        for lanes in [Lanes::Words, Lanes::Avx2] {
+        for lanes in Lanes::ALL {
+            if !lanes.is_there() {
+                row += &format!(" {:>8}", "-");
+                continue;
+            }
             let mut cutter = Cutter::on(lanes, 8, NoSym::Drop);
             let mut count = Count::default();
             let ns = least_ns(trades, || cutter.feed(black_box(&bytes), &mut count).expect("a correct feed"));

@@ -9,7 +9,7 @@
 use pitwire_websocket::{Checked, Control, Data, Frames, Peer, Piece, Utf8, Violation, close_body};
 
 use crate::route::Router;
-use crate::scan::{Lanes, RUN_OBJECTS, Scanner, Shapes, Span, Stop, Tables};
+use crate::scan::{Lanes, ROOM_OBJECTS, RUN_OBJECTS, Scanner, Shapes, Span, Stop, Tables};
 use crate::walk::{Symbol, Walker, is_space, symbol};
 use crate::{FRAME_BYTES_MAX, Object};
 
@@ -159,7 +159,9 @@ impl Cutter {
 
     fn pieces(&mut self, text: &[u8], sink: &mut impl Sink) -> Result<(), Violation> {
         let mut at = 0;
-        while let Some(piece) = self.frames.next(text, &mut at)? {
+        loop {
+            while self.messages(text, &mut at, sink) {}
+            let Some(piece) = self.frames.next(text, &mut at)? else { return Ok(()) };
             match piece {
                 Piece::Data(data) => self.data(text, data, sink)?,
                 Piece::Control(control) => {
@@ -178,7 +180,29 @@ impl Cutter {
                 }
             }
         }
-        Ok(())
+    }
+
+    /// HOT. Many small messages at once, if they are as usual; whether they were.
+    #[inline]
+    fn messages(&mut self, text: &[u8], at: &mut usize, sink: &mut impl Sink) -> bool {
+        let next = |at| self.frames.peek(text, at);
+        let out = &mut self.run[self.run_objects..];
+        let Some(found) = self.scanner.messages(text, *at, next, &self.tables, out) else { return false };
+        self.frames.pass(found.messages);
+        self.counters.messages += found.messages;
+        self.counters.objects += found.objects as u64;
+        self.run_objects += found.objects;
+        *at = found.end;
+        self.make_room(text, sink);
+        true
+    }
+
+    /// What looks for many objects at once needs room for them.
+    #[inline]
+    fn make_room(&mut self, text: &[u8], sink: &mut impl Sink) {
+        if self.run.len() - self.run_objects < ROOM_OBJECTS {
+            self.hand_on(text, sink);
+        }
     }
 
     /// The staged run goes to the sink.
@@ -298,9 +322,7 @@ impl Cutter {
         self.run_objects += ran.objects;
         self.counters.objects += ran.objects as u64;
         payload.span.at = ran.at;
-        if self.run_objects == self.run.len() {
-            self.hand_on(text, sink);
-        }
+        self.make_room(text, sink);
         match ran.stop {
             Stop::Behind => self.place = Place::BehindElement,
             Stop::Object => self.object(text, payload, sink),
@@ -327,9 +349,7 @@ impl Cutter {
                     self.run_objects += 1;
                 }
                 span.at += bytes;
-                if self.run_objects == self.run.len() {
-                    self.hand_on(text, sink);
-                }
+                self.make_room(text, sink);
             }
             None => {
                 self.begun.clear();

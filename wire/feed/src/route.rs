@@ -4,10 +4,12 @@
 //!             table of symbols seen, since a look-up is cheaper than hashing byte by byte.
 //! Start at    [`worker_of`], [`Router::worker_of_key`].
 
+/// Of FNV-1a with 64 bits.
+pub(crate) const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
+pub(crate) const PRIME: u64 = 0x0000_0100_0000_01B3;
+
 /// The worker of a symbol among `workers`.
 pub fn worker_of(symbol: &[u8], workers: u32) -> u32 {
-    const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01B3;
     let hash = symbol.iter().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
     let top = (hash >> 32) as u32;
     top % workers.max(1)
@@ -60,6 +62,11 @@ impl Router {
         let sets = vec![[0; 2]; 1 << SETS_BITS].into_boxed_slice();
         let sets = sets.try_into().unwrap_or_else(|_| Box::new([[0; 2]; 1 << SETS_BITS]));
         Router { workers: workers.max(1), sets }
+    }
+
+    /// One at least.
+    pub fn workers(&self) -> u32 {
+        self.workers
     }
 
     pub fn worker_of(&self, symbol: &[u8]) -> u32 {

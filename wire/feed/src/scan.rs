@@ -3,15 +3,21 @@
 //! Does        first note where braces stand outside strings (quotes, braces and backslashes as bit masks, a prefix sum
 //!             tells the inside of strings), then take these marks in pairs: `}` and `{` with a comma between them, and
 //!             behind the brace one of the few beginnings that lead to a symbol. An object with anything else in it is
-//!             left to `walk`.
+//!             left to `walk`. With AVX-512, what is all alike is taken by the batch before that (`avx512`).
 //! Holds       an object is the same, and has the same worker, as `walk` says, on every kind of lanes.
 //! Leaves out  what stands around the array: `cutter`.
-//! Start at    [`Scanner::run`].
+//! Start at    [`Scanner::run`], [`Scanner::messages`].
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod shape;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 mod words;
+
+use pitwire_websocket::Data;
 
 use crate::Object;
 use crate::route::{Key, Router};
@@ -25,7 +31,11 @@ const BLOCKS_MAX: usize = 128;
 /// After an object that is not plain, few are: nothing is scanned in vain where every object is like that.
 const BLOCKS_MIN: usize = 2;
 /// Objects are handed on in runs of at most this many.
-pub const RUN_OBJECTS: usize = 256;
+pub const RUN_OBJECTS: usize = 512;
+/// [`Scanner::messages`] wants room for so many: one in each block that it looks at.
+pub const ROOM_OBJECTS: usize = RUN_OBJECTS / 2;
+#[cfg(target_arch = "x86_64")]
+const PAUSE_MAX: u32 = 63;
 /// A longer symbol is not plain.
 const SYMBOL_BYTES_MAX: usize = 64;
 
@@ -36,12 +46,17 @@ pub enum Lanes {
     Words,
     /// 32 bytes at a time, on x86-64 with AVX2, BMI, POPCNT and PCLMULQDQ.
     Avx2,
+    /// 64 bytes at a time, where the processor also has AVX-512 F, BW, CD, DQ, VL, VBMI2 and VPCLMULQDQ.
+    Avx512,
 }
 
 impl Lanes {
+    /// From the plainest to the best.
+    pub const ALL: [Lanes; 3] = [Lanes::Words, Lanes::Avx2, Lanes::Avx512];
+
     /// The best that this processor has.
     pub fn detected() -> Self {
-        if Lanes::Avx2.is_there() { Lanes::Avx2 } else { Lanes::Words }
+        Lanes::ALL.into_iter().rfind(|lanes| lanes.is_there()).unwrap_or(Lanes::Words)
     }
 
     pub fn is_there(self) -> bool {
@@ -49,8 +64,10 @@ impl Lanes {
             Lanes::Words => true,
             #[cfg(target_arch = "x86_64")]
             Lanes::Avx2 => avx2::is_there(),
+            #[cfg(target_arch = "x86_64")]
+            Lanes::Avx512 => avx512::is_there(),
             #[cfg(not(target_arch = "x86_64"))]
-            Lanes::Avx2 => false,
+            Lanes::Avx2 | Lanes::Avx512 => false,
         }
     }
 }
@@ -124,6 +141,49 @@ pub struct Scanner {
     marks: Box<Marks>,
     keys: Box<[Key; RUN_OBJECTS]>,
     blocks: usize,
+    #[cfg(target_arch = "x86_64")]
+    batch: Option<Box<avx512::Batch>>,
+    #[cfg(target_arch = "x86_64")]
+    pauses: Pauses,
+}
+
+/// Whole messages, in a frame each.
+#[derive(Clone, Copy, Debug)]
+pub struct Messages {
+    pub messages: u64,
+    pub objects: usize,
+    /// Behind the last frame.
+    pub end: usize,
+}
+
+/// `[{`, and at the end `}]`.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn is_of_objects(message: &[u8]) -> bool {
+    matches!(message, [b'[', b'{', .., b'}', b']'])
+}
+
+/// How often objects that are all alike are not looked for, after there were others: twice as often each time.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Default)]
+struct Pauses {
+    length: u32,
+    left: u32,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Pauses {
+    #[inline]
+    fn is_over(&mut self) -> bool {
+        let is_over = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        is_over
+    }
+
+    fn judge(&mut self, are_alike: bool) {
+        self.length = if are_alike { 0 } else { (2 * self.length + 1).min(PAUSE_MAX) };
+        self.left = self.length;
+    }
 }
 
 const MARKS: usize = BLOCKS_MAX * BLOCK_BYTES + 3;
@@ -135,12 +195,82 @@ impl Scanner {
     pub fn new(lanes: Lanes) -> Self {
         let lanes = if lanes.is_there() { lanes } else { Lanes::Words };
         let marks = vec![0; MARKS].into_boxed_slice().try_into().unwrap_or_else(|_| Box::new([0; MARKS]));
-        Scanner { lanes, marks, keys: Box::new([Key::default(); RUN_OBJECTS]), blocks: BLOCKS_MAX }
+        Scanner {
+            lanes,
+            marks,
+            keys: Box::new([Key::default(); RUN_OBJECTS]),
+            blocks: BLOCKS_MAX,
+            #[cfg(target_arch = "x86_64")]
+            batch: (lanes == Lanes::Avx512).then(avx512::Batch::new),
+            #[cfg(target_arch = "x86_64")]
+            pauses: Pauses::default(),
+        }
+    }
+
+    /// HOT. Objects that are all alike; `None` leaves them to [`Run::objects`].
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn alike(&mut self, text: &[u8], span: Span, tables: &Tables, out: &mut [Object]) -> Option<Ran> {
+        let batch = self.batch.as_mut().filter(|_| self.pauses.is_over())?;
+        let frames = usize::from(text.get(..span.at)?.last_chunk() != Some(b"},"));
+        // SAFETY: there is a batch only where `new` has asked the processor.
+        let found =
+            unsafe { avx512::objects(text, span, frames, (tables.shapes.latest(), &tables.router), batch, out) };
+        self.pauses.judge(found.is_some());
+        found.map(|found| Ran { at: found.end, objects: found.objects, stop: Stop::Behind })
+    }
+
+    /// HOT. Messages of nothing but objects that are all alike, in whole frames that `next` finds from `at` on; into `out`, which has
+    /// room for [`ROOM_OBJECTS`] at least. `None` leaves them to [`Scanner::run`].
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    pub fn messages(
+        &mut self,
+        text: &[u8],
+        at: usize,
+        next: impl Fn(usize) -> Option<Data>,
+        tables: &Tables,
+        out: &mut [Object],
+    ) -> Option<Messages> {
+        let next = |at| next(at).filter(|data| is_of_objects(text.get(data.start..data.end).unwrap_or_default()));
+        let batch = self.batch.as_mut().filter(|_| self.pauses.is_over())?;
+        let mut data = next(at)?;
+        let (start, mut messages) = (data.start + 1, 1);
+        while let Some(another) = next(data.end).filter(|another| another.end - start <= avx512::BATCH_BYTES) {
+            batch.border(data.end - start, another.start + 1 - data.end);
+            (data, messages) = (another, messages + 1);
+        }
+        if messages < 2 {
+            return None;
+        }
+        let span = Span { at: start, end: data.end, checked: start };
+        // SAFETY: there is a batch only where `new` has asked the processor.
+        let found =
+            unsafe { avx512::objects(text, span, messages, (tables.shapes.latest(), &tables.router), batch, out) };
+        self.pauses.judge(found.is_some());
+        let found = found.filter(|found| found.objects == found.opens)?;
+        Some(Messages { messages: messages as u64, objects: found.objects, end: data.end })
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn messages(
+        &mut self,
+        _text: &[u8],
+        _at: usize,
+        _next: impl Fn(usize) -> Option<Data>,
+        _tables: &Tables,
+        _out: &mut [Object],
+    ) -> Option<Messages> {
+        None
     }
 
     /// HOT. Takes plain objects from the brace at `span.at` on, into `out`, which has room for one at least and for
     /// [`RUN_OBJECTS`] at most.
     pub fn run(&mut self, text: &[u8], span: Span, tables: &mut Tables, out: &mut [Object]) -> Ran {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(ran) = self.alike(text, span, tables, out) {
+            return ran;
+        }
         let keys = &mut self.keys[..out.len()];
         let mut run = Run { text, span, tables, out, keys, marks: &mut self.marks, blocks: self.blocks };
         let ran = match self.lanes {
@@ -148,9 +278,9 @@ impl Scanner {
             Lanes::Words => unsafe { run.objects::<words::Words>() },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `new` has asked the processor.
-            Lanes::Avx2 => unsafe { avx2::objects(&mut run) },
+            Lanes::Avx2 | Lanes::Avx512 => unsafe { avx2::objects(&mut run) },
             #[cfg(not(target_arch = "x86_64"))]
-            Lanes::Avx2 => Ran { at: span.at, objects: 0, stop: Stop::Object },
+            Lanes::Avx2 | Lanes::Avx512 => Ran { at: span.at, objects: 0, stop: Stop::Object },
         };
         self.blocks = if ran.stop == Stop::Object { BLOCKS_MIN } else { run.blocks };
         let Run { tables, out, keys, .. } = run;
@@ -380,7 +510,7 @@ unsafe fn begin<O: Ops>(text: &[u8], object: usize, tables: &mut Tables) -> Opti
     let symbol_bytes = symbol_bytes?;
     let start = shape.symbol_start();
     if symbol_bytes > Key::BYTES_MAX {
-        return long_symbol(text, object + start, &tables.router);
+        return long_symbol(text, object + start, &tables.router).map(Key::of_worker);
     }
     let word: &[u8; 8] = bytes[start..].first_chunk()?;
     Some(Key::new(u64::from_le_bytes(*word), symbol_bytes))
@@ -388,10 +518,10 @@ unsafe fn begin<O: Ops>(text: &[u8], object: usize, tables: &mut Tables) -> Opti
 
 #[cold]
 #[inline(never)]
-fn long_symbol(text: &[u8], start: usize, router: &Router) -> Option<Key> {
+fn long_symbol(text: &[u8], start: usize, router: &Router) -> Option<u32> {
     let rest = &text[start..];
     let bytes = rest.iter().take(SYMBOL_BYTES_MAX).position(|byte| *byte == b'"')?;
-    Some(Key::of_worker(router.worker_of(&rest[..bytes])))
+    Some(router.worker_of(&rest[..bytes]))
 }
 
 #[inline(always)]

@@ -127,6 +127,83 @@ fn any_stream_in_any_pieces_is_cut_alike() {
     }
 }
 
+/// A trade like those of most feeds, of 64 bytes and more: what the scan of whole batches takes.
+fn trade(random: &mut SplitMix64) -> String {
+    let symbol: String = (0..random.below(10)).map(|_| char::from(random.one(b"ABCDEFGHIJ."))).collect();
+    let (number, price) = (random.below(1_000_000_000), random.below(100_000));
+    let more = random.one(&["", r#","z":3"#, r#","c":[12,37],"z":1"#]);
+    format!(r#"{{"ev":"T","sym":"{symbol}","i":"5298{number:011}","p":{price}.25,"t":16064{number:09}{more}}}"#)
+}
+
+fn trades(random: &mut SplitMix64, count: usize) -> String {
+    let trades: Vec<String> = (0..count).map(|_| trade(random)).collect();
+    format!("[{}]", trades.join(","))
+}
+
+/// What is all alike but for one place, wherever that is: in many small frames, and in one that is longer than a batch.
+#[test]
+fn one_odd_place_among_many_alike_is_seen() {
+    let seed = test_seed();
+    for index in 0..STREAMS {
+        let mut random = SplitMix64(seed.wrapping_add(index as u64));
+        let most = random.one(&[1, 2, 5, 20, 20]);
+        let mut stream = Vec::new();
+        for _ in 0..random.below(20) {
+            let count = 1 + random.below(most);
+            stream.extend(frame(random.one(&[TEXT, TEXT, TEXT, BINARY]), trades(&mut random, count).as_bytes()));
+        }
+        if index % 50 == 0 {
+            stream.extend(text(&trades(&mut random, 500)));
+        }
+        let at = random.below(stream.len() + 1);
+        match random.below(4) {
+            // Frames' headers are hit too; then it mostly ends there.
+            0 => drop(stream.splice(at..at, random.one(PIECES).iter().copied())),
+            1 if at < stream.len() => stream[at] = random.one(PIECES)[0],
+            2 if at < stream.len() => stream[at] ^= 1 << random.below(8),
+            _ => {}
+        }
+        let length = 1 + random.below(stream.len());
+        check(&stream, &[]);
+        check(&stream, &[length]);
+    }
+}
+
+/// One odd place inside the payload, so that everything behind it is read too.
+#[test]
+fn an_odd_byte_in_a_message_changes_no_other() {
+    let seed = test_seed();
+    let odd: &[&str] = &[
+        "\"",
+        "{",
+        "}",
+        "},{",
+        "}{",
+        "}},",
+        "[",
+        "]",
+        ",",
+        "\\",
+        "\\,{",
+        "Ä",
+        "\u{1}",
+        "{\"ev\":\"T\",\"sym\":\"",
+        "\"\"",
+    ];
+    for index in 0..STREAMS {
+        let mut random = SplitMix64(seed.wrapping_add(index as u64));
+        let (before, after) = (random.below(4), random.below(4));
+        let mut payload = trades(&mut random, 2 + index % 5);
+        let at = random.below(payload.len() + 1);
+        let bytes = random.one(&[0, 0, 1, 2, 3]).min(payload.len() - at);
+        payload.replace_range(at..at + bytes, random.one(odd));
+        let mut messages: Vec<Vec<u8>> = (0..before).map(|_| text(&trades(&mut random, 2))).collect();
+        messages.push(frame(random.one(&[TEXT, BINARY]), payload.as_bytes()));
+        messages.extend((0..after).map(|_| text(&trades(&mut random, 3))));
+        check(&messages.concat(), &[]);
+    }
+}
+
 #[test]
 fn an_object_may_be_cut_at_every_byte() {
     for object in OBJECTS {

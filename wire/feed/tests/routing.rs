@@ -84,3 +84,22 @@ fn a_hundred_thousand_symbols_go_where_the_hash_says() {
 fn no_workers_are_taken_for_one() {
     assert_eq!(worker_of(b"AAPL", 0), 0);
 }
+
+/// Symbols of each length, in objects long enough for the scan of whole batches, among as many workers as there can be.
+#[test]
+fn any_number_of_workers_is_divided_by_exactly() {
+    let mut random = SplitMix64(test_seed());
+    let symbols: Vec<String> = (0..400)
+        .map(|index| (0..index % 11).map(|_| char::from(random.one(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ.-"))).collect())
+        .collect();
+    let filler = "x".repeat(60);
+    let trades: Vec<String> =
+        symbols.iter().map(|symbol| format!(r#"{{"ev":"T","sym":"{symbol}","f":"{filler}"}}"#)).collect();
+    let stream = text(&format!("[{}]", trades.join(",")));
+    let odd = (0..200).map(|_| u32::try_from(random.number() >> (32 + random.below(32))).unwrap());
+    let some = [1, 2, 3, 7, 8, 64, 1000, 8192, 65_535, 65_536, (1 << 20) + 7, 1 << 31, u32::MAX];
+    for workers in some.into_iter().chain(odd).map(|workers| workers.max(1)) {
+        let expected: Vec<u32> = symbols.iter().map(|symbol| worker_of(symbol.as_bytes(), workers)).collect();
+        assert_eq!(workers_of(&stream, workers), expected, "{workers} workers");
+    }
+}

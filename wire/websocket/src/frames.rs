@@ -164,24 +164,33 @@ impl Frames {
         }
     }
 
-    /// HOT. What nearly everything is: a message in one frame that is all there. `None` says nothing: whatever is not so
-    /// plain is looked at again.
+    /// HOT. What nearly everything is: a message in one frame that is all there.
     #[inline]
     fn whole_message(&mut self, received: &[u8], at: &mut usize) -> Option<Data> {
+        let data = self.peek(received, *at)?;
+        *at = data.end;
+        self.pass(1);
+        Some(data)
+    }
+
+    /// HOT. The message in one frame that begins at `at`, if it is all there and no frame has begun before. `None` says
+    /// nothing: whatever is not so plain is for [`Frames::next`].
+    #[inline]
+    pub fn peek(&self, received: &[u8], at: usize) -> Option<Data> {
         if self.is_unfinished() {
             return None;
         }
-        let header = received.get(*at..)?.first_chunk::<4>()?;
+        let header = received.get(at..)?.first_chunk::<4>()?;
         let (is_masked, is_text) = (header[1] & 0x80 != 0, header[0] == 0x81);
         if (!is_text && header[0] != 0x82) || is_masked != (self.peer == Peer::Client) {
             return None;
         }
         let (length, mut start) = match header[1] & 0x7F {
             127 => return None,
-            126 => (usize::from(u16::from_be_bytes([header[2], header[3]])), *at + 4),
-            short => (usize::from(short), *at + 2),
+            126 => (usize::from(u16::from_be_bytes([header[2], header[3]])), at + 4),
+            short => (usize::from(short), at + 2),
         };
-        let is_minimal = length > 125 || start == *at + 2;
+        let is_minimal = length > 125 || start == at + 2;
         let mut mask = [0; 4];
         if is_masked {
             mask = *received.get(start..)?.first_chunk::<4>()?;
@@ -191,9 +200,13 @@ impl Frames {
         if !is_minimal || length > self.whole_bytes_max || end > received.len() {
             return None;
         }
-        self.data_frames += 1;
-        *at = end;
         Some(Data { start, end, is_text, is_deflated: false, begins_message: true, ends_message: true, mask })
+    }
+
+    /// So many frames that were peeked at have been taken.
+    #[inline]
+    pub fn pass(&mut self, frames: u64) {
+        self.data_frames += frames;
     }
 
     fn next_of_any(&mut self, received: &[u8], at: &mut usize) -> Result<Option<Piece>, Violation> {

@@ -8,6 +8,8 @@
 pub const PREFIX_BYTES: usize = 32;
 /// Behind a beginning there is room in these bytes for a short symbol and its quote.
 const SYMBOL_START_MAX: usize = PREFIX_BYTES - 8;
+/// What stands between two objects.
+const BETWEEN: &[u8] = b"},";
 const SHAPES: usize = 4;
 
 /// What the objects of most feeds of trades begin with; others are learnt.
@@ -19,6 +21,7 @@ pub struct Shape {
     /// One bit a byte that is part of it.
     pub mask: u32,
     symbol_start: u32,
+    behind: [u8; PREFIX_BYTES],
 }
 
 impl Shape {
@@ -29,7 +32,10 @@ impl Shape {
         }
         let mut bytes = [0; PREFIX_BYTES];
         bytes[..beginning.len()].copy_from_slice(beginning);
-        Some(Shape { bytes, mask: (1 << beginning.len()) - 1, symbol_start: beginning.len() as u32 })
+        let mut behind = [0; PREFIX_BYTES];
+        behind[..BETWEEN.len()].copy_from_slice(BETWEEN);
+        behind[BETWEEN.len()..][..beginning.len()].copy_from_slice(beginning);
+        Some(Shape { bytes, mask: (1 << beginning.len()) - 1, symbol_start: beginning.len() as u32, behind })
     }
 
     /// The bit of the symbol's first byte.
@@ -42,6 +48,13 @@ impl Shape {
     #[inline(always)]
     pub fn symbol_start(&self) -> usize {
         self.symbol_bit() as usize
+    }
+
+    /// The same bytes behind `},`, and one bit for each but these two.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn behind(&self) -> (&[u8; PREFIX_BYTES], u32) {
+        (&self.behind, self.mask << BETWEEN.len())
     }
 
     fn beginning(&self) -> &[u8] {
@@ -59,8 +72,8 @@ pub struct Shapes {
 
 impl Shapes {
     pub fn new() -> Self {
-        let mut shapes =
-            Shapes { shapes: [None; SHAPES], latest: Shape { bytes: [0; 32], mask: 0, symbol_start: 0 }, learnt: 0 };
+        let none = Shape { bytes: [0; 32], mask: 0, symbol_start: 0, behind: [0; 32] };
+        let mut shapes = Shapes { shapes: [None; SHAPES], latest: none, learnt: 0 };
         shapes.learn(USUAL);
         shapes
     }

@@ -101,7 +101,7 @@ pub fn cut(lanes: Lanes, stream: &[u8], lengths: &[usize], workers: u32, no_sym:
 }
 
 pub fn all_lanes() -> Vec<Lanes> {
-    [Lanes::Words, Lanes::Avx2].into_iter().filter(|lanes| lanes.is_there()).collect()
+    Lanes::ALL.into_iter().filter(|lanes| lanes.is_there()).collect()
 }
 
 /// What every way of cutting must see, by the slow cutter.

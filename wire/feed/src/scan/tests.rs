@@ -1,0 +1,87 @@
+//! What the scan of whole batches takes, and that it leaves no trace of one batch in the next.
+
+use pitwire_websocket::{Frames, Peer};
+
+use super::*;
+
+fn scanner() -> Option<(Scanner, Tables)> {
+    let tables = Tables { shapes: Shapes::new(), router: Router::new(8) };
+    Lanes::Avx512.is_there().then(|| (Scanner::new(Lanes::Avx512), tables))
+}
+
+fn trades(count: usize, filler: usize) -> String {
+    let trade = |number: usize| {
+        let filler = "x".repeat(filler + number % 7);
+        format!(r#"{{"ev":"T","sym":"S{}","n":"{number:030}","f":"{filler}"}}"#, number % 50)
+    };
+    format!("[{}]", (0..count).map(trade).collect::<Vec<_>>().join(","))
+}
+
+/// A frame of more than 125 bytes.
+fn frame(payload: &str) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).unwrap().to_be_bytes();
+    [&[0x81, 126], &length[..], payload.as_bytes()].concat()
+}
+
+/// How many objects are taken at once from the brace at `at`.
+fn alike(scanner: &mut Scanner, tables: &Tables, text: &[u8], at: usize) -> Option<usize> {
+    let mut out = [Object::default(); RUN_OBJECTS];
+    let span = Span { at, end: text.len(), checked: at };
+    scanner.pauses = Pauses::default();
+    let ran = scanner.alike(text, span, tables, &mut out)?;
+    for object in &out[..ran.objects] {
+        assert_eq!(text[object.start as usize..][..17], *br#"{"ev":"T","sym":""#.first_chunk::<17>().unwrap());
+        assert_eq!(text[object.end as usize - 1], b'}');
+    }
+    Some(ran.objects)
+}
+
+#[test]
+fn usual_arrays_are_taken_at_once_wherever_objects_lie() {
+    let Some((mut scanner, tables)) = scanner() else { return };
+    for filler in 0..130 {
+        for count in [1, 2, 15, 16, 17, 70] {
+            let text = frame(&trades(count, filler));
+            assert_eq!(alike(&mut scanner, &tables, &text, 5), Some(count), "{count} with {filler}");
+            // Up to the object that is not whole.
+            let cut = alike(&mut scanner, &tables, &text[..text.len() - 3], 5);
+            assert_eq!(cut.unwrap_or(0), count - 1);
+        }
+    }
+}
+
+#[test]
+fn usual_frames_are_taken_at_once() {
+    let Some((mut scanner, tables)) = scanner() else { return };
+    for filler in 0..130 {
+        let text: Vec<u8> = (2..9).flat_map(|count| frame(&trades(count, filler))).collect();
+        let frames = Frames::endless(Peer::Server, 1 << 30);
+        let mut out = [Object::default(); RUN_OBJECTS];
+        scanner.pauses = Pauses::default();
+        let found = scanner.messages(&text, 0, |at| frames.peek(&text, at), &tables, &mut out);
+        let found = found.map(|found| (found.messages, found.objects, found.end));
+        assert_eq!(found, Some((7, 35, text.len())), "with {filler}");
+    }
+}
+
+#[test]
+fn what_is_declined_changes_nothing_for_the_next() {
+    let Some((mut scanner, tables)) = scanner() else { return };
+    let usual = frame(&trades(20, 40));
+    for (odd, with) in
+        [("xxx", r#"x{x"#), ("xxx", "x\\x"), ("xxx", "x\"x"), ("xxx", "xÄ"), ("},{", "}},"), ("ev", "vv")]
+    {
+        let text = frame(&trades(20, 40).replacen(odd, with, 1));
+        assert_eq!(alike(&mut scanner, &tables, &text, 5), None, "{with}");
+        assert_eq!(alike(&mut scanner, &tables, &usual, 5), Some(20), "after {with}");
+    }
+    // Frames that are declined before anything is looked at, and by what is in them.
+    let frames = Frames::endless(Peer::Server, 1 << 30);
+    for odd in ["x{x", "x\\x"] {
+        let text = [frame(&trades(3, 50)), frame(&trades(3, 50).replacen("xxx", odd, 1))].concat();
+        let mut out = [Object::default(); RUN_OBJECTS];
+        scanner.pauses = Pauses::default();
+        assert!(scanner.messages(&text, 0, |at| frames.peek(&text, at), &tables, &mut out).is_none());
+        assert_eq!(alike(&mut scanner, &tables, &usual, 5), Some(20));
+    }
+}
