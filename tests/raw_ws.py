@@ -15,7 +15,7 @@ from typing import Any
 
 from venue import BINARY, TOP, Venue
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 CASES = TOP / "contracts/vectors/websocket/frames.json"
 CONTINUATION, TEXT, BINARY_FRAME, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 OPCODES = {"continuation": 0, "text": 1, "binary": 2, "close": 8, "ping": 9, "pong": 10}

@@ -18,7 +18,7 @@ from venue import Credentials
 from websockets.sync.client import connect
 
 Json = dict[str, Any]
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class RpcError(Exception):
@@ -147,7 +147,7 @@ class Ws:
         return self.result(f"{scope}/subscribe", {"channels": list(channels)})
 
     def notification(
-        self, channel: str, wanted: Callable[[Any], bool] = lambda _: True, timeout_s: float = 10.0
+        self, channel: str, wanted: Callable[[Any], bool] = lambda _: True, timeout_s: float = PATIENCE_S
     ) -> Any:
         """The data of the next notification on a channel that is wanted; others are dropped."""
         deadline = time.monotonic() + timeout_s

@@ -26,7 +26,7 @@ from venue import BINARY, run_pitwire
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 START_MS = 1_767_605_400_000
 BUCKETS_S = [30, 90, 180]
 GRACE_MS = 2000

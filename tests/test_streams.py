@@ -11,7 +11,7 @@ import websockets
 from venue import Venue
 from websockets.asyncio.client import ClientConnection, connect
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def stream(venue: Venue, target: str) -> connect:

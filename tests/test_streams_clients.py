@@ -14,7 +14,7 @@ from binance import AsyncClient, BinanceSocketManager
 from binance.ws.depthcache import DepthCacheManager
 from venue import Venue
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 SYMBOL = "BTC/USDC"
 
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from venue import BINARY, DEMO_A, Venue, run_pitwire
 from websockets.sync.client import connect
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def secure(data: Path, *extra: str) -> Venue:
