@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -308,13 +309,20 @@ def test_an_end_inside_the_handshake_is_tried_again_with_longer_waits(answer: by
 
 
 def test_a_server_that_accepts_and_drops_is_not_hammered() -> None:
-    with Feed(lambda peer, _: (peer.shake_hands(), None)[1]) as feed:
-        process = subprocess.Popen(split_command(feed.url), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(2)
+    times: list[float] = []
+
+    def serve(peer: Peer, _: int) -> None:
+        times.append(time.monotonic())
+        peer.shake_hands()
+
+    with Feed(serve) as feed, running(split_command(feed.url)) as process:
+        wait_for(lambda: len(times) >= 5, "it does not try again")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
-    # Waits of at least 50, 100, 200, 400 and 800 ms.
-    assert 2 <= feed.connections <= 6
+    # At least half of 100, 200, 400 and 800 ms.
+    assert [
+        later - sooner >= wait for sooner, later, wait in zip(times, times[1:], (0.05, 0.1, 0.2, 0.4), strict=False)
+    ] == [True] * 4
 
 
 def test_a_server_that_never_speaks_is_given_up() -> None:
@@ -432,13 +440,11 @@ def test_asked_to_end_it_closes_drains_and_says_what_was(how: signal.Signals, tm
 def test_it_ends_at_once_while_it_waits_to_try_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    process = subprocess.Popen(
-        split_command(f"ws://127.0.0.1:{port}/"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0 and "trying again in" in err
+    with running(split_command(f"ws://127.0.0.1:{port}/")) as process:
+        assert process.stderr is not None
+        assert any("trying again in" in line for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_stopped_worker_stops_nobody_else(tmp_path: Path) -> None:
@@ -511,7 +517,8 @@ def test_a_killed_program_that_is_not_to_be_started_again_ends_the_run(tmp_path:
         peer.shake_hands()
         wait_for(lambda: (tmp_path / "out.pid").exists() and (tmp_path / "out.pid").read_text(), "no program")
         os.kill(int((tmp_path / "out.pid").read_text()), signal.SIGKILL)
-        for _ in range(500):
+        # Until the splitter has noticed, and leaves.
+        while True:
             peer.send(trades.frame(SYMBOLS))
             time.sleep(0.02)
 
@@ -696,11 +703,13 @@ def test_tls_with_a_server_that_speaks_none(authority: Path) -> None:
 
 
 def test_the_view_shows_the_feed_on_a_terminal_and_q_ends_it() -> None:
-    trades = Trades()
+    trades, has_them = Trades(), threading.Event()
 
     def serve(peer: Peer, _: int) -> None:
         peer.shake_hands()
-        peer.send(trades.frame(SYMBOLS))
+        peer.send(trades.frame(SYMBOLS), frame(PING, b"had them?"))
+        assert peer.read_frame()[0] == PONG
+        has_them.set()
         hold(peer)
 
     with Feed(serve) as feed:
@@ -715,6 +724,8 @@ def test_the_view_shows_the_feed_on_a_terminal_and_q_ends_it() -> None:
             while f"127.0.0.1:{feed.port}".encode() not in seen:
                 assert time.monotonic() < deadline, seen
                 seen += os.read(ours, 65536)
+            # The address may be shown before the first trade has come.
+            assert has_them.wait(PATIENCE_S)
             os.write(ours, b"q")
             with suppress(OSError):
                 while more := os.read(ours, 65536):
