@@ -186,10 +186,17 @@ def test_a_limit_is_found_between_what_is_carried_and_what_is_not() -> None:
 
 
 def test_whoever_is_interrupted_reports_what_there_was() -> None:
-    with server(numbered) as url:
+    under_way = threading.Event()
+
+    async def noticed(connection: ServerConnection) -> None:
+        under_way.set()
+        await numbered(connection)
+
+    with server(noticed) as url:
         command = [BINARY, "load", url, "--connections", "2", "--seconds", "100", "--json"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(1)
+        assert under_way.wait(PATIENCE_S)
+        time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0 and json.loads(out)["seconds"] < 100
