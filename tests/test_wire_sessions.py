@@ -10,7 +10,7 @@ from venue import DEMO_A, DEMO_B, Venue
 from websockets.exceptions import ConnectionClosed
 
 RESTING = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 100}
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 def code(answer: Json) -> int | None:
@@ -48,19 +48,17 @@ def test_a_connection_that_does_not_answer_is_closed_and_its_orders_go(venue: Ve
         mute.result("private/enable_cancel_on_disconnect")
         enter(mute)
         for client in (mute, alive):
+            started = time.monotonic()
             assert client.result("public/set_heartbeat", {"interval": 10}) == "ok"
-        started = time.monotonic()
         kinds = []
-        while time.monotonic() - started < 25:
-            try:
-                message = alive.receive(26 - (time.monotonic() - started))
-            except TimeoutError:
-                break
+        while len(kinds) < 4:
+            message = alive.receive(PATIENCE_S)
             if message.get("method") == "heartbeat":
                 kinds.append(message["params"]["type"])
                 if kinds[-1] == "test_request":
                     alive.post("public/test")
         assert kinds == ["heartbeat", "test_request"] * 2
+        assert time.monotonic() - started >= 20, "twice in twenty seconds, no oftener"
         told, close_code, reason = last_words(mute)
         methods = [message["method"] for message in told]
         assert methods == ["heartbeat", "heartbeat", "logout"]
