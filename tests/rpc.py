@@ -167,6 +167,11 @@ class Ws:
                 return
             assert message.get("params", {}).get("channel") != channel, message
 
+    def cut(self) -> None:
+        """Ends as a lost connection does: no close frame, and nobody waits for what is under way."""
+        self._connection.socket.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
     def close(self) -> None:
         self._connection.close()
 

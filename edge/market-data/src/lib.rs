@@ -16,6 +16,7 @@ mod levels;
 mod lines;
 mod merge;
 mod publisher;
+mod resume;
 mod ring;
 mod subscribe;
 

@@ -61,6 +61,8 @@ pub struct Ring {
     number: u64,
     visible_place: u64,
     visible_number: u64,
+    /// Where the chain of numbers began that the newest frame is of.
+    chain: u64,
 }
 
 /// Each frame stands behind its length, its place and the number of the frame before it.
@@ -82,6 +84,7 @@ impl Ring {
             number: 0,
             visible_place: 0,
             visible_number: 0,
+            chain: 0,
         }
     }
 
@@ -112,7 +115,34 @@ impl Ring {
 
     /// Readers who come from now on start from this number. For a ring that nobody reads.
     pub fn start_from(&mut self, number: u64) {
-        (self.number, self.visible_number) = (number, number);
+        (self.number, self.visible_number, self.chain) = (number, number, self.head);
+    }
+
+    /// The number of the oldest frame's reader: whoever holds an earlier one has missed what is gone.
+    pub fn oldest_number(&self) -> u64 {
+        let first = self.oldest.max(self.chain);
+        if first < self.head { self.word(first + PLACE as u64) } else { self.number }
+    }
+
+    /// All frames after the one of this number, read or not; `None` where that is none of the chain's, or what followed is
+    /// gone. Looks at every frame that is kept, and stops copying when there are more bytes than wanted.
+    pub fn since(&self, number: u64, most_bytes: usize) -> Option<Vec<Vec<u8>>> {
+        let (mut at, mut frames, mut copied) = (self.oldest.max(self.chain), Vec::new(), 0);
+        if number == self.number {
+            return Some(frames);
+        }
+        while at < self.head && self.word(at + PLACE as u64) != number {
+            at += self.frame_bytes(at);
+        }
+        while at < self.head && copied <= most_bytes {
+            let bytes = self.frame_bytes(at);
+            let mut frame = Vec::new();
+            self.copy(at + PREFIX as u64, usize::try_from(bytes).unwrap_or(PREFIX) - PREFIX, &mut frame);
+            copied += frame.len();
+            frames.push(frame);
+            at += bytes;
+        }
+        (!frames.is_empty()).then_some(frames)
     }
 
     #[cold]
@@ -273,6 +303,35 @@ mod tests {
         assert_eq!(ring.peek(elsewhere), Err(Overrun), "it holds 12");
         assert_eq!(read_all(&ring, &mut first).unwrap(), "12-1717-18");
         assert_eq!(first.number(), 18);
+    }
+
+    #[test]
+    fn what_followed_a_number_is_found_as_long_as_it_is_kept_and_in_its_chain() {
+        let texts = |ring: &Ring, number| -> Option<Vec<String>> {
+            let frames = ring.since(number, usize::MAX)?;
+            Some(frames.into_iter().map(|frame| String::from_utf8(frame).unwrap()).collect())
+        };
+        let mut ring = Ring::new(128);
+        ring.start_from(10);
+        assert_eq!((texts(&ring, 10), texts(&ring, 9), ring.oldest_number()), (Some(vec![]), None, 10));
+        // Each takes twenty bytes more than its text: five of them fit.
+        for (number, text) in [(12, "10-12"), (17, "12-17"), (18, "17-18")] {
+            ring.append_numbered(1, number, text.as_bytes());
+        }
+        assert_eq!(texts(&ring, 12), Some(vec!["12-17".into(), "17-18".into()]), "released or not");
+        assert_eq!((texts(&ring, 18), texts(&ring, 13)), (Some(vec![]), None));
+        ring.release();
+        for (number, text) in [(20, "18-20"), (21, "20-21"), (22, "21-22")] {
+            ring.append_numbered(1, number, text.as_bytes());
+            ring.release();
+        }
+        assert_eq!((texts(&ring, 10), ring.oldest_number()), (None, 12), "its successor is gone");
+        assert_eq!(texts(&ring, 20), Some(vec!["20-21".into(), "21-22".into()]));
+        // A while in which nobody has listened: the numbers went on, the frames did not.
+        ring.start_from(30);
+        assert_eq!((texts(&ring, 22), texts(&ring, 21), ring.oldest_number()), (None, None, 30));
+        ring.append_numbered(1, 31, b"30-31");
+        assert_eq!((texts(&ring, 30), texts(&ring, 21)), (Some(vec!["30-31".into()]), None));
     }
 
     #[test]

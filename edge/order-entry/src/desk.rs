@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Channel, Params, Request, RequestId, RpcError, write_error, write_result};
+use pitwire_jsonrpc::{Channel, Params, Request, RequestId, RpcError, Token, write_error, write_result};
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, SessionId};
 use pitwire_ports::{LogError, Venue};
 
@@ -50,6 +50,8 @@ pub struct Visit<'a> {
 pub enum Effect {
     /// A public channel, by the name the client gave it.
     Subscribe(String, Channel),
+    /// The same of one who wants to be able to come back, and perhaps comes back now.
+    Resume(String, Channel, Option<Token>),
     Unsubscribe(String),
     UnsubscribeAll,
     Close,

@@ -16,6 +16,7 @@ pub mod objects;
 mod params;
 mod plain;
 mod request;
+mod resume;
 pub mod rules;
 
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
@@ -25,3 +26,4 @@ pub use heartbeat::Heartbeat;
 pub use json::Json;
 pub use params::Params;
 pub use request::{Request, RequestId};
+pub use resume::{CaughtUp, Token, Why, write_numbered, write_resumption};

@@ -141,6 +141,17 @@ impl<'a> Params<'a> {
         }
         Ok(found)
     }
+
+    /// Texts by name: a JSON object, also as text in a query. A null is a name without one.
+    pub fn texts(&self, name: &'static str) -> Result<Option<BTreeMap<String, Option<String>>>, RpcError> {
+        let json = match self.get(name) {
+            None => return Ok(None),
+            Some(Value::Json(json)) => json,
+            Some(Value::Text(text)) => text.as_ref(),
+        };
+        let texts = serde_json::from_str(json);
+        texts.map(Some).map_err(|_| RpcError::invalid(name, "expected an object of texts, or of null"))
+    }
 }
 
 fn parse_list(text: &str) -> Option<Vec<String>> {
@@ -201,6 +212,20 @@ mod tests {
             assert_eq!(params.text("nothing").unwrap(), None);
             assert_eq!(params.decimal("big").unwrap_err().param, Some("big"));
             assert_eq!(params.boolean("n").unwrap_err().name, "invalid_params");
+        }
+    }
+
+    #[test]
+    fn texts_come_by_name_or_not_at_all() {
+        let texts = |json: &str| {
+            let text = format!(r#"{{"method":"m","params":{{"t":{json}}}}}"#);
+            Request::parse(&text, None).unwrap().params.texts("t").map_err(|error| error.param)
+        };
+        let expected = BTreeMap::from([("a".into(), Some("1:2".into())), ("b".into(), None)]);
+        assert_eq!(texts(r#"{"a":"1:2","b":null}"#), Ok(Some(expected)));
+        assert_eq!((texts("null"), texts("{}")), (Ok(None), Ok(Some(BTreeMap::new()))));
+        for bad in ["1", "[]", r#""a""#, r#"{"a":1}"#, r#"{"a":{}}"#, "true"] {
+            assert_eq!(texts(bad), Err(Some("t")), "{bad}");
         }
     }
 

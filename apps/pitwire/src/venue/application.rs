@@ -8,8 +8,8 @@ use pitwire_host::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock, Taken,
 };
 use pitwire_journal::Room;
-use pitwire_jsonrpc::{Channel, Interval, write_logout};
-use pitwire_market_data::{Cursor, FeedId, Lag};
+use pitwire_jsonrpc::{Channel, Interval, Token, write_logout};
+use pitwire_market_data::{Cursor, FeedId, Lag, Subscribed};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
 use pitwire_ports::{Clock as _, LogError};
@@ -27,6 +27,7 @@ use super::heartbeats::Heartbeats;
 use super::metrics::{self, Counters, Gauges};
 use super::page;
 use super::residence::ResidenceTimes;
+use super::resume::{Held, Life, ROOM_BYTES, Resumption};
 use super::room;
 use super::windows::PrivateWindows;
 use crate::halls::Attention;
@@ -53,6 +54,8 @@ struct Subscription {
     is_open: bool,
     /// It is read in a hall.
     is_away: bool,
+    /// Its reader may come back to it.
+    is_held: bool,
 }
 
 struct Client {
@@ -84,6 +87,8 @@ pub struct VenueApplication {
     heartbeats: Heartbeats,
     /// Public channels for gateways, where there are any.
     bus: Option<Bus>,
+    life: Life,
+    held: Held,
 }
 
 impl VenueApplication {
@@ -96,6 +101,7 @@ impl VenueApplication {
         chores: Option<Chores>,
     ) -> Self {
         core.streams.set_clocks(clock, venue_clock);
+        let life = Life::new(core.sequencer.engine().epoch().0, chores.is_some(), clock.wall_ns());
         VenueApplication {
             core,
             desk,
@@ -113,12 +119,16 @@ impl VenueApplication {
             private_windows: PrivateWindows::default(),
             heartbeats: Heartbeats::default(),
             bus: None,
+            life,
+            held: Held::default(),
         }
     }
 
     /// Lets public channels tell what is not on disk yet. Answers and private notices wait as ever.
     pub fn with_early_market_data(mut self, is_early: bool) -> Self {
         self.is_early = is_early;
+        // What was told early and then lost is in nobody's past.
+        self.life.remembers &= !is_early;
         self
     }
 
@@ -219,24 +229,14 @@ impl VenueApplication {
     }
 
     fn apply(&mut self, id: ConnectionId, effects: Vec<Effect>, notices: &mut Notices) {
+        let mut room = ROOM_BYTES;
         for effect in effects {
             let Some(client) = self.clients.get_mut(&id) else { return };
-            let Core { publisher, sequencer, views, now, audience, .. } = &mut self.core;
+            let audience = &mut self.core.audience;
             match effect {
-                Effect::Subscribe(name, channel) => {
-                    if client.public.iter().any(|sub| sub.name == name) {
-                        continue;
-                    }
-                    let Some(subscribed) = publisher.subscribe(&channel, sequencer.engine(), views, *now) else {
-                        continue;
-                    };
-                    let (feed, cursor) = (subscribed.feed, subscribed.cursor);
-                    if let Some(first) = &subscribed.first {
-                        Voice { notices, audience }.reply(id, first);
-                    }
-                    let is_away = audience.join(id, feed, publisher);
-                    let is_open = is_open(&channel) && publisher.lag(feed) != Lag::Merge;
-                    client.public.push(Subscription { name, feed, cursor, is_open, is_away });
+                Effect::Subscribe(name, channel) => self.join(id, (name, &channel), notices, None),
+                Effect::Resume(name, channel, token) => {
+                    self.join(id, (name, &channel), notices, Some((token, &mut room)));
                 }
                 Effect::Unsubscribe(name) => {
                     if let Some(at) = client.public.iter().position(|sub| sub.name == name) {
@@ -251,6 +251,42 @@ impl VenueApplication {
                 Effect::Expel(why) => expel(id, &why, &mut Voice { notices, audience }),
             }
         }
+    }
+
+    /// A connection hears a public channel from here on; with `resume` also what it has missed, as far as there is room.
+    fn join(
+        &mut self,
+        id: ConnectionId,
+        (name, channel): (String, &Channel),
+        notices: &mut Notices,
+        resume: Option<(Option<Token>, &mut usize)>,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if client.public.iter().any(|sub| sub.name == name) {
+            if resume.is_some() {
+                let mut voice = Voice { notices, audience: &mut self.core.audience };
+                voice.reply(id, &Resumption::of_heard(&name).notice);
+            }
+            return;
+        }
+        let Core { publisher, sequencer, views, now, .. } = &mut self.core;
+        let Some(subscribed) = publisher.subscribe(channel, sequencer.engine(), views, *now) else { return };
+        let is_held = resume.is_some() && matches!(channel, Channel::Book { .. });
+        let resumption = resume.map(|(token, room)| {
+            Resumption::of_public(&self.core, self.life, (&name, channel), &subscribed, token, room)
+        });
+        let Subscribed { feed, cursor, first } = subscribed;
+        let Core { publisher, audience, .. } = &mut self.core;
+        let mut voice = Voice { notices, audience };
+        match &resumption {
+            None => first.iter().for_each(|text| voice.reply(id, text)),
+            Some(Resumption { messages, notice }) => {
+                messages.iter().chain([notice]).for_each(|text| voice.reply(id, text));
+            }
+        }
+        let is_away = audience.join(id, feed, publisher);
+        let is_open = is_open(channel) && publisher.lag(feed) != Lag::Merge;
+        client.public.push(Subscription { name, feed, cursor, is_open, is_away, is_held });
     }
 
     /// One that only listens is served by halls as soon as it has got all that there is for it here; one that begins to
@@ -578,6 +614,9 @@ impl Application for VenueApplication {
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         self.heartbeats.set(id, None);
+        for sub in client.public.iter().filter(|sub| sub.is_held) {
+            self.held.hold(sub.feed, self.core.now, &mut self.core.publisher);
+        }
         leave_all(id, &mut client.public, &mut self.core);
         self.core.audience.forget(id);
         self.subscribers.remove(&id);
@@ -620,6 +659,7 @@ impl Application for VenueApplication {
             self.failure = Some(error);
         }
         self.beat(now_ns, notices);
+        self.held.let_go(self.core.now, &mut self.core.publisher);
         let Core { streams, sequencer, views, now, .. } = &mut self.core;
         streams.hear(Here { engine: sequencer.engine(), views, at: *now }, now_ns);
         self.hear(notices);

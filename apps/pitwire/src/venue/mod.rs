@@ -21,6 +21,7 @@ pub mod preset;
 mod quarantine;
 pub mod recovery;
 mod residence;
+mod resume;
 mod room;
 pub mod rules;
 pub mod schedule;

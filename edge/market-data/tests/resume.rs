@@ -1,0 +1,122 @@
+//! Whoever comes back with a number is told what lies between it and its cursor, once, or is told why not.
+
+mod floor;
+
+use floor::{Floor, Reader};
+use pitwire_jsonrpc::{Channel, Why};
+use pitwire_market_data::FeedId;
+use pitwire_model::{AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce};
+use serde_json::Value;
+
+const ROOM: usize = 1 << 20;
+
+fn order(floor: &mut Floor, side: Side, price: i64) {
+    floor.apply(Command::Enter(NewOrder {
+        id: OrderId(floor.seq + 1),
+        account: AccountId(0),
+        instrument: InstrumentId(0),
+        side,
+        lots: Lots(1),
+        order_type: OrderType::Limit { price: Ticks(price) },
+        tif: TimeInForce::Day,
+        ..NewOrder::PLAIN
+    }));
+}
+
+/// One trade more: the tape numbers them from 1.
+fn trade(floor: &mut Floor) {
+    order(floor, Side::Buy, 100);
+    order(floor, Side::Sell, 100);
+}
+
+fn end_window(floor: &mut Floor) {
+    floor.at += 100_000_000;
+    floor.apply(Command::CloseWindow);
+}
+
+fn missed(floor: &Floor, name: &str, feed: FeedId, number: u64, room: usize) -> Result<Vec<Value>, Why> {
+    let channel = Channel::parse(name).expect("a channel");
+    let missed = floor.publisher.missed(feed, &channel, number, room, (&floor.engine, &floor.views))?;
+    Ok(missed
+        .iter()
+        .map(|text| serde_json::from_slice::<Value>(text).expect("JSON")["params"]["data"].clone())
+        .collect())
+}
+
+fn numbers(told: &[Value]) -> Vec<u64> {
+    let trades = told.iter().flat_map(|data| data.as_array().expect("a list"));
+    trades.map(|trade| trade["trade_seq"].as_u64().expect("a number")).collect()
+}
+
+#[test]
+fn trades_of_a_window_that_runs_are_told_when_it_ends_and_not_before() {
+    let name = "trades.NPN_ZAR.100ms";
+    let mut floor = Floor::new();
+    let mut first = Reader::join(&mut floor, name);
+    (0..3).for_each(|_| trade(&mut floor));
+    end_window(&mut floor);
+    (0..2).for_each(|_| trade(&mut floor));
+    // Five there are, three are told.
+    let mut back = Reader::join(&mut floor, name);
+    let channel = Channel::parse(name).expect("a channel");
+    assert_eq!(floor.publisher.number(back.feed, &channel, &floor.engine, &floor.views), Some(3));
+    assert_eq!(numbers(&missed(&floor, name, back.feed, 1, ROOM).unwrap()), [2, 3]);
+    assert_eq!(missed(&floor, name, back.feed, 3, ROOM), Ok(vec![]));
+    assert_eq!(missed(&floor, name, back.feed, 4, ROOM), Err(Why::Unknown));
+    end_window(&mut floor);
+    assert_eq!(numbers(&back.read(&mut floor)), [4, 5]);
+    assert_eq!(numbers(&first.read(&mut floor)), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn trades_are_told_from_the_tape_in_messages_of_a_hundred_as_far_as_there_is_room() {
+    let name = "trades.NPN_ZAR.raw";
+    let mut floor = Floor::new();
+    (0..10_005).for_each(|_| trade(&mut floor));
+    // Nobody has ever listened to it.
+    let back = Reader::join(&mut floor, name);
+    let told = missed(&floor, name, back.feed, 9_755, ROOM).unwrap();
+    assert_eq!(told.iter().map(|data| data.as_array().unwrap().len()).collect::<Vec<_>>(), [100, 100, 50]);
+    assert_eq!(numbers(&told), (9_756..=10_005).collect::<Vec<u64>>());
+    // The tape keeps ten thousand.
+    assert_eq!(missed(&floor, name, back.feed, 4, ROOM), Err(Why::TooOld));
+    assert_eq!(missed(&floor, name, back.feed, 5, ROOM), Err(Why::TooMuch));
+    assert_eq!(missed(&floor, name, back.feed, 9_755, 1_000), Err(Why::TooMuch));
+    assert_eq!(missed(&floor, name, back.feed, u64::MAX, ROOM), Err(Why::Unknown));
+}
+
+#[test]
+fn a_book_is_told_from_its_ring_while_it_is_held() {
+    for (name, is_window) in [("book.NPN_ZAR.raw", false), ("book.NPN_ZAR.100ms", true)] {
+        let mut floor = Floor::new();
+        let reader = Reader::join(&mut floor, name);
+        let start = reader.first.as_ref().unwrap()["change_id"].as_u64().unwrap();
+        floor.publisher.hold(reader.feed);
+        floor.publisher.unsubscribe(reader.feed);
+        for price in 1..=4 {
+            order(&mut floor, Side::Buy, price);
+            if is_window {
+                end_window(&mut floor);
+            }
+        }
+        let back = Reader::join(&mut floor, name);
+        let told = missed(&floor, name, back.feed, start, ROOM).unwrap();
+        let prices: Vec<_> = told.iter().map(|data| data["bids"][0][1].as_f64().unwrap()).collect();
+        assert_eq!(prices, [0.01, 0.02, 0.03, 0.04], "{name}");
+        let mut chain = start;
+        for data in &told {
+            assert_eq!(data["prev_change_id"].as_u64(), Some(chain));
+            chain = data["change_id"].as_u64().unwrap();
+        }
+        assert_eq!(back.first.unwrap()["change_id"].as_u64(), Some(chain), "it ends where a joiner begins");
+        assert_eq!(missed(&floor, name, back.feed, start, 50), Err(Why::TooMuch));
+        assert_eq!(missed(&floor, name, back.feed, chain + 1, ROOM), Err(Why::Unknown));
+        // Everybody goes, and time passes.
+        floor.publisher.unsubscribe(back.feed);
+        floor.publisher.unsubscribe(back.feed);
+        order(&mut floor, Side::Buy, 5);
+        let late = Reader::join(&mut floor, name);
+        assert_eq!(missed(&floor, name, late.feed, chain, ROOM), Err(Why::TooOld));
+        assert_eq!(missed(&floor, name, late.feed, start, ROOM), Err(Why::TooOld));
+    }
+}

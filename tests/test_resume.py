@@ -1,0 +1,348 @@
+"""Coming back to channels of the JSON-RPC door: tokens, what is told again, and what is declared lost.
+
+RESUME_CUTS sets how often a reader is cut off (default 20), RESUME_SEED repeats a failed run's choices.
+"""
+
+import itertools
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rpc import Json, RpcError, Ws
+from test_listeners import gauge, until
+from venue import DEMO_A, DEMO_B, Credentials, Venue
+
+CUTS = int(os.environ.get("RESUME_CUTS", "20"))
+SEED = int(os.environ.get("RESUME_SEED", time.time_ns()))
+INSTRUMENT = "BTC_USDC"
+RAW, MERGED = f"book.{INSTRUMENT}.raw", f"book.{INSTRUMENT}.100ms"
+TRADES, SLOW_TRADES = f"trades.{INSTRUMENT}.raw", f"trades.{INSTRUMENT}.100ms"
+LAST_TRADE, LAST_LEVEL = 61_000, 50_000
+WINDOW_NS = 100_000_000
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Iterator[Venue]:
+    """Nothing happens but what a test does, and time moves by request."""
+    with Venue(tmp_path / "data", extra=["--no-flow", "--clock", "manual"]) as venue:
+        yield venue
+
+
+class Reader:
+    """Hears channels, and comes back to them where it left them, however often it is cut off."""
+
+    def __init__(self, venue: Venue, channels: list[str], login: Credentials | None = None) -> None:
+        self.venue, self.login = venue, login
+        self.tokens: dict[str, str | None] = dict.fromkeys(channels)
+        self.heard: dict[str, list[Json]] = {channel: [] for channel in channels}
+        self.notices: dict[str, Json] = {}
+        self.epoch = ""
+        self.open()
+
+    def open(self) -> None:
+        self.ws = Ws(self.venue.ws_url)
+        if self.login:
+            self.ws.login(self.login)
+        self.notices = {}
+        asked = {"channels": list(self.tokens), "resume": self.tokens}
+        assert self.ws.result("private/subscribe" if self.login else "public/subscribe", asked) == list(self.tokens)
+        assert not self.ws.inbox, "nothing comes before the answer"
+
+    def step(self, timeout_s: float = 60.0) -> Json:
+        """Takes in the next message."""
+        message = self.ws.arrive(timeout_s)
+        params = message["params"]
+        channel = params["channel"]
+        if message["method"] == "pitwire_resume":
+            assert channel not in self.notices
+            self.notices[channel] = params
+            if "token" in params:
+                self.epoch = params["token"].split(":")[0]
+                self.tokens[channel] = params["token"]
+            return message
+        data = params["data"]
+        self.heard[channel].append(data)
+        if "token" in params:
+            self.tokens[channel] = params["token"]
+        elif channel.startswith("book.") and self.epoch:
+            self.tokens[channel] = f"{self.epoch}:{data['change_id']}"
+        elif channel.startswith("trades.") and self.epoch:
+            self.tokens[channel] = f"{self.epoch}:{data[-1]['trade_seq']}"
+        return message
+
+    def caught_up(self) -> dict[str, Json]:
+        """Until it has been told of each channel how it comes back."""
+        while len(self.notices) < len(self.tokens):
+            self.step()
+        return self.notices
+
+    def take_in(self, messages: int) -> None:
+        """So many of the next messages, if there are as many at once."""
+        for _ in range(messages):
+            try:
+                self.step(0.05)
+            except TimeoutError:
+                return
+
+    def read_until(self, is_last: Callable[[str, Json], bool]) -> None:
+        """Everything, up to a message of each channel after which nothing has happened."""
+        waiting = {channel for channel, told in self.heard.items() if not (told and is_last(channel, told[-1]))}
+        while waiting:
+            channel = self.step()["params"]["channel"]
+            if self.heard[channel] and is_last(channel, self.heard[channel][-1]):
+                waiting.discard(channel)
+
+    def cut(self) -> None:
+        """The connection is gone, without a word; what was not taken in is lost."""
+        self.ws.cut()
+
+    def trades(self, channel: str) -> list[Json]:
+        return [trade for data in self.heard[channel] for trade in data]
+
+    def numbers(self, channel: str) -> list[tuple[Any, ...]]:
+        """A book's chain, the snapshot's number first."""
+        return [(data.get("prev_change_id"), data["change_id"]) for data in self.heard[channel]]
+
+
+def buy(ws: Ws, price: float, side: str = "buy", **more: Any) -> Json:
+    return ws.result(f"private/{side}", {"instrument_name": INSTRUMENT, "price": price, "amount": 0.001} | more)
+
+
+class Market:
+    """Two who trade with one another, as chance has it."""
+
+    def __init__(self, venue: Venue, rng: random.Random) -> None:
+        self.rng = rng
+        self.sides = {"buy": Ws(venue.ws_url), "sell": Ws(venue.ws_url)}
+        self.sides["buy"].login(DEMO_A)
+        self.sides["sell"].login(DEMO_B)
+        self.resting: list[tuple[str, str]] = []
+
+    def act(self) -> None:
+        if self.resting and self.rng.random() < 0.3:
+            side, order = self.resting.pop(self.rng.randrange(len(self.resting)))
+            # It may have been filled.
+            self.sides[side].call("private/cancel", {"order_id": order})
+            return
+        side = self.rng.choice(["buy", "sell"])
+        price = 60_000 + self.rng.randrange(-4, 5) * 10
+        order = buy(self.sides[side], price, side, amount=self.rng.choice([0.001, 0.003]))["order"]
+        if order["order_state"] == "open":
+            self.resting.append((side, order["order_id"]))
+
+    def finish(self) -> None:
+        """One trade and one level that every reader will know for the last."""
+        for ws in self.sides.values():
+            ws.result("private/cancel_all")
+        buy(self.sides["sell"], LAST_TRADE, "sell")
+        buy(self.sides["buy"], LAST_TRADE)
+        buy(self.sides["buy"], LAST_LEVEL)
+
+    def close(self) -> None:
+        for ws in self.sides.values():
+            ws.close()
+
+
+def is_finish(channel: str, data: Json) -> bool:
+    if channel.startswith("trades."):
+        return data[-1]["price"] == LAST_TRADE
+    return any(price == LAST_LEVEL for _, price, _ in data["bids"])
+
+
+def test_a_reader_that_is_cut_off_again_and_again_hears_what_one_hears_that_never_was(tmp_path: Path) -> None:
+    print(f"RESUME_SEED={SEED}")
+    rng = random.Random(SEED)
+    channels = [RAW, MERGED, TRADES, SLOW_TRADES]
+    with Venue(tmp_path / "data", ["--no-flow"]) as venue:
+        market = Market(venue, rng)
+        whole = Reader(venue, channels, DEMO_A)
+        whole.caught_up()
+        cut = Reader(venue, channels, DEMO_B)
+        # Without a login a hall serves it.
+        away = Reader(venue, [SLOW_TRADES])
+        for reader in (cut, away):
+            assert {notice["reason"] for notice in reader.caught_up().values()} == {"new"}
+        missed = 0
+        for _ in range(CUTS):
+            for reader in (cut, away):
+                reader.take_in(rng.choice([0, 1, 2, 5, 20]))
+                reader.cut()
+            for _ in range(rng.choice([0, 1, 10, 60])):
+                market.act()
+            for reader in (cut, away):
+                before = sum(map(len, reader.heard.values()))
+                reader.open()
+                for channel, notice in reader.caught_up().items():
+                    assert notice["resumed"] and notice["by"] == "messages", (channel, notice)
+                missed += sum(map(len, reader.heard.values())) - before
+            for _ in range(rng.choice([0, 20])):
+                market.act()
+            whole.take_in(10_000)
+        assert missed >= CUTS, "hardly anything was missed: this shows nothing"
+        market.finish()
+        for reader in (cut, away, whole):
+            reader.read_until(is_finish)
+        market.close()
+    for book in (RAW, MERGED):
+        told = {data["change_id"]: data for data in whole.heard[book]}
+        chain = cut.heard[book]
+        assert chain[0]["type"] == "snapshot" and {data["type"] for data in chain[1:]} == {"change"}
+        for before, now in itertools.pairwise(chain):
+            assert now["prev_change_id"] == before["change_id"], "a hole, or one twice"
+            assert now == told[now["change_id"]]
+        assert chain[-1]["change_id"] == max(told)
+    for reader, channel in ((cut, TRADES), (cut, SLOW_TRADES), (away, SLOW_TRADES)):
+        assert reader.trades(channel) == whole.trades(channel)
+    assert len(whole.trades(TRADES)) > CUTS
+
+
+def test_a_book_is_written_on_for_its_only_reader(quiet: Venue) -> None:
+    with Ws(quiet.ws_url) as trader:
+        trader.login(DEMO_A)
+        reader = Reader(quiet, [RAW, MERGED], DEMO_B)
+        reader.caught_up()
+        buy(trader, 50_000)
+        while not reader.heard[RAW][1:]:
+            reader.step()
+        reader.cut()
+        until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
+        for price in (50_001, 50_002, 50_003):
+            buy(trader, price)
+        trader.result("private/pitwire_advance", {"ns": WINDOW_NS})
+        buy(trader, 50_004)
+        reader.open()
+        notices = reader.caught_up()
+        assert [notices[book]["resumed"] for book in (RAW, MERGED)] == [True, True]
+        chain = reader.numbers(RAW)
+        assert len(chain) == 6 and all(now[0] == before[1] for before, now in itertools.pairwise(chain))
+        assert [data["bids"] for data in reader.heard[RAW][2:]] == [
+            [["new", price, 0.001]] for price in (50_001, 50_002, 50_003, 50_004)
+        ]
+        # One window has ended since; what has happened after it is told with the next.
+        assert len(reader.numbers(MERGED)) == 2
+        reader.cut()
+
+
+@pytest.mark.parametrize("goes", ["late", "by_itself"])
+def test_what_is_kept_no_longer_begins_with_a_snapshot(quiet: Venue, goes: str) -> None:
+    with Ws(quiet.ws_url) as trader:
+        trader.login(DEMO_A)
+        reader = Reader(quiet, [RAW], DEMO_B)
+        reader.caught_up()
+        if goes == "by_itself":
+            # It has said that it wants no more of it: nothing is kept for it.
+            reader.ws.result("public/unsubscribe", {"channels": [RAW]})
+        reader.cut()
+        until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
+        if goes == "late":
+            trader.result("private/pitwire_advance", {"ns": 121_000_000_000})
+            until(lambda: gauge(quiet, "open_channels") == 0, "nobody is waited for")
+        buy(trader, 50_000)
+        reader.open()
+        notice = reader.caught_up()[RAW]
+        assert (notice["resumed"], notice["by"], notice["reason"]) == (False, "snapshot", "too_old")
+        assert reader.heard[RAW][-1]["type"] == "snapshot"
+        assert notice["token"].endswith(f":{reader.heard[RAW][-1]['change_id']}")
+        reader.cut()
+
+
+def test_tokens_that_are_none_are_refused_and_those_of_nothing_begin_anew(quiet: Venue) -> None:
+    with Ws(quiet.ws_url) as ws:
+        for bad in ["", "1", "x:1", "1:-1", "1:1:1", "1:1.", 5, {}, ["1:1"]]:
+            with pytest.raises(RpcError) as refused:
+                ws.result("public/subscribe", {"channels": [SLOW_TRADES], "resume": {SLOW_TRADES: bad}})
+            error = refused.value.error
+            assert error["code"] == -32602 and error["data"]["param"] == "resume", bad
+            assert error["data"]["reason"] and error["data"]["remedy"]
+        for bad in [SLOW_TRADES, [SLOW_TRADES], {"quote.BTC_USDC": None}]:
+            with pytest.raises(RpcError, match="resume"):
+                ws.result("public/subscribe", {"channels": [SLOW_TRADES], "resume": bad})
+        many = [f"quote.{n}" for n in range(101)]
+        with pytest.raises(RpcError, match="100"):
+            ws.result("public/subscribe", {"channels": many, "resume": dict.fromkeys(many)})
+        assert not ws.inbox
+        quote = f"quote.{INSTRUMENT}"
+        # The future, a part of a number, another start, and a channel without numbers.
+        for token, channel, by, reason in [
+            ("1:999999", SLOW_TRADES, "nothing", "unknown"),
+            ("1:0.7", SLOW_TRADES, "nothing", "unknown"),
+            ("77:0", SLOW_TRADES, "nothing", "other_epoch"),
+            ("1:999999", MERGED, "snapshot", "unknown"),
+            ("77:0", MERGED, "snapshot", "other_epoch"),
+            (None, quote, "snapshot", "not_numbered"),
+            ("1:1", "trades.any.any.100ms", "nothing", "not_numbered"),
+        ]:
+            with Ws(quiet.ws_url) as other:
+                assert other.result("public/subscribe", {"channels": [channel], "resume": {channel: token}}) == [
+                    channel
+                ]
+                first = [other.receive() for _ in range(1 + (by == "snapshot"))]
+                notice = first[-1]["params"]
+                assert (notice["resumed"], notice["by"], notice["reason"]) == (False, by, reason), (token, channel)
+        # A channel that this connection hears goes on as it did.
+        ws.subscribe(SLOW_TRADES)
+        ws.result("public/subscribe", {"channels": [SLOW_TRADES], "resume": {SLOW_TRADES: "1:0"}})
+        assert ws.receive()["params"]["reason"] == "already_subscribed"
+
+
+def test_without_a_token_in_the_request_nothing_is_new(quiet: Venue) -> None:
+    with Ws(quiet.ws_url) as ws, Ws(quiet.ws_url) as trader:
+        trader.login(DEMO_A)
+        ws.subscribe(MERGED)
+        assert ws.receive()["params"]["data"]["type"] == "snapshot"
+        buy(trader, 50_000)
+        trader.result("private/pitwire_advance", {"ns": WINDOW_NS})
+        message = ws.receive()
+        assert message["method"] == "subscription" and set(message["params"]) == {"channel", "data"}
+
+
+def test_a_later_start_tells_the_trades_that_were_missed_and_books_whole(tmp_path: Path) -> None:
+    with Venue(tmp_path / "data", ["--no-flow"]) as venue:
+        with Ws(venue.ws_url) as trader, Ws(venue.ws_url) as other:
+            trader.login(DEMO_A)
+            other.login(DEMO_B)
+            reader = Reader(venue, [TRADES, MERGED], DEMO_A)
+            reader.caught_up()
+
+            def trade() -> None:
+                buy(trader, 60_000)
+                buy(other, 60_000, "sell")
+
+            trade()
+            while not reader.heard[TRADES]:
+                reader.step()
+            reader.cut()
+            for _ in range(150):
+                trade()
+        venue.kill()
+        venue.start()
+        reader.open()
+        notices = reader.caught_up()
+        assert notices[TRADES] | {"token": None} == {
+            "channel": TRADES,
+            "resumed": False,
+            "by": "history",
+            "reason": "other_epoch",
+            "token": None,
+        }
+        assert (notices[MERGED]["by"], notices[MERGED]["reason"]) == ("snapshot", "other_epoch")
+        assert [trade["trade_seq"] for trade in reader.trades(TRADES)] == list(range(1, 152))
+        assert notices[TRADES]["token"] == "2:151"
+        reader.cut()
+
+
+def test_in_memory_every_start_is_another(tmp_path: Path) -> None:
+    with Venue(tmp_path / "data", ["--no-flow", "--durability", "memory"]) as venue:
+        reader = Reader(venue, [SLOW_TRADES, MERGED])
+        reader.caught_up()
+        reader.cut()
+        venue.kill()
+        venue.start()
+        reader.open()
+        reasons = {notice["reason"] for notice in reader.caught_up().values()}
+        assert reasons == {"other_epoch"}
+        reader.cut()
