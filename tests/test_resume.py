@@ -346,3 +346,156 @@ def test_in_memory_every_start_is_another(tmp_path: Path) -> None:
         reasons = {notice["reason"] for notice in reader.caught_up().values()}
         assert reasons == {"other_epoch"}
         reader.cut()
+
+
+ORDERS, FILLS = "user.orders.any.any.raw", f"user.trades.{INSTRUMENT}.raw"
+SLOW_ORDERS, SLOW_FILLS = f"user.orders.{INSTRUMENT}.100ms", "user.trades.spot.any.100ms"
+
+
+def is_own_finish(channel: str, data: Any) -> bool:
+    if channel.startswith("user.trades"):
+        return data[-1]["price"] == LAST_TRADE
+    orders = data if isinstance(data, list) else [data]
+    return any(order["price"] == LAST_LEVEL for order in orders)
+
+
+def states(reader: Reader, channel: str) -> dict[str, Json]:
+    """How each order was told last."""
+    told = [order for data in reader.heard[channel] for order in (data if isinstance(data, list) else [data])]
+    return {order["order_id"]: order for order in told}
+
+
+def test_an_accounts_own_channels_lose_and_double_nothing_however_often_they_are_cut_off(tmp_path: Path) -> None:
+    print(f"RESUME_SEED={SEED}")
+    rng = random.Random(SEED)
+    channels = [ORDERS, FILLS, SLOW_ORDERS, SLOW_FILLS]
+    with Venue(tmp_path / "data", ["--no-flow"]) as venue:
+        market = Market(venue, rng)
+        whole = Reader(venue, channels, DEMO_A)
+        whole.caught_up()
+        cut = Reader(venue, channels, DEMO_A)
+        cut.caught_up()
+        missed = 0
+        for _ in range(CUTS):
+            cut.take_in(rng.choice([0, 1, 2, 5, 20]))
+            cut.cut()
+            for _ in range(rng.choice([0, 1, 10, 60])):
+                market.act()
+            before = sum(map(len, cut.heard.values()))
+            cut.open()
+            for channel, notice in cut.caught_up().items():
+                assert notice["resumed"] and notice["by"] == "messages", (channel, notice)
+            missed += sum(map(len, cut.heard.values())) - before
+            for _ in range(rng.choice([0, 20])):
+                market.act()
+            whole.take_in(10_000)
+        assert missed >= CUTS, "hardly anything was missed: this shows nothing"
+        market.finish()
+        for reader in (cut, whole):
+            reader.read_until(is_own_finish)
+        market.close()
+    assert cut.heard[ORDERS] == whole.heard[ORDERS] and len(whole.heard[ORDERS]) > CUTS
+    assert cut.heard[FILLS] == whole.heard[FILLS] and len(whole.heard[FILLS]) > 0
+    assert cut.trades(SLOW_FILLS) == whole.trades(SLOW_FILLS) == whole.trades(FILLS)
+    assert states(cut, SLOW_ORDERS) == states(whole, SLOW_ORDERS)
+
+
+@pytest.mark.parametrize("durability", ["disk", "memory"])
+def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_history(
+    tmp_path: Path, durability: str
+) -> None:
+    with Venue(tmp_path / "data", ["--no-flow", "--durability", durability]) as venue:
+        reader = Reader(venue, [ORDERS, FILLS, SLOW_FILLS], DEMO_A)
+        reader.caught_up()
+        with Ws(venue.ws_url) as trader, Ws(venue.ws_url) as other:
+            trader.login(DEMO_A)
+            other.login(DEMO_B)
+            stays = buy(trader, 50_000)["order"]["order_id"]
+            goes = buy(trader, 50_010)["order"]["order_id"]
+
+            def trade() -> None:
+                buy(trader, 60_000)
+                buy(other, 60_000, "sell")
+
+            trade()
+            while not reader.heard[SLOW_FILLS]:
+                reader.step()
+            first = reader.trades(FILLS)[0]["trade_id"]
+            reader.cut()
+            trader.result("private/cancel", {"order_id": goes})
+            for _ in range(130):
+                trade()
+        venue.kill()
+        venue.start()
+        heard = {channel: len(told) for channel, told in reader.heard.items()}
+        reader.open()
+        notices = reader.caught_up()
+        by = {"disk": "history", "memory": "nothing"}[durability]
+        for notice in notices.values():
+            assert (notice["resumed"], notice["by"], notice["reason"]) == (False, by, "other_epoch")
+        if durability == "memory":
+            assert heard == {channel: len(told) for channel, told in reader.heard.items()}
+            return
+        for channel in (FILLS, SLOW_FILLS):
+            # The last of before is of the very time that the token names: told again, and known by its id.
+            ids = [trade["trade_id"] for trade in reader.trades(channel)]
+            assert len(set(ids)) == 131 and ids[0] == first and set(ids[1:]) - {first} == set(ids) - {first}
+            assert len(ids) <= 132
+        told = states(reader, ORDERS)
+        assert told[goes]["order_state"] == "cancelled" and told[stays]["order_state"] == "open"
+        assert sum(order["order_state"] == "filled" for order in told.values()) == 131
+        # It goes on from there.
+        with Ws(venue.ws_url) as trader:
+            trader.login(DEMO_A)
+            trader.result("private/cancel", {"order_id": stays})
+            while states(reader, ORDERS)[stays]["order_state"] == "open":
+                reader.step()
+            reader.cut()
+            more = buy(trader, 49_000)["order"]["order_id"]
+            reader.open()
+            assert reader.caught_up()[ORDERS]["by"] == "messages" and more in states(reader, ORDERS)
+        reader.cut()
+
+
+def test_what_an_account_was_told_is_kept_for_a_while(quiet: Venue) -> None:
+    with Ws(quiet.ws_url) as trader:
+        trader.login(DEMO_A)
+        reader = Reader(quiet, [ORDERS, "user.portfolio.any"], DEMO_A)
+        assert reader.caught_up()["user.portfolio.any"]["reason"] == "not_numbered"
+        first = buy(trader, 50_000)["order"]["order_id"]
+        while not reader.heard[ORDERS]:
+            reader.step()
+        reader.cut()
+        until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
+        reader.tokens = {ORDERS: reader.tokens[ORDERS]}
+        kept = dict(reader.tokens)
+        for step, (seconds, by) in enumerate([(100, "messages"), (250, "history")]):
+            trader.result("private/pitwire_advance", {"ns": seconds * 1_000_000_000})
+            order = buy(trader, 50_001 + step)["order"]["order_id"]
+            reader.tokens = dict(kept)
+            reader.open()
+            notice = reader.caught_up()[ORDERS]
+            assert notice["by"] == by, notice
+            assert notice.get("reason") == (None if by == "messages" else "too_old")
+            assert order in states(reader, ORDERS) and first in states(reader, ORDERS)
+            reader.cut()
+            until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
+        # None of this venue's, and one of the future.
+        for token, reason in [
+            ("9:1", "other_epoch"),
+            ("1:99999999999999999999", None),
+            ("1:9999999999999999999", "unknown"),
+        ]:
+            with Ws(quiet.ws_url) as ws:
+                ws.login(DEMO_A)
+                answer = ws.call("private/subscribe", {"channels": [ORDERS], "resume": {ORDERS: token}})
+                if reason is None:
+                    assert answer["error"]["data"]["param"] == "resume"
+                else:
+                    assert ws.receive()["params"] | {"token": ""} == {
+                        "channel": ORDERS,
+                        "resumed": False,
+                        "by": "nothing",
+                        "reason": reason,
+                        "token": "",
+                    }

@@ -11,6 +11,7 @@ use pitwire_ports::{LogError, Venue};
 
 use crate::access::{Area, Level};
 use crate::auth::{Authorization, Credential, Keys, Login, SignedRequest};
+use crate::diary::Diary;
 use crate::limits::{Limits, Meter, Sort};
 use crate::methods;
 use crate::replays::Replays;
@@ -54,6 +55,8 @@ pub enum Effect {
     Resume(String, Channel, Option<Token>),
     Unsubscribe(String),
     UnsubscribeAll,
+    /// What a subscriber who comes back has missed, and how it goes on.
+    Tell(Vec<u8>),
     Close,
     /// For misbehaviour, with the reason.
     Expel(String),
@@ -83,6 +86,8 @@ pub struct Desk {
     /// connection anyway: whoever connects again says so again.
     pub(crate) cancels_by_default: BTreeSet<AccountId>,
     last_session: SessionId,
+    /// Of accounts that somebody wants to be able to come back to.
+    pub(crate) diary: Diary,
     /// The last result's buffer, for the next one.
     result: Vec<u8>,
 }
@@ -154,6 +159,7 @@ impl Desk {
             replays: Some(Replays::default()),
             cancels_by_default: BTreeSet::new(),
             last_session: SessionId::ZERO,
+            diary: Diary::default(),
             result: Vec::new(),
         }
     }

@@ -10,10 +10,12 @@
 mod access;
 mod auth;
 mod desk;
+mod diary;
 mod limits;
 mod methods;
 mod notices;
 mod replays;
+mod resume;
 mod secret;
 mod session;
 mod tokens;

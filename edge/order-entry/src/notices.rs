@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Channel, Interval, Json, Scope, objects, write_notification};
+use pitwire_jsonrpc::{Channel, Interval, Json, Scope, objects, write_notification, write_numbered};
 use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId, Seq};
 use pitwire_views::{Change, UserTrade, Views};
 
@@ -84,7 +84,9 @@ impl Venue<'_> {
         for (name, sub) in subs {
             match &sub.channel {
                 Channel::UserTrades { scope, interval } if covers(scope, &market.spec, self.engine) => {
-                    if *interval == Interval::Raw {
+                    if *interval == Interval::Raw && sub.stands.is_some() {
+                        // Told from the diary, with its place.
+                    } else if *interval == Interval::Raw {
                         let mut out = Vec::new();
                         write_notification(&mut out, name, |j| {
                             j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
@@ -137,7 +139,9 @@ impl Venue<'_> {
         for (name, sub) in subs {
             match &sub.channel {
                 Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
-                    if *interval == Interval::Raw {
+                    if *interval == Interval::Raw && sub.stands.is_some() {
+                        // Told from the diary, with its place.
+                    } else if *interval == Interval::Raw {
                         let mut out = Vec::new();
                         write_notification(&mut out, name, |j| {
                             let moment = objects::OrderMoment { triggers, ..moment_of(self.engine, record) };
@@ -164,7 +168,7 @@ impl Venue<'_> {
         send: &mut dyn FnMut(&[u8]),
     ) {
         let mut out = Vec::new();
-        write_notification(&mut out, name, |j| {
+        write_numbered(&mut out, name, sub.stands, |j| {
             j.array(|j| match sub.channel {
                 Channel::UserTrades { .. } => j.raw(&sub.trades).end(),
                 _ => sub.orders.iter().for_each(|id| self.write_order(j, account, *id)),
@@ -248,7 +252,7 @@ fn is_fill_of(change: &Change, account: AccountId) -> bool {
     matches!(change, Change::Trade { account: of, .. } if *of == account)
 }
 
-fn covers(scope: &Scope, spec: &InstrumentSpec, engine: &Engine) -> bool {
+pub(crate) fn covers(scope: &Scope, spec: &InstrumentSpec, engine: &Engine) -> bool {
     match scope {
         Scope::Instrument(name) => *name == spec.name,
         Scope::Kind { kind, currency } => objects::is_of_family(spec, engine.currencies(), kind, currency),

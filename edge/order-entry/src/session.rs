@@ -6,7 +6,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_jsonrpc::{Channel, Heartbeat, Interval, RpcError};
+use pitwire_jsonrpc::{Channel, Heartbeat, Interval, RpcError, Token};
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};
 
 use crate::auth::Login;
@@ -22,6 +22,8 @@ pub(crate) struct PrivateSubscription {
     /// The same by instrument, for `user.changes`.
     pub changes: BTreeMap<InstrumentId, Waiting>,
     pub portfolio: Portfolio,
+    /// Of one whose reader may come back: what it will have heard up to, when all that waits is told.
+    pub stands: Option<Token>,
 }
 
 /// What has happened in one instrument and is not told yet.
@@ -181,6 +183,7 @@ impl Session {
             trades: Vec::new(),
             changes: BTreeMap::new(),
             portfolio: Portfolio { stale: true, told: BTreeMap::new() },
+            stands: None,
         });
     }
 
@@ -212,6 +215,11 @@ impl PrivateSubscription {
     /// Whether something waits for the end of this window.
     pub(crate) fn waits_for(&self, interval: Interval) -> bool {
         self.channel.interval() == interval && self.waits()
+    }
+
+    /// Whether it has collected what a window's end will tell.
+    pub(crate) fn awaits(&self) -> bool {
+        !(self.orders.is_empty() && self.trades.is_empty())
     }
 
     fn waits(&self) -> bool {

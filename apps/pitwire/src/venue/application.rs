@@ -39,6 +39,9 @@ const STEPS_PER_TURN: usize = 2_000;
 /// Behind by more than this in real time, venue time goes on from where the venue is.
 const MOST_LAG_NS: u64 = 2_000_000_000;
 
+/// Who still hears an account is looked at this often, in venue time.
+const DIARIES_NS: u64 = 10_000_000_000;
+
 /// A reply's buffer is given back when one reply has made it larger than this.
 const KEPT_REPLY_BYTES: usize = 64 * 1024;
 
@@ -89,19 +92,22 @@ pub struct VenueApplication {
     bus: Option<Bus>,
     life: Life,
     held: Held,
+    diaries_due: VenueNanos,
 }
 
 impl VenueApplication {
     /// Without `chores` nothing is kept on disk.
     pub fn new(
         mut core: Core,
-        desk: Desk,
+        mut desk: Desk,
         clock: SystemClock,
         venue_clock: VenueClock,
         chores: Option<Chores>,
     ) -> Self {
         core.streams.set_clocks(clock, venue_clock);
         let life = Life::new(core.sequencer.engine().epoch().0, chores.is_some(), clock.wall_ns());
+        // Private channels wait for the disk whatever public ones do.
+        desk.begin_epoch(life.epoch, life.remembers);
         VenueApplication {
             core,
             desk,
@@ -121,6 +127,7 @@ impl VenueApplication {
             bus: None,
             life,
             held: Held::default(),
+            diaries_due: VenueNanos(0),
         }
     }
 
@@ -173,6 +180,7 @@ impl VenueApplication {
         let mut voice = Voice { notices, audience };
         // Each connection once, in the order in which they came.
         let mut hearing = BTreeSet::new();
+        self.desk.record(sequencer.engine(), views, changes);
         for change in changes.iter() {
             match account_of(change) {
                 Some(account) => hearing.extend(self.listeners.get(&account).into_iter().flatten().copied()),
@@ -183,6 +191,7 @@ impl VenueApplication {
             let Some(client) = self.clients.get_mut(&id) else { continue };
             let mut send = |text: &[u8]| voice.notify(id, text);
             client.session.notify(sequencer.engine(), views, changes, &mut send);
+            self.desk.tell_resumed(&mut client.session, sequencer.engine(), &mut send);
             self.private_windows.arm(*now);
         }
         changes.clear();
@@ -221,6 +230,14 @@ impl VenueApplication {
         }
     }
 
+    /// Accounts are written of for those who are here, and for a while for those who have gone.
+    fn keep_diaries(&mut self) {
+        if self.core.now >= self.diaries_due {
+            self.diaries_due = VenueNanos(self.core.now.0.saturating_add(DIARIES_NS));
+            self.desk.keep_diaries(self.clients.values().map(|client| &client.session), self.core.now);
+        }
+    }
+
     /// Where time moves by request, windows end when a request has moved it.
     fn follow_manual_time(&mut self, notices: &mut Notices) {
         if self.core.is_manual {
@@ -245,6 +262,7 @@ impl VenueApplication {
                     }
                 }
                 Effect::UnsubscribeAll => leave_all(id, &mut client.public, &mut self.core),
+                Effect::Tell(text) => Voice { notices, audience }.reply(id, &text),
                 Effect::Close => {
                     Voice { notices, audience }.close(id, pitwire_host::CloseCode::Normal, "logged out");
                 }
@@ -660,6 +678,7 @@ impl Application for VenueApplication {
         }
         self.beat(now_ns, notices);
         self.held.let_go(self.core.now, &mut self.core.publisher);
+        self.keep_diaries();
         let Core { streams, sequencer, views, now, .. } = &mut self.core;
         streams.hear(Here { engine: sequencer.engine(), views, at: *now }, now_ns);
         self.hear(notices);

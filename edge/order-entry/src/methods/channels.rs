@@ -11,6 +11,7 @@ use pitwire_model::AccountId;
 use super::{Done, cover};
 use crate::access::{Area, Level};
 use crate::desk::{Call, Effect, Entrance};
+use crate::resume;
 use crate::session::Session;
 
 /// What a ring or a diary has kept is looked through for each.
@@ -58,10 +59,12 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
         return Err(RpcError::param("too_many_requests", "channels", reason));
     }
     write_names(call, accepted.iter().map(|(name, ..)| name));
+    let mut room = resume::ROOM_BYTES;
     for (name, channel, account) in accepted {
         let resumed = resumed.remove(&name);
         match (account, resumed) {
-            (Some(account), _) => call.session.subscribe_private(account, &name, channel),
+            (Some(account), Some(token)) => resume::come_back(call, account, (name, channel), token, &mut room),
+            (Some(account), None) => call.session.subscribe_private(account, &name, channel),
             (None, Some(token)) => {
                 call.session.subscribe_public(&name);
                 call.effects.push(Effect::Resume(name, channel, token));
