@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from rpc import Json, RpcError, Ws
-from test_listeners import gauge, until
+from test_listeners import gauge, listener, until
 from venue import DEMO_A, DEMO_B, Credentials, Venue
 
 CUTS = int(os.environ.get("RESUME_CUTS", "20"))
@@ -287,6 +287,32 @@ def test_tokens_that_are_none_are_refused_and_those_of_nothing_begin_anew(quiet:
         ws.subscribe(SLOW_TRADES)
         ws.result("public/subscribe", {"channels": [SLOW_TRADES], "resume": {SLOW_TRADES: "1:0"}})
         assert ws.receive()["params"]["reason"] == "already_subscribed"
+
+
+def test_one_that_is_in_a_hall_is_caught_up_there(quiet: Venue) -> None:
+    other_trades = "trades.spot.any.100ms"
+    with Ws(quiet.ws_url) as trader, Ws(quiet.ws_url) as other, listener(quiet, other_trades) as away:
+        trader.login(DEMO_A)
+        other.login(DEMO_B)
+
+        def trade() -> None:
+            buy(trader, 60_000)
+            buy(other, 60_000, "sell")
+            trader.result("private/pitwire_advance", {"ns": WINDOW_NS})
+
+        for _ in range(5):
+            trade()
+        epoch = 1
+        asked = {"channels": [SLOW_TRADES], "resume": {SLOW_TRADES: f"{epoch}:2"}}
+        assert away.result("public/subscribe", asked) == [SLOW_TRADES]
+        trade()
+        told = [away.arrive()["params"] for _ in range(4)]
+        assert gauge(quiet, "listeners") == 1, "it has not left the hall"
+        assert [params["channel"] for params in told[:2]] == [SLOW_TRADES] * 2
+        assert [trade["trade_seq"] for trade in told[0]["data"]] == [3, 4, 5]
+        assert told[1] == {"channel": SLOW_TRADES, "resumed": True, "by": "messages", "token": f"{epoch}:5"}
+        assert [trade["trade_seq"] for params in told[2:] for trade in params["data"]] == [6, 6]
+        assert {params["channel"] for params in told[2:]} == {SLOW_TRADES, other_trades}
 
 
 def test_without_a_token_in_the_request_nothing_is_new(quiet: Venue) -> None:
