@@ -2,7 +2,8 @@
 //!
 //! Does        list those that something has happened to; of those without a session, a few in a turn.
 //! Holds       1. whoever has a session is listed at once: it waits for a few strangers at most, however many have come;
-//!             2. strangers are let on in the order in which they came, some in every turn.
+//!             2. strangers are let on in the order in which they came, some in every turn;
+//!             3. whoever waits keeps its place among the connections: one that ends meanwhile is let go of from the list.
 //! Costs       a turn looks at those on the list only, not at those who wait.
 //! Start at    [`Crowd::list`].
 

@@ -98,6 +98,11 @@ impl Places {
         self.0.elsewhere.store(count, Ordering::Relaxed);
     }
 
+    /// As many as there were when somebody last came.
+    pub fn elsewhere(&self) -> usize {
+        self.0.elsewhere.load(Ordering::Relaxed)
+    }
+
     /// Takes one, if there is one left.
     pub fn enter(&self) -> Option<Place> {
         let place = Place(Arc::clone(&self.0));
@@ -143,6 +148,7 @@ mod tests {
         assert!(places.enter().is_none());
         places.are_elsewhere(2);
         assert!(places.are_exceeded());
+        assert_eq!(places.elsewhere(), 2);
         places.are_elsewhere(0);
         assert!(places.enter().is_some());
     }

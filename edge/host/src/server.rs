@@ -56,6 +56,9 @@ const LONGEST_TURN_NS: u64 = 2_000_000;
 const DRIVEN_OFF_NS: u64 = 1_000_000;
 /// Two looks are a microsecond apart; in so long something else has run on the core.
 const MISSED_NS: u64 = 50_000;
+/// So many connections that other threads of the process serve: it may be for them that others want the core. Where it is not,
+/// a loop that sleeps gains nobody anything.
+const MANY_ELSEWHERE: usize = 100;
 
 pub struct Server<A> {
     app: A,
@@ -251,7 +254,7 @@ impl<A: Application> Server<A> {
         while now < until {
             self.look(events, Some(Duration::ZERO))?;
             let before = std::mem::replace(&mut now, self.clock.monotonic_ns());
-            if now - before > MISSED_NS {
+            if now - before > MISSED_NS && self.places.elsewhere() >= MANY_ELSEWHERE {
                 self.vigil.missed(now, times_driven_off());
             }
             let is_driven_off = now - before > DRIVEN_OFF_NS;

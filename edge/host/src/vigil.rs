@@ -4,8 +4,7 @@
 //! Holds       1. a venue to which nobody speaks sleeps; one that is asked more often than every [`CLOSE_NS`] does not,
 //!                which costs a core;
 //!             2. where it does not pay it is given up, but for a try now and then;
-//!             3. where others want its core again and again it is given up for longer each time: they finish sooner, and
-//!                a loop that sleeps is let on when it wakes.
+//!             3. where threads that serve readers want its core again and again it is given up for longer each time.
 //! Leaves out  where the peer is: one on the loop's own core cannot speak while the loop is awake, see [`crate::place`].
 //! Start at    [`Vigil::begin`].
 //!
