@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.request
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,6 +146,15 @@ class Control(threading.Thread):
                 text = self._connection.recv()
                 self.texts[json.loads(text)["params"]["channel"]].append(text)
 
+    def end_behind(self, *others: dict[str, list[str]]) -> dict[str, list[str]]:
+        """Ends once it has what others have heard: it may be the last that is told."""
+
+        def has_all() -> bool:
+            return all(heard[-1] in self.texts[name] for other in others for name, heard in other.items() if heard)
+
+        until(has_all, "the venue's own subscriber does not get what others have")
+        return self.end()
+
     def end(self) -> dict[str, list[str]]:
         self._connection.close()
         self.join()
@@ -240,6 +249,9 @@ class Client:
 
         until(enough, f"too little is heard: { {name: len(heard.messages) for name, heard in self.heard.items()} }")
 
+    def deltas(self) -> dict[str, list[str]]:
+        return {channel: self.heard[channel].messages for channel in DELTAS}
+
     def end(self) -> None:
         self.stopping.set()
         self.thread.join(PATIENCE_S)
@@ -266,15 +278,15 @@ def test_clients_of_a_killed_gateway_go_on_at_another_without_gap_or_duplicate(
         for client in movers:
             client.wait(5)
         one.end(signal.SIGKILL)
-        before = {channel: len(movers[0].heard[channel].messages) for channel in DELTAS}
+        # Not before they have read to the end of what the killed one still sent.
+        until(lambda: all(client.moves for client in movers), "they do not go elsewhere")
+        most = max(len(client.heard[channel].messages) for client in movers + stayers for channel in DELTAS)
         for client in movers + stayers:
-            client.wait(max(before.values()) + 10)
+            client.wait(most + 10)
         for client in movers + stayers:
             client.end()
         assert all(client.moves >= 1 for client in movers) and all(client.moves == 0 for client in stayers)
-        # A moment for the control to have what they have.
-        time.sleep(0.5)
-        texts = control.end()
+        texts = control.end_behind(*(client.deltas() for client in movers + stayers))
         for client in movers + stayers:
             for channel in DELTAS:
                 heard = client.heard[channel]
@@ -297,8 +309,7 @@ def test_a_gateway_that_comes_back_resumes_what_it_never_heard_itself(
         client.wait(25)
         client.end()
         assert client.moves >= 1 and one.metric("filled_total") > 0
-        time.sleep(0.5)
-        texts = control.end()
+        texts = control.end_behind(client.deltas())
         for channel in DELTAS:
             assert not client.heard[channel].gaps and client.heard[channel].snapshots <= 1
             place_in(client.heard[channel].messages, texts[channel])
@@ -309,8 +320,7 @@ def test_the_plain_dialect_is_the_venues_byte_for_byte(venue: Venue, gateway: Ga
     mirror = Control(gateway.url(), CHANNELS)
     until(lambda: all(len(mirror.texts[channel]) > 8 for channel in DELTAS), "nothing is heard at the gateway")
     mirrored = mirror.end()
-    time.sleep(0.5)
-    texts = control.end()
+    texts = control.end_behind({channel: mirrored[channel] for channel in DELTAS})
     for channel in DELTAS:
         skipped = 1 if channel.startswith("book") else 0
         place_in(mirrored[channel][skipped:], texts[channel])
@@ -428,8 +438,7 @@ def test_a_rogue_publisher_is_ignored(server: Server, venue: Venue, gateway: Gat
     client.wait(len(client.heard[DELTAS[0]].messages) + 5)
     client.end()
     assert gateway.health()["status"] == "ok" and gateway.metric("restarts_total") == 0
-    time.sleep(0.5)
-    texts = control.end()
+    texts = control.end_behind(client.deltas())
     for channel in DELTAS:
         assert not client.heard[channel].gaps
         place_in(client.heard[channel].messages, texts[channel])
@@ -497,8 +506,7 @@ def test_what_nats_loses_is_filled_from_the_venue(trouble: str, server: Server, 
     until(lambda: gateway.health()["status"] == "ok", f"it recovers: {gateway.tail()}")
     client.wait(len(client.heard[DELTAS[0]].messages) + 5)
     client.end()
-    time.sleep(0.5)
-    texts = control.end()
+    texts = control.end_behind(client.deltas())
     for channel in DELTAS:
         assert not client.heard[channel].gaps and client.heard[channel].snapshots <= 1
         place_in(client.heard[channel].messages, texts[channel])
@@ -587,6 +595,12 @@ class Reader(threading.Thread):
     def of(self, part: str) -> list[str]:
         return [text for text in self.texts if part in text]
 
+    def end_behind(self, texts: Iterable[str]) -> None:
+        """Ends once it has these texts too: it may be the last that is told."""
+        wanted = set(texts)
+        until(lambda: wanted <= set(self.texts), "the venue's own reader does not get what others have")
+        self.end()
+
     def end(self) -> None:
         self.connection.close()
         self.join()
@@ -605,9 +619,9 @@ def test_streams_by_url_are_the_venues_byte_for_byte(venue: Venue, gateway: Gate
     )
     for reader in mirror:
         reader.end()
-    time.sleep(0.5)
-    for reader in control:
-        reader.end()
+    control[0].end_behind(mirror[0].of(part)[-1] for part in deltas)
+    control[1].end_behind(mirror[1].of('"code":"00007"')[-1:])
+    control[2].end_behind(mirror[2].texts[-1:])
     for part in deltas:
         place_in(mirror[0].of(part), control[0].of(part))
     assert mirror[0].of('"stream":"npnzar@bookTicker"')
@@ -625,16 +639,20 @@ def test_a_socket_counts_its_own_messages_here_too(venue: Venue, gateway: Gatewa
     targets = ["/v1/marketdata/btcusdc?heartbeat=true", "/v1/multimarketdata?symbols=BTCUSDC,NPNZAR"]
     control = [Reader(venue.address, target) for target in targets]
     mirror = [Reader(gateway.address, target) for target in targets]
-    until(lambda: all(len(one.texts) > 25 for one in mirror), f"too little: {[len(one.texts) for one in mirror]}")
+
+    def bare(one: Reader) -> list[str]:
+        # When each of the two is asked whether it is there is its own business.
+        return [re.sub(r'"socket_sequence":\d+', "", text) for text in one.texts if '"type":"heartbeat"' not in text]
+
+    until(lambda: all(len(bare(one)) > 25 for one in mirror), f"too little: {[len(one.texts) for one in mirror]}")
     for reader in mirror:
-        reader.end()
-    time.sleep(0.5)
-    for reader in control:
         reader.end()
     for got, its in zip(mirror, control, strict=True):
         assert [json.loads(text)["socket_sequence"] for text in got.texts] == list(range(len(got.texts)))
-        got_bare, its_bare = ([re.sub(r'"socket_sequence":\d+', "", text) for text in one.texts] for one in (got, its))
-        place_in(got_bare[len(got_bare) - 20 :], its_bare)
+        last = bare(got)[-20:]
+        until(lambda last=last, its=its: last[-1] in bare(its), "the venue's own reader does not get what others have")
+        its.end()
+        place_in(last, bare(its))
 
 
 def threads_of(gateway: Gateway) -> dict[str, int]:
@@ -656,13 +674,13 @@ def test_plain_readers_of_streams_are_served_by_halls(venue: Venue, gateway: Gat
     assert not any(name.startswith("hall") for name in threads_of(gateway))
     control = Reader(venue.address, "/ws/btcusdc@trade")
     readers = [Reader(gateway.address, "/ws/btcusdc@trade") for _ in range(40)]
-    assert any(name.startswith("hall") for name in threads_of(gateway))
-    assert gateway.metric("clients") == 40
+    until(lambda: any(name.startswith("hall") for name in threads_of(gateway)), "no hall")
+    # The one of before may be counted a moment longer.
+    until(lambda: gateway.metric("clients") == 40, "forty are here")
     until(lambda: all(len(reader.texts) > 8 for reader in readers), "too little is heard")
     for reader in readers:
         reader.end()
-    time.sleep(0.5)
-    control.end()
+    control.end_behind(reader.texts[-1] for reader in readers)
     for reader in readers:
         place_in(reader.texts, control.texts)
     until(lambda: gateway.metric("clients") == 0, "they have left")
@@ -750,8 +768,7 @@ def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) 
             assert json.loads(ws.recv(timeout=PATIENCE_S))["s"] == "BTCUSDC"
         until(lambda: all(len(mirror.texts[channel]) > 4 for channel in DELTAS), "nothing is heard by wss")
         mirrored = mirror.end()
-        time.sleep(0.5)
-        texts = control.end()
+        texts = control.end_behind(mirrored)
         for channel in DELTAS:
             place_in(mirrored[channel][1 if channel.startswith("book") else 0 :], texts[channel])
         with urllib.request.urlopen(f"https://{told['tls']}/healthz", context=trust, timeout=PATIENCE_S) as reply:
