@@ -199,7 +199,8 @@ def memory_kib(pid: int) -> int:
 
 
 def test_a_stopped_reader_is_told_exactly_what_it_missed(tmp_path: Path) -> None:
-    with publishing(tmp_path, "--synthetic", "20000", "--bytes", "500", "--ring", "64KiB") as publisher:
+    # More than a second of it is kept: so long may the one that reads be kept from it by others.
+    with publishing(tmp_path, "--synthetic", "10000", "--bytes", "500", "--ring", "8MiB") as publisher:
         stopped, healthy = raw_reader(publisher.address), publisher.reader()
         first = seqs(healthy, 1)[0]
         publisher.wait_for("gaps_total", 0)
