@@ -3,6 +3,7 @@
 import json
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -65,6 +66,17 @@ def total(seen: dict[int, dict[str, Any]], what: str) -> int:
     return sum(shard[what] for shard in seen.values())
 
 
+def under_way(server: Server) -> None:
+    """Until something is published: a splitter that meets no server when it begins does not begin."""
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as line:
+        line.sendall(b'CONNECT {"verbose":false}\r\nSUB test.> 1\r\nPING\r\n')
+        heard = b""
+        while b"HMSG " not in heard and b"\r\nMSG " not in heard:
+            more = line.recv(65536)
+            assert more, heard
+            heard = heard[-100:] + more
+
+
 def test_every_trade_is_published_once(tape: str, server: Server) -> None:
     reader = Reader(server)
     ended = subprocess.run(split(tape, server, TRADES), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -80,7 +92,8 @@ def test_the_splitter_goes_on_and_every_loss_shows(trouble: str, tape: str, serv
     trades = 5 * TRADES
     reader = Reader(server)
     splitter = subprocess.Popen(split(tape, server, trades), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
+    under_way(server)
+    time.sleep(0.5)
     if trouble == "stands still":
         server.process.send_signal(signal.SIGSTOP)
         time.sleep(4)
