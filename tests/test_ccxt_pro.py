@@ -11,7 +11,7 @@ from rpc import Http, Ws
 from venue import CURRENCIES, DEMO_A, Venue
 
 SPOT = "NPN/ZAR"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 Level = tuple[float, float]
 Book = tuple[list[Level], list[Level]]
@@ -135,7 +135,12 @@ def test_own_orders_are_seen_to_open_change_and_close(venue: Venue) -> None:
                         await asyncio.sleep(0.02)
 
             watching = asyncio.create_task(watch())
-            await asyncio.sleep(1.0)  # login and subscription
+            # Until it has logged in and subscribed, orders go unseen.
+            async with asyncio.timeout(PATIENCE_S):
+                while not seen:
+                    assert not watching.done(), watching.exception()
+                    await exchange.create_order(SPOT, "market", "buy", 1)
+                    await asyncio.sleep(0.5)
             best_bid = (await exchange.fetch_order_book(SPOT))["bids"][0][0]
             order = await exchange.create_order(SPOT, "limit", "buy", 3, best_bid * 0.9)
             await wait_for((order["id"], "open", 3))
@@ -154,11 +159,14 @@ def test_own_trades_are_seen_with_the_ids_of_the_reply(venue: Venue) -> None:
     async def scenario() -> None:
         async with deribit(venue) as exchange:
             first = asyncio.create_task(until(lambda: exchange.watch_my_trades(SPOT), lambda _: True))
-            await asyncio.sleep(1.0)  # login and subscription
-            order = await exchange.create_order(SPOT, "market", "buy", 2)
+            # Until it has logged in and subscribed, orders go unseen.
+            orders = {}
+            while not first.done():
+                order = await exchange.create_order(SPOT, "market", "buy", 2)
+                orders[order["id"]] = order
+                await asyncio.wait([first], timeout=1.0)
             trade = await first
-            assert trade["order"] == order["id"]
-            assert trade["id"] in [fill["id"] for fill in order["trades"]]
+            assert trade["id"] in [fill["id"] for fill in orders[trade["order"]]["trades"]]
             assert trade["takerOrMaker"] == "taker"
 
     asyncio.run(scenario())
