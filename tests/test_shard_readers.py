@@ -94,6 +94,9 @@ def test_a_splitter_that_is_killed_is_noticed(language: str, count: Path, tape: 
     program = [count] if language == "C" else [sys.executable, TOP / "clients/python/pitwire_shard.py"]
     with out.open("wb") as to:
         reader = subprocess.Popen([*program, ring], stdout=to, stderr=subprocess.DEVNULL)
+    while Path(ring).name not in Path(f"/proc/{reader.pid}/maps").read_text():
+        assert reader.poll() is None and time.monotonic() < deadline, "it does not take the ring"
+        time.sleep(0.01)
     time.sleep(0.5)
     assert reader.poll() is None
     os.kill(splitter.pid, signal.SIGKILL)
