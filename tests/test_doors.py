@@ -131,7 +131,7 @@ def test_a_client_that_never_reads_costs_little_and_loses_no_answer(venue: Venue
     assert resident_mb(venue) - before < 64
     for _ in range(asked):
         assert "result" in deaf.answer()
-    sending.join(10)
+    sending.join(60)
     assert not sending.is_alive() and messages(venue) > asked
     other.close()
     deaf.socket.close()
@@ -146,7 +146,7 @@ def test_half_open_connections_in_numbers_stop_nobody(venue: Venue) -> None:
         with Ws(venue.ws_url) as ws:
             for _ in range(100):
                 ws.result("public/test")
-        deadline = time.monotonic() + 12
+        deadline = time.monotonic() + 30
         for client in clients:
             client.settimeout(max(0.1, deadline - time.monotonic()))
             with contextlib.suppress(ConnectionError):
@@ -204,7 +204,7 @@ def test_of_several_starts_at_once_one_serves_and_the_others_say_why_not(data: P
     commands = [[BINARY, *options, data.parent / f"ready-{number}.json"] for number in range(4)]
     starts = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for command in commands]
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while sum(start.poll() is None for start in starts) > 1 or not list(data.parent.glob("ready-*.json")):
             assert time.monotonic() < deadline, "three of four are refused and one serves"
             time.sleep(0.05)

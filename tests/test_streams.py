@@ -76,7 +76,7 @@ def test_depth_joins_the_snapshot_and_the_wrong_is_refused_with_a_remedy(venue: 
         async with stream(venue, "/ws/btcusdc@depth@100ms") as socket:
             await take(socket, 1)
             url = f"{venue.http_url}/api/v3/depth?symbol=BTCUSDC&limit=5000"
-            snapshot = await asyncio.to_thread(lambda: requests.get(url, timeout=10).json())
+            snapshot = await asyncio.to_thread(lambda: requests.get(url, timeout=PATIENCE_S).json())
             last, events = snapshot["lastUpdateId"], 0
             for text in await take(socket, 10):
                 event = json.loads(text)

@@ -143,7 +143,7 @@ def test_python_binances_local_book_is_the_venues(
 
     def fetch() -> dict[str, Any]:
         url = f"{venue.http_url}/api/v3/depth?symbol=BTCUSDC&limit=5000"
-        return requests.get(url, timeout=10).json()
+        return requests.get(url, timeout=PATIENCE_S).json()
 
     async def scenario() -> None:
         client = await AsyncClient.create()

@@ -28,7 +28,7 @@ def trade(*args: str, env: dict[str, str] | None = None, who: Credentials | None
     if who is not None:
         names |= {"PITWIRE_CLIENT_ID": who.client_id, "PITWIRE_CLIENT_SECRET": who.secret}
     command = [BINARY, "trade", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=names | (env or {}))
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=names | (env or {}))
 
 
 def result(*args: str, **how: Any) -> Any:

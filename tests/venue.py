@@ -14,7 +14,7 @@ BINARY = Path(os.environ.get("PITWIRE_BIN", TOP / "target/release/pitwire"))
 # Another build of the same source, to compare with.
 DEBUG_BINARY = Path(os.environ.get("PITWIRE_DEBUG_BIN", TOP / "target/debug/pitwire"))
 START_PATIENCE_S = 60.0
-STOP_PATIENCE_S = 30.0
+STOP_PATIENCE_S = 60.0
 
 SHARES = ["NPN", "SBK", "AGL", "BHG", "SOL", "MTN", "FSR", "AUC"]
 INSTRUMENTS = [*(f"{share}_ZAR" for share in SHARES), "BTC_USDC", "ETH_USDC", "BTC-PERPETUAL"]
