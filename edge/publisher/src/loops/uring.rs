@@ -510,7 +510,7 @@ impl Hall {
             let Some(Some(seat)) = self.seats.get_mut(*slot as usize) else { continue };
             seat.is_parting = true;
             if seat.is_receiving {
-                self.ring.cancel(seat.file);
+                self.ring.cancel(Asked::Receive(*slot));
             }
         }
     }
@@ -567,8 +567,11 @@ impl Hall {
                 continue;
             };
             seat.is_closing = true;
-            if seat.is_receiving || seat.is_waiting {
-                self.ring.cancel(seat.file);
+            if seat.is_receiving {
+                self.ring.cancel(Asked::Receive(slot));
+            }
+            if seat.is_waiting {
+                self.ring.cancel(Asked::Writable(slot));
             }
             self.close_if_quiet(slot);
         }

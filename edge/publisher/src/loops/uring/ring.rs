@@ -282,10 +282,10 @@ impl Ring {
         self.push(&opcode::Shutdown::new(Fixed(file), libc::SHUT_WR).build(), Asked::Shut(slot));
     }
 
-    /// Whatever is asked of this file is answered now.
-    pub fn cancel(&mut self, file: u32) {
-        let entry = opcode::AsyncCancel2::new(CancelBuilder::fd(Fixed(file)).all()).build();
-        self.push(&entry, Asked::Nothing);
+    /// What was asked is answered now. By its number, which the kernel finds in a table: for a file it would go through all
+    /// that everybody waits for.
+    pub fn cancel(&mut self, asked: Asked) {
+        self.push(&opcode::AsyncCancel::new(asked.pack()).build(), Asked::Nothing);
     }
 
     pub fn close(&mut self, file: u32, asked: Asked) {
