@@ -11,7 +11,7 @@ use pitwire_host::{
     Taken, Waker, stop_signals,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 enum Order {
     GiveBack(ConnectionId, Box<Returned>),

@@ -78,7 +78,7 @@ fn serve() -> std::net::SocketAddr {
 
 fn all_of(mut stream: TcpStream) -> String {
     let mut text = String::new();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.read_to_string(&mut text).unwrap();
     text
 }
@@ -113,7 +113,7 @@ fn the_application_hears_what_a_handshake_asked_for() {
     // A masked close frame without a code, so that the other side ends.
     stream.write_all(&[0x88, 0x80, 0, 0, 0, 0]).unwrap();
     let mut bytes = Vec::new();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.read_to_end(&mut bytes).unwrap();
     let said = bytes.windows(9).any(|window| window == b"\x81\x07/ws?x=1");
     assert!(said, "{}", String::from_utf8_lossy(&bytes));

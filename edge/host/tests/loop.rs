@@ -261,12 +261,12 @@ fn what_a_disconnection_says_is_not_left_lying() {
     let mut stays = venue.websocket();
     stays.ask("watch");
     let started = Instant::now();
-    for _ in 0..4 {
+    for _ in 0..20 {
         drop(venue.websocket());
         assert_eq!(stays.got(), text("somebody left"));
     }
-    // The sweep would have picked it up, once a second.
-    assert!(started.elapsed() < Duration::from_secs(2));
+    // The sweep would have picked it up, once a second: in some twenty.
+    assert!(started.elapsed() < Duration::from_secs(12));
 }
 
 // --- time ---
@@ -297,7 +297,7 @@ fn only_a_peer_that_owes_us_the_rest_is_closed_for_it() {
     let ping = frame(0x89, b"p");
     pinging.send(&ping[..3]);
     let started = Instant::now();
-    let mut sent = 0;
+    let (mut sent, mut last_heard, mut fragments) = (0, None, Some(fragments));
     while started.elapsed() < Duration::from_millis(7_500) {
         std::thread::sleep(Duration::from_millis(100));
         // There is always half a message when the loop looks.
@@ -305,13 +305,16 @@ fn only_a_peer_that_owes_us_the_rest_is_closed_for_it() {
         pinging.send(&[&ping[3..], &ping[..3]].concat());
         // Pings in between do not make up for a message that never ends.
         if sent < 45 {
-            fragments.send(&ping);
+            fragments.as_mut().unwrap().send(&ping);
+        } else if let Some(mut fragments) = fragments.take() {
+            last_heard = Some(std::thread::spawn(move || (fragments.rest().pop(), started.elapsed())));
         }
         sent += 1;
     }
     let too_late = || Got::Close(1008, "not finished within 5 s".into());
-    assert_eq!(fragments.rest().pop(), Some(too_late()));
-    assert!(started.elapsed() < Duration::from_secs(9), "the pings bought it time");
+    let (last, when) = last_heard.unwrap().join().unwrap();
+    assert_eq!(last, Some(too_late()));
+    assert!(when < Duration::from_secs(9), "the pings bought it time");
     assert_eq!(owing.rest(), [too_late()]);
     assert_eq!(silent.maybe_response(), None);
     for _ in 0..sent {
@@ -449,12 +452,15 @@ fn stopping_says_so_and_waits_without_spinning_for_those_who_do_not_read() {
 
 #[test]
 fn stopping_does_not_wait_for_those_who_have_been_told() {
-    let mut venue = Venue::up();
-    let _open = [venue.client(), venue.websocket()];
     let started = Instant::now();
-    venue.ask_to_stop();
-    venue.ended().unwrap();
-    assert!(started.elapsed() < Duration::from_millis(1_500));
+    for _ in 0..4 {
+        let mut venue = Venue::up();
+        let _open = [venue.client(), venue.websocket()];
+        venue.ask_to_stop();
+        venue.ended().unwrap();
+    }
+    // Two seconds each, if it waited.
+    assert!(started.elapsed() < Duration::from_secs(7));
 }
 
 /// Who comes when a hundred do is let in, and those who are in are served in between.

@@ -74,7 +74,7 @@ fn handshake(target: &str, more: &str) -> String {
 
 fn connect(address: std::net::SocketAddr, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
     stream
 }
@@ -84,7 +84,7 @@ fn a_socket_goes_with_its_handshake_and_all_that_came_behind() {
     let (address, received) = serve();
     let mut peer = connect(address, &(handshake("/away?x=1", "") + "behind"));
     let (target, Taken { mut socket, session, handshake, rest }) =
-        received.recv_timeout(Duration::from_secs(20)).unwrap();
+        received.recv_timeout(Duration::from_secs(60)).unwrap();
     assert!(session.is_none(), "it is plain");
     assert_eq!((target.as_str(), rest.as_slice()), ("/away?x=1", b"behind".as_slice()));
     assert!(handshake.starts_with(b"HTTP/1.1 101 ") && handshake.ends_with(b"\r\n\r\n"));
@@ -133,7 +133,7 @@ fn what_came_behind_a_handshake_in_tls_is_not_lost() {
     let trust = builder.with_root_certificates(roots).with_no_client_auth();
     let mut client = ClientConnection::new(Arc::new(trust), ServerName::try_from("localhost").unwrap()).unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     while client.is_handshaking() {
         client.complete_io(&mut stream).unwrap();
     }
@@ -147,9 +147,9 @@ fn what_came_behind_a_handshake_in_tls_is_not_lost() {
     }
 
     let (_, Taken { mut socket, session, rest: mut came, .. }) =
-        received.recv_timeout(Duration::from_secs(20)).unwrap();
+        received.recv_timeout(Duration::from_secs(60)).unwrap();
     socket.set_nonblocking(false).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let (mut session, mut cipher, mut out) = (session.unwrap(), [0; 4_096], Vec::new());
     while came.len() < behind.len() {
         let bytes = socket.read(&mut cipher).unwrap();
