@@ -256,7 +256,7 @@ fn refusals_are_answered_and_violations_closed() {
 
 #[test]
 fn who_sends_nothing_is_let_go() {
-    let limits = pitwire_publisher::Limits { unfinished_ms: 300, idle_ms: 600, ping_ms: 200, ..Default::default() };
+    let limits = Limits { unfinished_ms: 300, ..Limits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(Lag::Conflate));
     // A request that is never finished, and one that is never begun.
     let mut slow = std::net::TcpStream::connect(stage.address).unwrap();
@@ -266,11 +266,13 @@ fn who_sends_nothing_is_let_go() {
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
     let mut silent = std::net::TcpStream::connect(stage.address).unwrap();
     assert_eq!(silent.read(&mut [0; 10]).unwrap(), 0);
-    // One that never answers a ping, and one that does.
+    // One that never answers a ping, and one that does, for longer than may be kept silent.
+    let limits = Limits { unfinished_ms: 3_000, idle_ms: 3_000, ping_ms: 300, ..Limits::default() };
+    let stage = Stage::new(Options { limits, ..Options::default() }, &spec(Lag::Conflate));
     let mut mute = Reader::join(stage.address, "/");
     let mut polite = Reader::join(stage.address, "/");
     let mut pings = 0;
-    while pings < 8 {
+    while pings < 12 {
         if let (9, payload) = polite.frame().unwrap() {
             polite.say(10, &payload);
             pings += 1;
@@ -285,10 +287,10 @@ fn who_sends_nothing_is_let_go() {
 
 #[test]
 fn who_comes_after_a_long_quiet_has_its_time() {
-    let limits = Limits { unfinished_ms: 2_000, ..Limits::default() };
+    let limits = Limits { unfinished_ms: 5_000, ..Limits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(Lag::Conflate));
     // Nobody is there, and the hall sleeps.
-    std::thread::sleep(Duration::from_millis(2_600));
+    std::thread::sleep(Duration::from_millis(5_600));
     let mut late = TcpStream::connect(stage.address).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     late.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

@@ -13,7 +13,7 @@ use pitwire_publisher::{
     Answer, Batch, Lag, Opening, Options, Programme, Publisher, Released, Reply, Request, Said, StreamId, Tag,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 enum News {
     Said(String),

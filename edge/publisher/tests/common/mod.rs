@@ -11,7 +11,7 @@ use pitwire_publisher::{
     Answer, Batch, Kind, Lag, Opening, Options, Programme, Publisher, Reply, Request, Said, StreamId, StreamSpec, Tag,
 };
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every path is the one stream. What is said comes back.
 #[derive(Default)]
