@@ -122,7 +122,7 @@ def test_the_seeds_test_wants_ten_answers_to_each_heartbeat() -> None:
 
 def test_a_server_that_compresses_is_understood() -> None:
     with server(numbered, compression="deflate") as url:
-        figures = load(url, "--connections", "3", "--seconds", "1", "--deflate")
+        figures = load(url, "--connections", "3", "--seconds", "4", "--deflate")
     assert figures["lost"] == 3 and figures["unnumbered"] == 0 and figures["breaches"] == []
 
 
