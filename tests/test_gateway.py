@@ -675,8 +675,7 @@ def test_plain_readers_of_streams_are_served_by_halls(venue: Venue, gateway: Gat
     control = Reader(venue.address, "/ws/btcusdc@trade")
     readers = [Reader(gateway.address, "/ws/btcusdc@trade") for _ in range(40)]
     until(lambda: any(name.startswith("hall") for name in threads_of(gateway)), "no hall")
-    # The one of before may be counted a moment longer.
-    until(lambda: gateway.metric("clients") == 40, "forty are here")
+    until(lambda: gateway.metric("clients") == 40, "forty are here, and the one of before no longer")
     until(lambda: all(len(reader.texts) > 8 for reader in readers), "too little is heard")
     for reader in readers:
         reader.end()
