@@ -151,7 +151,8 @@ pub fn objects(
         return None;
     }
     let (opens, closes) = found?;
-    let mut objects = closes.min(out.len() / OUT * OUT);
+    // Both of the last two bytes are excused: a brace too many there ends no object.
+    let mut objects = closes.min(opens).min(out.len() / OUT * OUT);
     while objects > 0 && batch.starts[objects - 1] as usize + PREFIX_BYTES > text.len() {
         objects -= 1;
     }

@@ -85,3 +85,21 @@ fn what_is_declined_changes_nothing_for_the_next() {
         assert_eq!(alike(&mut scanner, &tables, &usual, 5), Some(20));
     }
 }
+
+#[test]
+fn a_brace_too_many_ends_no_object_wherever_blocks_end() {
+    let Some((mut scanner, tables)) = scanner() else { return };
+    for filler in 0..130 {
+        for count in [1, 2, 8, 16, 17] {
+            let usual = frame(&trades(16, filler));
+            assert_eq!(alike(&mut scanner, &tables, &usual, 5), Some(16));
+            let mut text = trades(count, filler).into_bytes();
+            *text.last_mut().unwrap() = b'}';
+            for at in 0..=5 {
+                let shifted = [&b"     "[..at], &text].concat();
+                let taken = alike(&mut scanner, &tables, &shifted, at + 1).unwrap_or(0);
+                assert!(taken <= count, "{taken} of {count} with {filler}");
+            }
+        }
+    }
+}
