@@ -634,8 +634,16 @@ impl Floor {
         into.clear();
         into.append(&mut self.listed);
         let Floor { streams, subscribers, dirty, .. } = self;
-        // Some may have gone since they were put on the list.
-        into.retain(|slot| subscribers.get(*slot as usize).is_some_and(|subscriber| subscriber.is_listed));
+        // Some may have gone since they were put on the list, and some be on it twice: a loop that hands over sends would
+        // hand over the same bytes twice.
+        into.retain(|slot| {
+            subscribers.get_mut(*slot as usize).is_some_and(|subscriber| std::mem::take(&mut subscriber.is_listed))
+        });
+        for slot in into.iter() {
+            if let Some(subscriber) = subscribers.get_mut(*slot as usize) {
+                subscriber.is_listed = true;
+            }
+        }
         let count = if with_streams { dirty.len() } else { 0 };
         if with_streams {
             self.turn_bytes = TURN_BYTES.max(std::mem::take(&mut self.unswept));

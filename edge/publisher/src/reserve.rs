@@ -173,7 +173,10 @@ impl Reserve {
             return;
         }
         let fewest = (0..last).min_by_key(|hall| counts[*hall]).unwrap_or(0);
-        self.inboxes[last].run(Errand::Part { to: fewest, count: usize::MAX });
+        // Up to its share: a hall holds so many and no more. The rest goes to others when this is asked again.
+        let share = counts.iter().take(standing.in_use).sum::<usize>().div_ceil(last.max(1));
+        let count = share.saturating_sub(counts[fewest]).max(1);
+        self.inboxes[last].run(Errand::Part { to: fewest, count });
         self.inboxes[last].run(Errand::Retire { moves: standing.moves[last] });
     }
 
@@ -341,7 +344,8 @@ mod tests {
         assert_eq!(reserve.in_use(), 3, "that is all of them");
 
         reserve.less(&board);
-        assert_eq!(orders(&reserve, 2), [format!("{} to 1", usize::MAX), "retire after 0".into()]);
+        // 1,200 of two: 600 each, and the second has half of that.
+        assert_eq!(orders(&reserve, 2), ["300 to 1", "retire after 0"]);
         reserve.retire(2, 0);
         send(&reserve, 3);
         assert_eq!(orders(&reserve, 2), Vec::<String>::new());
