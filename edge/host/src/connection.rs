@@ -595,7 +595,8 @@ impl Connection {
                 return;
             }
         }
-        if self.has_left_over || !self.has_room() {
+        let waits_at_the_door = self.is_listed && self.readable && !self.is_websocket();
+        if self.has_left_over || !self.has_room() || waits_at_the_door {
             // It may have sent the rest long ago: it is us who do not read.
             self.unfinished_since = self.unfinished_since.map(|_| now);
         }

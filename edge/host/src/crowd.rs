@@ -50,6 +50,11 @@ impl Crowd {
         self.let_on(listed);
     }
 
+    /// One that is on the list, and has more to ask, goes behind those who wait.
+    pub fn wait_again(&mut self, at: usize) {
+        self.waiting.push_back(at);
+    }
+
     /// As many strangers stay on the list from the last turn.
     pub fn begin(&mut self, staying: usize, listed: &mut Vec<usize>) {
         self.listed = staying;

@@ -615,14 +615,21 @@ impl<A: Application> Server<A> {
         let mut listed = std::mem::take(&mut self.listed);
         let mut served = std::mem::take(&mut self.served);
         let mut strangers = 0;
+        let others_wait = self.crowd.waits();
         listed.retain(|at| {
             let Some(connection) = self.connections.get_mut(*at) else { return false };
             connection.is_listed = !connection.is_gone() && connection.wants_turn();
-            strangers += usize::from(connection.is_listed && !connection.is_websocket());
+            let is_stranger = connection.is_listed && !connection.is_websocket();
             let (stays, was_served) = (connection.is_listed, std::mem::take(&mut connection.is_served));
             if connection.is_gone() {
                 self.remove(*at);
             }
+            if is_stranger && others_wait && was_served {
+                // It has had its turn: those who wait come first.
+                self.crowd.wait_again(*at);
+                return false;
+            }
+            strangers += usize::from(is_stranger);
             if stays && was_served {
                 served.push(*at);
             }

@@ -498,3 +498,26 @@ fn whoever_has_a_session_waits_for_a_few_strangers_however_many_have_asked_befor
         assert_eq!(one.response().0, 200, "they are all served by and by");
     }
 }
+
+#[test]
+fn whoever_asks_on_and_on_goes_behind_those_who_wait() {
+    let venue = Venue::up();
+    let mut busy: Vec<_> = (0..16).map(|_| venue.client()).collect();
+    let mut last = venue.client();
+    for one in busy.iter_mut().chain([&mut last]) {
+        one.get("/0");
+        assert_eq!(one.response().0, 200);
+    }
+    let before = venue.seen.requests.load(SeqCst) + 1;
+    venue.held(|| {
+        for one in &mut busy {
+            (0..200).for_each(|_| one.get("/0"));
+        }
+        last.get("/hold");
+    });
+    venue.is_held();
+    let served = venue.seen.requests.load(SeqCst) - before;
+    assert!(served < 1_600, "{served} of 3,200 were served first");
+    venue.release();
+    assert_eq!(last.response().0, 200);
+}

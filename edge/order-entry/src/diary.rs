@@ -9,7 +9,7 @@
 //! Costs       one encoding of each change of such an account.
 //! Start at    [`Diary::record`], [`Pages::after`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Json, Token, objects};
@@ -88,6 +88,10 @@ impl Pages {
         self.last = self.last.next(at);
         self.bytes += object.len() + ENTRY_BYTES;
         self.kept.push_back(Entry { place: self.last, instrument, what, object });
+    }
+
+    /// What has been told to all who are here need not be kept beyond the limit.
+    fn trim(&mut self) {
         while self.bytes > MOST_BYTES
             && let Some(gone) = self.kept.pop_front()
         {
@@ -120,8 +124,14 @@ impl Diary {
 
     /// Takes in what the last commands changed, before anybody is told.
     pub fn record(&mut self, engine: &Engine, views: &Views, changes: &[Change]) {
-        for (&account, pages) in &mut self.accounts {
-            let Some(book) = views.account(account) else { continue };
+        if self.accounts.is_empty() {
+            return;
+        }
+        let touched: BTreeSet<AccountId> = changes.iter().filter_map(account_told).collect();
+        for account in touched {
+            let (Some(pages), Some(book)) = (self.accounts.get_mut(&account), views.account(account)) else { continue };
+            // Not what this call brings: whoever is here is told that from these pages.
+            pages.trim();
             let mut entries = entries_of(account, book, engine, changes);
             // What comes later in this turn may carry an earlier time than an order that is told as it now stands.
             let mut earliest = u64::MAX;
@@ -142,7 +152,17 @@ impl Diary {
                 pages.heard_at = now;
             }
         }
+        self.accounts.values_mut().for_each(Pages::trim);
         self.accounts.retain(|_, pages| pages.heard_at.0.saturating_add(KEPT_NS) > now.0);
+    }
+}
+
+fn account_told(change: &Change) -> Option<AccountId> {
+    match *change {
+        Change::Trade { account, .. } | Change::Order { account, .. } | Change::Elected { account, .. } => {
+            Some(account)
+        }
+        _ => None,
     }
 }
 
@@ -206,6 +226,8 @@ mod tests {
         assert_eq!(pages.after(place(7, 0)).count(), 1);
         assert_eq!(pages.after(place(7, 1)).count(), 0);
         pages.push(9, InstrumentId(0), What::Fill, object);
+        assert_eq!(pages.after(place(5, 0)).count(), 5, "whoever is here has not been told yet");
+        pages.trim();
         assert_eq!((pages.first, pages.after(pages.first).count()), (place(5, 1), 4));
     }
 

@@ -20,7 +20,9 @@ use crate::session::{PrivateSubscription, Session};
 /// Most bytes of missed messages that one request fetches.
 pub(crate) const ROOM_BYTES: usize = 1024 * 1024;
 /// What a look into an account's history takes of that at least: it goes through all its orders.
-const HISTORY_BYTES: usize = 128 * 1024;
+const HISTORY_BYTES: usize = 512 * 1024;
+/// What an order that waits for the end of a window counts as.
+const ORDER_BYTES: usize = 512;
 /// Most fills, and most orders, that are told from history, and most of one message.
 const HISTORY_MOST: usize = 1_000;
 const FILLS_A_MESSAGE: usize = 100;
@@ -57,15 +59,20 @@ impl Session {
     fn tell_resumed(&mut self, diary: &Diary, engine: &Engine, send: &mut dyn FnMut(&[u8])) {
         for (account, subs) in &mut self.private {
             let Some(pages) = diary.of(*account) else { continue };
-            for (name, sub) in subs {
-                let Some(stands) = sub.stands else { continue };
-                if sub.channel.interval() == Interval::Raw {
-                    for entry in pages.after(Place::of(stands)).filter(|entry| tells(&sub.channel, entry, engine)) {
+            let Some(from) = subs.values().filter_map(|sub| sub.stands).map(Place::of).min() else { continue };
+            // Fills come before the state they lead to: by place, and then by channel.
+            for entry in pages.after(from) {
+                for (name, sub) in subs.iter() {
+                    let is_new = sub.stands.is_some_and(|stands| entry.place > Place::of(stands));
+                    let is_raw = sub.channel.interval() == Interval::Raw;
+                    if is_new && is_raw && tells(&sub.channel, entry, engine) {
                         send(&message(name, entry, diary.epoch));
                     }
                 }
-                // What a merged channel has collected goes with the end of its window.
-                sub.stands = Some(pages.last.token(diary.epoch));
+            }
+            // What a merged channel has collected goes with the end of its window.
+            for stands in subs.values_mut().filter_map(|sub| sub.stands.as_mut()) {
+                *stands = pages.last.token(diary.epoch);
             }
         }
     }
@@ -139,6 +146,8 @@ pub(crate) fn come_back(
         Some(_) if *room == 0 => (CaughtUp::Nothing(Why::TooMuch), Vec::new()),
         Some(token) if token.epoch == epoch && Place::of(token) >= pages.first => {
             let messages = from_diary(&name, sub, pages, engine, token);
+            // What waits for the end of a window has been fetched as well.
+            *room = room.saturating_sub(sub.trades.len() + sub.orders.len() * ORDER_BYTES);
             if sub.awaits() {
                 // The end of the window tells it, and a better token.
                 stands = token;
@@ -230,8 +239,10 @@ fn orders_since(
 ) -> (Vec<Vec<u8>>, bool) {
     // Closed ones stand in the order in which they have closed.
     let closed = book.closed_orders().rev().take_while(|order| order.updated.0 >= since);
+    let closed = closed.filter(|order| is_covered(scope, order.instrument, engine)).take(HISTORY_MOST + 1);
     let open = book.open_orders().filter(|order| order.updated.0 >= since);
-    let mut orders: Vec<_> = closed.chain(open).filter(|order| is_covered(scope, order.instrument, engine)).collect();
+    let open = open.filter(|order| is_covered(scope, order.instrument, engine));
+    let mut orders: Vec<_> = closed.chain(open).collect();
     orders.sort_by_key(|order| (order.updated, order.id));
     let mut closed = book.closed_orders();
     let is_forgotten = closed.next().is_some_and(|oldest| oldest.updated.0 >= since)

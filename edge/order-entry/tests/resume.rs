@@ -161,3 +161,18 @@ fn history_tells_what_has_happened_since_and_says_where_it_ends() {
     let (told, notice) = come_back(&mut world, &mut back, FILLS, &json!(format!("3:{start}")));
     assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "nobody remembers that start");
 }
+
+#[test]
+fn whoever_is_here_hears_all_of_one_command_however_much_it_is() {
+    let (mut world, mut alice, _bob) = market();
+    for n in 0..1_200 {
+        world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 100.0 + f64::from(n % 50));
+    }
+    world.venue.changes.clear();
+    let mut back = world.login("alice");
+    come_back(&mut world, &mut back, ORDERS, &Value::Null);
+    world.ok(&mut alice, "private/cancel_all", json!({}));
+    // More than a diary keeps of the past.
+    assert_eq!(heard(&mut world, &mut back).len(), 1_200);
+    assert!(heard(&mut world, &mut back).is_empty());
+}
