@@ -20,7 +20,7 @@ use crate::session::{PrivateSubscription, Session};
 /// Most bytes of missed messages that one request fetches.
 pub(crate) const ROOM_BYTES: usize = 1024 * 1024;
 /// What a look into an account's history takes of that at least: it goes through all its orders.
-const HISTORY_BYTES: usize = 512 * 1024;
+const HISTORY_BYTES: usize = 128 * 1024;
 /// What an order that waits for the end of a window counts as.
 const ORDER_BYTES: usize = 512;
 /// Most fills, and most orders, that are told from history, and most of one message.
