@@ -153,6 +153,27 @@ def is_finish(channel: str, data: Json) -> bool:
     return any(price == LAST_LEVEL for _, price, _ in data["bids"])
 
 
+def cut_off_again_and_again(readers: list[Reader], whole: Reader, market: Market) -> None:
+    """At random points; each time they are told exactly what they have missed."""
+    rng, missed = market.rng, 0
+    for _ in range(CUTS):
+        for reader in readers:
+            reader.take_in(rng.choice([0, 1, 2, 5, 20]))
+            reader.cut()
+        for _ in range(rng.choice([0, 1, 10, 60])):
+            market.act()
+        for reader in readers:
+            before = sum(map(len, reader.heard.values()))
+            reader.open()
+            for channel, notice in reader.caught_up().items():
+                assert notice["resumed"] and notice["by"] == "messages", (channel, notice)
+            missed += sum(map(len, reader.heard.values())) - before
+        for _ in range(rng.choice([0, 20])):
+            market.act()
+        whole.take_in(10_000)
+    assert missed >= CUTS, "hardly anything was missed: this shows nothing"
+
+
 def test_a_reader_that_is_cut_off_again_and_again_hears_what_one_hears_that_never_was(tmp_path: Path) -> None:
     print(f"RESUME_SEED={SEED}")
     rng = random.Random(SEED)
@@ -166,23 +187,7 @@ def test_a_reader_that_is_cut_off_again_and_again_hears_what_one_hears_that_neve
         away = Reader(venue, [SLOW_TRADES])
         for reader in (cut, away):
             assert {notice["reason"] for notice in reader.caught_up().values()} == {"new"}
-        missed = 0
-        for _ in range(CUTS):
-            for reader in (cut, away):
-                reader.take_in(rng.choice([0, 1, 2, 5, 20]))
-                reader.cut()
-            for _ in range(rng.choice([0, 1, 10, 60])):
-                market.act()
-            for reader in (cut, away):
-                before = sum(map(len, reader.heard.values()))
-                reader.open()
-                for channel, notice in reader.caught_up().items():
-                    assert notice["resumed"] and notice["by"] == "messages", (channel, notice)
-                missed += sum(map(len, reader.heard.values())) - before
-            for _ in range(rng.choice([0, 20])):
-                market.act()
-            whole.take_in(10_000)
-        assert missed >= CUTS, "hardly anything was missed: this shows nothing"
+        cut_off_again_and_again([cut, away], whole, market)
         market.finish()
         for reader in (cut, away, whole):
             reader.read_until(is_finish)
@@ -401,21 +406,7 @@ def test_an_accounts_own_channels_lose_and_double_nothing_however_often_they_are
         whole.caught_up()
         cut = Reader(venue, channels, DEMO_A)
         cut.caught_up()
-        missed = 0
-        for _ in range(CUTS):
-            cut.take_in(rng.choice([0, 1, 2, 5, 20]))
-            cut.cut()
-            for _ in range(rng.choice([0, 1, 10, 60])):
-                market.act()
-            before = sum(map(len, cut.heard.values()))
-            cut.open()
-            for channel, notice in cut.caught_up().items():
-                assert notice["resumed"] and notice["by"] == "messages", (channel, notice)
-            missed += sum(map(len, cut.heard.values())) - before
-            for _ in range(rng.choice([0, 20])):
-                market.act()
-            whole.take_in(10_000)
-        assert missed >= CUTS, "hardly anything was missed: this shows nothing"
+        cut_off_again_and_again([cut], whole, market)
         market.finish()
         for reader in (cut, whole):
             reader.read_until(is_own_finish)

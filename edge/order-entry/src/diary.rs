@@ -4,7 +4,7 @@
 //! Holds       1. places only grow, and one never lies behind the venue time of what follows: whatever has happened since is
 //!                found in the venue's history by the time of the last place heard;
 //!             2. memory is bounded: [`MOST_BYTES`] an account, of accounts that somebody has come to resume;
-//!             3. an account that nobody has heard for [`KEPT_NS`] is let go.
+//!             3. an account that nobody has heard for [`RESUMABLE_NS`] is let go.
 //! Leaves out  who hears what: see `resume`.
 //! Costs       one encoding of each change of such an account.
 //! Start at    [`Diary::record`], [`Pages::after`].
@@ -17,13 +17,12 @@ use pitwire_model::{AccountId, InstrumentId, OrderId, VenueNanos};
 use pitwire_views::{AccountBook, Change, Views};
 
 use crate::methods::trading::moment_of;
+use crate::resume::RESUMABLE_NS;
 
 /// What is kept of one account: some thousand messages.
 const MOST_BYTES: usize = 512 * 1024;
 /// Beside its text, of each entry.
 const ENTRY_BYTES: usize = 64;
-/// How long an account is written of for those who have gone, in venue time.
-const KEPT_NS: u64 = 120_000_000_000;
 
 /// Between two messages of an account: venue time, and how many the account has been told at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,7 +152,7 @@ impl Diary {
             }
         }
         self.accounts.values_mut().for_each(Pages::trim);
-        self.accounts.retain(|_, pages| pages.heard_at.0.saturating_add(KEPT_NS) > now.0);
+        self.accounts.retain(|_, pages| pages.heard_at.0.saturating_add(RESUMABLE_NS) > now.0);
     }
 }
 
@@ -236,8 +235,8 @@ mod tests {
         let (mut diary, now) = (Diary::default(), VenueNanos(1));
         diary.open(AccountId(3), now);
         diary.open(AccountId(4), now);
-        diary.keep([AccountId(4)].into_iter(), VenueNanos(KEPT_NS));
-        diary.keep([].into_iter(), VenueNanos(KEPT_NS + 1));
+        diary.keep([AccountId(4)].into_iter(), VenueNanos(RESUMABLE_NS));
+        diary.keep([].into_iter(), VenueNanos(RESUMABLE_NS + 1));
         assert!(diary.of(AccountId(3)).is_none() && diary.of(AccountId(4)).is_some());
     }
 }

@@ -29,6 +29,7 @@ pub use limits::{Allowance, Limits};
 pub use methods::channels::{ChannelName, channel_named};
 pub use methods::connection::VERSION;
 pub use methods::names as method_names;
+pub use resume::{RESUMABLE_NS, RESUMED_BYTES};
 pub use secret::Secret;
 pub use session::Session;
 pub use vault::{Forgetful, Vault};

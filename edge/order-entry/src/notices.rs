@@ -83,10 +83,9 @@ impl Venue<'_> {
         let Some(fill) = book.trades().len().checked_sub(from_end).and_then(|at| book.trades().get(at)) else { return };
         for (name, sub) in subs {
             match &sub.channel {
+                _ if sub.is_told_from_diary() => {}
                 Channel::UserTrades { scope, interval } if covers(scope, &market.spec, self.engine) => {
-                    if *interval == Interval::Raw && sub.stands.is_some() {
-                        // Told from the diary, with its place.
-                    } else if *interval == Interval::Raw {
+                    if *interval == Interval::Raw {
                         let mut out = Vec::new();
                         write_notification(&mut out, name, |j| {
                             j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
@@ -138,10 +137,9 @@ impl Venue<'_> {
         let Some(market) = self.engine.market(record.instrument) else { return };
         for (name, sub) in subs {
             match &sub.channel {
+                _ if sub.is_told_from_diary() => {}
                 Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
-                    if *interval == Interval::Raw && sub.stands.is_some() {
-                        // Told from the diary, with its place.
-                    } else if *interval == Interval::Raw {
+                    if *interval == Interval::Raw {
                         let mut out = Vec::new();
                         write_notification(&mut out, name, |j| {
                             let moment = objects::OrderMoment { triggers, ..moment_of(self.engine, record) };

@@ -7,7 +7,9 @@
 //! Start at    [`Session::tell_resumed`], [`come_back`].
 
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{CaughtUp, Channel, Interval, Scope, Token, Why, objects, write_numbered, write_resumption};
+use pitwire_jsonrpc::{
+    CaughtUp, Channel, Interval, Scope, Token, Why, objects, write_notification, write_numbered, write_resumption,
+};
 use pitwire_model::{AccountId, InstrumentId, VenueNanos};
 use pitwire_views::AccountBook;
 
@@ -17,8 +19,10 @@ use crate::methods::trading::moment_of;
 use crate::notices::covers;
 use crate::session::{PrivateSubscription, Session};
 
-/// Most bytes of missed messages that one request fetches.
-pub(crate) const ROOM_BYTES: usize = 1024 * 1024;
+/// Most bytes of missed messages that one request fetches of public channels, and of private ones.
+pub const RESUMED_BYTES: usize = 1024 * 1024;
+/// How long what those may come back to who have gone is written on, in venue time.
+pub const RESUMABLE_NS: u64 = 120_000_000_000;
 /// What a look into an account's history takes of that at least: it goes through all its orders.
 const HISTORY_BYTES: usize = 128 * 1024;
 /// What an order that waits for the end of a window counts as.
@@ -64,8 +68,7 @@ impl Session {
             for entry in pages.after(from) {
                 for (name, sub) in subs.iter() {
                     let is_new = sub.stands.is_some_and(|stands| entry.place > Place::of(stands));
-                    let is_raw = sub.channel.interval() == Interval::Raw;
-                    if is_new && is_raw && tells(&sub.channel, entry, engine) {
+                    if is_new && sub.is_told_from_diary() && tells(&sub.channel, entry, engine) {
                         send(&message(name, entry, diary.epoch));
                     }
                 }
@@ -216,7 +219,7 @@ fn fills_since(name: &str, scope: &Scope, book: &AccountBook, engine: &Engine, s
     fills.reverse();
     let write = |fills: &[&pitwire_views::UserTrade]| {
         let mut out = Vec::new();
-        write_numbered(&mut out, name, None, |j| {
+        write_notification(&mut out, name, |j| {
             j.array(|j| {
                 for fill in fills {
                     if let Some(market) = engine.market(fill.instrument) {
@@ -251,7 +254,7 @@ fn orders_since(
     let messages = orders.iter().skip(orders.len().saturating_sub(HISTORY_MOST)).filter_map(|order| {
         let market = engine.market(order.instrument)?;
         let mut out = Vec::new();
-        write_numbered(&mut out, name, None, |j| {
+        write_notification(&mut out, name, |j| {
             let moment = moment_of(engine, order);
             if interval == Interval::Raw {
                 objects::order(j, &market.spec, order, moment);

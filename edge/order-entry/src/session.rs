@@ -217,6 +217,11 @@ impl PrivateSubscription {
         self.channel.interval() == interval && self.waits()
     }
 
+    /// Whether its messages come from the diary, with their places, and not from what has changed.
+    pub(crate) fn is_told_from_diary(&self) -> bool {
+        self.stands.is_some() && self.channel.interval() == Interval::Raw
+    }
+
     /// Whether it has collected what a window's end will tell.
     pub(crate) fn awaits(&self) -> bool {
         !(self.orders.is_empty() && self.trades.is_empty())
@@ -224,7 +229,6 @@ impl PrivateSubscription {
 
     fn waits(&self) -> bool {
         let is_portfolio = matches!(self.channel, Channel::UserPortfolio { .. });
-        let collected = !(self.orders.is_empty() && self.trades.is_empty() && self.changes.is_empty());
-        collected || (is_portfolio && self.portfolio.stale)
+        self.awaits() || !self.changes.is_empty() || (is_portfolio && self.portfolio.stale)
     }
 }

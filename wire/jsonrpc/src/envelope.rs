@@ -6,6 +6,7 @@ use serde::de::IgnoredAny;
 use crate::error::RpcError;
 use crate::json::Json;
 use crate::request::RequestId;
+use crate::resume::Token;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -80,11 +81,19 @@ fn closing(j: &mut Json<'_>, us_in: u64, us_out: u64) {
 
 /// One subscription message; `fill` writes the value of `data`.
 pub fn write_notification(out: &mut Vec<u8>, channel: &str, fill: impl FnOnce(&mut Json<'_>)) {
+    write_numbered(out, channel, None, fill);
+}
+
+/// The same, and where its reader stands behind it: a resume token, if it has one.
+pub fn write_numbered(out: &mut Vec<u8>, channel: &str, token: Option<Token>, fill: impl FnOnce(&mut Json<'_>)) {
     Json::new(out).object(|j| {
         j.key("jsonrpc").string("2.0").key("method").string("subscription");
         j.key("params").object(|j| {
             j.key("channel").string(channel).key("data");
             fill(j);
+            if let Some(token) = token {
+                j.key("token").string(&token.to_string());
+            }
         });
     });
 }

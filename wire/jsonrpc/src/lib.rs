@@ -20,10 +20,12 @@ mod resume;
 pub mod rules;
 
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
-pub use envelope::{is_login, write_error, write_heartbeat, write_logout, write_notification, write_result};
+pub use envelope::{
+    is_login, write_error, write_heartbeat, write_logout, write_notification, write_numbered, write_result,
+};
 pub use error::{ErrorEntry, RpcError, registry};
 pub use heartbeat::Heartbeat;
 pub use json::Json;
 pub use params::Params;
 pub use request::{Request, RequestId};
-pub use resume::{CaughtUp, Token, Why, write_numbered, write_resumption};
+pub use resume::{CaughtUp, Token, Why, write_resumption};

@@ -109,23 +109,10 @@ pub fn write_resumption(out: &mut Vec<u8>, channel: &str, caught_up: CaughtUp, t
     });
 }
 
-/// One subscription message that says where its reader stands behind it.
-pub fn write_numbered(out: &mut Vec<u8>, channel: &str, token: Option<Token>, fill: impl FnOnce(&mut Json<'_>)) {
-    Json::new(out).object(|j| {
-        j.key("jsonrpc").string("2.0").key("method").string("subscription");
-        j.key("params").object(|j| {
-            j.key("channel").string(channel).key("data");
-            fill(j);
-            if let Some(token) = token {
-                j.key("token").string(&token.to_string());
-            }
-        });
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::envelope::write_numbered;
 
     #[test]
     fn what_was_given_out_is_read_and_nothing_else_is() {

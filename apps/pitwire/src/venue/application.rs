@@ -11,7 +11,9 @@ use pitwire_journal::Room;
 use pitwire_jsonrpc::{Channel, Interval, Token, write_logout};
 use pitwire_market_data::{Cursor, FeedId, Lag, Subscribed};
 use pitwire_model::{AccountId, VenueNanos};
-use pitwire_order_entry::{Answer, Authorization, Clock, Desk, Effect, Entrance, Session, SignedRequest, Visit};
+use pitwire_order_entry::{
+    Answer, Authorization, Clock, Desk, Effect, Entrance, RESUMED_BYTES, Session, SignedRequest, Visit,
+};
 use pitwire_ports::{Clock as _, LogError};
 use pitwire_streams::Here;
 use pitwire_views::Change;
@@ -27,7 +29,7 @@ use super::heartbeats::Heartbeats;
 use super::metrics::{self, Counters, Gauges};
 use super::page;
 use super::residence::ResidenceTimes;
-use super::resume::{Held, Life, ROOM_BYTES, Resumption};
+use super::resume::{Held, Life, Resumption};
 use super::room;
 use super::windows::PrivateWindows;
 use crate::halls::Attention;
@@ -246,7 +248,7 @@ impl VenueApplication {
     }
 
     fn apply(&mut self, id: ConnectionId, effects: Vec<Effect>, notices: &mut Notices) {
-        let mut room = ROOM_BYTES;
+        let mut room = RESUMED_BYTES;
         for effect in effects {
             let Some(client) = self.clients.get_mut(&id) else { return };
             let audience = &mut self.core.audience;

@@ -2,7 +2,7 @@
 //!
 //! Does        compare a token with this start of the venue; say what was missed and what was not.
 //! Holds       1. what is told here ends where the subscriber's cursor stands, on the loop or in a hall;
-//!             2. a book that somebody may come back to is written on for [`KEPT_NS`] after its reader has gone, at most once
+//!             2. a book that somebody may come back to is written on for [`RESUMABLE_NS`] after its reader has gone, at most once
 //!                for each channel, however many have gone.
 //! Leaves out  which messages those are: see `edge/market-data/src/resume.rs`.
 //! Start at    [`Resumption::of_public`], [`Held`].
@@ -12,14 +12,9 @@ use std::collections::BTreeMap;
 use pitwire_jsonrpc::{CaughtUp, Channel, Token, Why, write_resumption};
 use pitwire_market_data::{FeedId, Publisher, Subscribed};
 use pitwire_model::VenueNanos;
+use pitwire_order_entry::RESUMABLE_NS;
 
 use super::core::Core;
-
-/// Most bytes of missed messages that one request fetches.
-pub const ROOM_BYTES: usize = 1024 * 1024;
-
-/// How long a book is written for those who have gone, in venue time.
-const KEPT_NS: u64 = 120_000_000_000;
 
 /// This start of the venue, as tokens have it.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +42,7 @@ pub struct Resumption {
 }
 
 impl Resumption {
-    /// Of a public channel. `room` is what is left of [`ROOM_BYTES`].
+    /// Of a public channel. `room` is what is left of `RESUMED_BYTES`.
     pub fn of_public(
         core: &Core,
         life: Life,
@@ -106,7 +101,7 @@ pub struct Held {
 impl Held {
     /// Its reader has gone, without saying that it wants no more of it.
     pub fn hold(&mut self, feed: FeedId, now: VenueNanos, publisher: &mut Publisher) {
-        if self.until.insert(feed, VenueNanos(now.0.saturating_add(KEPT_NS))).is_none() {
+        if self.until.insert(feed, VenueNanos(now.0.saturating_add(RESUMABLE_NS))).is_none() {
             publisher.hold(feed);
         }
     }
@@ -133,9 +128,9 @@ mod tests {
         let (mut held, feed) = (Held::default(), FeedId::default());
         held.hold(feed, VenueNanos(5), &mut publisher);
         held.hold(feed, VenueNanos(9), &mut publisher);
-        held.let_go(VenueNanos(8 + KEPT_NS), &mut publisher);
+        held.let_go(VenueNanos(8 + RESUMABLE_NS), &mut publisher);
         assert_eq!(held.until.len(), 1);
-        held.let_go(VenueNanos(9 + KEPT_NS), &mut publisher);
+        held.let_go(VenueNanos(9 + RESUMABLE_NS), &mut publisher);
         assert!(held.until.is_empty());
     }
 }

@@ -59,7 +59,7 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
         return Err(RpcError::param("too_many_requests", "channels", reason));
     }
     write_names(call, accepted.iter().map(|(name, ..)| name));
-    let mut room = resume::ROOM_BYTES;
+    let mut room = resume::RESUMED_BYTES;
     for (name, channel, account) in accepted {
         let resumed = resumed.remove(&name);
         match (account, resumed) {
