@@ -381,25 +381,33 @@ def test_in_memory_every_start_is_another(tmp_path: Path) -> None:
 
 ORDERS, FILLS = "user.orders.any.any.raw", f"user.trades.{INSTRUMENT}.raw"
 SLOW_ORDERS, SLOW_FILLS = f"user.orders.{INSTRUMENT}.100ms", "user.trades.spot.any.100ms"
+CHANGES, SLOW_CHANGES = "user.changes.any.any.raw", f"user.changes.{INSTRUMENT}.100ms"
+
+
+def orders_of(data: Any) -> list[Json]:
+    """What a message of user.orders or user.changes tells of orders."""
+    if isinstance(data, list):
+        return data
+    return data.get("orders", [data])
 
 
 def is_own_finish(channel: str, data: Any) -> bool:
     if channel.startswith("user.trades"):
         return data[-1]["price"] == LAST_TRADE
-    orders = data if isinstance(data, list) else [data]
+    orders = orders_of(data)
     return any(order["price"] == LAST_LEVEL for order in orders)
 
 
 def states(reader: Reader, channel: str) -> dict[str, Json]:
     """How each order was told last."""
-    told = [order for data in reader.heard[channel] for order in (data if isinstance(data, list) else [data])]
+    told = [order for data in reader.heard[channel] for order in orders_of(data)]
     return {order["order_id"]: order for order in told}
 
 
 def test_an_accounts_own_channels_lose_and_double_nothing_however_often_they_are_cut_off(tmp_path: Path) -> None:
     print(f"RESUME_SEED={SEED}")
     rng = random.Random(SEED)
-    channels = [ORDERS, FILLS, SLOW_ORDERS, SLOW_FILLS]
+    channels = [ORDERS, FILLS, SLOW_ORDERS, SLOW_FILLS, CHANGES, SLOW_CHANGES]
     with Venue(tmp_path / "data", ["--no-flow"]) as venue:
         market = Market(venue, rng)
         whole = Reader(venue, channels, DEMO_A)
@@ -415,6 +423,10 @@ def test_an_accounts_own_channels_lose_and_double_nothing_however_often_they_are
     assert cut.heard[FILLS] == whole.heard[FILLS] and len(whole.heard[FILLS]) > 0
     assert cut.trades(SLOW_FILLS) == whole.trades(SLOW_FILLS) == whole.trades(FILLS)
     assert states(cut, SLOW_ORDERS) == states(whole, SLOW_ORDERS)
+    for channel in (CHANGES, SLOW_CHANGES):
+        fills = [[fill for data in reader.heard[channel] for fill in data["trades"]] for reader in (cut, whole)]
+        assert fills[0] == fills[1] == whole.trades(FILLS), channel
+        assert states(cut, channel) == states(whole, channel)
 
 
 @pytest.mark.parametrize("durability", ["disk", "memory"])
@@ -422,7 +434,7 @@ def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_histor
     tmp_path: Path, durability: str
 ) -> None:
     with Venue(tmp_path / "data", ["--no-flow", "--durability", durability]) as venue:
-        reader = Reader(venue, [ORDERS, FILLS, SLOW_FILLS], DEMO_A)
+        reader = Reader(venue, [ORDERS, FILLS, SLOW_FILLS, CHANGES], DEMO_A)
         reader.caught_up()
         with Ws(venue.ws_url) as trader, Ws(venue.ws_url) as other:
             trader.login(DEMO_A)
@@ -458,9 +470,12 @@ def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_histor
             ids = [trade["trade_id"] for trade in reader.trades(channel)]
             assert len(set(ids)) == 131 and ids[0] == first and set(ids[1:]) - {first} == set(ids) - {first}
             assert len(ids) <= 132
-        told = states(reader, ORDERS)
-        assert told[goes]["order_state"] == "cancelled" and told[stays]["order_state"] == "open"
-        assert sum(order["order_state"] == "filled" for order in told.values()) == 131
+        for channel in (ORDERS, CHANGES):
+            told = states(reader, channel)
+            assert told[goes]["order_state"] == "cancelled" and told[stays]["order_state"] == "open"
+            assert sum(order["order_state"] == "filled" for order in told.values()) == 131
+        ids = [fill["trade_id"] for data in reader.heard[CHANGES] for fill in data["trades"]]
+        assert len(set(ids)) == 131 and len(ids) <= 132
         # It goes on from there.
         with Ws(venue.ws_url) as trader:
             trader.login(DEMO_A)

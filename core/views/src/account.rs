@@ -145,6 +145,11 @@ impl AccountBook {
         self.closed.iter().filter_map(|id| self.orders.get(id))
     }
 
+    /// How many of them are remembered: [`Self::CLOSED_ORDERS`] when older ones may be forgotten.
+    pub fn closed_orders_len(&self) -> usize {
+        self.closed.len()
+    }
+
     /// Newest last.
     pub fn trades(&self) -> &VecDeque<UserTrade> {
         &self.trades

@@ -64,10 +64,11 @@ impl Session {
     }
 }
 
+/// What is told from.
 #[derive(Clone, Copy)]
-struct Venue<'a> {
-    engine: &'a Engine,
-    views: &'a Views,
+pub(crate) struct Venue<'a> {
+    pub engine: &'a Engine,
+    pub views: &'a Views,
 }
 
 impl Venue<'_> {
@@ -96,7 +97,7 @@ impl Venue<'_> {
                     }
                 }
                 Channel::UserChanges { scope, .. } if covers(scope, &market.spec, self.engine) => {
-                    self.collect(&mut sub.changes.entry(instrument).or_default().trades, &market.spec, fill);
+                    self.collect_change(sub, fill);
                 }
                 _ => {}
             }
@@ -113,6 +114,13 @@ impl Venue<'_> {
                 write_notification(&mut out, name, |j| write_report(j, self.engine, record, account));
                 send(&out);
             }
+        }
+    }
+
+    /// Adds one fill to what `user.changes` will tell of its instrument.
+    pub(crate) fn collect_change(self, sub: &mut PrivateSubscription, fill: &UserTrade) {
+        if let Some(market) = self.engine.market(fill.instrument) {
+            self.collect(&mut sub.changes.entry(fill.instrument).or_default().trades, &market.spec, fill);
         }
     }
 
@@ -177,12 +185,21 @@ impl Venue<'_> {
         sub.orders.clear();
     }
 
-    /// One message for each instrument in which something happened: its orders, fills and position together.
-    fn tell_changes(self, name: &str, sub: &mut PrivateSubscription, account: AccountId, send: &mut dyn FnMut(&[u8])) {
+    /// One message for each instrument in which something happened: its orders, fills and position together. Who has
+    /// heard them all stands where the last one says.
+    pub(crate) fn tell_changes(
+        self,
+        name: &str,
+        sub: &mut PrivateSubscription,
+        account: AccountId,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
+        let last = sub.changes.last_key_value().map(|(instrument, _)| *instrument);
         for (instrument, Waiting { orders, trades }) in std::mem::take(&mut sub.changes) {
             let Some(market) = self.engine.market(instrument) else { continue };
+            let token = sub.stands.filter(|_| Some(instrument) == last);
             let mut out = Vec::new();
-            write_notification(&mut out, name, |j| {
+            write_numbered(&mut out, name, token, |j| {
                 j.object(|j| {
                     j.key("instrument_name").string(&market.spec.name);
                     j.key("trades").array(|j| j.raw(&trades).end());

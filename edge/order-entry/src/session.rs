@@ -10,6 +10,7 @@ use pitwire_jsonrpc::{Channel, Heartbeat, Interval, RpcError, Token};
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};
 
 use crate::auth::Login;
+use crate::diary::{Entry, What};
 use crate::limits::{Meter, Patience};
 use crate::tokens::SessionNumber;
 
@@ -224,11 +225,37 @@ impl PrivateSubscription {
 
     /// Whether it has collected what a window's end will tell.
     pub(crate) fn awaits(&self) -> bool {
-        !(self.orders.is_empty() && self.trades.is_empty())
+        !(self.orders.is_empty() && self.trades.is_empty() && self.changes.is_empty())
+    }
+
+    /// Takes in what will be told of the account in one instrument, as the diary has it.
+    pub(crate) fn collect(&mut self, entry: &Entry) {
+        let (orders, trades) = match self.channel {
+            Channel::UserChanges { .. } => {
+                let waiting = self.changes.entry(entry.instrument).or_default();
+                (&mut waiting.orders, &mut waiting.trades)
+            }
+            _ => (&mut self.orders, &mut self.trades),
+        };
+        match entry.what {
+            What::Fill => {
+                if !trades.is_empty() {
+                    trades.push(b',');
+                }
+                trades.extend_from_slice(&entry.object);
+            }
+            What::Order { id, .. } => drop(orders.insert(id)),
+        }
+    }
+
+    /// What it has collected, in bytes and orders.
+    pub(crate) fn collected(&self) -> (usize, usize) {
+        let changes = self.changes.values().map(|waiting| (waiting.trades.len(), waiting.orders.len()));
+        changes.fold((self.trades.len(), self.orders.len()), |sum, more| (sum.0 + more.0, sum.1 + more.1))
     }
 
     fn waits(&self) -> bool {
         let is_portfolio = matches!(self.channel, Channel::UserPortfolio { .. });
-        self.awaits() || !self.changes.is_empty() || (is_portfolio && self.portfolio.stale)
+        self.awaits() || (is_portfolio && self.portfolio.stale)
     }
 }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{TestVenue, World, parsed};
 use pitwire_jsonrpc::Interval;
 use pitwire_model::VenueNanos;
@@ -35,7 +37,7 @@ fn heard(world: &mut World, session: &mut Session) -> Vec<Value> {
     let mut send = |text: &[u8]| heard.push(parsed(text)["params"].clone());
     world.desk.record(engine, views, changes);
     session.notify(engine, views, changes, &mut send);
-    world.desk.tell_resumed(session, engine, &mut send);
+    world.desk.tell_resumed(session, engine, views, &mut send);
     world.venue.changes.clear();
     heard
 }
@@ -160,6 +162,86 @@ fn history_tells_what_has_happened_since_and_says_where_it_ends() {
     let mut back = world.login("alice");
     let (told, notice) = come_back(&mut world, &mut back, FILLS, &json!(format!("3:{start}")));
     assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "nobody remembers that start");
+}
+
+/// The fills of `user.changes` messages by number, and the last state told of each order.
+fn changes(told: &[Value]) -> (Vec<u64>, BTreeMap<String, String>) {
+    let mut orders = BTreeMap::new();
+    let mut fills = Vec::new();
+    for params in told {
+        let data = &params["data"];
+        fills.extend(data["trades"].as_array().expect("a list").iter().map(|fill| fill["trade_seq"].as_u64().unwrap()));
+        for order in data["orders"].as_array().expect("a list") {
+            let text = |name: &str| order[name].as_str().expect("a text").to_owned();
+            orders.insert(text("order_id"), text("order_state"));
+        }
+    }
+    (fills, orders)
+}
+
+#[test]
+fn fills_and_orders_together_are_told_once_and_the_token_is_beside_the_last_instrument() {
+    let (mut world, mut alice, mut bob) = market();
+    for channel in ["user.changes.any.any.raw", "user.changes.any.any.100ms"] {
+        let mut reader = world.login("alice");
+        let (_, begun) = come_back(&mut world, &mut reader, channel, &Value::Null);
+        trade(&mut world, &mut alice, &mut bob);
+        world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
+        let is_merged = channel.ends_with("100ms");
+        let told = heard(&mut world, &mut reader);
+        let told = if is_merged { window(&world, &mut reader) } else { told };
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].get("token").is_none(), "whoever is cut off between the two has heard neither");
+        let token = &told[1]["token"];
+
+        // Before all of it, in another order of calls: what it tells is the same.
+        let mut back = world.login("alice");
+        let (missed, notice) = come_back(&mut world, &mut back, channel, &begun["token"]);
+        assert_eq!((&notice["resumed"], &notice["by"]), (&json!(true), &json!("messages")));
+        let missed = if is_merged { window(&world, &mut back) } else { missed };
+        assert_eq!(missed, told);
+        // Behind it: nothing, and what is new once.
+        let mut back = world.login("alice");
+        let (missed, notice) = come_back(&mut world, &mut back, channel, token);
+        assert_eq!((missed, &notice["token"]), (vec![], token));
+        trade(&mut world, &mut alice, &mut bob);
+        let told = heard(&mut world, &mut back);
+        let told = if is_merged { window(&world, &mut back) } else { told };
+        let (fills, orders) = changes(&told);
+        assert_eq!((fills.len(), orders.len()), (1, 1), "{told:?}");
+        assert!(heard(&mut world, &mut back).is_empty() && window(&world, &mut back).is_empty());
+    }
+}
+
+#[test]
+fn history_tells_fills_and_then_orders_of_each_instrument() {
+    for channel in ["user.changes.any.any.raw", "user.changes.any.any.100ms"] {
+        let (mut world, mut alice, mut bob) = market();
+        let start = world.venue.now.0;
+        for n in 0..150 {
+            let (buyer, seller) = if n % 2 == 0 { (&mut alice, &mut bob) } else { (&mut bob, &mut alice) };
+            trade(&mut world, buyer, seller);
+        }
+        world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
+        world.venue.changes.clear();
+        let mut back = world.login("alice");
+        let (told, notice) = come_back(&mut world, &mut back, channel, &json!(format!("3:{}", start + 10)));
+        assert_eq!((&notice["by"], &notice["reason"]), (&json!("history"), &json!("other_epoch")));
+        let (fills, orders) = changes(&told);
+        assert_eq!(fills, (11..151).collect::<Vec<u64>>());
+        let open = orders.values().filter(|state| *state == "open").count();
+        assert_eq!((orders.len(), open), (141, 1));
+        assert!(told.iter().all(|params| {
+            let of = |name: &str| params["data"][name].as_array().unwrap().len();
+            params.get("token").is_none() && of("trades") <= 100 && of("orders") <= 100
+        }));
+        // And goes on from here.
+        trade(&mut world, &mut alice, &mut bob);
+        let told = heard(&mut world, &mut back);
+        let told = if channel.ends_with("100ms") { window(&world, &mut back) } else { told };
+        assert_eq!(changes(&told).0, [151]);
+        assert!(told[0]["token"].is_string());
+    }
 }
 
 #[test]

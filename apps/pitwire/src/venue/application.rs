@@ -193,7 +193,7 @@ impl VenueApplication {
             let Some(client) = self.clients.get_mut(&id) else { continue };
             let mut send = |text: &[u8]| voice.notify(id, text);
             client.session.notify(sequencer.engine(), views, changes, &mut send);
-            self.desk.tell_resumed(&mut client.session, sequencer.engine(), &mut send);
+            self.desk.tell_resumed(&mut client.session, sequencer.engine(), views, &mut send);
             self.private_windows.arm(*now);
         }
         changes.clear();
