@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use crate::head::Refusal;
+use crate::refusal::Refusal;
 
 /// Not known yet.
 pub const NEVER: i64 = i64::MAX;

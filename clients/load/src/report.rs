@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::head::Refusal;
+use crate::refusal::Refusal;
 use crate::spread::Spread;
 
 /// Above this a latency is counted as this.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::clock::mono_ns;
 use crate::control::{Control, NEVER};
-use crate::head::Refusal;
 use crate::plan::{Plan, Traffic};
+use crate::refusal::Refusal;
 use crate::report::Report;
 use crate::worker::{Outcome, Worker};
 

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
+use pitwire_websocket::{Offer, Opening};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
@@ -21,12 +22,14 @@ use crate::clock::{Spent, mono_ns, timespec, wall_ns};
 use crate::connection::Connection;
 use crate::control::{Control, NEVER};
 use crate::gauge::Gauge;
-use crate::head::Opening;
+
 use crate::plan::{Plan, Reader, Share, Traffic};
 use crate::report::{Generator, Report};
 use crate::schedule::{Chance, Schedule};
 use crate::socket::Sources;
 
+/// Nothing is remembered from message to message: one inflater serves every connection.
+const DEFLATE: Offer = Offer { keeps_context: false };
 const BUFFER_BYTES: usize = 256 * 1024;
 const EVENTS: usize = 512;
 /// Nothing that is not an event needs to be noticed sooner.
@@ -121,7 +124,7 @@ impl<'a> Worker<'a> {
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN).map_err(failed)?;
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
-        let opening = Opening::new(&plan.address, nonce, plan.subprotocol.as_deref(), plan.deflate);
+        let opening = Opening::new(&plan.address, nonce, plan.subprotocol.as_deref(), plan.deflate.then_some(DEFLATE));
         let readers = (0..share.count).map(|place| plan.faults.of(share.first + place, share.total));
         let connections: Vec<Connection> = readers.map(Connection::new).collect();
         let places = || (0_u32..).zip(&connections);

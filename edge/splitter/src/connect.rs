@@ -13,19 +13,13 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use pitwire_websocket::{Address, accept_key};
+use pitwire_websocket::{Address, Opening, Unopened};
 use rustls::ClientConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::channel::{Channel, Fault, Heard, Woken, wait};
 use crate::clock::mono_ns;
 use crate::tls::Session;
-
-/// An answer's status line and headers.
-const MAX_HEAD_BYTES: usize = 16 * 1024;
-const MAX_HEADERS: usize = 64;
 
 /// What a connection is to be like.
 pub struct Dial<'a> {
@@ -117,6 +111,16 @@ impl ConnectError {
             Self::Stopped | Self::Untrusted { .. } | Self::Redirect { .. } | Self::NotWebSocket { .. } => true,
             Self::Status { status, .. } => (400..500).contains(status) && !matches!(status, 408 | 425 | 429),
             _ => false,
+        }
+    }
+}
+
+impl From<Unopened> for ConnectError {
+    fn from(unopened: Unopened) -> ConnectError {
+        match unopened {
+            Unopened::Status { status, reason } => Self::Status { status, reason },
+            Unopened::Redirect { status, location } => Self::Redirect { status, location },
+            Unopened::NotWebSocket(why) => Self::NotWebSocket { why },
         }
     }
 }
@@ -248,14 +252,8 @@ impl<S: AsFd> Attempt<'_, S> {
     fn upgrade(&self, channel: &mut Channel) -> Result<Vec<u8>, ConnectError> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| ConnectError::Machine { cause: error.to_string() })?;
-        let key = STANDARD.encode(nonce);
-        let Address { resource, authority, .. } = self.dial.address;
-        let request = format!(
-            "GET {resource} HTTP/1.1\r\nHost: {authority}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nUser-Agent: pitwire/{}\r\n\r\n",
-            env!("CARGO_PKG_VERSION"),
-        );
-        self.check(channel.send(request.as_bytes()))?;
+        let opening = Opening::new(self.dial.address, nonce, None, None);
+        self.check(channel.send(opening.request()))?;
         let mut received = Vec::new();
         loop {
             let keep = |piece: &[u8]| {
@@ -263,8 +261,8 @@ impl<S: AsFd> Attempt<'_, S> {
                 Ok::<(), ()>(())
             };
             let heard = self.check(channel.receive(None, keep))?;
-            if let Some(head_bytes) = judge(&received, &key)? {
-                received.drain(..head_bytes);
+            if let Some(opened) = opening.judge(&received)? {
+                received.drain(..opened.head_bytes);
                 return Ok(received);
             }
             match heard {
@@ -306,109 +304,9 @@ impl<S: AsFd> Attempt<'_, S> {
     }
 }
 
-/// The length of the answer's head, if it is whole and opens the WebSocket that was asked for with `key`.
-fn judge(received: &[u8], key: &str) -> Result<Option<usize>, ConnectError> {
-    let not = |why| Err(ConnectError::NotWebSocket { why });
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut response = httparse::Response::new(&mut headers);
-    let head_bytes = match response.parse(received) {
-        Ok(httparse::Status::Complete(bytes)) if bytes <= MAX_HEAD_BYTES => bytes,
-        Ok(httparse::Status::Partial) if received.len() <= MAX_HEAD_BYTES => return Ok(None),
-        Ok(_) => return not("its headers are above 16 KiB"),
-        Err(httparse::Error::TooManyHeaders) => return not("it has more than 64 headers"),
-        Err(_) => return not("it is not HTTP"),
-    };
-    let status = response.code.unwrap_or(0);
-    let texts = |name: &str| {
-        let of_name = response.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
-        of_name.map(|header| std::str::from_utf8(header.value).unwrap_or("").trim()).collect::<Vec<_>>()
-    };
-    let lists = |name: &str, token: &str| {
-        texts(name).iter().any(|text| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
-    };
-    if (300..400).contains(&status) {
-        let location = texts("location").first().map_or_else(|| "nowhere".into(), |text| printable(text));
-        return Err(ConnectError::Redirect { status, location });
-    }
-    if status != 101 {
-        return Err(ConnectError::Status { status, reason: printable(response.reason.unwrap_or("")) });
-    }
-    if !lists("upgrade", "websocket") {
-        return not("it lacks Upgrade: websocket");
-    }
-    if !lists("connection", "upgrade") {
-        return not("it lacks Connection: Upgrade");
-    }
-    if texts("sec-websocket-accept") != [accept_key(key).unwrap_or_default()] {
-        return not("its Sec-WebSocket-Accept does not answer our key");
-    }
-    if !texts("sec-websocket-extensions").is_empty() {
-        return not("it takes up an extension that was not offered");
-    }
-    if !texts("sec-websocket-protocol").is_empty() {
-        return not("it takes up a subprotocol that was not offered");
-    }
-    Ok(Some(head_bytes))
-}
-
-/// A stranger's words on our terminal: short, and without control characters.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().take(200).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // RFC 6455 section 1.3.
-    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
-    const ACCEPT: &str = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
-    const GOOD: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n";
-
-    fn verdict(answer: &str) -> String {
-        match judge(answer.as_bytes(), KEY) {
-            Ok(None) => "more".into(),
-            Ok(Some(bytes)) => format!("open, {} left", answer.len() - bytes),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[test]
-    fn only_the_answer_to_our_key_opens() {
-        assert_eq!(verdict(&format!("{GOOD}{ACCEPT}\r\n")), "open, 0 left");
-        assert_eq!(verdict(&format!("{GOOD}{ACCEPT}\r\n\u{1}abc")), "open, 4 left");
-        let lower = format!("{GOOD}{ACCEPT}\r\n").replace("Upgrade: websocket", "upgrade: WebSocket");
-        assert_eq!(verdict(&lower), "open, 0 left");
-        for (answer, part) in [
-            (format!("{GOOD}\r\n"), "Accept"),
-            (format!("{GOOD}{}\r\n", ACCEPT.replace("s3p", "t3p")), "Accept"),
-            (format!("{GOOD}Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n"), "Accept"),
-            (format!("{GOOD}{ACCEPT}{ACCEPT}\r\n"), "Accept"),
-            (format!("{GOOD}{ACCEPT}Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"), "extension"),
-            (format!("{GOOD}{ACCEPT}Sec-WebSocket-Protocol: x\r\n\r\n"), "subprotocol"),
-            (format!("HTTP/1.1 101 x\r\nConnection: Upgrade\r\n{ACCEPT}\r\n"), "Upgrade: websocket"),
-            (format!("HTTP/1.1 101 x\r\nUpgrade: websocket\r\n{ACCEPT}\r\n"), "Connection: Upgrade"),
-            ("HTTP/1.1 401 Unauthorized\r\n\r\n".into(), "401 Unauthorized"),
-            ("HTTP/1.1 200 OK\r\n\r\n".into(), "200 OK"),
-            ("HTTP/1.1 302 Found\r\nLocation: wss://b/\u{1b}[2J\r\n\r\n".into(), "not HTTP"),
-            ("HTTP/1.1 302 Found\r\nLocation: wss://b/x\r\n\r\n".into(), "302 and sends us to wss://b/x"),
-            ("HTTP/1.1 308 x\r\n\r\n".into(), "nowhere"),
-            ("SSH-2.0-OpenSSH_9.2\r\n".into(), "not HTTP"),
-            (format!("{GOOD}A: {}\r\n", "b".repeat(20_000)), "16 KiB"),
-            (format!("{GOOD}{ACCEPT}A: {}\r\n\r\n", "b".repeat(20_000)), "16 KiB"),
-            (format!("{GOOD}{}", "A: b\r\n".repeat(70)), "64 headers"),
-        ] {
-            assert!(verdict(&answer).contains(part), "{answer:?}: {}", verdict(&answer));
-        }
-    }
-
-    #[test]
-    fn an_answer_in_pieces_is_waited_for() {
-        let whole = format!("{GOOD}{ACCEPT}\r\n");
-        for bytes in 0..whole.len() {
-            assert_eq!(verdict(&whole[..bytes]), "more", "{bytes}");
-        }
-    }
 
     #[test]
     fn what_trying_again_cannot_cure_is_final() {

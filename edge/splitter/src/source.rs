@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use pitwire_feed::{Cutter, NoSym, Violation};
 use pitwire_shard::Gap;
-use pitwire_websocket::{Address, Opcode, write_masked};
+use pitwire_websocket::{Address, Opcode, printable, write_masked};
 use rustls::ClientConfig;
 use tracing::{info, warn};
 
@@ -21,7 +21,7 @@ use crate::backoff::Backoff;
 use crate::board::Board;
 use crate::channel::{Channel, Fault, Heard, Woken, wait};
 use crate::clock::{epoch_ns, mono_ns, process_cpu_ns, thread_cpu_ns};
-use crate::connect::{ConnectError, Dial, Opened, open, printable};
+use crate::connect::{ConnectError, Dial, Opened, open};
 use crate::dealer::{Control, Dealer};
 use crate::lanes::Landing;
 use crate::printer::Printer;

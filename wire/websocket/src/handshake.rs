@@ -1,8 +1,8 @@
-//! The opening handshake (RFC 6455 section 4), as both sides see it.
+//! The opening handshake from the server's side (RFC 6455 section 4.2).
 //!
-//! Does        judge a client's request and write the answer that opens; judge a server's answer.
+//! Does        judge a client's request and write the answer that opens.
 //! Leaves out  whether `Host` and `Origin` are welcome; subprotocols, of which we have none.
-//! Start at    [`Head::upgrade`], [`judge_answer`].
+//! Start at    [`Head::upgrade`].
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

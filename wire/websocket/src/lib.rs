@@ -4,7 +4,7 @@
 //! Holds       1. every violation is an error with the close code that RFC 6455 section 7.4 gives it, found at its byte;
 //!             2. memory is bounded by [`Limits`], whatever arrives, compressed or not.
 //! Leaves out  sockets, time limits, and who may come in.
-//! Start at    [`head::parse`] and [`head::Head::upgrade`] for a handshake, [`Decoder::decode`] for messages, [`Frames::next`]
+//! Start at    [`head::parse`] and [`head::Head::upgrade`] for a server's handshake, [`Opening`] for a client's, [`Decoder::decode`] for messages, [`Frames::next`]
 //!             for payloads that are not to be copied.
 
 mod address;
@@ -15,6 +15,7 @@ mod extension;
 mod frames;
 mod handshake;
 pub mod head;
+mod opening;
 mod utf8;
 mod violation;
 
@@ -25,5 +26,6 @@ pub use encode::{CloseCode, Opcode, write_close, write_frame, write_header, writ
 pub use extension::{Agreed, Malformed, Offer, Policy};
 pub use frames::{Control, Data, Frames, Peer, Piece, close_body};
 pub use handshake::{Answer, accept_key};
+pub use opening::{Opened, Opening, Unopened, printable};
 pub use utf8::{Checked, Utf8};
 pub use violation::Violation;

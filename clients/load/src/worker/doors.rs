@@ -12,8 +12,8 @@ use rustix::net::sockopt::socket_error;
 use super::{READING, Storm, Worker};
 use crate::connection::{Connection, Phase};
 use crate::control::NEVER;
-use crate::head::Refusal;
 use crate::plan::Reader;
+use crate::refusal::Refusal;
 use crate::socket;
 use crate::tls::Session;
 

@@ -15,8 +15,8 @@ use crate::connection::{Connection, Phase};
 use crate::echo;
 use crate::frames::{LONG_BYTES, LOOK_BYTES, Piece};
 use crate::gauge::Gauge;
-use crate::head::Refusal;
 use crate::plan::{Reader, Traffic};
+use crate::refusal::Refusal;
 
 /// Of a fragmented message at most so much is kept to be looked at.
 const MOST_MESSAGE_BYTES: usize = 16 << 20;
@@ -160,7 +160,7 @@ impl Worker<'_> {
                     self.opened(place, opened.is_compressed);
                 }
                 Ok(None) => {}
-                Err(refusal) => return self.refused(place, refusal),
+                Err(unopened) => return self.refused(place, unopened.into()),
             }
         }
         let Some(one) = self.connections.get_mut(place as usize) else { return };

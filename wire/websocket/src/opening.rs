@@ -1,26 +1,27 @@
 //! The opening handshake from the client's side (RFC 6455 section 4.1).
 //!
 //! Does        write the request; judge every word of the answer.
-//! Start at    [`Opening::judge`].
+//! Start at    [`Opening::new`], [`Opening::judge`].
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pitwire_websocket::{Address, Offer, accept_key};
+
+use crate::address::Address;
+use crate::extension::Offer;
+use crate::handshake::accept_key;
+use crate::head::HEADERS_MAX;
 
 const MOST_BYTES: usize = 16 * 1024;
-const MOST_HEADERS: usize = 64;
-/// Nothing is remembered from message to message: one inflater serves every connection.
-const DEFLATE: Offer = Offer { keeps_context: false };
 
-/// What one thread asks on each of its connections, and the answer it expects.
-#[derive(Debug)]
+/// What a client asks, and the answer that it expects.
+#[derive(Clone, Debug)]
 pub struct Opening {
     request: Vec<u8>,
     accept: String,
     subprotocol: Option<String>,
-    is_deflate_offered: bool,
+    deflate: Option<Offer>,
 }
 
 /// The connection is open.
@@ -31,77 +32,41 @@ pub struct Opened {
     pub is_compressed: bool,
 }
 
-/// Why a connection did not open, or was given up.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Refusal {
-    Connect(String),
-    Tls(String),
-    Untrusted(String),
+/// An answer that opens nothing. What is quoted of it is short and without control characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unopened {
     Status {
         status: u16,
         reason: String,
     },
+    /// To be followed, or not, by whoever has asked.
     Redirect {
         status: u16,
         location: String,
     },
     NotWebSocket(&'static str),
-    Ended,
-    Silent,
-    /// What this machine has too little of.
-    Machine(String),
 }
 
-impl Refusal {
-    pub fn remedy(&self) -> &'static str {
-        match self {
-            Refusal::Connect(_) => "check the address, and that the server runs",
-            Refusal::Tls(_) => "check that the port speaks TLS 1.2 or 1.3; ws:// is for ports that do not",
-            Refusal::Untrusted(_) => {
-                "name the authority that signed it with --ca FILE, or trust anybody with --insecure"
-            }
-            Refusal::Status { status: 401 | 403, .. } => {
-                "check the token in the URL, and the server's rules about origins"
-            }
-            Refusal::Status { status: 404, .. } => "check the path in the URL",
-            Refusal::Status { status: 429 | 503, .. } => {
-                "the server is full or admits fewer at a time: raise its limits, or give fewer --connections, or a gentler --arrivals"
-            }
-            Refusal::Status { .. } => "check that the URL leads to a WebSocket",
-            Refusal::Redirect { .. } => "give that URL instead; redirects are not followed",
-            Refusal::NotWebSocket(_) => "check that the URL leads to a WebSocket (wss:// where the port wants TLS)",
-            Refusal::Ended => {
-                "check that the port speaks WebSocket (wss:// where it wants TLS), and the server's limits"
-            }
-            Refusal::Silent => "check that the port speaks WebSocket; --timeout gives it longer",
-            Refusal::Machine(_) => "see `pitwire doctor`; --sources gives more addresses to connect from",
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
+impl fmt::Display for Unopened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Connect(cause) => write!(f, "cannot connect: {cause}"),
-            Refusal::Tls(cause) => write!(f, "the TLS handshake failed: {cause}"),
-            Refusal::Untrusted(cause) => write!(f, "the server's certificate is not trusted: {cause}"),
-            Refusal::Status { status, reason } => write!(f, "the server answers {status} {reason}"),
-            Refusal::Redirect { status, location } => {
+            Unopened::Status { status, reason } => write!(f, "the server answers {status} {reason}"),
+            Unopened::Redirect { status, location } => {
                 write!(f, "the server answers {status} and sends us to {location}")
             }
-            Refusal::NotWebSocket(why) => write!(f, "the answer opens no WebSocket: {why}"),
-            Refusal::Ended => f.write_str("the server closed the connection before it was open"),
-            Refusal::Silent => f.write_str("the server did not answer in time"),
-            Refusal::Machine(cause) => write!(f, "this machine cannot open more: {cause}"),
+            Unopened::NotWebSocket(why) => write!(f, "the answer opens no WebSocket: {why}"),
         }
     }
 }
 
+impl std::error::Error for Unopened {}
+
 impl Opening {
-    pub fn new(address: &Address, nonce: [u8; 16], subprotocol: Option<&str>, is_deflate_offered: bool) -> Self {
+    /// `nonce` must be random, or at least new: it keeps caches from answering in the server's place.
+    pub fn new(address: &Address, nonce: [u8; 16], subprotocol: Option<&str>, deflate: Option<Offer>) -> Self {
         let key = STANDARD.encode(nonce);
         let Address { resource, authority, .. } = address;
-        let offer = if is_deflate_offered { format!("Sec-WebSocket-Extensions: {DEFLATE}\r\n") } else { String::new() };
+        let offer = deflate.map_or_else(String::new, |offer| format!("Sec-WebSocket-Extensions: {offer}\r\n"));
         let protocol = subprotocol.map_or_else(String::new, |name| format!("Sec-WebSocket-Protocol: {name}\r\n"));
         let request = format!(
             "GET {resource} HTTP/1.1\r\nHost: {authority}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -112,7 +77,7 @@ impl Opening {
             request: request.into_bytes(),
             accept: accept_key(&key).unwrap_or_default(),
             subprotocol: subprotocol.map(str::to_owned),
-            is_deflate_offered,
+            deflate,
         }
     }
 
@@ -121,9 +86,9 @@ impl Opening {
     }
 
     /// What the answer says; nothing when it is not whole yet.
-    pub fn judge(&self, received: &[u8]) -> Result<Option<Opened>, Refusal> {
-        let not = |why| Err(Refusal::NotWebSocket(why));
-        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    pub fn judge(&self, received: &[u8]) -> Result<Option<Opened>, Unopened> {
+        let not = |why| Err(Unopened::NotWebSocket(why));
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);
         let head_bytes = match response.parse(received) {
             Ok(httparse::Status::Complete(bytes)) if bytes <= MOST_BYTES => bytes,
@@ -142,10 +107,10 @@ impl Opening {
         let status = response.code.unwrap_or(0);
         if (300..400).contains(&status) {
             let location = texts("location").first().map_or_else(|| "nowhere".into(), |text| printable(text));
-            return Err(Refusal::Redirect { status, location });
+            return Err(Unopened::Redirect { status, location });
         }
         if status != 101 {
-            return Err(Refusal::Status { status, reason: printable(response.reason.unwrap_or("")) });
+            return Err(Unopened::Status { status, reason: printable(response.reason.unwrap_or("")) });
         }
         if !lists("upgrade", "websocket") {
             return not("it lacks Upgrade: websocket");
@@ -163,10 +128,10 @@ impl Opening {
             _ => return not("it takes up a subprotocol that was not offered"),
         }
         let extensions = texts("sec-websocket-extensions");
-        let agreed = match self.is_deflate_offered {
-            true => DEFLATE.judge(extensions),
-            false if extensions.is_empty() => Ok(None),
-            false => Err("it takes up an extension that was not offered"),
+        let agreed = match self.deflate {
+            Some(offer) => offer.judge(extensions),
+            None if extensions.is_empty() => Ok(None),
+            None => Err("it takes up an extension that was not offered"),
         };
         match agreed {
             Ok(agreed) => Ok(Some(Opened { head_bytes, is_compressed: agreed.is_some() })),
@@ -190,6 +155,7 @@ mod tests {
     const ACCEPT: &str = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
 
     fn opening(subprotocol: Option<&str>, deflate: bool) -> Opening {
+        let deflate = deflate.then_some(Offer { keeps_context: false });
         Opening::new(&Address::parse("ws://a.example:81/p?q=1").unwrap(), NONCE, subprotocol, deflate)
     }
 
@@ -218,6 +184,8 @@ mod tests {
     fn only_the_answer_to_our_key_opens() {
         let plain = opening(None, false);
         assert_eq!(verdict(&plain, &format!("{GOOD}{ACCEPT}\r\nabc")), "open, 3 left");
+        let lower = format!("{GOOD}{ACCEPT}\r\n").replace("Upgrade: websocket", "upgrade: WebSocket");
+        assert_eq!(verdict(&plain, &lower), "open, 0 left");
         let whole = format!("{GOOD}{ACCEPT}\r\n");
         for bytes in 0..whole.len() {
             assert_eq!(verdict(&plain, &whole[..bytes]), "more", "{bytes}");
@@ -225,15 +193,21 @@ mod tests {
         for (answer, part) in [
             (format!("{GOOD}\r\n"), "Accept"),
             (format!("{GOOD}{}\r\n", ACCEPT.replace("s3p", "t3p")), "Accept"),
+            (format!("{GOOD}Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n"), "Accept"),
             (format!("{GOOD}{ACCEPT}{ACCEPT}\r\n"), "Accept"),
             (format!("{GOOD}{ACCEPT}Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"), "extension"),
             (format!("{GOOD}{ACCEPT}Sec-WebSocket-Protocol: x\r\n\r\n"), "subprotocol"),
             (format!("HTTP/1.1 101 x\r\nConnection: Upgrade\r\n{ACCEPT}\r\n"), "Upgrade: websocket"),
             (format!("HTTP/1.1 101 x\r\nUpgrade: websocket\r\n{ACCEPT}\r\n"), "Connection: Upgrade"),
             ("HTTP/1.1 503 Service Unavailable\r\n\r\n".into(), "503 Service Unavailable"),
+            ("HTTP/1.1 401 Unauthorized\r\n\r\n".into(), "401 Unauthorized"),
+            ("HTTP/1.1 200 OK\r\n\r\n".into(), "200 OK"),
             ("HTTP/1.1 301 x\r\nLocation: wss://b/\r\n\r\n".into(), "301 and sends us to wss://b/"),
+            ("HTTP/1.1 302 Found\r\nLocation: wss://b/\u{1b}[2J\r\n\r\n".into(), "not HTTP"),
+            ("HTTP/1.1 308 x\r\n\r\n".into(), "nowhere"),
             ("SSH-2.0-OpenSSH_9.2\r\n".into(), "not HTTP"),
             (format!("{GOOD}A: {}\r\n", "b".repeat(20_000)), "16 KiB"),
+            (format!("{GOOD}{ACCEPT}A: {}\r\n\r\n", "b".repeat(20_000)), "16 KiB"),
             (format!("{GOOD}{}", "A: b\r\n".repeat(70)), "64 headers"),
         ] {
             assert!(verdict(&plain, &answer).contains(part), "{answer:?}: {}", verdict(&plain, &answer));
