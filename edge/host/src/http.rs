@@ -141,25 +141,7 @@ impl HttpResponse {
     }
 
     pub fn write(&self, out: &mut Vec<u8>, keep_alive: bool, head_only: bool) {
-        let reason = match self.status {
-            101 => "Switching Protocols",
-            200 => "OK",
-            204 => "No Content",
-            304 => "Not Modified",
-            400 => "Bad Request",
-            403 => "Forbidden",
-            404 => "Not Found",
-            405 => "Method Not Allowed",
-            413 => "Content Too Large",
-            414 => "URI Too Long",
-            421 => "Misdirected Request",
-            426 => "Upgrade Required",
-            429 => "Too Many Requests",
-            431 => "Request Header Fields Too Large",
-            501 => "Not Implemented",
-            503 => "Service Unavailable",
-            _ => "Error",
-        };
+        let reason = head::status_words(self.status);
         let connection = if keep_alive { "keep-alive" } else { "close" };
         out.extend_from_slice(format!("HTTP/1.1 {} {reason}\r\nConnection: {connection}\r\n", self.status).as_bytes());
         out.extend_from_slice(format!("Content-Type: {}\r\n", self.content_type).as_bytes());

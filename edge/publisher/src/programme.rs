@@ -5,7 +5,7 @@
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 
-use pitwire_websocket::{CloseCode, Opcode};
+use pitwire_websocket::{CloseCode, Opcode, head};
 
 use crate::ring::Header;
 use crate::stream::StreamId;
@@ -92,23 +92,7 @@ impl Answer {
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let reason = match self.status {
-            200 => "OK",
-            400 => "Bad Request",
-            401 => "Unauthorized",
-            403 => "Forbidden",
-            404 => "Not Found",
-            405 => "Method Not Allowed",
-            413 => "Content Too Large",
-            414 => "URI Too Long",
-            421 => "Misdirected Request",
-            426 => "Upgrade Required",
-            429 => "Too Many Requests",
-            431 => "Request Header Fields Too Large",
-            501 => "Not Implemented",
-            503 => "Service Unavailable",
-            _ => "Error",
-        };
+        let reason = head::status_words(self.status);
         let head = format!(
             "HTTP/1.1 {} {reason}\r\nConnection: close\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
              X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",

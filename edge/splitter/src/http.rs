@@ -68,21 +68,7 @@ fn is_ours(host: &str, bound: IpAddr) -> bool {
 
 /// A whole answer, after which the connection is closed.
 pub(crate) fn answer(status: u16, content_type: &str, body: &str) -> Vec<u8> {
-    let reason = match status {
-        200 => "OK",
-        400 => "Bad Request",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        413 => "Content Too Large",
-        414 => "URI Too Long",
-        421 => "Misdirected Request",
-        426 => "Upgrade Required",
-        431 => "Request Header Fields Too Large",
-        501 => "Not Implemented",
-        503 => "Service Unavailable",
-        _ => "Error",
-    };
+    let reason = head::status_words(status);
     let more = if status == 426 { "Sec-WebSocket-Version: 13\r\n" } else { "" };
     format!(
         "HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
