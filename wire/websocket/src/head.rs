@@ -82,6 +82,7 @@ pub fn status_words(status: u16) -> &'static str {
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        408 => "Request Timeout",
         413 => "Content Too Large",
         414 => "URI Too Long",
         421 => "Misdirected Request",
