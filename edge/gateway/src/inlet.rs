@@ -8,14 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use pitwire_bus::{Batch, Key};
+use tokio::time::timeout;
 use tokio_stream::StreamExt as _;
 
 use crate::nats::{self, Failure};
+use crate::reminder::Reminder;
 
 /// Batches that wait for the loop.
 const WAITING: usize = 1_024;
+/// A venue says something every second.
+const SILENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub enum News {
@@ -114,11 +119,33 @@ impl Listener {
             }
         };
         let mut venue = (0, String::new());
-        while let Some(message) = messages.next().await {
+        let (mut of_silence, mut of_strangers) = (Reminder::default(), Reminder::default());
+        loop {
+            let message = match timeout(SILENCE, messages.next()).await {
+                Ok(Some(message)) => message,
+                Ok(None) => return,
+                Err(_) => {
+                    if of_silence.is_due() {
+                        tracing::warn!(
+                            subject = self.subject,
+                            "nothing is heard from a venue; does it run with --publish to this NATS server, and with the \
+                             same --publish-subject?"
+                        );
+                    }
+                    continue;
+                }
+            };
             let Some(content) = self.key.open(&self.subject, &message.payload) else {
                 self.shared.forged.fetch_add(1, Ordering::Relaxed);
+                if of_strangers.is_due() {
+                    tracing::warn!(
+                        subject = self.subject,
+                        "messages come that the bus key does not open; is --bus-key a copy of the venue's?"
+                    );
+                }
                 continue;
             };
+            of_silence = Reminder::default();
             let Some(batch) = Batch::parse(content) else {
                 self.shared.forged.fetch_add(1, Ordering::Relaxed);
                 continue;

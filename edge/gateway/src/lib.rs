@@ -16,6 +16,7 @@ mod inlet;
 mod nats;
 mod node;
 mod outlet;
+mod reminder;
 mod upstream;
 
 pub use follower::{Counts, Follower, Progress};

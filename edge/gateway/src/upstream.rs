@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pitwire_bus::{Key, Question, Reply};
 
 use crate::nats::Failure;
+use crate::reminder::Reminder;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES: usize = 64 << 20;
@@ -144,8 +145,17 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure>
 }
 
 fn ask_all(mut line: Line, key: &Key, asks: &Receiver<Ask>) {
+    let mut of_trouble = Reminder::default();
     while let Ok(ask) = asks.recv() {
         let answer = line.ask(key, &ask);
+        match &answer {
+            Ok(_) => of_trouble = Reminder::default(),
+            Err(why) if line.is_addressed() && of_trouble.is_due() => {
+                let venue = line.address();
+                tracing::warn!(venue, why, "the venue does not answer; is it up, and is that its HTTP address?");
+            }
+            Err(_) => {}
+        }
         line.tell(Told::Bus(ask, answer));
     }
 }
@@ -175,6 +185,15 @@ impl Line {
         (self.wake)();
     }
 
+    fn address(&self) -> String {
+        self.venue.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it is known where the venue is.
+    fn is_addressed(&self) -> bool {
+        !self.address().is_empty()
+    }
+
     fn ask(&mut self, key: &Key, ask: &Ask) -> Answer<Reply> {
         let request = request_of(ask);
         let mut nonce = [0; 16];
@@ -194,7 +213,7 @@ impl Line {
 
     /// Sends a request and reads its answer. A kept connection that turns out to be closed is replaced once.
     fn exchange(&mut self, request: &WebRequest, headers: &[(&str, String)]) -> io::Result<WebAnswer> {
-        let venue = self.venue.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let venue = self.address();
         if venue.is_empty() {
             return Err(io::Error::other("it is not known yet where the venue is"));
         }

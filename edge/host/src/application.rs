@@ -18,6 +18,9 @@ pub struct ConnectionId(pub u64);
 
 /// What the loop serves.
 pub trait Application {
+    /// What clients are told at the end: of whom it is that stops.
+    const STOPPING: &'static str;
+
     /// Answers one HTTP request, now or ([`HttpResponse::later`]) by [`Notices::respond`] in this turn or a later one.
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse;
     /// Whether a path is a WebSocket entrance.
@@ -76,7 +79,7 @@ pub trait Application {
     /// Copies ready frames for a connection to `out`, until it holds about `enough` bytes.
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing>;
     /// The process was asked to end: nothing new is taken, what is under way is finished. The loop closes every connection
-    /// after whatever is said here.
+    /// after whatever is said here, and gives [`Self::STOPPING`] as the reason.
     fn stopping(&mut self, notices: &mut Notices);
 }
 

@@ -338,7 +338,7 @@ impl<A: Application> Server<A> {
         self.stopping_since = Some(now);
         self.app.stopping(&mut self.notices);
         for id in self.by_id.keys() {
-            self.notices.close(*id, CloseCode::GoingAway, "the venue is stopping");
+            self.notices.close(*id, CloseCode::GoingAway, A::STOPPING);
         }
     }
 

@@ -26,6 +26,8 @@ struct Exchange {
 }
 
 impl Application for Exchange {
+    const STOPPING: &'static str = "the toy is stopping";
+
     fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
         HttpResponse::text(404, "not here")
     }

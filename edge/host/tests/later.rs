@@ -18,6 +18,8 @@ struct Slow {
 }
 
 impl Application for Slow {
+    const STOPPING: &'static str = "the toy is stopping";
+
     fn request(&mut self, request: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
         if request.path() == "/now" {
             return HttpResponse::text(200, "now");

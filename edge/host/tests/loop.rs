@@ -444,7 +444,7 @@ fn stopping_says_so_and_waits_without_spinning_for_those_who_do_not_read() {
     venue.seen.always_due_when_stopping.store(true, SeqCst);
     let before = venue.turns();
     venue.ask_to_stop();
-    assert_eq!(reads.rest(), [Got::Close(1001, "the venue is stopping".into())]);
+    assert_eq!(reads.rest(), [Got::Close(1001, "the toy is stopping".into())]);
     assert_eq!(idle.maybe_response(), None);
     venue.ended().unwrap();
     assert!(venue.turns() - before < 50, "{} turns while stopping", venue.turns() - before);

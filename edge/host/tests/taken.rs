@@ -21,6 +21,8 @@ struct Giver {
 }
 
 impl Application for Giver {
+    const STOPPING: &'static str = "the toy is stopping";
+
     fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
         HttpResponse::text(200, "asked")
     }

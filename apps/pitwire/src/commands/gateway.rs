@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use pitwire_gateway::{Failure as BusFailure, Inlet, Node, Upstream, without_password};
-use pitwire_host::{Server, SystemClock, Waker, stop_signals};
+use pitwire_host::{Limits, Server, SystemClock, Waker, stop_signals};
 use tracing::{info, warn};
 
-use super::up::{Ready, announce_tls, listen, remove_old};
+use super::arguments::host_name;
+use super::up::{Ready, announce_tls, listen, prepare_ready, remove_old};
 use crate::bus_key;
 use crate::certificate::{self, Shown};
 use crate::failure::Failure;
@@ -23,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   pitwire up --publish nats://127.0.0.1:4222
   pitwire gateway --upstream nats://127.0.0.1:4222                    on 127.0.0.1:8081, key in ./pitwire-data/bus.key
   pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:8080 --bus-key bus.key --venue http://10.0.0.6:8080
+  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:80 --host md.example.com     clients come by that name
   pitwire gateway --upstream nats://127.0.0.1:4222 --tls 0.0.0.0:8443 https and wss as well; says whom to trust";
 
 /// Serve a venue's public channels from another process or machine, over NATS (docs/gateway.md).
@@ -48,6 +50,9 @@ pub struct Gateway {
     /// Where an authority made here is kept.
     #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
     tls_dir: PathBuf,
+    /// A name besides localhost and the address under which clients reach this gateway; can be given several times.
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    host: Vec<String>,
     /// The venue's HTTP address; without it, the one that the venue itself says over the bus.
     #[arg(long, value_name = "URL")]
     venue: Option<String>,
@@ -70,7 +75,7 @@ impl Gateway {
     pub fn run(self) -> Result<(), Failure> {
         // An old one must not be taken for ours, whatever happens next.
         if let Some(path) = &self.ready_file {
-            remove_old(path)?;
+            prepare_ready(path)?;
         }
         let key = bus_key::read(&self.bus_key)?;
         let listener = listen(self.http, "--http")?;
@@ -99,7 +104,9 @@ impl Gateway {
         let on_ready = Box::new(move || announce(&ready, ready_file.as_deref(), tells));
         info!("waiting for a venue on {} of {}", self.subject, without_password(&self.upstream));
         let app = GatewayApplication::new(parts, on_ready);
-        let mut server = Server::new(app, listener, signals, clock)?.with_waker(&waker)?;
+        let mut limits = Limits::default();
+        limits.hosts.extend(self.host.iter().cloned());
+        let mut server = Server::new(app, listener, signals, clock)?.with_limits(limits)?.with_waker(&waker)?;
         if let Some((listener, shown)) = secure {
             server = server.with_tls(listener, shown.config)?;
         }

@@ -1,5 +1,6 @@
 //! One module a subcommand.
 
+mod arguments;
 pub mod bars;
 pub mod doctor;
 pub mod engine_bench;

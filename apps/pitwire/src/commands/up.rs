@@ -155,7 +155,7 @@ impl Up {
         }
         // An old one must not be taken for ours, whatever happens next.
         if let Some(path) = &self.ready_file {
-            remove_old(path)?;
+            prepare_ready(path)?;
         }
         // The port before the data: a venue that cannot be reached must not touch its journal.
         let listener = listen(self.http, "--http")?;
@@ -413,6 +413,17 @@ pub(super) fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Before a server starts: no old file is taken for its own, and it will be able to write one.
+pub(super) fn prepare_ready(path: &Path) -> Result<(), Failure> {
+    remove_old(path)?;
+    let temporary = path.with_extension("tmp");
+    fs::write(&temporary, "").and_then(|()| fs::remove_file(&temporary)).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file")
+}
+
 /// What whoever started it waits for.
 pub(super) struct Ready {
     pub http: SocketAddr,
@@ -433,10 +444,8 @@ impl Ready {
                 ready["ca"] = authority.display().to_string().into();
             }
         }
-        let failed =
-            |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
         let temporary = path.with_extension("tmp");
-        fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
-        fs::rename(&temporary, path).map_err(failed)
+        let written = fs::write(&temporary, format!("{ready}\n")).and_then(|()| fs::rename(&temporary, path));
+        written.map_err(|error| cannot_write(path, &error))
     }
 }

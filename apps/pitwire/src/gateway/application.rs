@@ -281,6 +281,8 @@ fn refused(id: &RequestId, error: &RpcError, now: Instant) -> HttpResponse {
 }
 
 impl Application for GatewayApplication {
+    const STOPPING: &'static str = "the gateway is stopping";
+
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         self.counters.http_requests += 1;
         let path = request.path();
@@ -325,7 +327,7 @@ impl Application for GatewayApplication {
     /// Readers of streams for whom every message is what it is for everybody leave the loop.
     fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
         if self.is_stopping {
-            return Err(HttpResponse::text(503, "the gateway is stopping"));
+            return Err(HttpResponse::text(503, Self::STOPPING));
         }
         let opened = match self.node.read_url(request.path(), request.query()) {
             Some(Ok(opened)) => opened,
@@ -412,7 +414,7 @@ impl Application for GatewayApplication {
         self.is_stopping = true;
         self.audience.stop();
         let mut out = Vec::new();
-        write_logout(&mut out, "the gateway is stopping");
+        write_logout(&mut out, Self::STOPPING);
         for id in self.node.connections() {
             notices.notify(ConnectionId(id), &out);
         }

@@ -517,6 +517,8 @@ impl Client {
 }
 
 impl Application for VenueApplication {
+    const STOPPING: &'static str = "the venue is stopping";
+
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         self.counters.http_requests += 1;
         let path = request.path();
@@ -565,7 +567,7 @@ impl Application for VenueApplication {
 
     fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
         if self.core.is_stopping {
-            return Err(HttpResponse::text(503, "the venue is stopping"));
+            return Err(HttpResponse::text(503, Self::STOPPING));
         }
         let Core { streams, sequencer, views, now, .. } = &mut self.core;
         streams.take_over(request, taken, Here { engine: sequencer.engine(), views, at: *now })
@@ -755,7 +757,7 @@ impl Application for VenueApplication {
         self.core.audience.stop();
         let mut voice = Voice { notices, audience: &mut self.core.audience };
         let mut out = Vec::new();
-        write_logout(&mut out, "the venue is stopping");
+        write_logout(&mut out, Self::STOPPING);
         for id in self.clients.keys() {
             voice.notify(*id, &out);
         }

@@ -14,6 +14,8 @@ struct Mute {
 }
 
 impl Application for Mute {
+    const STOPPING: &'static str = "the toy is stopping";
+
     fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
         HttpResponse::text(200, "")
     }

@@ -51,6 +51,8 @@ pub struct Toy {
 }
 
 impl Application for Toy {
+    const STOPPING: &'static str = "the toy is stopping";
+
     /// `/<n>` is `n` bytes long and begins with the target.
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         self.seen.requests.fetch_add(1, SeqCst);
