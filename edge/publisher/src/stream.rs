@@ -4,7 +4,7 @@
 //! Holds       a message is the same bytes for everybody of a class.
 //! Start at    [`Stream::append`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 
 use pitwire_websocket::Opcode;
@@ -78,6 +78,14 @@ pub(crate) struct Stamp {
     pub at_ms: u32,
 }
 
+/// Messages `from` to `to` were shed; `missing` is the last of them that is not in the rings all the same, or 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hole {
+    pub from: u64,
+    pub missing: u64,
+    pub to: u64,
+}
+
 pub(crate) struct Stream {
     pub spec: StreamSpec,
     rings: [Option<Box<Ring>>; CLASSES],
@@ -86,6 +94,8 @@ pub(crate) struct Stream {
     pub listeners: Vec<Listener>,
     /// Of the newest message.
     pub last_seq: u64,
+    /// What a full queue has shed, ascending, as far back as the rings go.
+    holes: VecDeque<Hole>,
     /// Something was appended since the last sweep, and how much; and since it was last asked.
     pub is_dirty: bool,
     pub unswept: usize,
@@ -107,6 +117,7 @@ impl Stream {
             keys: HashMap::new(),
             listeners: Vec::new(),
             last_seq: 0,
+            holes: VecDeque::new(),
             is_dirty: false,
             unswept: 0,
             grown: 0,
@@ -200,6 +211,28 @@ impl Stream {
             ring.append(entry, &[header.as_bytes(), payload]);
         }
         self.grown((header.as_bytes().len() + payload.len()) as u64);
+    }
+
+    /// The rings have a notice of it in front of what was kept: whoever goes on within it has to be told by itself.
+    pub fn note_hole(&mut self, hole: Hole) {
+        let oldest = self.rings.iter().flatten().filter_map(|ring| ring.entries_from(ring.oldest()).next());
+        let oldest = oldest.map(|entry| entry.seq).min().unwrap_or(u64::MAX);
+        while self.holes.front().is_some_and(|hole| hole.to < oldest) {
+            self.holes.pop_front();
+        }
+        self.holes.push_back(hole);
+    }
+
+    /// What is not there of what follows a message within a hole: the first and the last number.
+    pub fn missing_behind(&self, seq: u64) -> Option<(u64, u64)> {
+        let at = self.holes.partition_point(|hole| hole.to <= seq);
+        let hole = self.holes.get(at).filter(|hole| (hole.from..hole.missing).contains(&seq))?;
+        Some((seq + 1, hole.to))
+    }
+
+    /// Whether somebody who goes on behind a message meets a notice of something shed.
+    pub fn has_notice_behind(&self, seq: u64) -> bool {
+        self.holes.back().is_some_and(|hole| seq < hole.from || seq < hole.missing)
     }
 
     fn grown(&mut self, bytes: u64) {

@@ -4,11 +4,13 @@
 
 use pitwire_websocket::Opcode;
 
+use crate::counters::add;
 use crate::floor::Floor;
+use crate::floor::lag::gap_notice;
 use crate::inbox::Arrival;
 use crate::programme::{Opening, Tag};
 use crate::ring::{Cursor, Header, Key};
-use crate::stream::{DEFLATED, ENVELOPED, NARROW, StreamId};
+use crate::stream::{DEFLATED, ENVELOPED, Lag, NARROW, StreamId};
 use crate::subscriber::{CatchUp, Item, NOBODY, PARKED, Stage};
 
 impl Floor {
@@ -89,6 +91,12 @@ impl Floor {
         let cursor = match from {
             Some((theirs, seq)) if theirs == epoch && seq <= of.last_seq => {
                 let behind = of.ring(subscriber.class).and_then(|ring| ring.after(seq)).filter(|cursor| *cursor < head);
+                if let Some((first, last)) =
+                    of.missing_behind(seq).filter(|_| behind.is_some() && of.spec.lag != Lag::Latest)
+                {
+                    gap_notice(&mut subscriber.rare().outbox, first, last);
+                    add(&self.board.counters(self.hall).gaps_total, 1);
+                }
                 match behind.or_else(|| (seq == of.last_seq).then_some(head)) {
                     Some(cursor) => cursor,
                     None => {

@@ -12,11 +12,12 @@ use crate::counters::add;
 use crate::floor::{Floor, TURN_BYTES};
 use crate::inbox::Shed;
 use crate::ring::{Cursor, Header};
-use crate::stream::{Lag, Message, StreamId};
+use crate::stream::{Hole, Lag, Message, StreamId};
 use crate::subscriber::{CatchUp, PARKED};
 use crate::wheel::TICK_MS;
 
 pub(super) const TOO_SLOW: &str = "too slow for this stream; connect again";
+pub(super) const TOO_BUSY: &str = "the publisher was too busy; connect again";
 
 impl Floor {
     /// Looks for readers of a stream that are behind by more bytes than is allowed.
@@ -186,7 +187,7 @@ impl Floor {
             let slots: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
             for slot in slots {
                 add(&self.counters().closed_slow_total, 1);
-                self.close(slot, CloseCode::TryAgainLater, "the publisher was too busy; connect again");
+                self.close(slot, CloseCode::TryAgainLater, TOO_BUSY);
             }
         }
         if lag != Lag::Latest {
@@ -194,8 +195,14 @@ impl Floor {
             gap_text(&mut notice, shed.from, shed.to);
             let stamp = self.next_stamp();
             if let Some(of) = self.streams.get_mut(stream.0 as usize) {
+                // A hall that was in reserve may have had nothing before: the notice stands where the hole begins.
+                of.last_seq = of.last_seq.max(shed.from.saturating_sub(1));
                 of.append_notice(Opcode::Text, &notice, stamp);
             }
+        }
+        let missing = (shed.from..=shed.to).rev().find(|seq| !shed.kept.contains_key(seq)).unwrap_or(0);
+        if let Some(of) = self.streams.get_mut(stream.0 as usize) {
+            of.note_hole(Hole { from: shed.from, missing, to: shed.to });
         }
         for (seq, kept) in &shed.kept {
             self.append(stream, &kept.key, *seq, kept.is_binary, &kept.payload);
@@ -208,7 +215,7 @@ fn gap_text(out: &mut Vec<u8>, from: u64, to: u64) {
     let _ = write!(out, r#"{{"type":"gap","from":{from},"to":{to}}}"#);
 }
 
-fn gap_notice(out: &mut Vec<u8>, from: u64, to: u64) {
+pub(super) fn gap_notice(out: &mut Vec<u8>, from: u64, to: u64) {
     let mut text = Vec::with_capacity(64);
     gap_text(&mut text, from, to);
     out.extend_from_slice(Header::new(Opcode::Text, text.len(), false).as_bytes());

@@ -12,7 +12,7 @@ use pitwire_websocket::CloseCode;
 
 use crate::counters::add;
 use crate::floor::Floor;
-use crate::floor::lag::TOO_SLOW;
+use crate::floor::lag::{TOO_BUSY, TOO_SLOW};
 use crate::reserve::Mover;
 use crate::stream::{Lag, StreamId};
 use crate::subscriber::{NOBODY, Stage};
@@ -97,13 +97,18 @@ impl Floor {
         of.last_seq = of.last_seq.max(seq);
         let is_lost = of.ring(class).is_some_and(|ring| ring.after(seq).is_none());
         let newest = of.ring(class).and_then(|ring| ring.newest()).map_or(seq, |entry| entry.seq.saturating_sub(1));
-        let lag = of.spec.lag;
-        let from = if is_lost && lag == Lag::Latest { newest } else { seq };
+        // What this hall has shed, everybody else here has been closed for.
+        let is_shed = of.has_notice_behind(seq);
+        let from = match of.spec.lag {
+            Lag::Latest if is_lost => newest,
+            Lag::Close if is_lost || is_shed => {
+                self.join_at(slot, stream, None);
+                add(&self.counters().closed_slow_total, 1);
+                return self.close(slot, CloseCode::TryAgainLater, if is_shed { TOO_BUSY } else { TOO_SLOW });
+            }
+            _ => seq,
+        };
         self.join_at(slot, stream, Some((epoch, from)));
-        if is_lost && lag == Lag::Close {
-            add(&self.counters().closed_slow_total, 1);
-            self.close(slot, CloseCode::TryAgainLater, TOO_SLOW);
-        }
     }
 
     /// Where one of the arrivals counts as coming from.
