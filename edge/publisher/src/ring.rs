@@ -49,7 +49,7 @@ pub struct Ring {
 }
 
 /// One entry of the index for so many bytes of frames, at most.
-const BYTES_PER_ENTRY: usize = 32;
+pub(crate) const BYTES_PER_ENTRY: usize = 32;
 /// A frame may take so much of the ring: a half of it must do for the slow, see the floor.
 const FRAMES_LEAST: usize = 8;
 
@@ -160,9 +160,21 @@ impl Ring {
         cursor.0 >= self.head || self.entries_from(cursor).next().is_none_or(|entry| entry.start == cursor.0)
     }
 
+    /// How much of the ring lies behind a cursor: its bytes, or as many as its frames may at least have, if that is more.
+    pub fn weight_behind(&self, cursor: Cursor) -> u64 {
+        let frames = self.index.len() - self.index_at(cursor).unwrap_or(0);
+        (self.head.saturating_sub(cursor.0)).max((frames * BYTES_PER_ENTRY) as u64)
+    }
+
+    /// The same as [`Self::after`] for one that comes only now: not so close to the end of the ring that it could be
+    /// overrun before it is looked at. That is once a quarter of the ring, and a frame may have an eighth.
+    pub fn after_safely(&self, seq: u64) -> Option<Cursor> {
+        self.after(seq).filter(|cursor| self.weight_behind(*cursor) <= self.bytes.len() as u64 / 8 * 5)
+    }
+
     /// Where to go on behind message `seq`; `None` when what follows it is no longer there. A sequence that is still to
     /// come stands at the head.
-    pub fn after(&self, seq: u64) -> Option<Cursor> {
+    fn after(&self, seq: u64) -> Option<Cursor> {
         let at = self.index.partition_point(|entry| entry.seq <= seq);
         let Some(next) = self.index.get(at) else { return Some(self.head()) };
         // Of the oldest frame nothing says that none was before it, unless its number does.

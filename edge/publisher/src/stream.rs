@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use pitwire_websocket::Opcode;
 
 use crate::latest::Latest;
-use crate::ring::{Cursor, Entry, Header, Key, Ring};
+use crate::ring::{BYTES_PER_ENTRY, Cursor, Entry, Header, Key, Ring};
 use crate::squeeze::Squeezer;
 
 /// Names a stream in all halls of a process.
@@ -236,7 +236,8 @@ impl Stream {
     }
 
     fn grown(&mut self, bytes: u64) {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // Of very small ones as many as the ring has room for in its index.
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).max(BYTES_PER_ENTRY);
         // Once per class is more than once; what counts is the most anybody has to be sent.
         self.grown = self.grown.saturating_add(bytes);
         self.unswept = self.unswept.saturating_add(bytes);

@@ -79,7 +79,7 @@ impl Floor {
         }
         if let Some((_, seq)) = from
             && subscriber.items.as_slice().is_empty()
-            && of.ring(subscriber.class).and_then(|ring| ring.after(seq)).is_none()
+            && of.ring(subscriber.class).and_then(|ring| ring.after_safely(seq)).is_none()
         {
             // What it missed is kept as it is, if at all; it can read that too.
             subscriber.class &= !(DEFLATED | NARROW);
@@ -90,7 +90,8 @@ impl Floor {
         let snapshot = CatchUp { item: number, missed_from: None, done: 0, hint: None, until: Some(of.last_seq) };
         let cursor = match from {
             Some((theirs, seq)) if theirs == epoch && seq <= of.last_seq => {
-                let behind = of.ring(subscriber.class).and_then(|ring| ring.after(seq)).filter(|cursor| *cursor < head);
+                let behind =
+                    of.ring(subscriber.class).and_then(|ring| ring.after_safely(seq)).filter(|cursor| *cursor < head);
                 if let Some((first, last)) =
                     of.missing_behind(seq).filter(|_| behind.is_some() && of.spec.lag != Lag::Latest)
                 {

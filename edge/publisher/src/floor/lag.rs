@@ -61,7 +61,7 @@ impl Floor {
         let subscriber = self.subscribers.get(slot as usize).filter(|it| it.stage.is_served())?;
         let item = subscriber.items.as_slice().get(item as usize).filter(|item| item.cursor != PARKED)?;
         let ring = self.streams.get(item.stream as usize)?.ring(subscriber.class)?;
-        let bytes = ring.head().0.saturating_sub(item.cursor.0);
+        let bytes = ring.weight_behind(item.cursor);
         let oldest = ring.entries_from(item.cursor).next();
         let ms = oldest.map_or(0, |entry| self.elapsed_ms(entry.at_ms));
         Some((bytes, ring.capacity() as u64 / 2, ms))

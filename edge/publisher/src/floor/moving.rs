@@ -95,7 +95,7 @@ impl Floor {
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
         // What came before is not here: this hall was in reserve.
         of.last_seq = of.last_seq.max(seq);
-        let is_lost = of.ring(class).is_some_and(|ring| ring.after(seq).is_none());
+        let is_lost = of.ring(class).is_some_and(|ring| ring.after_safely(seq).is_none());
         let newest = of.ring(class).and_then(|ring| ring.newest()).map_or(seq, |entry| entry.seq.saturating_sub(1));
         // What this hall has shed, everybody else here has been closed for.
         let is_shed = of.has_notice_behind(seq);
