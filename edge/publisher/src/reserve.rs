@@ -55,10 +55,22 @@ pub(crate) struct Mover {
     pub tag: Tag,
     /// Where it counts as coming from.
     pub from: Option<IpAddr>,
+    pub place: Place,
+}
+
+/// What a hall knows of one that goes, in words that every hall understands.
+#[derive(Default)]
+pub(crate) struct Place {
     /// On the clock of all halls.
     pub heard_ms: u32,
     /// The last message that it got of each of its streams.
     pub read: Vec<(StreamId, u64)>,
+    /// In which form it gets them, and whether it may compress what it says itself.
+    pub class: u8,
+    pub deflates: bool,
+    /// What it has chosen of its first stream, by name: numbers are each hall's own.
+    pub keys: Option<Vec<Arc<[u8]>>>,
+    pub account: Option<Arc<str>>,
 }
 
 struct Standing {
@@ -362,7 +374,7 @@ mod tests {
         let socket = || {
             let (door, mut movers) = (std::net::TcpListener::bind("127.0.0.1:0").unwrap(), Vec::new());
             let socket = TcpStream::connect(door.local_addr().unwrap()).unwrap();
-            movers.push(Mover { socket, tag: Tag(1), from: None, heard_ms: 0, read: Vec::new() });
+            movers.push(Mover { socket, tag: Tag(1), from: None, place: Place::default() });
             movers
         };
         assert_eq!(reserve.hand_over(1, socket), Some(()));

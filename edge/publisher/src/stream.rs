@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use pitwire_websocket::Opcode;
 
@@ -51,6 +52,8 @@ pub(crate) const CLASSES: usize = 8;
 
 /// Longer names a reader may not make.
 const NAME_MOST: usize = 128;
+/// Of a ring that is opened for whoever comes from another hall, such a part is filled: less than that a hall is behind.
+const REFILLED: u64 = 4;
 /// More keys than this are one: whoever publishes chooses them.
 const KEYS_MOST: usize = 1 << 16;
 
@@ -90,7 +93,9 @@ pub(crate) struct Stream {
     pub spec: StreamSpec,
     rings: [Option<Box<Ring>>; CLASSES],
     pub latest: Option<Latest>,
-    keys: HashMap<Box<[u8]>, Key>,
+    keys: HashMap<Arc<[u8]>, Key>,
+    /// By number.
+    names: Vec<Arc<[u8]>>,
     pub listeners: Vec<Listener>,
     /// Of the newest message.
     pub last_seq: u64,
@@ -115,6 +120,7 @@ impl Stream {
             rings: Default::default(),
             latest: has_latest.then(Latest::default),
             keys: HashMap::new(),
+            names: Vec::new(),
             listeners: Vec::new(),
             last_seq: 0,
             holes: VecDeque::new(),
@@ -135,11 +141,23 @@ impl Stream {
         if let Some(key) = self.keys.get(name) {
             return *key;
         }
-        let key = Key(u32::try_from(self.keys.len().min(KEYS_MOST)).unwrap_or(0));
+        let key = Key(u32::try_from(self.names.len().min(KEYS_MOST)).unwrap_or(0));
         if key.0 as usize != KEYS_MOST {
-            self.keys.insert(name.into(), key);
+            let name: Arc<[u8]> = name.into();
+            self.names.push(Arc::clone(&name));
+            self.keys.insert(name, key);
         }
         key
+    }
+
+    /// What a number means in other halls too. None of the many that share one.
+    pub fn name_of(&self, key: Key) -> Option<&Arc<[u8]>> {
+        self.names.get(key.0 as usize)
+    }
+
+    /// The number of a name that a reader has chosen in another hall.
+    pub fn key_chosen(&mut self, name: &[u8]) -> Option<Key> {
+        Some(self.key(name)).filter(|key| key.0 as usize != KEYS_MOST)
     }
 
     /// The number of a name that a reader asks for. A new name gets one too, so that what comes under it later is found,
@@ -188,18 +206,70 @@ impl Stream {
         let entry = Entry { start: 0, seq: message.seq, place: stamp.place, key: message.key, at_ms: stamp.at_ms };
         for class in 0..CLASSES {
             let Some(mut ring) = self.rings[class].take() else { continue };
-            #[allow(clippy::cast_possible_truncation)]
-            let parts = self.frame(class as u8, message, stamp.epoch);
             let before = ring.head();
-            if class & usize::from(DEFLATED) == 0 {
-                ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
-            } else {
-                let opcode = if message.is_binary { Opcode::Binary } else { Opcode::Text };
-                ring.append(entry, &[squeezer.frame(class & usize::from(NARROW) > 0, opcode, &parts)]);
-            }
+            #[allow(clippy::cast_possible_truncation)]
+            self.append_as(class as u8, &mut ring, entry, message, stamp.epoch, squeezer);
             self.grown(ring.head().0 - before.0);
             self.rings[class] = Some(ring);
         }
+    }
+
+    fn append_as(
+        &mut self,
+        class: u8,
+        ring: &mut Ring,
+        entry: Entry,
+        message: &Message<'_>,
+        epoch: u64,
+        squeezer: &mut Squeezer,
+    ) {
+        let parts = self.frame(class, message, epoch);
+        if class & DEFLATED == 0 {
+            ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
+        } else {
+            let opcode = if message.is_binary { Opcode::Binary } else { Opcode::Text };
+            ring.append(entry, &[squeezer.frame(class & NARROW > 0, opcode, &parts)]);
+        }
+    }
+
+    /// The ring of a class; if there was none, with what has been kept lately in the form `kept`: a reader that comes from
+    /// another hall may be some messages behind.
+    pub fn open_ring_filled(&mut self, class: u8, kept: u8, epoch: u64, squeezer: &mut Squeezer) {
+        if self.ring(class).is_some() {
+            return;
+        }
+        let mut frames = Vec::new();
+        if let Some(from) = self.ring(kept) {
+            let begin = from.head().0.saturating_sub(from.capacity() as u64 / REFILLED).max(from.oldest().0);
+            for entry in from.entries_from(Cursor(begin)).filter(|entry| entry.start >= begin) {
+                let (first, second) = from.slices(Cursor(entry.start), from.end_of_frame(Cursor(entry.start)));
+                frames.push((entry, [first, second].concat()));
+            }
+        }
+        self.open_ring(class);
+        let Some(mut ring) = self.rings.get_mut(usize::from(class)).and_then(Option::take) else { return };
+        for (entry, frame) in &frames {
+            match self.message_of(kept, entry, frame, epoch) {
+                Some(message) => self.append_as(class, &mut ring, *entry, &message, epoch, squeezer),
+                None => ring.append(*entry, &[frame]),
+            }
+        }
+        self.rings[usize::from(class)] = Some(ring);
+    }
+
+    /// The message in a frame of ours, of a class that is not compressed; of a ping or a notice none.
+    fn message_of<'a>(&mut self, class: u8, entry: &Entry, frame: &'a [u8], epoch: u64) -> Option<Message<'a>> {
+        let is_binary = frame.first()? & 0x0F == Opcode::Binary as u8;
+        let header = match frame.get(1)? {
+            126 => 4,
+            127 => 10,
+            _ => 2,
+        };
+        let around = self.frame(class, &Message { seq: entry.seq, key: entry.key, is_binary, payload: &[] }, epoch);
+        let (opening, closing) = (around.opening.len(), around.closing.len());
+        let payload = frame.get(header + opening..frame.len().checked_sub(closing)?)?;
+        let message = Message { seq: entry.seq, key: entry.key, is_binary, payload };
+        (entry.key != Key::EVERYONE).then_some(message)
     }
 
     /// A frame for everybody that is no message: a ping, or a notice.

@@ -3,18 +3,22 @@
 //! Holds       1. only whoever has got everything and owes nothing moves: its place is the number of the last message of
 //!                each of its streams, which means the same in every hall;
 //!             2. its connection does not end: nobody is told that it has left, and it is not counted again.
-//! Leaves out  readers whose place is more than that (with a choice of keys, compressed, in another form than most, half a
-//!             message said or sent): they stay where they are. When readers move: `reserve.rs`.
+//!             3. its form and its choice go with it: keys by name, for each hall numbers them by itself; a form that nobody
+//!                had there is made from what is kept.
+//! Leaves out  readers with half a message said or sent, or something else that waits: they stay until they have not. When
+//!             readers move: `reserve.rs`.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use pitwire_websocket::CloseCode;
 
 use crate::counters::add;
 use crate::floor::Floor;
 use crate::floor::lag::{TOO_BUSY, TOO_SLOW};
-use crate::reserve::Mover;
-use crate::stream::{Lag, StreamId};
+use crate::reserve::{Mover, Place};
+use crate::ring::{Key, Ring};
+use crate::stream::{ENVELOPED, Lag, StreamId};
 use crate::subscriber::{NOBODY, Stage};
 
 /// Readers that are to go: where to, how many, and how far it has been looked for them.
@@ -52,50 +56,94 @@ impl Floor {
     /// Whether it has got everything, and nothing is known of it that is not known wherever it goes.
     pub fn may_part(&self, slot: u32) -> bool {
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return false };
-        let is_plain = subscriber.class == self.class && !subscriber.deflates && subscriber.rare.is_none();
         let is_heard = subscriber.unheard == 0 && !(subscriber.is_at_end || subscriber.is_unfinished);
         let is_served = subscriber.mid_frame == NOBODY && subscriber.owed == 0 && !subscriber.is_blocked;
         let has_all = subscriber.control.as_bytes().is_empty() && self.is_between(subscriber);
-        subscriber.stage == Stage::Open && is_plain && is_heard && is_served && has_all
+        let is_settled = subscriber.rare.as_ref().is_none_or(|rare| rare.is_settled());
+        subscriber.stage == Stage::Open && is_settled && is_heard && is_served && has_all
     }
 
     /// Forgets one that goes; [`Self::may_part`] has been asked.
     pub fn part_with(&mut self, slot: u32, socket: std::net::TcpStream, from: Option<IpAddr>) -> Option<Mover> {
-        let subscriber = self.subscribers.get(slot as usize)?;
+        let keys = self.names_chosen(slot);
+        let subscriber = self.subscribers.get_mut(slot as usize)?;
+        let account = subscriber.rare.as_mut().and_then(|rare| rare.account.take());
+        let (class, deflates, heard_ms) = (subscriber.class, subscriber.deflates, subscriber.heard_ms);
         let last_of = |stream: u32| Some((StreamId(stream), self.streams.get(stream as usize)?.last_seq));
         let read = subscriber.items.as_slice().iter().filter_map(|item| last_of(item.stream)).collect();
-        let heard_ms = subscriber.heard_ms;
         let tag = self.forget(slot)?;
-        Some(Mover { socket, tag, from, heard_ms, read })
+        Some(Mover { socket, tag, from, place: Place { heard_ms, read, class, deflates, keys, account } })
+    }
+
+    fn names_chosen(&self, slot: u32) -> Option<Vec<Arc<[u8]>>> {
+        let subscriber = self.subscribers.get(slot as usize)?;
+        let keys = subscriber.filter()?;
+        let of = self.streams.get(subscriber.items.as_slice().first()?.stream as usize)?;
+        Some(keys.iter().filter_map(|key| of.name_of(*key)).cloned().collect())
     }
 
     pub(super) fn settle(&mut self, mover: Mover) {
-        let Mover { socket, tag, from, heard_ms, read } = mover;
+        let Mover { socket, tag, from, place } = mover;
+        let Place { heard_ms, read, class, deflates, keys, account } = place;
         let slot = self.insert(tag);
         self.arrivals.push((slot, socket));
         self.callers.extend(from.map(|from| (slot, from)));
         self.set_stage(slot, Stage::Open, self.limits.idle_ms / 2 + 1);
-        let class = self.class;
+        let class = self.class_for(class, &read);
+        let filter = keys.zip(read.first()).map(|(names, (stream, _))| self.numbers_chosen(*stream, &names));
+        let lacks_key = filter.as_ref().is_some_and(Option::is_none);
         if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
-            (subscriber.class, subscriber.heard_ms) = (class, heard_ms);
+            (subscriber.class, subscriber.deflates, subscriber.heard_ms) = (class, deflates, heard_ms);
+            if account.is_some() || filter.is_some() {
+                let rare = subscriber.rare();
+                (rare.account, rare.filter) = (account, filter.flatten());
+            }
         }
         for (stream, seq) in read {
             self.go_on_behind(slot, stream, seq);
         }
         self.list(slot);
-        if self.is_stopping {
+        if lacks_key {
+            self.close(slot, CloseCode::TryAgainLater, "too many keys here for your choice; connect again");
+        } else if self.is_stopping {
             self.set_stage(slot, Stage::Parting, self.limits.parting_ms);
         }
+    }
+
+    /// `None` if this hall has no number any more for one of them.
+    fn numbers_chosen(&mut self, stream: StreamId, names: &[Arc<[u8]>]) -> Option<Arc<[Key]>> {
+        let of = self.streams.get_mut(stream.0 as usize)?;
+        let mut keys = names.iter().map(|name| of.key_chosen(name)).collect::<Option<Vec<Key>>>()?;
+        keys.sort_unstable();
+        Some(keys.into())
+    }
+
+    /// In which form one that comes is served: its own. Should what it needs next not be there compressed, but as it is, that:
+    /// it can read both.
+    fn class_for(&mut self, class: u8, read: &[(StreamId, u64)]) -> u8 {
+        let Floor { streams, squeezer, class: kept, epoch, .. } = self;
+        let mut has_all = |class: u8| {
+            read.iter().all(|(stream, seq)| {
+                let Some(of) = streams.get_mut(stream.0 as usize) else { return true };
+                of.open_ring_filled(class, *kept, *epoch, squeezer);
+                of.ring(class).is_some_and(|ring| ring.after_safely(*seq).is_some())
+            })
+        };
+        let plain = class & ENVELOPED;
+        if plain == class || has_all(class) || !has_all(plain) { class } else { plain }
     }
 
     /// Has one that comes read on behind a message. Should that be more than half a ring ago here (the hall that it comes from
     /// must have been held up), it has fallen behind.
     fn go_on_behind(&mut self, slot: u32, stream: StreamId, seq: u64) {
-        let (class, epoch) = (self.class, self.epoch);
+        let (kept, epoch) = (self.class, self.epoch);
+        let class = self.subscribers.get(slot as usize).map_or(kept, |subscriber| subscriber.class);
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
+        of.open_ring_filled(class, kept, epoch, &mut self.squeezer);
         // What came before is not here: this hall was in reserve.
         of.last_seq = of.last_seq.max(seq);
-        let is_lost = of.ring(class).is_some_and(|ring| ring.after_safely(seq).is_none());
+        let goes_on = |ring: &Ring| ring.after_safely(seq).is_some_and(|cursor| cursor < ring.head());
+        let is_lost = seq < of.last_seq && !of.ring(class).is_some_and(goes_on);
         let newest = of.ring(class).and_then(|ring| ring.newest()).map_or(seq, |entry| entry.seq.saturating_sub(1));
         // What this hall has shed, everybody else here has been closed for.
         let is_shed = of.has_notice_behind(seq);

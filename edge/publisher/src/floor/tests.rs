@@ -7,6 +7,8 @@ mod moving;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pitwire_websocket::Inflater;
+
 use super::*;
 use crate::programme::{Answer, Opening, Request, Said};
 use crate::stream::{Lag, StreamSpec};
@@ -55,6 +57,8 @@ struct World {
     all: u64,
     peers: Vec<Peer>,
     now_ns: u64,
+    /// Some of those who come can inflate.
+    is_offered: bool,
 }
 
 struct Peer {
@@ -98,16 +102,20 @@ impl World {
             floor.run(Errand::Create(spec));
         }
         let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        World { floor, chance, told: Default::default(), all: 0, peers: Vec::new(), now_ns: 0 }
+        World { floor, chance, told: Default::default(), all: 0, peers: Vec::new(), now_ns: 0, is_offered: false }
     }
 
     fn come(&mut self) {
         let targets = ["/0", "/1", "/2", "/0?symbols=b,d", "/0?envelope=1", "/0,2", "/2,0,1", "/0,1?envelope=1"];
         let target = targets[self.chance.below(8) as usize];
         let slot = self.floor.enter();
+        let offers = ["", "permessage-deflate", "permessage-deflate; server_max_window_bits=9"];
+        let offer = if self.is_offered { offers[self.chance.below(3) as usize] } else { "" };
+        let extensions =
+            if offer.is_empty() { String::new() } else { format!("Sec-WebSocket-Extensions: {offer}\r\n") };
         let head = format!(
             "GET {target} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{extensions}\r\n"
         );
         // In pieces, as it may come.
         let cut = self.chance.below(head.len() as u64) as usize;
@@ -325,6 +333,7 @@ fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
     }
     let head = peer.got.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer") + 4;
     assert!(peer.got.starts_with(b"HTTP/1.1 101"));
+    let is_deflating = String::from_utf8_lossy(&peer.got[..head]).contains("permessage-deflate");
     let (mut bytes, mut asked, mut closed) = (&peer.got[head..], peer.asked.iter(), None);
     let mut newest = 0;
     while let [first, second, rest @ ..] = bytes {
@@ -336,6 +345,15 @@ fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
         assert!(rest.len() >= len, "a whole frame at the end");
         let (payload, behind) = rest.split_at(len);
         bytes = behind;
+        let mut inflated = Vec::new();
+        let (first, payload) = match first {
+            0xC1 => {
+                assert!(is_deflating);
+                Inflater::new(15).inflate_whole(payload, &mut inflated, 1 << 20).unwrap();
+                (&0x81, inflated.as_slice())
+            }
+            first => (first, payload),
+        };
         let text = std::str::from_utf8(payload).unwrap_or("");
         match first {
             0x89 => assert!(payload.is_empty()),
