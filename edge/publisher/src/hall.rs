@@ -33,7 +33,7 @@ pub struct Options {
     pub halls: usize,
     /// So many more, to which readers are moved once those are busy: see [`Relief`]. For streams that are
     /// [kept](StreamSpec::keep), and programmes that tell single readers nothing by their tag and have them read what their
-    /// opening says and nothing else: who has moved is not found by its tag. Without effect with TLS, with tokio, and with
+    /// opening says and nothing else: who has moved is not found by its tag. Without effect with tokio, and with
     /// io_uring before Linux 6.8.
     pub reserve: usize,
     pub relief: Relief,
@@ -339,7 +339,6 @@ fn kind_of(options: &Options) -> Kind {
 /// Halls to which readers can be moved.
 fn reserve_of(options: &Options) -> usize {
     match kind_of(options) {
-        _ if options.tls.is_some() => 0,
         Kind::Uring if !loops::uring::can_part() => 0,
         Kind::Tokio => 0,
         _ => options.reserve,

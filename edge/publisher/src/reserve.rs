@@ -17,6 +17,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
+use pitwire_tls::Session;
+
 use crate::board::Board;
 use crate::hall::Batch;
 use crate::inbox::{Errand, Inbox};
@@ -52,6 +54,8 @@ const UNEVEN: usize = 16;
 /// A reader on its way from one hall to another.
 pub(crate) struct Mover {
     pub socket: TcpStream,
+    /// In which all that is sent and received goes on.
+    pub tls: Option<Box<Session>>,
     pub tag: Tag,
     /// Where it counts as coming from.
     pub from: Option<IpAddr>,
@@ -374,7 +378,7 @@ mod tests {
         let socket = || {
             let (door, mut movers) = (std::net::TcpListener::bind("127.0.0.1:0").unwrap(), Vec::new());
             let socket = TcpStream::connect(door.local_addr().unwrap()).unwrap();
-            movers.push(Mover { socket, tag: Tag(1), from: None, place: Place::default() });
+            movers.push(Mover { socket, tls: None, tag: Tag(1), from: None, place: Place::default() });
             movers
         };
         assert_eq!(reserve.hand_over(1, socket), Some(()));

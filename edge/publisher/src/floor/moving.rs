@@ -72,7 +72,7 @@ impl Floor {
         let last_of = |stream: u32| Some((StreamId(stream), self.streams.get(stream as usize)?.last_seq));
         let read = subscriber.items.as_slice().iter().filter_map(|item| last_of(item.stream)).collect();
         let tag = self.forget(slot)?;
-        Some(Mover { socket, tag, from, place: Place { heard_ms, read, class, deflates, keys, account } })
+        Some(Mover { socket, tls: None, tag, from, place: Place { heard_ms, read, class, deflates, keys, account } })
     }
 
     fn names_chosen(&self, slot: u32) -> Option<Vec<Arc<[u8]>>> {
@@ -83,10 +83,11 @@ impl Floor {
     }
 
     pub(super) fn settle(&mut self, mover: Mover) {
-        let Mover { socket, tag, from, place } = mover;
+        let Mover { socket, tls, tag, from, place } = mover;
         let Place { heard_ms, read, class, deflates, keys, account } = place;
         let slot = self.insert(tag);
         self.arrivals.push((slot, socket));
+        self.sessions.extend(tls.map(|session| (slot, session)));
         self.callers.extend(from.map(|from| (slot, from)));
         self.set_stage(slot, Stage::Open, self.limits.idle_ms / 2 + 1);
         let class = self.class_for(class, &read);

@@ -22,7 +22,7 @@ use crate::floor::Next;
 use crate::loops::wire::{Moved, Wire};
 use crate::loops::{PARTING, Rhythm, Rush, Task, mono_ns};
 use crate::programme::Answer;
-use crate::reserve::Watch;
+use crate::reserve::{Mover, Watch};
 use pitwire_tls::Session;
 
 /// In one turn.
@@ -439,13 +439,17 @@ impl Hall {
         }
         slots.clear();
         let to = task.floor.take_parting(PARTING, slots);
+        // Those that stay are asked again some time.
+        slots.retain(|slot| matches!(seats.get(*slot as usize), Some(Some(seat)) if seat.wire.is_between()));
         let go = || {
             let mut movers = Vec::with_capacity(slots.len());
             for slot in slots.drain(..) {
                 let Some(seat) = seats.get_mut(slot as usize).and_then(Option::take) else { continue };
                 // It cannot fail for a socket that is there; and were it watched still, its slot has no seat.
                 let _ = epoll::delete(&*epoll, &seat.wire);
-                movers.extend(task.floor.part_with(slot, seat.wire.into_socket().into(), seat.from));
+                let (socket, tls) = seat.wire.into_parts();
+                let mover = task.floor.part_with(slot, socket.into(), seat.from);
+                movers.extend(mover.map(|mover| Mover { tls, ..mover }));
             }
             movers
         };
@@ -462,7 +466,7 @@ impl Hall {
                 Some(Some(seat)) if !seat.wire.is_secure() => {
                     // It cannot fail for a socket that is there; and were it watched still, its slot has no seat.
                     let _ = epoll::delete(&self.epoll, &seat.wire);
-                    self.task.floor.release(slot, seat.wire.into_socket().into());
+                    self.task.floor.release(slot, seat.wire.into_parts().0.into());
                 }
                 Some(Some(seat)) => self.seats[slot as usize] = Some(seat),
                 _ => {}

@@ -36,9 +36,14 @@ impl Wire {
         self.secure.is_some()
     }
 
-    /// The socket, of a wire without TLS.
-    pub fn into_socket(self) -> OwnedFd {
-        self.socket
+    /// Whether it can be taken apart: nothing is kept between the socket and whoever reads and sends.
+    pub fn is_between(&self) -> bool {
+        self.secure.as_ref().is_none_or(|secure| secure.is_between())
+    }
+
+    /// The socket, and the session in which it goes on if there is one.
+    pub fn into_parts(self) -> (OwnedFd, Option<Box<Session>>) {
+        (self.socket, self.secure.map(|secure| secure.into_session()))
     }
 
     /// Sends what is sealed already. `Bytes` when nothing of it waits.

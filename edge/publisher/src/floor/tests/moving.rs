@@ -288,7 +288,7 @@ fn who_goes_on_within_what_was_shed_is_told_of_the_rest_of_it() {
         let socket = TcpStream::connect(door.local_addr().unwrap()).unwrap();
         let tag = Tag(1_000 + seq);
         let place = Place { read: vec![(StreamId(stream), seq)], ..Place::default() };
-        floor.run(Errand::Settle(vec![Mover { socket, tag, from: None, place }]));
+        floor.run(Errand::Settle(vec![Mover { socket, tls: None, tag, from: None, place }]));
         let slot = floor.slot_of(tag).unwrap();
         let got = take_all(floor, slot);
         floor.leave(slot);
