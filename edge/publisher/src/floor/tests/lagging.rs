@@ -1,0 +1,53 @@
+//! Readers that take nothing for a while.
+
+use super::*;
+
+#[test]
+fn who_gets_the_latest_alone_gets_it_once() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    (floor.limits.lag_ms, floor.limits.ping_ms) = (1_000, 0);
+    floor.set_now(0);
+    let reader = come(floor, "/2");
+    take_all(floor, reader);
+    floor.append(StreamId(2), b"k", 1, false, b"one");
+    assert_eq!(floor.prepare(reader), Next::Send);
+    floor.sent(reader, 2);
+    floor.blocked(reader);
+    floor.set_now(2_000_000_000);
+    floor.writable(reader);
+    assert_eq!(floor.prepare(reader), Next::Send);
+    let rest: Vec<u8> = floor.gather(reader).as_slice().concat();
+    floor.sent(reader, rest.len());
+    assert_eq!((rest.as_slice(), take_all(floor, reader)), (&b"one"[..], String::new()));
+}
+
+/// As many of them as the ring's index holds are few bytes: who takes nothing is overrun by numbers, not by bytes.
+#[test]
+fn who_is_overrun_by_very_small_messages_is_told_so() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let reader = come(floor, "/0");
+    take_all(floor, reader);
+    floor.append(StreamId(0), b"k", 1, false, b"x");
+    assert_eq!(floor.prepare(reader), Next::Send);
+    // Half of the frame's three bytes.
+    floor.sent(reader, 2);
+    floor.blocked(reader);
+    for seq in 2..=1_000 {
+        floor.append(StreamId(0), b"k", seq, false, b"y");
+        floor.due(&mut Vec::new(), Sweep::First);
+    }
+    floor.writable(reader);
+    let rest: Vec<u8> = floor.gather(reader).as_slice().concat();
+    assert_eq!(rest, b"x");
+    floor.sent(reader, 1);
+    let got = take_all(floor, reader);
+    let from = number(&got, "from").unwrap();
+    let before = "y|".repeat(usize::try_from(from).unwrap() - 2);
+    assert!(got.starts_with(&format!(r#"{before}{{"type":"gap","from":{from},"to":"#)), "{got}");
+    let (notice, behind) = got[before.len()..].split_once('|').unwrap();
+    let to = number(notice, "to").unwrap();
+    // The newest of its key in the gap, then all that follow it.
+    assert_eq!(behind, "y|".repeat(1_000 - usize::try_from(to).unwrap()) + "y");
+}
