@@ -460,6 +460,8 @@ def rows(case: str, figures: dict[str, Figures]) -> list[str]:
     for server, of in figures.items():
         short = f"; SHORT: {', '.join(of['short_of_demand'])}" if of.get("short_of_demand") else ""
         client = f"{of['generator_cpu_s']:.1f} s{', BOUND BY IT' if of['generator_bound'] else ''}"
+        if of.get("arrived_p99_us") is not None:
+            client += f"; p99 at its sockets {of['arrived_p99_us'] / 1e3:.1f} ms"
         lines.append(
             f"{case:<22} {server:<18} {of['server_cpu_s']:>7.2f} {of['deliveries_per_cpu_s'] / 1e3:>11.0f}"
             f" {of['deliveries']:>10.0f} {of['lost']:>8.0f} {of['late']:>7.0f} {milliseconds(of['p50_us'])}"

@@ -97,6 +97,8 @@ def test_a_hole_in_a_stream_is_lost_once_on_each_connection() -> None:
     assert (figures["lost"], figures["duplicated"], figures["conflated"], figures["late"]) == (5, 0, 0, 0)
     assert figures["deliveries"] > 50 and figures["timed"] > 50
     assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["p999_us"] <= figures["max_us"]
+    # At the socket it is before it is read.
+    assert 0 < figures["arrived_p50_us"] <= figures["arrived_p99_us"] <= figures["max_us"]
 
 
 def test_echoes_come_back_and_a_seed_names_the_arrivals() -> None:

@@ -32,6 +32,8 @@ pub struct Gauge {
     pub end_ns: i64,
     /// Wall clock less monotonic clock.
     pub wall_ns: i64,
+    /// When what is being read had come to the socket, if that is known.
+    pub came_ns: Option<i64>,
     /// The newest numbers that any connection here has seen, with their due times, ascending.
     newest: VecDeque<(u64, i64)>,
     /// The first and the last number whose second is over.
@@ -50,6 +52,7 @@ impl Gauge {
             start_ns: i64::MAX,
             end_ns: i64::MAX,
             wall_ns: 0,
+            came_ns: None,
             newest: VecDeque::new(),
             first: None,
             settled: None,
@@ -175,6 +178,9 @@ impl Gauge {
             return;
         }
         self.report.latencies.record(waited_ns);
+        if let Some(came_ns) = self.came_ns {
+            self.report.arrivals.record(came_ns - due_ns);
+        }
         if let Some(number) = number {
             self.report.spread.came(number, due_ns, now_ns);
             if self.newest.back().is_none_or(|(newest, _)| number > *newest) {

@@ -21,6 +21,7 @@ mod schedule;
 mod sequence;
 mod socket;
 mod spread;
+mod stamp;
 mod tls;
 mod worker;
 

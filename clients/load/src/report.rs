@@ -181,6 +181,8 @@ impl Generator {
 pub struct Report {
     pub tally: Tally,
     pub latencies: Latencies,
+    /// Until they were at our socket, of a sample of the same: the server's part. The rest waited for us.
+    pub arrivals: Latencies,
     pub spread: Spread,
     pub generator: Generator,
     pub failures: Vec<Failures>,
@@ -224,6 +226,7 @@ impl Report {
     pub fn merge(&mut self, other: Report) {
         self.tally.add(&other.tally);
         self.latencies.merge(&other.latencies);
+        self.arrivals.merge(&other.arrivals);
         self.spread.merge(other.spread);
         self.generator.merge(&other.generator);
         for failures in &other.failures {

@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::sockopt::socket_error;
 
-use super::{READING, Storm, Worker};
+use super::{READING, Storm, Worker, talk};
 use crate::connection::{Connection, Phase};
 use crate::control::NEVER;
 use crate::plan::Reader;
 use crate::refusal::Refusal;
-use crate::socket;
 use crate::tls::Session;
+use crate::{socket, stamp};
 
 /// After a refusal in a storm, about so long until the next attempt.
 const RETRY_NS: i64 = 100_000_000;
@@ -151,6 +151,9 @@ impl Worker<'_> {
         one.phase = Phase::Open;
         one.frames.may_compress = is_compressed;
         let reader = one.reader;
+        if let Some(socket) = one.socket.as_ref().filter(|_| talk::is_stamped(place, Phase::Open)) {
+            stamp::ask(socket);
+        }
         self.opening_now -= 1;
         self.gauge.report.tally.opened += 1;
         if let Storm::Raging { since_ns, missing } = &mut self.storm {

@@ -17,6 +17,7 @@ use crate::frames::{LONG_BYTES, LOOK_BYTES, Piece};
 use crate::gauge::Gauge;
 use crate::plan::{Reader, Traffic};
 use crate::refusal::Refusal;
+use crate::stamp;
 
 /// Of a fragmented message at most so much is kept to be looked at.
 const MOST_MESSAGE_BYTES: usize = 16 << 20;
@@ -88,8 +89,16 @@ impl Worker<'_> {
             _ => 0,
         };
         let until = kept.saturating_add(most).min(self.buffer.len());
-        let received = match recv(socket, &mut self.buffer[kept..until], RecvFlags::empty()) {
-            Ok((_, bytes)) => bytes,
+        let into = &mut self.buffer[kept..until];
+        let received = match is_stamped(place, one.phase) {
+            true => stamp::receive(socket, into),
+            false => recv(socket, into, RecvFlags::empty()).map(|(_, bytes)| (bytes, None)),
+        };
+        let received = match received {
+            Ok((bytes, came_ns)) => {
+                self.gauge.came_ns = came_ns.map(|came_ns| came_ns - self.gauge.wall_ns);
+                bytes
+            }
             Err(Errno::AGAIN) => return false,
             Err(Errno::INTR) => return true,
             Err(error) => {
@@ -315,6 +324,11 @@ impl Worker<'_> {
             self.interest(place, if reads { READING } else { EventFlags::RDHUP | EventFlags::ET });
         }
     }
+}
+
+/// Whether the kernel notes when something comes to a connection.
+pub(super) fn is_stamped(place: u32, phase: Phase) -> bool {
+    phase == Phase::Open && place.is_multiple_of(stamp::EVERY)
 }
 
 fn keep(one: &mut Connection, rest: &[u8]) {

@@ -22,6 +22,7 @@ fn rounded(value: f64, digits: i32) -> f64 {
 pub fn json(plan: &Plan, report: &Report) -> Value {
     let (tally, generator) = (&report.tally, &report.generator);
     let us = |percent: f64| report.latencies.percentile_us(percent).map(|us| rounded(us, 1));
+    let arrived = |percent: f64| report.arrivals.percentile_us(percent).map(|us| rounded(us, 1));
     let (spread, last) = (report.spread_us(), report.last_us());
     let per_delivery_ns = (tally.deliveries > 0).then(|| rounded(generator.cpu_ns as f64 / tally.deliveries as f64, 1));
     let mut figures = json!({
@@ -41,6 +42,8 @@ pub fn json(plan: &Plan, report: &Report) -> Value {
         "generator_bound": generator.is_bound(),
     });
     let more = json!({
+        "arrived_p50_us": arrived(50.0),
+        "arrived_p99_us": arrived(99.0),
         "generator_busy": rounded(generator.busy, 3),
         "generator_waiting": rounded(generator.waiting, 3),
         "generator_threads": generator.threads,
@@ -140,6 +143,9 @@ pub fn text(plan: &Plan, report: &Report) -> String {
         ),
         format!("latency µs: p50 {}, p99 {}, p99.9 {}", us(50.0), us(99.0), us(99.9)),
     ];
+    if let (Some(half), Some(most)) = (report.arrivals.percentile_us(50.0), report.arrivals.percentile_us(99.0)) {
+        lines.push(format!("of that until it was at the load client's socket, µs: p50 {half:.0}, p99 {most:.0}"));
+    }
     if let Some((half, most)) = report.spread_us() {
         lines.push(format!("first to last connection of a message, µs: median {half:.0}, p99 {most:.0}"));
     }
