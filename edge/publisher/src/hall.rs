@@ -346,14 +346,17 @@ fn reserve_of(options: &Options) -> usize {
 }
 
 /// One listening socket a hall, on one address: the kernel deals connections out.
+///
+/// The first listens alone, so that it fails where anybody listens already, another publisher too; only then does it let
+/// others beside it. Two that start at once so cannot both succeed, and nobody in between either.
 fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
     let Some(mut address) = options.listen else { return Ok(Vec::new()) };
     let mut listeners = Vec::new();
-    for _ in 0..halls {
+    for hall in 0..halls {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
-        if halls > 1 {
+        if hall > 0 {
             rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
         }
         // Accepted sockets inherit all of this: no call for each of them.
@@ -361,6 +364,9 @@ fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
         prepare_socket(SockRef::from(&socket));
         socket.bind(&address.into())?;
         socket.listen(4096)?;
+        if hall == 0 && halls > 1 {
+            rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
+        }
         let listener = TcpListener::from(socket);
         address = listener.local_addr()?;
         listeners.push(listener);

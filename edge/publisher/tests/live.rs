@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{Reader, Stage, masked, number, spec};
-use pitwire_publisher::{Lag, Limits, Options, Press, Relief, StreamSpec, Tag, counted, weight};
+use pitwire_publisher::{Lag, Limits, Options, Press, Publisher, Relief, StreamSpec, Tag, counted, weight};
 
 #[test]
 fn everybody_gets_every_message_in_order() {
@@ -28,6 +28,25 @@ fn everybody_gets_every_message_in_order() {
         stage.publisher.stop("that was all").unwrap();
         assert!(readers.iter_mut().all(|reader| reader.close_code() == Some(1001)));
     }
+}
+
+#[test]
+fn nobody_listens_beside_a_publisher_and_all_its_halls_are_come_to() {
+    let on = |address, halls| {
+        let options = Options { listen: Some(address), halls, ..Options::default() };
+        Publisher::start(options, std::sync::Arc::new(common::One::default()))
+    };
+    let first = Stage::new(Options { halls: 3, ..Options::default() }, &spec(Lag::Close));
+    for halls in [1, 3] {
+        let error = on(first.address, halls).err().expect("the port is taken");
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{halls} halls: {error}");
+    }
+    // The kernel deals connections out to all three: of 150 one would get none once in 10^26 runs.
+    let readers: Vec<Reader> = (0..150).map(|_| Reader::join(first.address, "/")).collect();
+    let counts: Vec<u64> =
+        first.publisher.board().all().iter().map(|hall| hall.connections.load(Ordering::Relaxed)).collect();
+    assert!(counts.iter().all(|count| *count > 0) && counts.iter().sum::<u64>() == 150, "{counts:?}");
+    drop(readers);
 }
 
 #[test]
