@@ -59,10 +59,12 @@ impl Floor {
         self.list(slot);
     }
 
-    /// Where the first stream stands, for a reader that means to come back.
+    /// The number behind which a reader begins to be told of its first stream, for when it means to come back: where it
+    /// was, if it goes on from there or is told what it missed since; where the stream stands, if not.
     pub(super) fn place_of(&self, opening: &Opening) -> Option<u64> {
-        let stream = opening.streams.first()?;
-        self.streams.get(stream.0 as usize).map(|stream| stream.last_seq)
+        let last = self.streams.get(opening.streams.first()?.0 as usize)?.last_seq;
+        let place = opening.from.filter(|(epoch, seq)| *epoch == self.epoch && *seq <= last);
+        Some(place.map_or(last, |(_, seq)| seq))
     }
 
     pub(super) fn join(&mut self, slot: u32, stream: StreamId) {
