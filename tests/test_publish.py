@@ -348,6 +348,7 @@ def test_too_many_and_foreign_pages_are_refused(tmp_path: Path) -> None:
             publisher.reader()
         assert refused.value.response.status_code == 503
         assert 1 <= int(refused.value.response.headers["Retry-After"]) <= 10
+        assert publisher.get("/healthz")[0] == 200 and publisher.metric("connections") >= 3, "it is full, not dead"
         readers.pop().close()
         deadline = time.monotonic() + PATIENCE_S
         while True:

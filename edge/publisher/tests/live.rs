@@ -282,6 +282,31 @@ fn refusals_are_answered_and_violations_closed() {
 }
 
 #[test]
+fn a_full_house_still_says_how_it_is() {
+    let plain = |address, path: &str| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        text
+    };
+    for (most, per_address, status) in [(2, None, 503), (usize::MAX, Some(2), 429)] {
+        let options = Options { connections_most: most, per_address, ..Options::default() };
+        let stage = Stage::new(options, &spec(Lag::Conflate));
+        let readers: Vec<Reader> = (0..2).map(|_| Reader::join(stage.address, "/")).collect();
+        let refused = counted(stage.publisher.board(), "refused_total");
+        for _ in 0..10 {
+            assert!(plain(stage.address, "/healthz").ends_with("\r\n\r\nwell\n"));
+        }
+        assert_eq!(counted(stage.publisher.board(), "refused_total"), refused, "nobody was sent away");
+        let head = Reader::ask(stage.address, "/", None).head;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")) && head.contains("Retry-After: "), "{head}");
+        assert_eq!(counted(stage.publisher.board(), "refused_total"), refused + 1);
+        drop(readers);
+    }
+}
+
+#[test]
 fn who_sends_nothing_is_let_go() {
     let limits = Limits { unfinished_ms: 300, ..Limits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(Lag::Conflate));

@@ -269,8 +269,10 @@ impl Floor {
         if parsed == Parsed::NeedMore {
             return 0;
         }
-        let refusal = self.subscribers.get_mut(slot as usize).and_then(|it| it.rare.as_mut()?.refusal.take());
-        if let Some(refusal) = refusal {
+        // Whoever looks after a full house gets its answer and goes: it takes nobody's place.
+        if !matches!(parsed, Parsed::Plain(_))
+            && let Some(refusal) = self.take_refusal(slot)
+        {
             self.answer_http(slot, &refusal);
             return input.len();
         }
@@ -319,11 +321,17 @@ impl Floor {
         self.open(slot, &opening);
     }
 
-    /// Has one that has just come told why it may not stay, once it has asked.
+    /// Has one that has just come told why it may not stay, once it has asked for a WebSocket.
     pub fn refuse(&mut self, slot: u32, answer: Answer) {
         if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
             subscriber.rare().refusal = Some(Box::new(answer));
         }
+    }
+
+    fn take_refusal(&mut self, slot: u32) -> Option<Box<Answer>> {
+        let refusal = self.subscribers.get_mut(slot as usize)?.rare.as_mut()?.refusal.take()?;
+        add(&self.counters().refused_total, 1);
+        Some(refusal)
     }
 
     fn answer_http(&mut self, slot: u32, answer: &Answer) {
@@ -340,6 +348,7 @@ impl Floor {
             .get(slot as usize)
             .and_then(|it| it.rare.as_ref())
             .is_some_and(|it| !it.inbound.is_empty());
+        self.take_refusal(slot);
         if has_begun {
             self.answer_http(slot, &Answer::text(408, "the request was not finished in time"));
         } else {

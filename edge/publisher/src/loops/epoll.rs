@@ -217,10 +217,9 @@ impl Hall {
         let is_full = connections >= most;
         let is_one_too_many = !is_full && from.is_some_and(|from| !self.task.board.enter_address(from));
         if is_full || is_one_too_many {
-            add(&self.task.board.counters(self.task.hall).refused_total, 1);
             // Who is told why has to be kept until it has heard: not without end either.
             if connections >= most.saturating_add(REFUSED_MOST) {
-                return;
+                return add(&self.task.board.counters(self.task.hall).refused_total, 1);
             }
         }
         let tls = match self.task.tls.as_ref().map(Session::new).transpose() {

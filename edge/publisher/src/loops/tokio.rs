@@ -26,6 +26,8 @@ use crate::floor::{Next, PIECES, TURN_BYTES};
 use crate::loops::{Rhythm, Task, mono_ns};
 use crate::programme::Answer;
 
+/// Connections beyond the limit, while they are told so.
+const REFUSED_MOST: usize = 32;
 const READ_BYTES: usize = 64 * 1024;
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// The wheel's tick: a hall that has connections looks at least so often.
@@ -215,22 +217,23 @@ impl Hall {
             Err(error) => return warn!(%error, "cannot accept connections; trying again until it works"),
         };
         self.task.floor.has_waited(mono_ns());
-        let is_full = self.task.board.connections() >= self.task.connections_most;
-        if is_full || from.is_some_and(|from| !self.task.board.enter_address(from)) {
-            add(&self.task.board.counters(self.task.hall).refused_total, 1);
-            let answer = if is_full {
-                Answer::text(503, "too many connections; try again later").retry_after(2)
-            } else {
-                Answer::text(429, "too many connections from this address").retry_after(5)
-            };
-            let mut bytes = Vec::new();
-            answer.write(&mut bytes);
-            // Best effort: the kernel's buffer takes this without waiting.
-            let _ = stream.try_write(&bytes);
-            return;
+        let (connections, most) = (self.task.board.connections(), self.task.connections_most);
+        let refusal = if connections >= most {
+            Some(Answer::text(503, "too many connections; try again later").retry_after(2))
+        } else if from.is_some_and(|from| !self.task.board.enter_address(from)) {
+            Some(Answer::text(429, "too many connections from this address").retry_after(5))
+        } else {
+            None
+        };
+        // Who is told why has to be kept until it has heard: not without end either.
+        if connections >= most.saturating_add(REFUSED_MOST) {
+            return add(&self.task.board.counters(self.task.hall).refused_total, 1);
         }
         let slot = self.task.floor.enter();
-        self.sit(slot, stream, from);
+        self.sit(slot, stream, from.filter(|_| refusal.is_none()));
+        if let Some(answer) = refusal {
+            self.task.floor.refuse(slot, answer);
+        }
     }
 
     fn sit(&mut self, slot: u32, stream: TcpStream, from: Option<IpAddr>) {

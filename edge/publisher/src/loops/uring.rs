@@ -295,11 +295,11 @@ impl Hall {
         let is_full = is_hall_full || connections >= *connections_most;
         let is_one_too_many = !is_full && from.is_some_and(|from| !board.enter_address(from));
         if is_full || is_one_too_many {
-            add(&board.counters(*hall).refused_total, 1);
             // Who is told why has to be kept until it has heard: not without end either.
             if connections >= connections_most.saturating_add(REFUSED_MOST)
                 || floor.len() >= self.places() + REFUSED_MOST
             {
+                add(&board.counters(*hall).refused_total, 1);
                 return self.ring.close(file, Asked::Nothing);
             }
         }

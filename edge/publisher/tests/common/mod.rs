@@ -37,6 +37,11 @@ impl Programme for One {
         })
     }
 
+    fn http(&self, request: &Request<'_>) -> Answer {
+        let is_asked = request.path() == "/healthz";
+        Answer::text(if is_asked { 200 } else { 426 }, if is_asked { "well" } else { "a WebSocket is served here" })
+    }
+
     fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
         match said {
             Said::Text(text) if text.starts_with("later") => {
