@@ -77,7 +77,8 @@ def pipelined(ws: Ws, count: int) -> list[dict[str, Any]]:
     return [answers[request] for request in ids]
 
 
-def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["full", "with room again"])
+def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path, end: str) -> None:
     # Three segments fit: the one being written, the next, and the one that is kept for cancels.
     with small_disk(tmp_path / "small", 3 * SEGMENT_MIB + 6) as disk, Venue(disk / "data", ["--no-flow"]) as venue:
         pid = venue.process and venue.process.pid
@@ -96,6 +97,11 @@ def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path) ->
             assert refused["data"]["remedy"]
             more = {"order_id": kept, "amount": 5, "price": 1999}
             assert ws.call("private/edit", more)["error"]["data"]["name"] == "no_space"
+            if end == "full":
+                # There is no room for the last snapshot, and none is needed.
+                assert venue.stop() == 0
+                assert verified(disk / "data")["orders"] > 1000
+                return
             assert ws.result("public/status")["locked"] == "true"
             assert Http(venue.address).get("/healthz").json()["status"] == "cancels_only"
             assert ws.result("private/cancel", {"order_id": kept})["order_state"] == "cancelled"

@@ -39,6 +39,14 @@ pub enum OpenError {
         watermark: Seq,
         fault: GroupFault,
     },
+    /// The same before the snapshot that a start would use. From there on everything is whole.
+    DamagedHistory {
+        place: Place,
+        snapshot: Seq,
+        /// Where the log goes on from the snapshot.
+        start_segment: u32,
+        fault: GroupFault,
+    },
     /// Nothing is known to have been answered for here, but no power cut leaves a group like this.
     DamagedTail {
         place: Place,
@@ -104,6 +112,9 @@ impl fmt::Display for OpenError {
                 f,
                 "{place}: {fault}; command {next} belongs here and commands up to {watermark} were acknowledged"
             ),
+            OpenError::DamagedHistory { place, snapshot, fault, .. } => {
+                write!(f, "{place}: {fault}; acknowledged commands stand here, before {}", names::snapshot(*snapshot))
+            }
             OpenError::DamagedTail { place, next, watermark, fault } => write!(
                 f,
                 "{place}: {fault}; this is after the last command known to be acknowledged ({watermark}, next is \
@@ -151,7 +162,13 @@ impl OpenError {
                 "look at the disk and at the directory's permissions, then start again; nothing was changed"
             }
             OpenError::BadConfig { .. } => "correct the setting and start again; nothing was read or changed",
-            OpenError::DamagedBelowWatermark { .. } | OpenError::BrokenChain { .. } => {
+            OpenError::DamagedHistory { place, start_segment, .. } if place.segment < *start_segment => {
+                "restore this segment from a copy and start again; or, to do without what is older than that snapshot, \
+                 move the segments up to this one and the older snapshots elsewhere: from the snapshot on all is whole"
+            }
+            OpenError::DamagedHistory { .. }
+            | OpenError::DamagedBelowWatermark { .. }
+            | OpenError::BrokenChain { .. } => {
                 "restore this segment from a copy and start again; do not cut it: acknowledged commands stand here"
             }
             OpenError::DamagedTail { .. } => {

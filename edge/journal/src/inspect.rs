@@ -152,7 +152,64 @@ pub fn inspect(storage: &dyn Storage, config: &JournalConfig, from: StartAt) -> 
     }
     let start = choice.used.as_ref().map_or(JournalPosition::START, |used| used.meta.position);
     let last_segment = check_segments(&listing, start, &choice)?;
-    judge_log(storage, config, superblock, choice, last_segment)
+    let recovery = judge_log(storage, config, superblock, choice, last_segment)?;
+    if from == StartAt::NewestSnapshot
+        && let Some(begin) = oldest_start(storage, config, &listing, &recovery)?
+    {
+        judge_history(storage, begin, &recovery)?;
+    }
+    Ok(recovery)
+}
+
+/// Where the log before the snapshot in use can be read from: its first command, or else the oldest readable snapshot
+/// from which on every segment is there.
+fn oldest_start(
+    storage: &dyn Storage,
+    config: &JournalConfig,
+    listing: &Listing,
+    recovery: &Recovery,
+) -> Result<Option<JournalPosition>, OpenError> {
+    let reaches_from = |first: u32| (first..=recovery.start.segment).all(|number| listing.segments.contains(&number));
+    if recovery.snapshot.is_none() {
+        return Ok(None);
+    }
+    if reaches_from(1) {
+        return Ok(Some(JournalPosition::START));
+    }
+    for seq in listing.snapshots.iter().filter(|seq| **seq < recovery.base()) {
+        if let Ok(older) = snapshots::load(storage, *seq, config)?
+            && reaches_from(older.meta.position.segment)
+        {
+            return Ok(Some(older.meta.position));
+        }
+    }
+    Ok(None)
+}
+
+/// What the snapshot in use stands for was acknowledged too, and is what an older snapshot or `verify` would need: it
+/// is read and judged, though nothing of it is replayed.
+fn judge_history(storage: &dyn Storage, begin: JournalPosition, recovery: &Recovery) -> Result<(), OpenError> {
+    let (start, snapshot) = (recovery.start, recovery.base());
+    let mut walk = Walk::new(storage, start.segment, begin)?;
+    while walk.position().next < start.next {
+        match walk.step()? {
+            Step::Group(..) => {}
+            Step::End => {
+                let JournalPosition { segment, offset, next, .. } = walk.position();
+                let last = Seq(next.0.saturating_sub(1));
+                return Err(OpenError::EndsEarly { place: Place { segment, offset }, last, watermark: snapshot });
+            }
+            Step::Fault(place, fault) => {
+                return Err(OpenError::DamagedHistory { place, snapshot, start_segment: start.segment, fault });
+            }
+        }
+    }
+    let end = walk.position();
+    if (end.next, end.group, end.previous) != (start.next, start.group, start.previous) {
+        let place = Place { segment: end.segment, offset: end.offset };
+        return Err(OpenError::BrokenChain { place, expected_group: start.group, found_group: end.group });
+    }
+    Ok(())
 }
 
 /// Every segment from the start on must be there. Older ones may linger: their removal can be undone by a power cut.

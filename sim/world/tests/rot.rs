@@ -60,6 +60,71 @@ fn every_flipped_bit_of_64_kib_at_or_below_the_watermark_is_refused_with_its_pla
     inspect(&disk, &config, StartAt::NewestSnapshot).expect("as it was, it is whole");
 }
 
+/// The same before the snapshot that a start uses: a bit of every byte of the first sector of each of its groups.
+#[test]
+fn every_damaged_byte_before_the_snapshot_in_use_is_refused_with_its_place() {
+    let (disk, seqs) = history_of_snapshots();
+    let (_, whole) = open(&disk).unwrap();
+    assert_eq!(whole.base(), seqs[2], "the newest is used");
+    let config = small();
+    let segments: Vec<String> = disk.list().unwrap().into_iter().filter(|name| name.ends_with(".seg")).collect();
+    assert!(segments.len() >= 3, "{segments:?}");
+    let mut refused = 0;
+    for name in &segments {
+        let bytes = disk.bytes(name).unwrap();
+        let starts = (0..bytes.len()).step_by(BLOCK).filter(|block| bytes[*block..].starts_with(b"PITWGRP"));
+        for start in starts.collect::<Vec<_>>() {
+            for byte in start..start + 512 {
+                let flip = |bytes: &mut Vec<u8>| bytes[byte] ^= 1 << (byte % 8);
+                disk.edit(name, flip);
+                let error = inspect(&disk, &config, StartAt::NewestSnapshot).expect_err("refused");
+                let place = format!("{name} at byte {start}: ");
+                assert!(error.to_string().starts_with(&place), "byte {byte} of {name}: {error}");
+                disk.edit(name, flip);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused >= 512 * 20, "{refused}");
+    inspect(&disk, &config, StartAt::NewestSnapshot).expect("as it was, it is whole");
+}
+
+/// A venue whose old segments cannot be had again may go on from the snapshot behind them, as the remedy says.
+#[test]
+fn what_is_older_than_a_snapshot_may_be_given_up() {
+    let (disk, seqs) = history_of_snapshots();
+    let first = disk.bytes(SEGMENT).unwrap();
+    disk.edit(SEGMENT, |bytes| bytes[5_000] ^= 1);
+    let refused = open(&disk).err().expect("refused");
+    assert!(matches!(refused, OpenError::DamagedHistory { snapshot, .. } if snapshot == seqs[2]), "{refused}");
+    assert!(refused.to_string().contains(&format!("before snapshot-{:020}.snap", seqs[2].0)), "{refused}");
+    assert!(refused.remedy().contains("move the segments up to this one and the older snapshots elsewhere"));
+    // With the segments alone gone, an older snapshot leads nowhere, and is not taken for a way back.
+    disk.remove(SEGMENT).unwrap();
+    let (_, recovery) = open(&disk).unwrap();
+    assert_eq!(recovery.base(), seqs[2]);
+    // What was lost of the middle is damage wherever it can be reached from.
+    let begins_in_first = disk.copy();
+    begins_in_first.create(SEGMENT, first.len() as u64).unwrap().write_at(0, &first).unwrap();
+    begins_in_first.edit("journal-00000002.seg", |bytes| bytes[5_000] ^= 1);
+    assert!(matches!(open(&begins_in_first).err(), Some(OpenError::DamagedHistory { .. })));
+}
+
+/// Three snapshots over several segments, and a tail.
+fn history_of_snapshots() -> (FaultyStorage, Vec<Seq>) {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 23).unwrap();
+    let mut seqs = Vec::new();
+    for turn in 0..60 {
+        writer.turn(turn).unwrap();
+        if turn % 20 == 15 {
+            seqs.push(common::snapshot(&disk, &writer).unwrap());
+        }
+    }
+    writer.journal.write_superblock_if_due(1_000_000).unwrap();
+    (disk, seqs)
+}
+
 /// One group older than the superblock knows of is still covered: the next group's header carries the watermark.
 #[test]
 fn the_next_groups_header_stands_in_for_a_stale_superblock() {

@@ -2,28 +2,12 @@
 
 mod common;
 
-use common::{Writer, judge, open, small};
+use common::{Writer, judge, meta, open, payload, small, snapshot};
 use pitwire_journal::{OpenError, Removed, StartAt, inspect, retain, write_snapshot};
-use pitwire_log::{ChainState, SNAPSHOT_VERSION, SnapshotMeta};
-use pitwire_model::{Seq, VenueNanos};
+use pitwire_log::{SNAPSHOT_VERSION, SnapshotMeta};
+use pitwire_model::Seq;
 use pitwire_ports::{Log, LogError, Storage};
 use pitwire_world::{Crash, FaultyStorage, Trouble};
-
-fn meta(writer: &Writer) -> SnapshotMeta {
-    let seq = writer.journal.durable_position();
-    let chain = ChainState { commands: seq.0, ..ChainState::default() };
-    SnapshotMeta { rule_version: 1, seq, at: VenueNanos(seq.0 * 10), position: writer.journal.position(), chain }
-}
-
-fn payload(seq: Seq) -> Vec<u8> {
-    format!("the state after {seq} ").repeat(100).into_bytes()
-}
-
-fn snapshot(disk: &FaultyStorage, writer: &Writer) -> Result<Seq, LogError> {
-    let meta = meta(writer);
-    write_snapshot(disk, &meta, &payload(meta.seq))?;
-    Ok(meta.seq)
-}
 
 fn name(seq: Seq) -> String {
     format!("snapshot-{:020}.snap", seq.0)

@@ -12,7 +12,7 @@ use pitwire_model::VenueNanos;
 use pitwire_order_entry::{Access, Credential, Desk, Forgetful, Vault};
 use pitwire_ports::Clock;
 use pitwire_sequencer::{Sequencer, Timetable};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::sim;
 use crate::bus_key;
@@ -216,8 +216,11 @@ impl Up {
                 .remedy("look at the disk, then start again: nothing acknowledged is lost")
         })?;
         let (core, chores) = app.into_parts();
-        if let Some(chores) = chores {
-            chores.finish(&core)?;
+        if let Some(chores) = chores
+            && let Err(failure) = chores.finish(&core)
+        {
+            // A full disk, perhaps. The log is whole, and a start without this snapshot reads more of it.
+            warn!(%failure, "no snapshot at the end; nothing is lost");
         }
         if let Ledger::Disk(journal) = core.sequencer.into_log() {
             journal.close()?;

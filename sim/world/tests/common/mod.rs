@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery};
+use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, write_snapshot};
+use pitwire_log::{ChainState, SnapshotMeta};
 use pitwire_model::{
     AccountId, Amend, Command, Currency, CurrencyId, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Priority,
     Seq, Side, Stamped, Ticks, TimeInForce, VenueNanos,
@@ -14,6 +15,23 @@ use pitwire_world::{FaultyStorage, SplitMix64};
 /// Small segments and groups, so that everything that can happen happens within a few commands.
 pub fn small() -> JournalConfig {
     JournalConfig { segment_bytes: 32 << 10, group_bytes: 8 << 10, superblock_interval_ns: 3, rule_version: 1 }
+}
+
+pub fn meta(writer: &Writer) -> SnapshotMeta {
+    let seq = writer.journal.durable_position();
+    let chain = ChainState { commands: seq.0, ..ChainState::default() };
+    SnapshotMeta { rule_version: 1, seq, at: VenueNanos(seq.0 * 10), position: writer.journal.position(), chain }
+}
+
+pub fn payload(seq: Seq) -> Vec<u8> {
+    format!("the state after {seq} ").repeat(100).into_bytes()
+}
+
+/// Takes one of what is durable.
+pub fn snapshot(disk: &FaultyStorage, writer: &Writer) -> Result<Seq, LogError> {
+    let meta = meta(writer);
+    write_snapshot(disk, &meta, &payload(meta.seq))?;
+    Ok(meta.seq)
 }
 
 /// `TEST_SEED=…` repeats a run; otherwise every run is another one.
