@@ -13,6 +13,7 @@
 //! Leaves out  sockets and clocks: the loop's.
 //! Start at    [`Floor::take`], [`Floor::due`], [`Floor::prepare`], [`Floor::gather`], [`Floor::sent`].
 
+mod ask;
 mod input;
 mod join;
 mod lag;
@@ -291,10 +292,11 @@ impl Floor {
     pub fn release(&mut self, slot: u32, socket: std::net::TcpStream) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let rest = subscriber.rare.as_mut().map(|rare| std::mem::take(&mut rare.inbound)).unwrap_or_default();
-        let items = subscriber.items.as_slice().iter();
-        let read = items.filter_map(|item| {
+        let asks = subscriber.rare.as_ref().map_or(&[][..], |rare| &rare.asks);
+        let read = (0..).zip(subscriber.items.as_slice()).filter_map(|(at, item)| {
             let last = self.streams.get(item.stream as usize)?.last_seq;
-            Some((StreamId(item.stream), last))
+            let behind = asks.iter().find(|ask| ask.item == at);
+            Some((StreamId(item.stream), behind.map_or(last, |ask| ask.read)))
         });
         let released = Released { socket, rest, read: read.collect() };
         if let Some(tag) = self.forget(slot) {
@@ -444,6 +446,8 @@ impl Floor {
             Errand::Release { to } => self.leaving.extend(self.slot_of(to).map(|slot| (slot, to))),
             Errand::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
             Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),
+            Errand::GoOn { to, stream, read, how } => self.go_on_with(to, stream, read, how),
+            Errand::Begin { stream, seq } => self.begin(stream, seq),
             Errand::Part { to, count } => self.part(to, count),
             Errand::Settle(movers) => movers.into_iter().for_each(|mover| self.settle(mover)),
             Errand::Retire { moves } => self.retirement = Some(moves),

@@ -19,7 +19,7 @@ use crate::board::Board;
 use crate::floor::{Floor, Limits, Setting};
 use crate::inbox::{Arrival, Errand, Inbox, Posted};
 use crate::loops::{self, Kind, Pace, Task};
-use crate::programme::{Opening, Programme, Tag};
+use crate::programme::{GoOn, Opening, Programme, Tag};
 use crate::request::Doors;
 use crate::reserve::{Relief, Reserve};
 use crate::ring::Header;
@@ -300,6 +300,19 @@ impl Publisher {
 
     pub fn leave(&self, to: Tag, stream: StreamId) {
         self.inbox(to).run(Errand::Leave { to, stream });
+    }
+
+    /// The next message of a stream that nobody reads comes behind this number.
+    pub fn begin(&self, stream: StreamId, seq: u64) {
+        for inbox in self.reserve.inboxes() {
+            inbox.run(Errand::Begin { stream, seq });
+        }
+    }
+
+    /// Answers [`Programme::behind`]. Said behind all messages up to the number that it names. Whoever does not wait for it any
+    /// more, or has read further, is not told.
+    pub fn go_on(&self, to: Tag, stream: StreamId, read: u64, how: GoOn) {
+        self.inbox(to).run(Errand::GoOn { to, stream, read, how });
     }
 
     /// Asks for a connection's socket: once all that there is for it has gone, and it stands between messages, its hall lets

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pitwire_websocket::CloseCode;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::programme::{Opening, Tag};
+use crate::programme::{GoOn, Opening, Tag};
 use crate::reserve::Mover;
 use crate::stream::{StreamId, StreamSpec};
 
@@ -55,6 +55,18 @@ pub(crate) enum Errand {
         to: Tag,
         stream: StreamId,
     },
+    /// What a reader that had read up to a message, and has fallen behind, is to go on with.
+    GoOn {
+        to: Tag,
+        stream: StreamId,
+        read: u64,
+        how: GoOn,
+    },
+    /// Nobody reads a stream: it goes on behind this message.
+    Begin {
+        stream: StreamId,
+        seq: u64,
+    },
     Release {
         to: Tag,
     },
@@ -84,6 +96,8 @@ impl Errand {
     fn is_for(&self) -> Option<(Tag, usize)> {
         match self {
             Errand::Tell { to, frames } => Some((*to, frames.len())),
+            Errand::GoOn { to, how: GoOn::Told { payload, .. }, .. } => Some((*to, payload.len())),
+            Errand::GoOn { to, .. } => Some((*to, 0)),
             Errand::Close { to, reason, .. } => Some((*to, reason.len())),
             Errand::Heard { to, .. } | Errand::Join { to, .. } | Errand::Leave { to, .. } => Some((*to, 0)),
             // Each of these is one of few, or bounded as connections are.

@@ -41,7 +41,7 @@ pub use loops::{Kind, Pace, mono_ns as monotonic_ns};
 pub use nats::{Bus, Failure as BusFailure};
 pub use pitwire_websocket::CloseCode;
 pub use press::{CHANNEL_FIELD, Press};
-pub use programme::{Answer, Opening, Programme, Released, Reply, Request, Said, Tag, weight};
+pub use programme::{Answer, GoOn, Opening, Programme, Released, Reply, Request, Said, Tag, weight};
 pub use reserve::Relief;
 pub use stream::{Lag, StreamId, StreamSpec};
 pub use synthetic::Synthetic;

@@ -177,13 +177,26 @@ impl Reply {
     }
 }
 
+/// What becomes of a reader that has fallen [behind](Programme::behind).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GoOn {
+    /// It is told this text message, and then what comes behind number `seq`.
+    Told { payload: Vec<u8>, seq: u64 },
+    /// Up to number `seq` there is nothing to tell it. It keeps what it has read, and is asked about again when there is
+    /// more.
+    Same { seq: u64 },
+    /// It is closed with 1013.
+    Lost,
+}
+
 /// A connection that a hall has let go of, between two messages on either side.
 #[derive(Debug)]
 pub struct Released {
     pub socket: TcpStream,
     /// What was read and not acted on.
     pub rest: Vec<u8>,
-    /// The number of the last message that it may have got of each of its streams: what comes after it has not.
+    /// The number of the last message that it may have got of each of its streams: what comes after it has not. Of one that
+    /// is [behind](Programme::behind) the last that it has got.
     pub read: Vec<(StreamId, u64)>,
 }
 
@@ -196,6 +209,12 @@ pub trait Programme: Send + Sync {
     /// [`Publisher`](crate::Publisher).
     fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
         let _ = (from, said, reply);
+    }
+
+    /// A reader of a stream whose lag is [`Ask`](crate::Lag::Ask) has fallen behind, and takes something again: the last message
+    /// that it has got of it is number `read`. [`Publisher::go_on`](crate::Publisher::go_on) says what becomes of it.
+    fn behind(&self, who: Tag, stream: StreamId, read: u64) {
+        let _ = (who, stream, read);
     }
 
     /// A connection has ended.

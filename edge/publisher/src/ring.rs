@@ -46,6 +46,8 @@ pub struct Ring {
     head: u64,
     index: VecDeque<Entry>,
     entries_most: usize,
+    /// The number of the last message that is gone, or that came before the first.
+    before: u64,
 }
 
 /// One entry of the index for so many bytes of frames, at most.
@@ -54,14 +56,15 @@ pub(crate) const BYTES_PER_ENTRY: usize = 32;
 const FRAMES_LEAST: usize = 8;
 
 impl Ring {
-    /// `capacity` in bytes; rounded up to a power of two, at least 4 KiB.
-    pub fn new(capacity: usize) -> Self {
+    /// `capacity` in bytes; rounded up to a power of two, at least 4 KiB. The first message comes behind number `before`.
+    pub fn new(capacity: usize, before: u64) -> Self {
         let capacity = capacity.clamp(4096, 1 << 40).next_power_of_two();
         Ring {
             bytes: vec![0; capacity].into(),
             head: 0,
             index: VecDeque::new(),
             entries_most: capacity / BYTES_PER_ENTRY,
+            before,
         }
     }
 
@@ -78,12 +81,20 @@ impl Ring {
         while self.head + len as u64 - self.oldest().0 > self.bytes.len() as u64
             || self.index.len() >= self.entries_most
         {
-            self.index.pop_front();
+            if let Some(gone) = self.index.pop_front().filter(|gone| gone.key != Key::EVERYONE) {
+                self.before = gone.seq;
+            }
         }
         self.index.push_back(Entry { start: self.head, ..entry });
         for part in parts {
             self.write(part);
         }
+    }
+
+    /// Nobody reads it: what comes next comes behind this number, and nothing before.
+    pub fn begin(&mut self, before: u64) {
+        self.index.clear();
+        self.before = before;
     }
 
     fn write(&mut self, part: &[u8]) {
@@ -158,6 +169,13 @@ impl Ring {
     /// Whether a cursor stands between two frames.
     pub fn is_between_frames(&self, cursor: Cursor) -> bool {
         cursor.0 >= self.head || self.entries_from(cursor).next().is_none_or(|entry| entry.start == cursor.0)
+    }
+
+    /// The number of the last message before a cursor.
+    pub fn number_before(&self, cursor: Cursor) -> u64 {
+        let at = self.index_at(cursor).unwrap_or(0);
+        let before = self.index.range(..at).rev().find(|entry| entry.key != Key::EVERYONE);
+        before.map_or(self.before, |entry| entry.seq)
     }
 
     /// How much of the ring lies behind a cursor: its bytes, or as many as its frames may at least have, if that is more.
@@ -239,7 +257,7 @@ mod tests {
 
     #[test]
     fn frames_lie_back_to_back_over_the_seam() {
-        let mut ring = Ring::new(4096);
+        let mut ring = Ring::new(4096, 0);
         let mut cursor = ring.head();
         for n in 0..5_000_u64 {
             let frame = format!("frame-{n:04}.");
@@ -257,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_byte_knows_its_frame_and_a_number_its_place() {
-        let mut ring = Ring::new(4096);
+        let mut ring = Ring::new(4096, 0);
         for n in 1..=100_u64 {
             ring.append(entry(n), &["x".repeat(100).as_bytes()]);
         }
@@ -278,8 +296,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_before_a_cursor_is_known_also_when_it_is_gone() {
+        let mut ring = Ring::new(4096, 57);
+        let start = ring.head();
+        let ping = Entry { key: Key::EVERYONE, ..entry(58) };
+        ring.append(ping, &[b"ping"]);
+        assert_eq!((ring.number_before(start), ring.number_before(ring.head())), (57, 57));
+        for n in 1..=100_u64 {
+            ring.append(entry(57 + 3 * n), &["x".repeat(100).as_bytes()]);
+        }
+        // 40 of them are there: 240 to 357.
+        assert_eq!((ring.number_before(ring.oldest()), ring.number_before(ring.head())), (237, 357));
+        assert_eq!(ring.number_before(Cursor(ring.oldest().0 + 200)), 243);
+        ring.begin(1_000);
+        assert_eq!((ring.number_before(ring.head()), ring.oldest()), (1_000, ring.head()));
+    }
+
+    #[test]
     fn a_message_larger_than_expected_makes_room_for_itself() {
-        let mut ring = Ring::new(4096);
+        let mut ring = Ring::new(4096, 0);
         ring.append(entry(1), &[b"small"]);
         let big = "y".repeat(100_000);
         ring.append(entry(2), &[big.as_bytes()]);

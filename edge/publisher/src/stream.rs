@@ -27,6 +27,9 @@ pub enum Lag {
     Latest,
     /// It is closed with 1013.
     Close,
+    /// The programme is asked what it has missed: see [`Programme::behind`](crate::Programme::behind). Messages may skip
+    /// numbers; the first number is told by [`Publisher::begin`](crate::Publisher::begin). Not for halls with a reserve.
+    Ask,
 }
 
 /// What a stream is.
@@ -182,14 +185,20 @@ impl Stream {
 
     /// The ring of a class, from now on if there was none. Where something is kept, it is as nobody compressed it.
     pub fn open_ring(&mut self, class: u8) -> Cursor {
-        let (bytes, plain) = (self.spec.ring_bytes, class & ENVELOPED);
+        let (bytes, plain, last_seq) = (self.spec.ring_bytes, class & ENVELOPED, self.last_seq);
         if self.spec.keep && plain != class {
             self.open_ring(plain);
         }
         match self.rings.get_mut(usize::from(class)) {
-            Some(ring) => ring.get_or_insert_with(|| Box::new(Ring::new(bytes))).head(),
+            Some(ring) => ring.get_or_insert_with(|| Box::new(Ring::new(bytes, last_seq))).head(),
             None => Cursor::default(),
         }
+    }
+
+    /// Nobody reads it, and what comes next comes behind this message.
+    pub fn begin(&mut self, seq: u64) {
+        self.last_seq = seq;
+        self.rings.iter_mut().flatten().for_each(|ring| ring.begin(seq));
     }
 
     /// Rings that nobody reads are given back, but for those that are kept for whoever comes back: one of each form.

@@ -137,6 +137,24 @@ pub(crate) struct CatchUp {
     pub until: Option<u64>,
 }
 
+/// A reader of which only the programme knows what it has missed: it is off the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub item: u32,
+    /// The last message that it has got.
+    pub read: u64,
+    pub answer: Answered,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// It does not read at present: the programme is asked when it does.
+    NotAsked,
+    NotYet,
+    /// There was nothing to tell it up to this number.
+    NothingUntil(u64),
+}
+
 /// What few subscribers have at any time.
 #[derive(Default)]
 pub(crate) struct Rare {
@@ -149,6 +167,7 @@ pub(crate) struct Rare {
     /// The keys it wants, ascending; all when there is none.
     pub filter: Option<Arc<[Key]>>,
     pub catch_up: Vec<CatchUp>,
+    pub asks: Vec<Ask>,
     pub account: Option<Arc<str>>,
     /// Why it may not stay; it is told when it has asked.
     pub refusal: Option<Box<Answer>>,
@@ -169,6 +188,7 @@ impl Rare {
             && self.inbound.is_empty()
             && self.decoder.is_none()
             && self.catch_up.is_empty()
+            && self.asks.is_empty()
             && self.refusal.is_none()
     }
 }

@@ -148,6 +148,8 @@ impl Floor {
             for catch_up in rare.catch_up.iter_mut().filter(|catch_up| catch_up.item == number(last)) {
                 catch_up.item = number(at);
             }
+            rare.asks.retain(|ask| ask.item != number(at));
+            rare.asks.iter_mut().filter(|ask| ask.item == number(last)).for_each(|ask| ask.item = number(at));
         }
         if subscriber.mid_frame == number(at) {
             subscriber.mid_frame = NOBODY;

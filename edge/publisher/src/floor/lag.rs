@@ -86,6 +86,7 @@ impl Floor {
                     of.cursor = of.cursor.max(newest);
                 }
             }
+            Lag::Ask => self.stand_aside(slot, item),
             Lag::Conflate => {
                 if let Some(of) = subscriber.items.as_mut_slice().get_mut(item as usize) {
                     of.cursor = PARKED;
@@ -183,7 +184,8 @@ impl Floor {
     pub(super) fn declare_shed(&mut self, stream: StreamId, shed: &Shed) {
         let Some(of) = self.streams.get(stream.0 as usize) else { return };
         let lag = of.spec.lag;
-        if lag == Lag::Close {
+        // What only the programme knows it could tell, but not from where: those who come meanwhile are ahead of what was shed.
+        if let Lag::Close | Lag::Ask = lag {
             let slots: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
             for slot in slots {
                 add(&self.counters().closed_slow_total, 1);

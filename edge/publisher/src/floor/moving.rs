@@ -150,7 +150,7 @@ impl Floor {
         let is_shed = of.has_notice_behind(seq);
         let from = match of.spec.lag {
             Lag::Latest if is_lost => newest,
-            Lag::Close if is_lost || is_shed => {
+            Lag::Close | Lag::Ask if is_lost || is_shed => {
                 self.join_at(slot, stream, None);
                 add(&self.counters().closed_slow_total, 1);
                 return self.close(slot, CloseCode::TryAgainLater, if is_shed { TOO_BUSY } else { TOO_SLOW });

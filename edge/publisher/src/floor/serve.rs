@@ -143,6 +143,7 @@ impl Floor {
         if has_rare && subscriber.mid_frame == NOBODY && subscriber.outbox().is_empty() {
             self.catch_up(slot);
             self.pass_over(slot);
+            self.ask_about(slot);
         }
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return Next::Idle };
         let is_answered = !subscriber.is_at_end || subscriber.unheard == 0 || self.is_stopping;

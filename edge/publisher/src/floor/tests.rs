@@ -2,6 +2,7 @@
 
 #![allow(clippy::cast_possible_truncation)]
 
+mod ask;
 mod lagging;
 mod moving;
 
