@@ -11,6 +11,8 @@ from rpc import PATIENCE_S, Http, Json, RpcError, Ws
 from venue import DEMO_A, DEMO_B, OPERATOR, Venue
 
 CHANNELS = [
+    "book.BTC_USDC.100ms",
+    "book.BTC_USDC.agg2",
     "book.BTC_USDC.none.10.100ms",
     "trades.BTC_USDC.100ms",
     "trades.spot.any.100ms",
@@ -76,7 +78,7 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
         assert gauge(quiet, "listeners") == 1 and gauge(quiet, "open_connections") == 4
         trader.login(DEMO_A)
         heard: list[list[str]] = [[], []]
-        deltas = ("trades.BTC_USDC.100ms", "trades.spot.any.100ms")
+        deltas = ("trades.BTC_USDC.100ms", "trades.spot.any.100ms", "book.BTC_USDC.100ms", "book.BTC_USDC.agg2")
 
         def lacks() -> bool:
             """Whether the second has not yet got what the first ends with."""
@@ -138,13 +140,12 @@ def test_neither_hole_nor_double_while_a_connection_moves(venue: Venue) -> None:
     connections = []
     for at in range(12):
         ws = Ws(venue.ws_url)
-        # Some have one channel when they move and get others later, at another moment of the venue's second; some come
-        # back with a book, of which who falls behind is told the sum.
+        # They have one channel when they move and get others later, at another moment of the venue's second.
         ws.subscribe("trades.spot.ZAR.100ms")
         time.sleep(0.013 * at % 0.1)
         ws.subscribe("trades.spot.USDC.100ms", *(["book.NPN_ZAR.100ms", "book.BTC_USDC.100ms"] if at % 3 == 0 else []))
         connections.append(ws)
-    until(lambda: gauge(venue, "listeners") == 8, "those without a book leave the loop, the others do not stay away")
+    until(lambda: gauge(venue, "listeners") == 12, "who only listens leaves the loop")
     heard: list[list[Json]] = []
     # There is something to hear on each, for two seconds at least.
     enough = time.monotonic() + 2
@@ -251,7 +252,7 @@ def test_who_logs_in_later_trades_as_ever(quiet: Venue) -> None:
 
 
 def test_coming_back_leaves_neither_hole_nor_double(venue: Venue) -> None:
-    channels = ["trades.spot.ZAR.100ms", "trades.spot.USDC.100ms", "quote.NPN_ZAR"]
+    channels = ["trades.spot.ZAR.100ms", "trades.spot.USDC.100ms", "quote.NPN_ZAR", "book.NPN_ZAR.100ms"]
     heard: list[list[Json]] = []
     for at in range(5):
         ws = listener(venue, *channels)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rpc import Ws
 from test_doors import messages
+from test_listeners import gauge, until
 from test_wire_channels import Book, Replica
 from venue import DEMO_A, Venue
 from websockets.exceptions import ConnectionClosed
@@ -26,15 +27,17 @@ def quiet(tmp_path: Path) -> Iterator[Venue]:
         yield venue
 
 
-def stalled(venue: Venue, channel: str) -> Ws:
-    """A reader of a channel whose socket is full of what it has asked for and does not read."""
+def stalled(venue: Venue, channel: str, is_member: bool = True) -> Ws:
+    """A reader whose socket is full of what it has asked for and does not read; in a hall if it is nobody."""
     host, port = venue.address.rsplit(":", 1)
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
     sock.connect((host, int(port)))
     reader = Ws(venue.ws_url, sock)
-    reader.login(DEMO_A)
+    if is_member:
+        reader.login(DEMO_A)
     assert reader.subscribe(channel) == [channel]
+    until(lambda: gauge(venue, "listeners") == (0 if is_member else 1), "it is where it is served")
     for _ in range(UNREAD):
         reader.post("public/get_instruments")
     # Until the venue has answered as much as it will while nobody reads.
@@ -88,12 +91,13 @@ def number(trader: Ws) -> int:
     return int(trader.result("public/get_order_book", {"instrument_name": INSTRUMENT})["change_id"])
 
 
-def test_an_overrun_reader_of_a_merged_book_gets_one_change_on_its_chain(quiet: Venue) -> None:
+@pytest.mark.parametrize("is_member", [True, False], ids=["on the loop", "in a hall"])
+def test_an_overrun_reader_of_a_merged_book_gets_one_change_on_its_chain(quiet: Venue, is_member: bool) -> None:
     channel = f"book.{INSTRUMENT}.100ms"
     with Ws(quiet.ws_url) as trader:
         trader.login(DEMO_A)
         trader.subscribe(f"book.{INSTRUMENT}.raw", channel)
-        with stalled(quiet, channel) as reader:
+        with stalled(quiet, channel, is_member) as reader:
             run_over(trader, channel)
             trader.result("private/buy", {"instrument_name": INSTRUMENT, "amount": 9, "price": 2000})
             last = number(trader)

@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 
 use pitwire_host::Waker;
 use pitwire_publisher::{
-    Answer, CloseCode, Limits, Opening, Options, Programme, Publisher, Released, Reply, Request, Said, StreamId, Tag,
-    weight,
+    Answer, CloseCode, GoOn, Limits, Opening, Options, Programme, Publisher, Released, Reply, Request, Said, StreamId,
+    Tag, weight,
 };
 use tracing::error;
 
@@ -33,8 +33,11 @@ pub struct Halls {
     running: Option<Arc<Publisher>>,
     said: Receiver<(Tag, String)>,
     left: Receiver<(u64, Heard)>,
+    asked: Receiver<Behind>,
     /// Each with how many texts there had been when it left.
     leaving: VecDeque<(u64, Heard)>,
+    /// Who waits to be brought up to date: each at most once for each of its streams.
+    behind: VecDeque<Behind>,
     /// So many have been heard.
     heard: u64,
     ear: Arc<Ear>,
@@ -47,6 +50,7 @@ struct Ear {
     /// Texts that have been put there, or are just about to be.
     put: AtomicU64,
     left: Sender<(u64, Heard)>,
+    asked: Sender<Behind>,
     waker: Waker,
 }
 
@@ -67,6 +71,13 @@ impl Programme for Ear {
             }
             Said::Text(_) => reply.close(CloseCode::TryAgainLater, "too many requests: connect again in a moment"),
             Said::Binary(_) => reply.close(CloseCode::Unsupported, "send JSON as text frames"),
+        }
+    }
+
+    fn behind(&self, who: Tag, stream: StreamId, read: u64) {
+        // Once the loop is gone nobody is brought up to date any more.
+        if self.asked.send(Behind { who, stream, read }).is_ok() {
+            self.waker.wake();
         }
     }
 
@@ -98,6 +109,16 @@ impl Ear {
     }
 }
 
+/// A reader of a stream whose lag is [`Ask`](pitwire_publisher::Lag::Ask) has fallen behind. To be followed by
+/// [`Order::GoOn`], unless it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behind {
+    pub who: Tag,
+    pub stream: StreamId,
+    /// The number of the last message that it has got.
+    pub read: u64,
+}
+
 /// What one turn of the loop may still hear.
 pub struct Attention {
     texts: usize,
@@ -126,6 +147,9 @@ pub enum Order {
     Tell(Tag, Vec<u8>),
     Join(Tag, StreamId),
     Leave(Tag, StreamId),
+    /// Nobody reads it: its next message comes behind this number.
+    Begin(StreamId, u64),
+    GoOn(Behind, GoOn),
     /// It is to come back, when it has got all that was put before this.
     Release(Tag),
     Close(Tag, CloseCode, String),
@@ -155,6 +179,8 @@ impl Order {
             Order::Tell(tag, payload) => halls.tell(tag, &payload),
             Order::Join(tag, ring) => halls.join(tag, ring),
             Order::Leave(tag, ring) => halls.leave(tag, ring),
+            Order::Begin(ring, number) => halls.begin(ring, number),
+            Order::GoOn(Behind { who, stream, read }, how) => halls.go_on(who, stream, read, how),
             Order::Release(tag) => halls.release(tag),
             Order::Close(tag, code, reason) => halls.close(tag, code, &reason),
             Order::Heard(tag, bytes) => halls.heard(tag, weight(bytes)),
@@ -165,9 +191,20 @@ impl Order {
 impl Halls {
     /// `waker` wakes the loop in whose turns [`Self::said`] is called.
     pub fn new(limits: Limits, waker: &Waker) -> Halls {
-        let ((say, said), (leave, left)) = (sync_channel(HEARD_MOST), channel());
-        let ear = Arc::new(Ear { said: say, put: AtomicU64::new(0), left: leave, waker: waker.clone() });
-        Halls { limits, running: None, said, left, leaving: VecDeque::new(), heard: 0, ear, ending: None }
+        let ((say, said), (leave, left), (ask, asked)) = (sync_channel(HEARD_MOST), channel(), channel());
+        let ear = Ear { said: say, put: AtomicU64::new(0), left: leave, asked: ask, waker: waker.clone() };
+        Halls {
+            limits,
+            running: None,
+            said,
+            left,
+            asked,
+            leaving: VecDeque::new(),
+            behind: VecDeque::new(),
+            heard: 0,
+            ear: Arc::new(ear),
+            ending: None,
+        }
     }
 
     /// The halls, started if they were not. An error is for whoever asked for them.
@@ -216,6 +253,18 @@ impl Halls {
             }
             Err(_) => self.leaving.pop_front().map(|(_, leaving)| leaving),
         }
+    }
+
+    /// The next who waits to be brought up to date.
+    pub fn next_behind(&mut self) -> Option<Behind> {
+        self.behind.extend(self.asked.try_iter());
+        self.behind.pop_front()
+    }
+
+    /// It is for the next turn, which comes at once.
+    pub fn put_off(&mut self, behind: Behind) {
+        self.behind.push_front(behind);
+        self.ear.waker.wake();
     }
 
     /// Everybody is told goodbye, on a thread of its own: readers may take their time. It is over when this is dropped.

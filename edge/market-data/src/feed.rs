@@ -169,6 +169,15 @@ impl Feed {
         Merged::Change(out)
     }
 
+    /// The same, if there is room for it in this turn.
+    pub fn merged_in_turn(&self, from: u64, effort: &Effort) -> Option<Merged> {
+        if !effort.has_room(&effort.merged) {
+            return None;
+        }
+        spend(&effort.merged, self.chain.as_ref().map_or(0, |chain| chain.told.len()));
+        Some(self.merged(from))
+    }
+
     /// The place of a cursor's next frame; of one that was overrun, where a merge belongs.
     pub fn peek(&self, cursor: &mut Cursor, effort: &Effort) -> Result<Option<u64>, Overrun> {
         if self.lag == Lag::Latest {

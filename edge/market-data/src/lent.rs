@@ -56,11 +56,12 @@ impl LentMessages {
 }
 
 impl Publisher {
-    /// One of a channel's subscribers reads it elsewhere from now on.
-    pub fn lend(&mut self, id: FeedId) {
-        if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
-            feed.lent += 1;
-        }
+    /// One of a channel's subscribers reads it elsewhere from now on. Of a merged book that nobody else reads there, gives the
+    /// number behind which its next message comes.
+    pub fn lend(&mut self, id: FeedId) -> Option<u64> {
+        let feed = self.feeds.get_mut(id.0 as usize)?;
+        feed.lent += 1;
+        (feed.lent == 1 && feed.lag == Lag::Merge).then(|| feed.ring.end().number())
     }
 
     /// Undoes one [`Self::lend`]. It still is a subscriber.
@@ -70,9 +71,13 @@ impl Publisher {
         }
     }
 
-    /// Whether a reader has had all that its channel has told, released or not.
+    /// Whether a reader has had all that its channel has told, released or not, and the next message leads on from what it
+    /// has.
     pub fn is_at_end(&self, id: FeedId, cursor: Cursor) -> bool {
-        self.feeds.get(id.0 as usize).is_none_or(|feed| cursor.has_reached(feed.ring.end()))
+        self.feeds.get(id.0 as usize).is_none_or(|feed| {
+            let end = feed.ring.end();
+            cursor.has_reached(end) && (feed.lag != Lag::Merge || cursor.number() == end.number())
+        })
     }
 
     /// A reader that stood here at `cursor` and has got elsewhere all up to [`Lent::number`] goes on from there.

@@ -350,6 +350,11 @@ impl Publisher {
         self.feeds.get(id.0 as usize).map_or(Merged::Gone, |feed| feed.merged(from))
     }
 
+    /// The same, unless there has been enough of that in this turn: then it is for the next, see [`Self::has_put_off`].
+    pub fn merged_in_turn(&self, id: FeedId, from: u64) -> Option<Merged> {
+        self.feeds.get(id.0 as usize).map_or(Some(Merged::Gone), |feed| feed.merged_in_turn(from, &self.effort))
+    }
+
     /// The `change_id` of a merged book's newest message that may be read; zero for other channels.
     pub fn told(&self, id: FeedId) -> u64 {
         self.feeds.get(id.0 as usize).map_or(0, |feed| feed.ring.visible_number())

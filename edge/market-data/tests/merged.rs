@@ -304,3 +304,44 @@ fn whose_ring_is_elsewhere_asks_for_the_sum_by_number() {
     assert_eq!(market.floor.publisher.merged(raw, start), Merged::Gone, "raw readers are closed");
     assert_eq!(market.floor.publisher.lag(raw), Lag::Close);
 }
+
+/// What a hall needs to know of one whom it takes in, and asks about later.
+#[test]
+fn who_reads_elsewhere_begins_at_the_books_number_and_is_brought_up_to_date_in_turn() {
+    let mut chance = SplitMix64(4);
+    let mut market = Market::new();
+    let mut reader = Reader::join(&mut market, "book.NPN_ZAR.100ms");
+    let (feed, start) = (reader.feed, reader.change_id);
+    run_over(&mut market, &mut chance);
+    assert!(!market.floor.publisher.is_at_end(feed, reader.cursor));
+    reader.read(&market).unwrap();
+    assert!(market.floor.publisher.is_at_end(feed, reader.cursor));
+    // The next message leads on from what it has, and only the first who is lent is told from where.
+    assert_eq!(market.floor.publisher.lend(feed), Some(reader.change_id));
+    assert_eq!(market.floor.publisher.lend(feed), None);
+    market.floor.publisher.take_back(feed);
+    market.floor.publisher.take_back(feed);
+    let trades = market.floor.subscribe("trades.NPN_ZAR.100ms").unwrap().feed;
+    assert_eq!(market.floor.publisher.lend(trades), None, "its numbers are nobody's business");
+    // Out of step: it holds what the book is, under an earlier number.
+    let before = market.book.clone();
+    run_over(&mut market, &mut chance);
+    let all = (0..2).flat_map(|side| (990..1_060).map(move |price| (side, price)));
+    let undo: Vec<_> = all.map(|(side, price)| (side, price, before[side].get(&price).copied().unwrap_or(0))).collect();
+    market.change(&undo);
+    market.end_window();
+    market.floor.publisher.release();
+    let held = reader.change_id;
+    reader.read(&market).unwrap();
+    assert_eq!((reader.change_id, market.floor.publisher.told(feed)), (held, market.change_id));
+    assert!(
+        !market.floor.publisher.is_at_end(feed, reader.cursor),
+        "what comes next does not lead on from what it has"
+    );
+    // So many a turn, and the host is told that there is more.
+    let answers: Vec<_> = (0..1_000).map_while(|_| market.floor.publisher.merged_in_turn(feed, start)).collect();
+    assert!((1..=600).contains(&answers.len()), "{} in one turn", answers.len());
+    assert!(answers.iter().all(|answer| *answer == market.floor.publisher.merged(feed, start)));
+    assert!(market.floor.publisher.has_put_off() && market.floor.publisher.release());
+    assert!(market.floor.publisher.merged_in_turn(feed, held) == Some(Merged::Same));
+}

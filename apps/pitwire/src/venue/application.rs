@@ -9,7 +9,7 @@ use pitwire_host::{
 };
 use pitwire_journal::Room;
 use pitwire_jsonrpc::{Channel, Interval, Token, write_logout};
-use pitwire_market_data::{Cursor, FeedId, Lag, Subscribed};
+use pitwire_market_data::{Cursor, FeedId, Subscribed};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_order_entry::{
     Answer, Authorization, Clock, Desk, Effect, Entrance, RESUMED_BYTES, Session, SignedRequest, Visit,
@@ -55,7 +55,7 @@ struct Subscription {
     feed: FeedId,
     /// Where it reads, while its connection is on the loop.
     cursor: Cursor,
-    /// Everybody may hear it, without a login, and halls know what to do with who falls behind in it.
+    /// Everybody may hear it, without a login.
     is_open: bool,
     /// It is read in a hall.
     is_away: bool,
@@ -305,7 +305,7 @@ impl VenueApplication {
             }
         }
         let is_away = audience.join(id, feed, publisher);
-        let is_open = is_open(channel) && publisher.lag(feed) != Lag::Merge;
+        let is_open = is_open(channel);
         client.public.push(Subscription { name, feed, cursor, is_open, is_away, is_held });
     }
 
@@ -336,6 +336,7 @@ impl VenueApplication {
                 }
             }
         }
+        self.core.audience.bring_up_to_date(&self.core.publisher);
     }
 
     fn take_back(&mut self, id: ConnectionId, comeback: Comeback, notices: &mut Notices) {

@@ -1,20 +1,23 @@
 //! Connections that only listen to public channels: served by halls of the publisher, not by the venue's loop.
 //!
 //! Does        take their sockets over between two messages, hand each message of their channels to the halls once,
-//!             bring back what they say, and say to them what the venue answers.
+//!             bring back what they say, say to them what the venue answers, and bring up to date who falls behind on a
+//!             merged book.
 //! Holds       1. nothing reaches a hall before [`Audience::release`], which is called after the commit;
 //!             2. messages, answers, snapshots and joins keep the order in which they were put here: an answer precedes
 //!                newer messages, a joiner misses nothing and is told nothing twice;
 //!             3. who logs in comes back to the loop: behind what it has read, with what it was told meanwhile;
-//!             4. a message costs the loop one copy, however many listen; it never sends, and never waits.
+//!             4. who falls behind on a merged book gets one change on its own chain, and goes on behind it;
+//!             5. a message costs the loop one copy, however many listen; it never sends, and never waits.
 //! Leaves out  what is told and answered: the same code as for those who are on the loop.
 //! Start at    [`Audience::adopt`], [`Audience::take`], [`Voice`].
 
 use std::collections::BTreeMap;
 
 use pitwire_host::{CloseCode, ConnectionId, Notices, Returned, Taken, Waker};
-use pitwire_market_data::{FeedId, Lag, Lent, Publisher as Channels};
-use pitwire_publisher::{Batch, Limits, Opening, Released, StreamId, StreamSpec, Tag};
+use pitwire_market_data::{FeedId, Lag, Lent, Merged, Publisher as Channels};
+use pitwire_order_entry::RESUMED_BYTES;
+use pitwire_publisher::{Batch, GoOn, Limits, Opening, Released, StreamId, StreamSpec, Tag};
 use pitwire_websocket::{Opcode, write_frame};
 
 use crate::halls::{Adopted, Attention, Halls, Heard, Order};
@@ -22,17 +25,24 @@ use crate::halls::{Adopted, Attention, Halls, Heard, Order};
 /// Of each hall's copy of a channel: many seconds of a busy one.
 const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 16;
+/// Behind by half of it, a reader gets a merged change, as on the loop.
+const MERGED_RING: usize = 1 << 19;
 /// As on the loop: whoever has said nothing for so long is closed. Here it is asked by a ping before.
 const IDLE_MS: u32 = 600_000;
 const PING_MS: u32 = 240_000;
 
-/// Told to one that is coming back and has not come: beyond it, it reads too slowly.
-const HELD_MOST: usize = 1024 * 1024;
+/// Of merged changes in one turn of the loop: orders must not wait for more.
+const MERGED_BYTES: usize = 1024 * 1024;
+
+/// Told to one that is coming back and has not come: beyond it, it reads too slowly. What one request to resume may fetch is
+/// not too much.
+const HELD_MOST: usize = 1024 * 1024 + 2 * RESUMED_BYTES;
 
 pub struct Audience {
     halls: Halls,
     /// Each channel's stream in the halls, once somebody there has listened to it.
     streams: BTreeMap<FeedId, StreamId>,
+    feeds: BTreeMap<StreamId, FeedId>,
     members: BTreeMap<ConnectionId, Member>,
     items: Vec<Item>,
     bytes: Vec<u8>,
@@ -80,6 +90,7 @@ impl Audience {
         Audience {
             halls: Halls::new(limits, waker),
             streams: BTreeMap::new(),
+            feeds: BTreeMap::new(),
             members: BTreeMap::new(),
             items: Vec::new(),
             bytes: Vec::new(),
@@ -113,19 +124,28 @@ impl Audience {
     }
 
     fn lend(&mut self, feed: FeedId, channels: &mut Channels) -> Option<StreamId> {
-        channels.lend(feed);
-        if let Some(stream) = self.streams.get(&feed) {
-            return Some(*stream);
+        let begins = channels.lend(feed);
+        let stream = match self.streams.get(&feed) {
+            Some(stream) => *stream,
+            None => self.create(feed, channels)?,
+        };
+        if let Some(number) = begins {
+            self.order(Order::Begin(stream, number));
         }
-        let (lag, ring_bytes) = if channels.lag(feed) == Lag::Latest {
-            (pitwire_publisher::Lag::Latest, STATE_RING)
-        } else {
-            (pitwire_publisher::Lag::Close, DELTA_RING)
+        Some(stream)
+    }
+
+    fn create(&mut self, feed: FeedId, channels: &Channels) -> Option<StreamId> {
+        let (lag, ring_bytes) = match channels.lag(feed) {
+            Lag::Latest => (pitwire_publisher::Lag::Latest, STATE_RING),
+            Lag::Close => (pitwire_publisher::Lag::Close, DELTA_RING),
+            Lag::Merge => (pitwire_publisher::Lag::Ask, MERGED_RING),
         };
         let name = channels.name(feed).to_owned();
         let spec = StreamSpec { name, lag, ring_bytes, snapshot: false, keep: false };
         let stream = self.halls.running()?.create(&spec);
         self.streams.insert(feed, stream);
+        self.feeds.insert(stream, feed);
         Some(stream)
     }
 
@@ -264,6 +284,34 @@ impl Audience {
                 (id, Done::CameBack(Comeback { released, held }))
             }
         })
+    }
+
+    /// Tells those who have fallen behind on a merged book all that they have missed of what may be read, as many of them as
+    /// this turn has room for.
+    pub fn bring_up_to_date(&mut self, channels: &Channels) {
+        let (mut known, mut bytes) = (BTreeMap::new(), 0);
+        while let Some(behind) = self.halls.next_behind() {
+            // Whoever is on its way to the loop comes with what it has read, and is told there.
+            let member = self.members.get(&ConnectionId(behind.who.0));
+            let Some(feed) = self.feeds.get(&behind.stream) else { continue };
+            if member.is_none_or(|member| member.returning.is_some()) {
+                continue;
+            }
+            let merged = match known.get(&(*feed, behind.read)) {
+                _ if bytes > MERGED_BYTES => None,
+                None => channels.merged_in_turn(*feed, behind.read),
+                known => known.cloned(),
+            };
+            let Some(merged) = merged else { return self.halls.put_off(behind) };
+            let (how, seq) = (known.entry((*feed, behind.read)).or_insert(merged), channels.told(*feed));
+            let how = match how {
+                Merged::Change(payload) => GoOn::Told { payload: payload.clone(), seq },
+                Merged::Same => GoOn::Same { seq },
+                Merged::Gone => GoOn::Lost,
+            };
+            bytes += if let GoOn::Told { payload, .. } = &how { payload.len() } else { 0 };
+            self.order(Order::GoOn(behind, how));
+        }
     }
 
     /// A member's text of so many bytes has been acted on.
