@@ -217,22 +217,23 @@ impl Stream {
             let Some(mut ring) = self.rings[class].take() else { continue };
             let before = ring.head();
             #[allow(clippy::cast_possible_truncation)]
-            self.append_as(class as u8, &mut ring, entry, message, stamp.epoch, squeezer);
+            self.append_as(class as u8, &mut ring, entry, message, Some(stamp.epoch), squeezer);
             self.grown(ring.head().0 - before.0);
             self.rings[class] = Some(ring);
         }
     }
 
+    /// Into the envelope, where there is one, with `epoch`; without, as it is.
     fn append_as(
         &mut self,
         class: u8,
         ring: &mut Ring,
         entry: Entry,
         message: &Message<'_>,
-        epoch: u64,
+        epoch: Option<u64>,
         squeezer: &mut Squeezer,
     ) {
-        let parts = self.frame(class, message, epoch);
+        let parts = self.frame(if epoch.is_some() { class } else { class & !ENVELOPED }, message, epoch.unwrap_or(0));
         if class & DEFLATED == 0 {
             ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
         } else {
@@ -242,13 +243,13 @@ impl Stream {
     }
 
     /// The ring of a class; if there was none, with what has been kept lately in the form `kept`: a reader that comes from
-    /// another hall may be some messages behind.
+    /// another hall may be some messages behind. Out of an envelope no message is taken.
     pub fn open_ring_filled(&mut self, class: u8, kept: u8, epoch: u64, squeezer: &mut Squeezer) {
         if self.ring(class).is_some() {
             return;
         }
         let mut frames = Vec::new();
-        if let Some(from) = self.ring(kept) {
+        if let Some(from) = self.ring(kept).filter(|_| kept & ENVELOPED <= class & ENVELOPED) {
             let begin = from.head().0.saturating_sub(from.capacity() as u64 / REFILLED).max(from.oldest().0);
             for entry in from.entries_from(Cursor(begin)).filter(|entry| entry.start >= begin) {
                 let (first, second) = from.slices(Cursor(entry.start), from.end_of_frame(Cursor(entry.start)));
@@ -258,27 +259,19 @@ impl Stream {
         self.open_ring(class);
         let Some(mut ring) = self.rings.get_mut(usize::from(class)).and_then(Option::take) else { return };
         for (entry, frame) in &frames {
-            match self.message_of(kept, entry, frame, epoch) {
-                Some(message) => self.append_as(class, &mut ring, *entry, &message, epoch, squeezer),
-                None => ring.append(*entry, &[frame]),
+            let payload = payload_of(frame);
+            let is_binary = frame.first().is_some_and(|first| first & 0x0F == Opcode::Binary as u8);
+            let message = Message { seq: entry.seq, key: entry.key, is_binary, payload };
+            if entry.key == Key::EVERYONE {
+                ring.append(*entry, &[frame]);
+            } else if kept & ENVELOPED == class & ENVELOPED {
+                // In its envelope already, if that is how it comes.
+                self.append_as(class, &mut ring, *entry, &message, None, squeezer);
+            } else {
+                self.append_as(class, &mut ring, *entry, &message, Some(epoch), squeezer);
             }
         }
         self.rings[usize::from(class)] = Some(ring);
-    }
-
-    /// The message in a frame of ours, of a class that is not compressed; of a ping or a notice none.
-    fn message_of<'a>(&mut self, class: u8, entry: &Entry, frame: &'a [u8], epoch: u64) -> Option<Message<'a>> {
-        let is_binary = frame.first()? & 0x0F == Opcode::Binary as u8;
-        let header = match frame.get(1)? {
-            126 => 4,
-            127 => 10,
-            _ => 2,
-        };
-        let around = self.frame(class, &Message { seq: entry.seq, key: entry.key, is_binary, payload: &[] }, epoch);
-        let (opening, closing) = (around.opening.len(), around.closing.len());
-        let payload = frame.get(header + opening..frame.len().checked_sub(closing)?)?;
-        let message = Message { seq: entry.seq, key: entry.key, is_binary, payload };
-        (entry.key != Key::EVERYONE).then_some(message)
     }
 
     /// A frame for everybody that is no message: a ping, or a notice.
@@ -339,6 +332,16 @@ impl Stream {
     }
 }
 
+/// What is in a frame of ours: it is whole and not masked.
+fn payload_of(frame: &[u8]) -> &[u8] {
+    let header = match frame.get(1) {
+        Some(126) => 4,
+        Some(127) => 10,
+        _ => 2,
+    };
+    frame.get(header..).unwrap_or_default()
+}
+
 /// One frame's parts, in order.
 pub(crate) struct Frame<'a> {
     pub header: Header,
@@ -358,6 +361,55 @@ impl Frame<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What each frame of a class says, inflated where it has to be.
+    fn told(stream: &Stream, class: u8) -> Vec<String> {
+        let Some(ring) = stream.ring(class) else { return Vec::new() };
+        let frames = ring.entries_from(ring.oldest()).map(|entry| {
+            let (first, second) = ring.slices(Cursor(entry.start), ring.end_of_frame(Cursor(entry.start)));
+            let (frame, mut text) = ([first, second].concat(), Vec::new());
+            match frame[0] & 0x40 {
+                0 => text.extend_from_slice(payload_of(&frame)),
+                _ => {
+                    pitwire_websocket::Inflater::new(15).inflate_whole(payload_of(&frame), &mut text, 1 << 20).unwrap()
+                }
+            }
+            String::from_utf8(text).unwrap()
+        });
+        frames.collect()
+    }
+
+    #[test]
+    fn a_form_that_nobody_had_is_made_from_what_is_kept() {
+        let enveloped = |seq, text: &str| format!(r#"{{"channel":"x","epoch":7,"seq":{seq},"data":{text}}}"#);
+        let long = format!(r#"{{"pad":"{}"}}"#, "x".repeat(200));
+        for kept in [0, ENVELOPED] {
+            let spec =
+                StreamSpec { name: "x".into(), lag: Lag::Close, ring_bytes: 1 << 16, snapshot: false, keep: true };
+            let (mut stream, mut squeezer) = (Stream::new(spec, kept), Squeezer::default());
+            let stamp = Stamp { epoch: 7, place: 1, at_ms: 0 };
+            let say = |stream: &mut Stream, squeezer: &mut Squeezer, seq, text: &str| {
+                let message = Message { seq, key: Key(0), is_binary: false, payload: text.as_bytes() };
+                stream.append(&message, stamp, squeezer);
+            };
+            say(&mut stream, &mut squeezer, 1, "1");
+            stream.append_notice(Opcode::Ping, b"", stamp);
+            say(&mut stream, &mut squeezer, 2, &long);
+            let bare = ["1".into(), String::new(), long.clone(), "3".into()];
+            let full = vec![enveloped(1, "1"), String::new(), enveloped(2, &long), enveloped(3, "3")];
+            for class in [0, DEFLATED, ENVELOPED, ENVELOPED | DEFLATED | NARROW] {
+                stream.open_ring_filled(class, kept, 7, &mut squeezer);
+            }
+            say(&mut stream, &mut squeezer, 3, "3");
+            for class in [ENVELOPED, ENVELOPED | DEFLATED | NARROW] {
+                assert_eq!(told(&stream, class), full, "{class} of {kept}");
+            }
+            for class in [0, DEFLATED] {
+                // What is kept in envelopes is not taken out of them: that begins anew.
+                assert_eq!(told(&stream, class), if kept == 0 { &bare[..] } else { &bare[3..] }, "{class} of {kept}");
+            }
+        }
+    }
 
     #[test]
     fn what_strangers_ask_for_leaves_half_of_the_keys_to_the_publisher() {

@@ -112,7 +112,7 @@ impl World {
         let target = targets[self.chance.below(8) as usize];
         let slot = self.floor.enter();
         let offers = ["", "permessage-deflate", "permessage-deflate; server_max_window_bits=9"];
-        let offer = if self.is_offered { offers[self.chance.below(3) as usize] } else { "" };
+        let offer = if self.is_offered { offers[self.chance.below(8).saturating_sub(5) as usize] } else { "" };
         let extensions =
             if offer.is_empty() { String::new() } else { format!("Sec-WebSocket-Extensions: {offer}\r\n") };
         let head = format!(
