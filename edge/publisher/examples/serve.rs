@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listen = next("127.0.0.1:9000").parse()?;
     let (rate, bytes): (f64, usize) = (next("100").parse()?, next("190").parse()?);
     let halls = next("1").parse()?;
-    let pace = Pace { core_percent: next("65").parse()?, most_us: next("40000").parse()?, company: next("4").parse()? };
+    let (core_percent, most_us) = (next("65").parse()?, next("40000").parse()?);
+    let pace = Pace { core_percent, most_us, company: next("4").parse()?, ..Pace::default() };
     let channels = Arc::new(Channels::default());
     let options = Options { listen: Some(listen), halls, pace, kind: Kind::Epoll, ..Options::default() };
     let publisher = Publisher::start(options, Arc::clone(&channels) as _)?;

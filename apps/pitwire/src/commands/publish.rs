@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use pitwire_host::stop_signals;
 use pitwire_publisher::{
-    Channels, Hearing, Kind, Lag, Limits, Options, Press, Publisher, StreamId, StreamSpec, counted,
+    Channels, Hearing, Kind, Lag, Limits, Options, Pace, Press, Publisher, StreamId, StreamSpec, counted,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -34,6 +34,8 @@ const EXAMPLES: &str = "Examples:
 Readers: ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz on the same port. See docs/publish.md.";
 
 /// Readers get answers then, no stream: what is said of one does not apply.
+/// Here nothing but readers wants the cores: the fewer sends and wake-ups, the less everybody waits for one of those.
+const FULL_US: u32 = 8_000;
 const ANSWERING: [&str; 2] = ["echo", "respond"];
 
 /// Serve one feed to whoever connects, each at its own speed.
@@ -295,6 +297,7 @@ impl Publish {
             answer: (1..=count).map(|seq| answer(seq, bytes)).collect(),
             seed: u64::from(seed),
             enveloped: self.envelope,
+            pace: Pace { full_us: FULL_US, ..Pace::default() },
             ..Options::default()
         })
     }

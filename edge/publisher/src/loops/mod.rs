@@ -53,21 +53,19 @@ pub(crate) struct Task {
 /// than a share of one core, as far as nobody waits too long for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// What sweeps of all halls may take of one core, once going through everybody takes [`FULL_NS`]. Below that they
-    /// rest the less the quicker they are: in half of that time a quarter.
+    /// What sweeps of all halls may take of one core, once one thread would take `full_us` to go through everybody. Below
+    /// that they rest the less the quicker they are: in half of that time a quarter.
     pub core_percent: u32,
+    pub full_us: u32,
     /// No rest is longer than this.
     pub most_us: u32,
     /// So many messages in one send are company enough: nobody rests for more of them.
     pub company: u32,
 }
 
-/// When one thread would take so long to go through everybody, the rest is as long as it ever is.
-const FULL_NS: u64 = 20_000_000;
-
 impl Default for Pace {
     fn default() -> Self {
-        Pace { core_percent: 65, most_us: 40_000, company: 4 }
+        Pace { core_percent: 65, full_us: 20_000, most_us: 40_000, company: 4 }
     }
 }
 
@@ -87,8 +85,9 @@ impl Pace {
     pub fn rest_ns(&self, took_ns: u64, halls: usize, apart_ns: u64) -> u64 {
         let (halls, core) = (halls as u64, u64::from(self.core_percent.max(1)));
         let full_ns = took_ns.saturating_mul((halls * 100).saturating_sub(core)) / core;
-        let all_ns = took_ns.saturating_mul(halls).min(FULL_NS);
-        let rest_ns = u128::from(full_ns) * u128::from(all_ns).pow(2) / u128::from(FULL_NS).pow(2);
+        let most_all_ns = u64::from(self.full_us.max(1)) * 1_000;
+        let all_ns = took_ns.saturating_mul(halls).min(most_all_ns);
+        let rest_ns = u128::from(full_ns) * u128::from(all_ns).pow(2) / u128::from(most_all_ns).pow(2);
         let most_ns = (u64::from(self.most_us) * 1_000).min(apart_ns.saturating_mul(u64::from(self.company)));
         u64::try_from(rest_ns).unwrap_or(u64::MAX).min(most_ns)
     }
@@ -217,6 +216,8 @@ mod tests {
                 "{halls} halls, {took_us} us"
             );
         }
+        // 3 ms on each of 2, where 8 ms are the whole of it: 2.077 x 3 ms x (6/8)².
+        assert_eq!(Pace { full_us: 8_000, ..pace }.rest_ns(3_000_000, 2, 1_000_000) / 1_000, 3_504);
         let none = Pace { most_us: 0, ..pace };
         assert_eq!(none.rest_ns(4_000_000, 2, 1_000_000), 0);
     }
