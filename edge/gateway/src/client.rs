@@ -18,8 +18,32 @@ pub(crate) struct Sub {
     pub after: u64,
     /// It must be told a beginning before anything else.
     pub awaits: bool,
+    pub step: Step,
     /// It is told by its hall.
     pub is_seated: bool,
+}
+
+impl Sub {
+    /// Whether it can be told the channel's next message.
+    pub fn is_read_to(&self) -> bool {
+        !(self.awaits || self.is_seated || matches!(self.step, Step::Asked(_)))
+    }
+
+    /// Whether the channel's next message leads on from what it holds.
+    pub fn is_in_step(&self) -> bool {
+        !self.awaits && self.step == Step::In
+    }
+}
+
+/// How a reader of a book that can be told in one change stands to the channel's messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Step {
+    #[default]
+    In,
+    /// It has fallen behind, and the venue is asked what leads on from this `change_id`, which it holds.
+    Asked(u64),
+    /// So it was; nothing had changed in the end. What it holds has a number that no message leads on from.
+    Out(u64),
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +87,14 @@ pub(crate) fn payload(frame: &[u8]) -> &[u8] {
         _ => 2,
     };
     frame.get(header..).unwrap_or_default()
+}
+
+/// The `change_id` of the book that a message changes; zero where there is none.
+pub(crate) fn prev_change_id(payload: &[u8]) -> u64 {
+    let key = b"\"prev_change_id\":";
+    let at = payload.windows(key.len()).position(|window| window == key).map_or(payload.len(), |at| at + key.len());
+    let digits = payload.iter().skip(at).take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |id: u64, digit| id.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
 /// A message with its place around it.
@@ -109,6 +141,13 @@ mod tests {
             assert_eq!(payload(&frame), text, "{len}");
         }
         assert_eq!(payload(b""), b"");
+    }
+
+    #[test]
+    fn a_books_message_says_which_change_it_leads_on_from() {
+        assert_eq!(prev_change_id(br#"{"data":{"prev_change_id":17,"change_id":19,"bids":[]}}"#), 17);
+        let none: [&[u8]; 4] = [b"", br#"{"change_id":4}"#, br#"{"prev_change_id":"x"}"#, br#"{"prev_change_id":"#];
+        assert_eq!(none.map(prev_change_id), [0; 4]);
     }
 
     #[test]

@@ -2,14 +2,20 @@
 //!
 //! Does        keep batches as they came, up to so many bytes, and find a channel's next message behind a sequence.
 //! Holds       1. sequences only grow, over all channels and in each;
-//!             2. whoever asks for what has been let go is told so, and from which sequence on there is something.
-//! Costs       a message: an entry of 32 bytes beside its batch. Finding: a binary search.
+//!             2. whoever asks for what has been let go is told so, and from which sequence on there is something;
+//!             3. of a book it is known for longer what its reader holds than what it was told.
+//! Costs       a message: an entry of 40 bytes beside its batch. Finding: a binary search.
 //! Start at    [`History::append`], [`History::next`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use pitwire_bus::{Batch, Message};
+
+use crate::client::{payload, prev_change_id};
+
+/// Of a book's messages that were let go it is remembered for so many to what they led: minutes of a channel of 100 ms.
+const LINKS: usize = 4_096;
 
 /// Which channel, for as long as the process lives.
 pub type ChannelId = usize;
@@ -31,6 +37,17 @@ struct Channel {
     entries: VecDeque<Entry>,
     /// The newest message that was here and is not any longer.
     let_go: u64,
+    /// Of a channel whose readers can be told in one change what they have missed: its messages that were let go.
+    links: Option<VecDeque<Link>>,
+}
+
+/// What is remembered of a book's message.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    seq: u64,
+    prev: u64,
+    /// The `change_id` of the book that it changes.
+    from: u64,
 }
 
 #[derive(Debug)]
@@ -87,6 +104,7 @@ impl History {
         for channel in &mut self.channels {
             channel.entries.clear();
             channel.let_go = 0;
+            channel.links.iter_mut().for_each(VecDeque::clear);
         }
     }
 
@@ -94,7 +112,7 @@ impl History {
         if let Some(id) = self.by_name.get(name) {
             return *id;
         }
-        self.channels.push(Channel { name: name.to_owned(), entries: VecDeque::new(), let_go: 0 });
+        self.channels.push(Channel { name: name.to_owned(), entries: VecDeque::new(), let_go: 0, links: None });
         self.by_name.insert(name.to_owned(), self.channels.len() - 1);
         self.channels.len() - 1
     }
@@ -152,6 +170,12 @@ impl History {
             let Some(channel) = self.channels.get_mut(id) else { continue };
             while let Some(entry) = channel.entries.front().filter(|entry| entry.seq <= last) {
                 channel.let_go = entry.seq;
+                if let Some(links) = &mut channel.links {
+                    if links.len() == LINKS {
+                        links.pop_front();
+                    }
+                    links.push_back(entry.link());
+                }
                 channel.entries.pop_front();
             }
         }
@@ -165,6 +189,27 @@ impl History {
         }
         let at = channel.entries.partition_point(|entry| entry.seq <= after);
         channel.entries.get(at).map_or(Next::Nothing, |entry| Next::Message(entry.found()))
+    }
+
+    /// Remembers from here on what a book's readers hold.
+    pub fn remember_links(&mut self, id: ChannelId) {
+        if let Some(channel) = self.channels.get_mut(id) {
+            channel.links.get_or_insert_default();
+        }
+    }
+
+    /// The `change_id` of the book that a reader holds who has been told everything up to `after`: what the channel's next
+    /// message changes.
+    pub fn held(&self, id: ChannelId, after: u64) -> Option<u64> {
+        let channel = self.channels.get(id)?;
+        let links = channel.links.as_ref()?;
+        let gone = links.get(links.partition_point(|link| link.seq <= after)).copied();
+        let next = gone.or_else(|| {
+            let at = channel.entries.partition_point(|entry| entry.seq <= after);
+            channel.entries.get(at).map(Entry::link)
+        });
+        // One between that is forgotten: what it changed is not known.
+        next.filter(|link| link.prev <= after && link.from > 0).map(|link| link.from)
     }
 
     /// The channel's newest message.
@@ -181,6 +226,10 @@ impl History {
 }
 
 impl Entry {
+    fn link(&self) -> Link {
+        Link { seq: self.seq, prev: self.prev, from: prev_change_id(payload(self.found().frame)) }
+    }
+
     fn found(&self) -> Found<'_> {
         let frame = self.batch.get(self.at as usize..self.at as usize + self.len as usize).unwrap_or_default();
         Found { seq: self.seq, prev: self.prev, frame }
@@ -246,6 +295,31 @@ mod tests {
         history.restart(40);
         assert_eq!((told(history.next(a, 0)), history.complete_after(), history.held_bytes()), ("-".into(), 40, 0));
         assert_eq!((history.channel("a"), history.name(b)), (a, "b"));
+    }
+
+    #[test]
+    fn what_a_books_reader_holds_is_known_for_longer_than_what_it_was_told() {
+        let text = |from: u64| format!("\x01\x05{{\"prev_change_id\":{from},\"change_id\":{}}}", from + 10);
+        let mut history = History::new(1);
+        let id = history.channel("a");
+        assert_eq!(history.held(id, 0), None);
+        history.remember_links(id);
+        // Of every second sequence, from the fifth on; the newest batch alone is kept.
+        let last = 5 + 2 * (LINKS as u64 + 4);
+        let mut prev = 0;
+        for seq in (5..=last).step_by(2) {
+            history.append(&batch(seq, &[(prev, "a", &text(seq * 10))]), seq, |_| {});
+            prev = seq;
+        }
+        // Four of them are forgotten, but not what the last of those led to.
+        let held = [0, 4, 5, 10, 11, 12, 13, 14].map(|after| history.held(id, after));
+        assert_eq!(held, [None, None, None, None, Some(130), Some(130), Some(150), Some(150)]);
+        assert_eq!([last - 3, last - 2, last - 1, last].map(|after| history.held(id, after)), {
+            let (before, newest) = (Some((last - 2) * 10), Some(last * 10));
+            [before, newest, newest, None]
+        });
+        history.restart(last);
+        assert_eq!(history.held(id, 14), None);
     }
 
     #[test]

@@ -18,12 +18,13 @@ use pitwire_jsonrpc::{
 use pitwire_streams::{Directory, StreamKey};
 use pitwire_websocket::CloseCode;
 
-use crate::client::{Client, Sub, wrap_first, write_gap};
+use crate::client::{Client, Step, Sub, wrap_first, write_gap};
 use crate::follower::Follower;
 use crate::history::{ChannelId, History};
 use crate::upstream::Ask;
 
 mod delivery;
+mod merging;
 mod seats;
 mod streams;
 
@@ -97,6 +98,8 @@ struct Facts {
     /// Its messages are on the bus and nothing of it is missed.
     is_joined: bool,
     conflates: bool,
+    /// Who falls behind can be told in one change what it has missed.
+    merges: bool,
     /// It is on the bus without a hole behind this sequence.
     since: u64,
     /// What it begins with, and where that stands.
@@ -145,6 +148,7 @@ pub struct Node {
     joins: BTreeMap<String, Vec<u64>>,
     /// Channels to be joined anew, for those who have been told a gap.
     lost: BTreeSet<String>,
+    merging: merging::Merging,
     rejoin_ns: u64,
     keep_ns: u64,
     /// Instruments, as streams by URL name them.
@@ -180,6 +184,7 @@ impl Node {
             last_pending: 0,
             joins: BTreeMap::new(),
             lost: BTreeSet::new(),
+            merging: merging::Merging::default(),
             rejoin_ns: 0,
             keep_ns: 0,
             directory: Directory::default(),
@@ -596,7 +601,7 @@ impl Node {
             facts.subscribers.insert(to);
         }
         if let Some(client) = self.clients.get_mut(&to) {
-            client.subs.push(Sub { name, channel, after, awaits, is_seated: false });
+            client.subs.push(Sub { name, channel, after, awaits, step: Step::In, is_seated: false });
         }
         self.fresh.insert(to);
     }
@@ -670,7 +675,7 @@ impl Node {
                 self.join(&name, None);
             }
         }
-        self.asks.pop_front()
+        self.ask_merged(now_ns).or_else(|| self.asks.pop_front())
     }
 
     /// When [`Self::asks`] or [`Self::beat`] may have something to do.
@@ -681,7 +686,11 @@ impl Node {
         let keep = self.follower.epoch().map(|_| self.keep_ns);
         let rejoin = (!self.lost.is_empty()).then_some(self.rejoin_ns);
         let beat = self.beats.first().map(|(due_ns, _)| *due_ns);
-        [self.follower.due_ns(), keep, rejoin, beat].into_iter().flatten().min().unwrap_or(u64::MAX)
+        [self.follower.due_ns(), keep, rejoin, beat, self.merging.due_ns()]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// The channels that are to stay on the bus. Those that nobody has heard for a while are given up.

@@ -42,6 +42,11 @@ pub enum Ask {
     Keep {
         names: Vec<String>,
     },
+    /// All that a book's reader has missed since a change, as one change.
+    Merged {
+        name: String,
+        change_id: u64,
+    },
     /// The names of all instruments.
     Instruments,
 }
@@ -239,6 +244,10 @@ fn request_of(ask: &Ask) -> WebRequest {
         Ask::From { epoch, seq } => get(format!("/bus/from?epoch={epoch}&seq={seq}")),
         Ask::Join { name } => {
             WebRequest { method: "POST".into(), target: "/bus/join".into(), body: name.as_bytes().to_vec() }
+        }
+        Ask::Merged { name, change_id } => {
+            let body = format!("{name}\n{change_id}").into_bytes();
+            WebRequest { method: "POST".into(), target: "/bus/merged".into(), body }
         }
         Ask::Keep { names } => {
             WebRequest { method: "POST".into(), target: "/bus/keep".into(), body: names.join("\n").into_bytes() }

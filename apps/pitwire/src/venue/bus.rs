@@ -17,7 +17,7 @@ use std::sync::Arc;
 use pitwire_bus::{Key, Outcome, Question, Reply, Writer};
 use pitwire_gateway::{Outlet, Publication};
 use pitwire_host::{ConnectionId, HttpRequest, HttpResponse, Notices};
-use pitwire_market_data::{Cursor, FeedId, Lag, Publisher};
+use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Publisher};
 use pitwire_order_entry::{ChannelName, channel_named};
 use pitwire_streams::{Here, StreamId};
 use pitwire_websocket::{Opcode, write_frame};
@@ -36,6 +36,9 @@ const MOST_CHANNELS: usize = 4_096;
 /// How long a channel stays on the bus after a gateway last wanted it.
 const LEASE_NS: u64 = 60_000_000_000;
 const SWEEP_NS: u64 = 1_000_000_000;
+/// What merging a book for a gateway's reader takes of the loop is about a thirtieth of these: no more than that is spent.
+const MERGE_NS: u64 = 100_000;
+const MERGE_LEVEL_NS: u64 = 1_000;
 /// Channels that one batch says goodbye to: of the longest names they have room in it.
 const FAREWELLS_AT_A_TIME: usize = 128;
 
@@ -55,6 +58,8 @@ pub struct Bus {
     kept_bytes: usize,
     joins: Vec<Join>,
     sweep_ns: u64,
+    /// No book is merged before.
+    merge_ns: u64,
     refused: u64,
     answered: u64,
 }
@@ -89,6 +94,8 @@ struct Join {
     from: ConnectionId,
     keep_alive: bool,
     channel: String,
+    /// All since this change as one change is wanted, not a beginning.
+    since_change: Option<u64>,
     purpose: String,
 }
 
@@ -110,6 +117,7 @@ impl Bus {
             kept_bytes: 0,
             joins: Vec::new(),
             sweep_ns: 0,
+            merge_ns: 0,
             refused: 0,
             answered: 0,
         })
@@ -239,14 +247,30 @@ impl Bus {
             },
             ("POST", "/bus/keep") => reply.names = self.keep(body, now_ns),
             ("GET", "/bus/instruments") => reply.names = instruments(),
-            ("POST", "/bus/join") => {
-                let (from, keep_alive) = (request.connection, request.keep_alive);
-                self.joins.push(Join { from, keep_alive, channel: body.to_owned(), purpose });
-                return HttpResponse::later();
+            ("POST", "/bus/join") => return self.later(request, body, None, purpose),
+            ("POST", "/bus/merged") => {
+                let asked = body.split_once('\n').and_then(|(name, id)| Some((name, id.parse().ok()?)));
+                let Some((name, change_id)) = asked else {
+                    return HttpResponse::text(400, "give a channel and a change_id, one a line");
+                };
+                return self.later(request, name, Some(change_id), purpose);
             }
-            _ => return HttpResponse::text(404, "the bus has status, from, join, keep and instruments"),
+            _ => return HttpResponse::text(404, "the bus has status, from, join, merged, keep and instruments"),
         }
         self.seal(&reply, &purpose)
+    }
+
+    /// A question that is answered when all that has been told is on its way.
+    fn later(
+        &mut self,
+        request: &HttpRequest<'_>,
+        name: &str,
+        since_change: Option<u64>,
+        purpose: String,
+    ) -> HttpResponse {
+        let (from, keep_alive, channel) = (request.connection, request.keep_alive, name.to_owned());
+        self.joins.push(Join { from, keep_alive, channel, since_change, purpose });
+        HttpResponse::later()
     }
 
     fn standing(&self) -> Reply {
@@ -291,7 +315,10 @@ impl Bus {
     /// turn: whatever has been told is released, numbered, and on its way.
     pub fn attend(&mut self, core: &mut Core, now_ns: u64, notices: &mut Notices) {
         for join in std::mem::take(&mut self.joins) {
-            let reply = self.join(&join.channel, core, now_ns);
+            let reply = match join.since_change {
+                Some(change_id) => self.merged(&join.channel, change_id, &core.publisher, now_ns),
+                None => self.join(&join.channel, core, now_ns),
+            };
             let response = self.seal(&reply, &join.purpose);
             notices.respond(join.from, &response, join.keep_alive, false);
         }
@@ -365,6 +392,28 @@ impl Bus {
         }
         reply.conflates = core.publisher.lag(feed) == Lag::Latest;
         reply.first = subscribed.first.unwrap_or_default();
+        reply
+    }
+
+    /// What a reader of a merged book has missed since a change, up to the newest message on the bus. Gateways ask again later
+    /// where others have asked just now.
+    fn merged(&mut self, name: &str, since_change: u64, publisher: &Publisher, now_ns: u64) -> Reply {
+        let mut reply = self.standing();
+        let Some((feed, tap)) = self.by_name.get(name).and_then(|feed| Some((*feed, self.taps.get(feed)?))) else {
+            reply.outcome = Outcome::NotHere;
+            return reply;
+        };
+        // What has not been put on the bus would come a second time.
+        if now_ns < self.merge_ns || tap.cursor.number() < publisher.told(feed) {
+            reply.outcome = Outcome::Full;
+            return reply;
+        }
+        self.merge_ns = now_ns + MERGE_NS + MERGE_LEVEL_NS * publisher.levels_told(feed) as u64;
+        match publisher.merged(feed, since_change) {
+            Merged::Same => {}
+            Merged::Change(change) => reply.first = change,
+            Merged::Gone => reply.outcome = Outcome::NotHere,
+        }
         reply
     }
 

@@ -5,14 +5,15 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use pitwire_websocket::{CloseCode, Opcode, write_frame};
 
+use super::merging::can_merge;
 use super::{Facts, Instant, Mouth, Node, Outcome, Reply, say_first};
-use crate::client::{payload, wrap, write_epoch, write_gap};
+use crate::client::{Step, payload, wrap, write_epoch, write_gap};
 use crate::follower::{Progress, Restart};
 use crate::history::{ChannelId, Next};
 use crate::upstream::Ask;
 
 /// Why a lagging subscriber is closed; the code is 1013.
-const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
+pub(super) const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
 const NEW_START: &str = "the venue has begun anew: reconnect and start from a snapshot";
 const LOST: &str = "messages were lost on the way from the venue: reconnect and start from a snapshot";
 
@@ -43,6 +44,7 @@ impl Node {
                     self.dropped(&reply.names, mouth);
                 }
             }
+            (Ask::Merged { name, change_id }, answer) => self.merged((name, *change_id), answer.ok(), now, mouth),
             (Ask::Instruments, Ok(reply)) => self.learn(&reply.names),
             (Ask::Keep { .. } | Ask::Instruments, Err(_)) => {}
         }
@@ -148,6 +150,7 @@ impl Node {
             *facts = Facts {
                 is_joined: true,
                 conflates: reply.conflates,
+                merges: can_merge(&reply.channel, reply.conflates),
                 since: reply.since,
                 first: reply.first,
                 stands_at: reply.last,
@@ -155,6 +158,9 @@ impl Node {
                 seated,
                 wanted_ns: now.steady_ns,
             };
+            if can_merge(&reply.channel, reply.conflates) {
+                self.history.remember_links(id);
+            }
             self.begin_anew(id, mouth);
         } else {
             self.aliases.remove(name);
@@ -187,7 +193,7 @@ impl Node {
                     mouth.notify(*id, &out);
                 }
                 sub.awaits = false;
-                sub.after = facts.stands_at;
+                (sub.after, sub.step) = (facts.stands_at, Step::In);
                 begins += 1;
             }
             for _ in 0..if facts.first.is_empty() { 0 } else { begins } {
@@ -249,17 +255,21 @@ impl Node {
 
     /// Copies a client's next messages to `out`, in the venue's order, until it holds about `enough` bytes.
     pub fn pump(&mut self, id: u64, out: &mut Vec<u8>, enough: usize) -> Result<(), (CloseCode, &'static str)> {
-        let Node { clients, history, facts, follower, lost, figures, .. } = self;
+        let Node { clients, history, facts, follower, lost, figures, merging, .. } = self;
         let (Some(client), Some(epoch)) = (clients.get_mut(&id), follower.epoch()) else { return Ok(()) };
         let has_envelope = client.has_envelope;
         let mut due = BinaryHeap::new();
-        for (at, sub) in client.subs.iter_mut().enumerate().filter(|(_, sub)| !sub.awaits && !sub.is_seated) {
-            let conflates = facts.get(&sub.channel).is_some_and(|facts| facts.conflates);
-            let newest = if conflates { history.newest(sub.channel) } else { None };
+        for (at, sub) in client.subs.iter_mut().enumerate().filter(|(_, sub)| sub.is_read_to()) {
+            let of = facts.get(&sub.channel);
+            let newest = if of.is_some_and(|of| of.conflates) { history.newest(sub.channel) } else { None };
             if let Some(newest) = newest {
                 sub.after = sub.after.max(newest.seq - 1);
             }
-            match history.next(sub.channel, sub.after) {
+            let next = match (history.next(sub.channel, sub.after), sub.step) {
+                (Next::Message(_), Step::Out(_)) => Next::Gone(sub.after),
+                (next, _) => next,
+            };
+            match next {
                 Next::Nothing => {}
                 Next::Message(found) => due.push(Reverse((found.seq, at))),
                 Next::Gone(_) if has_envelope => {
@@ -268,8 +278,15 @@ impl Node {
                     lost.insert(sub.name.clone());
                 }
                 Next::Gone(_) => {
-                    figures.overrun += 1;
-                    return Err((CloseCode::TryAgainLater, TOO_SLOW));
+                    let held = match sub.step {
+                        Step::Out(held) => Some(held),
+                        _ if of.is_some_and(|of| of.merges) => history.held(sub.channel, sub.after),
+                        _ => None,
+                    };
+                    figures.overrun += u64::from(sub.step == Step::In);
+                    let Some(held) = held else { return Err((CloseCode::TryAgainLater, TOO_SLOW)) };
+                    sub.step = Step::Asked(held);
+                    merging.wait(sub.channel, held, id);
                 }
             }
         }

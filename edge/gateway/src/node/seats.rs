@@ -58,8 +58,8 @@ impl Node {
         let Some(client) = self.clients.get(&id).filter(|client| client.is_in_hall) else { return };
         self.fresh.remove(&id);
         let last = self.follower.last();
-        let is_early = client.subs.iter().any(|sub| !sub.is_seated && !sub.awaits && sub.after > last);
-        if is_early || client.subs.iter().any(|sub| sub.awaits) {
+        let is_early = client.subs.iter().any(|sub| sub.is_read_to() && sub.after > last);
+        if is_early || client.subs.iter().any(|sub| !sub.is_in_step()) {
             self.standing.insert(id);
         } else {
             self.standing.remove(&id);
@@ -75,7 +75,7 @@ impl Node {
             mouth.frames(id, frames);
         }
         let Some(client) = self.clients.get_mut(&id) else { return };
-        for sub in client.subs.iter_mut().filter(|sub| !sub.is_seated && !sub.awaits) {
+        for sub in client.subs.iter_mut().filter(|sub| sub.is_read_to() && sub.is_in_step()) {
             sub.is_seated = true;
             let Some(facts) = self.facts.get_mut(&sub.channel) else { continue };
             facts.subscribers.remove(&id);

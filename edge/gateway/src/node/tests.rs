@@ -1,6 +1,7 @@
 //! A node with a venue that says exactly what a test wants.
 
 mod halls;
+mod merging;
 
 use super::*;
 use pitwire_bus::Writer;

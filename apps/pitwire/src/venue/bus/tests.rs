@@ -1,7 +1,7 @@
 //! Channels that come on the bus, leave it and come back.
 
 use pitwire_bus::Batch;
-use pitwire_model::{Seq, VenueNanos};
+use pitwire_model::{AccountId, Command, InstrumentId, Label, Lots, NewOrder, OrderType, Seq, Side, Ticks, VenueNanos};
 use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
 
 use super::*;
@@ -58,4 +58,81 @@ fn a_channel_says_that_it_leaves_and_comes_back_behind_that() {
         left.iter().map(|(_, name, leaves)| (name.as_str(), *leaves)).collect::<Vec<_>>(),
         [(STREAM, true), (TRADES, true)]
     );
+}
+
+/// A bid at this price, and what the venue tells of it at the next boundary.
+fn bid(core: &mut Core, at_ms: u64, price: i64) {
+    let order = NewOrder {
+        account: AccountId(0),
+        instrument: InstrumentId(0),
+        side: Side::Buy,
+        order_type: OrderType::Limit { price: Ticks(price) },
+        lots: Lots(1),
+        label: Label::new("").unwrap(),
+        ..NewOrder::PLAIN
+    };
+    core.submit_at(VenueNanos(at_ms * 1_000_000), Command::Enter(order)).unwrap();
+    while core.step(VenueNanos((at_ms + 100) * 1_000_000)).unwrap() {}
+    core.commit().unwrap();
+    core.publisher.release();
+}
+
+#[test]
+fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the_bus() {
+    let name = "book.NPN_ZAR.100ms";
+    let (mut core, mut bus) = (venue(), bus());
+    let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut core, 0).first).unwrap();
+    let start = begun["params"]["data"]["change_id"].as_u64().unwrap();
+    for n in 0..3 {
+        bid(&mut core, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
+        bus.collect(&core.publisher);
+    }
+    // Each question in a second of its own.
+    let mut now_ns = 0;
+    let mut later = || {
+        now_ns += 1_000_000_000;
+        now_ns
+    };
+    let reply = bus.merged(name, start, &core.publisher, later());
+    assert_eq!((reply.outcome, reply.last), (Outcome::Done, 3));
+    let change: serde_json::Value = serde_json::from_slice(&reply.first).unwrap();
+    let change = &change["params"]["data"];
+    assert_eq!((&change["type"], &change["prev_change_id"]), (&"change".into(), &start.into()));
+    assert_eq!(change["bids"].as_array().unwrap().len(), 3);
+    // It leads to where the last message on the bus leads.
+    let batch = bus.batches_from(3).pop().unwrap();
+    let last = Batch::parse(&batch).unwrap().messages().last().unwrap().frame.to_vec();
+    let text = String::from_utf8_lossy(&last).into_owned();
+    let newest = change["change_id"].as_u64().unwrap();
+    assert!(text.contains(&format!("\"change_id\":{newest},")), "{newest}: {text}");
+    let same = bus.merged(name, newest, &core.publisher, later());
+    assert_eq!((same.outcome, same.first.len()), (Outcome::Done, 0));
+    // What is not on the bus yet would come a second time; and of what is not there nothing is known.
+    bid(&mut core, 2_000, 2_050);
+    assert_eq!(bus.merged(name, start, &core.publisher, later()).outcome, Outcome::Full);
+    bus.collect(&core.publisher);
+    assert_eq!(bus.merged(name, start, &core.publisher, later()).outcome, Outcome::Done);
+    assert_eq!(bus.merged("book.AGL_ZAR.100ms", start, &core.publisher, later()).outcome, Outcome::NotHere);
+    bus.join(TRADES, &mut core, 0);
+    assert_eq!(bus.merged(TRADES, start, &core.publisher, later()).outcome, Outcome::NotHere);
+}
+
+#[test]
+fn gateways_may_have_books_merged_for_a_small_part_of_the_time() {
+    let name = "book.NPN_ZAR.100ms";
+    let (mut core, mut bus) = (venue(), bus());
+    let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut core, 0).first).unwrap();
+    let start = begun["params"]["data"]["change_id"].as_u64().unwrap();
+    for n in 0..3 {
+        bid(&mut core, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
+        bus.collect(&core.publisher);
+    }
+    // Three levels were told: 100 us and three times 1 us for each question.
+    let outcomes: Vec<Outcome> = (0..103_000 * 4)
+        .step_by(1_000)
+        .map(|now_ns| bus.merged(name, start, &core.publisher, now_ns).outcome)
+        .collect();
+    let answered: Vec<usize> = (0..outcomes.len()).filter(|at| outcomes[*at] == Outcome::Done).collect();
+    assert_eq!(answered, [0, 103, 206, 309]);
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done | Outcome::Full)));
 }

@@ -1,0 +1,124 @@
+//! Readers of merged books (`book` 100ms and agg2) who have fallen behind: they are told in one change what they have missed.
+//!
+//! Does        ask the venue, which has the book, what leads on from what such a reader holds; let it go on behind that.
+//! Holds       1. each reader's chain is whole: what it is told next changes what it holds;
+//!             2. one question at a time, for all who hold the same; books take turns, and what leads nowhere is not asked;
+//!             3. who cannot be helped is closed with 1013, as on other channels.
+//! Leaves out  readers with an envelope: they are told a gap and a snapshot.
+//! Start at    [`Node::ask_merged`], [`Node::merged`]; readers are found to be behind in [`Node::pump`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pitwire_jsonrpc::{Channel, Interval};
+
+use super::delivery::TOO_SLOW;
+use super::{Instant, Mouth, Node, Outcome, Reply};
+use crate::client::Step;
+use crate::history::ChannelId;
+use crate::upstream::Ask;
+
+/// The venue answers so much a second and not more; then it is asked again.
+const PATIENCE_NS: u64 = 50_000_000;
+
+/// What is to be asked.
+#[derive(Debug, Default)]
+pub(super) struct Merging {
+    /// Who waits, by book and by what of it they hold.
+    waiting: BTreeMap<(ChannelId, u64), BTreeSet<u64>>,
+    /// What was asked last.
+    last: (ChannelId, u64),
+    is_asking: bool,
+    not_before_ns: u64,
+}
+
+impl Merging {
+    pub fn wait(&mut self, channel: ChannelId, held: u64, id: u64) {
+        self.waiting.entry((channel, held)).or_default().insert(id);
+    }
+
+    pub fn due_ns(&self) -> Option<u64> {
+        (!self.is_asking && !self.waiting.is_empty()).then_some(self.not_before_ns)
+    }
+
+    fn next(&self) -> Option<(ChannelId, u64)> {
+        let behind = self.waiting.range((std::ops::Bound::Excluded(self.last), std::ops::Bound::Unbounded)).next();
+        behind.or_else(|| self.waiting.first_key_value()).map(|(key, _)| *key)
+    }
+}
+
+/// Whether who falls behind on a channel can be told in one change, as the venue does it.
+pub(super) fn can_merge(name: &str, is_state: bool) -> bool {
+    let is_book = !is_state && name.starts_with("book.");
+    is_book && Channel::parse(name).is_some_and(|channel| channel.interval() != Interval::Raw)
+}
+
+impl Node {
+    fn waits(&self, id: u64, (channel, held): (ChannelId, u64)) -> bool {
+        let subs = self.clients.get(&id).into_iter().flat_map(|client| &client.subs);
+        subs.into_iter().any(|sub| sub.channel == channel && sub.step == Step::Asked(held))
+    }
+
+    pub(super) fn ask_merged(&mut self, now_ns: u64) -> Option<Ask> {
+        self.merging.due_ns().filter(|due_ns| *due_ns <= now_ns)?;
+        while let Some(key) = self.merging.next() {
+            let waiting = self.merging.waiting.get(&key);
+            if waiting.is_some_and(|waiting| waiting.iter().any(|id| self.waits(*id, key))) {
+                (self.merging.is_asking, self.merging.last) = (true, key);
+                return Some(Ask::Merged { name: self.history.name(key.0).to_owned(), change_id: key.1 });
+            }
+            self.merging.waiting.remove(&key);
+        }
+        None
+    }
+
+    /// The venue's answer, if it has answered.
+    pub(super) fn merged(
+        &mut self,
+        (name, held): (&str, u64),
+        reply: Option<Reply>,
+        now: Instant,
+        mouth: &mut dyn Mouth,
+    ) {
+        self.merging.is_asking = false;
+        let reply = reply.filter(|reply| self.follower.epoch() == Some(reply.epoch));
+        if reply.as_ref().is_some_and(|reply| reply.outcome == Outcome::Full) {
+            self.merging.not_before_ns = now.steady_ns + PATIENCE_NS;
+            return;
+        }
+        let Some(channel) = self.history.known(name) else { return };
+        let waiting = self.merging.waiting.remove(&(channel, held)).unwrap_or_default();
+        let reply = reply.filter(|reply| reply.outcome == Outcome::Done);
+        for id in waiting {
+            // It may have left the channel meanwhile, and come back to it.
+            if !self.waits(id, (channel, held)) {
+                continue;
+            }
+            match &reply {
+                Some(reply) => self.catch_up(id, channel, reply, mouth),
+                None => self.let_go(vec![id], TOO_SLOW, mouth),
+            }
+        }
+        if let Some(reply) = reply {
+            self.follower.heard(reply.epoch, reply.last);
+        }
+    }
+
+    fn catch_up(&mut self, id: u64, channel: ChannelId, reply: &Reply, mouth: &mut dyn Mouth) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        for sub in client.subs.iter_mut().filter(|sub| sub.channel == channel) {
+            let Step::Asked(held) = sub.step else { continue };
+            sub.after = sub.after.max(reply.last);
+            // All is as it was, and a change that changes nothing must not be sent: it goes on with what it holds, out of
+            // step until there is a difference to tell.
+            sub.step = if reply.first.is_empty() { Step::Out(held) } else { Step::In };
+            if !reply.first.is_empty() {
+                mouth.notify(id, &reply.first);
+            }
+        }
+        if client.is_in_hall {
+            self.standing.insert(id);
+        } else {
+            self.fresh.insert(id);
+        }
+    }
+}
