@@ -25,6 +25,7 @@ use crate::upstream::Ask;
 
 mod delivery;
 mod merging;
+mod resuming;
 mod seats;
 mod streams;
 
@@ -122,6 +123,9 @@ struct Pending {
     names: Vec<String>,
     missing: BTreeSet<String>,
     from: Option<(u64, u64)>,
+    /// Channels to be come back to; and what the venue has said of them.
+    wishes: resuming::Wishes,
+    resumptions: BTreeMap<String, resuming::Resumption>,
     malformed: Option<String>,
     failed: Option<String>,
 }
@@ -144,6 +148,8 @@ pub struct Node {
     beats: BTreeSet<(u64, u64)>,
     pendings: BTreeMap<u64, Pending>,
     last_pending: u64,
+    /// Requests with tokens that the venue was asked about.
+    resuming: usize,
     /// Names that the venue was asked for, and who waits for each.
     joins: BTreeMap<String, Vec<u64>>,
     /// Channels to be joined anew, for those who have been told a gap.
@@ -182,6 +188,7 @@ impl Node {
             beats: BTreeSet::new(),
             pendings: BTreeMap::new(),
             last_pending: 0,
+            resuming: 0,
             joins: BTreeMap::new(),
             lost: BTreeSet::new(),
             merging: merging::Merging::default(),
@@ -220,8 +227,13 @@ impl Node {
         epoch >= self.follower.epoch().unwrap_or(self.venue_epoch)
     }
 
-    pub fn connections(&self) -> impl Iterator<Item = u64> {
-        self.clients.keys().copied()
+    /// Everybody hears why this ends; readers of streams in halls hear it by the closing alone.
+    pub fn bid_farewell(&self, why: &str, mouth: &mut dyn Mouth) {
+        let mut out = Vec::new();
+        write_logout(&mut out, why);
+        for (id, _) in self.clients.iter().filter(|(_, client)| !client.is_in_hall || client.session.is_none()) {
+            mouth.notify(*id, &out);
+        }
     }
 
     pub fn connected(&mut self, id: u64) {
@@ -251,9 +263,9 @@ impl Node {
         let names = request.params.list("channels").map(Option::unwrap_or_default);
         // In a query several names stand in one text, parted by commas.
         let names = names.map(|names| names.iter().flat_map(|text| text.split(',')).map(str::to_owned).collect());
-        let asked = names.and_then(|names| self.subscribe(id, None, names, from_of(&request.params)?, now));
+        let asked = names.and_then(|names| self.subscribe(id, &request, names, now));
         match asked {
-            Ok(pending) => self.settle(pending, now, mouth),
+            Ok(pending) => self.settle(Pending { id: None, ..pending }, now, mouth),
             Err(error) => mouth.close(id, CloseCode::Policy, &error.reason),
         }
     }
@@ -305,8 +317,8 @@ impl Node {
                 }
                 Err(error) => Err(error),
             },
-            "public/unsubscribe" => self.unsubscribe(id, &request.params, &mut result),
-            "public/unsubscribe_all" => self.unsubscribe_all(id, &mut result),
+            "public/unsubscribe" => self.unsubscribe(id, &request.params, &mut result, mouth),
+            "public/unsubscribe_all" => self.unsubscribe_all(id, &mut result, mouth),
             method if method.starts_with("private/") => Err(self.elsewhere(method)),
             method => match self.may_wait(id) {
                 Ok(()) => {
@@ -426,18 +438,19 @@ impl Node {
     fn ask_subscribe(&mut self, id: u64, request: &Request<'_>, now: Instant) -> Result<Pending, RpcError> {
         let names = request.params.list("channels")?;
         let names = names.ok_or_else(|| RpcError::invalid("channels", "channels is required"))?;
-        self.subscribe(id, Some(request.id.clone()), names, from_of(&request.params)?, now)
+        self.subscribe(id, request, names, now)
     }
 
     /// Judges the names, and asks the venue for what is not known here.
     fn subscribe(
         &mut self,
         id: u64,
-        request: Option<RequestId>,
+        request: &Request<'_>,
         names: Vec<String>,
-        from: Option<(u64, u64)>,
         now: Instant,
     ) -> Result<Pending, RpcError> {
+        let from = from_of(&request.params)?;
+        let mut wishes = self.wishes(id, request, &names)?;
         let is_known = self.clients.get(&id).is_some_and(|client| client.is_known);
         let (mut accepted, mut malformed, mut seen) = (Vec::new(), None, BTreeSet::new());
         for name in names {
@@ -456,23 +469,26 @@ impl Node {
             let reason = format!("a connection hears at most {MOST_CHANNELS} channels; open another");
             return Err(RpcError::param("too_many_requests", "channels", reason));
         }
-        let pending = self.want(id, request, accepted, from, now)?;
-        Ok(Pending { malformed, ..pending })
+        wishes.retain(|name, _| accepted.contains(name));
+        let pending = self.want(id, accepted, wishes, from, now)?;
+        Ok(Pending { id: Some(request.id.clone()), malformed, ..pending })
     }
 
     /// A subscription to names that can be meant.
     fn want(
         &mut self,
         id: u64,
-        request: Option<RequestId>,
         accepted: Vec<String>,
+        wishes: resuming::Wishes,
         from: Option<(u64, u64)>,
         now: Instant,
     ) -> Result<Pending, RpcError> {
         if self.follower.epoch().is_none() {
             return Err(RpcError::new("retry", "this gateway has not heard from its venue yet"));
         }
-        let missing: BTreeSet<String> = accepted.iter().filter(|name| !self.is_ready(name, from)).cloned().collect();
+        let mut missing = self.unheard(id, &wishes)?;
+        let others = accepted.iter().filter(|name| !wishes.contains_key(*name));
+        missing.extend(others.filter(|name| !self.is_ready(name, from)).cloned());
         if !missing.is_empty() {
             if self.joins.len() + missing.len() > MOST_JOINS {
                 return Err(RpcError::new(
@@ -488,7 +504,19 @@ impl Node {
             }
         }
         let us_in = now.wall_us;
-        Ok(Pending { to: id, id: request, us_in, names: accepted, missing, from, malformed: None, failed: None })
+        let (id, to, resumptions) = (None, id, BTreeMap::new());
+        Ok(Pending {
+            to,
+            id,
+            us_in,
+            names: accepted,
+            missing,
+            from,
+            wishes,
+            resumptions,
+            malformed: None,
+            failed: None,
+        })
     }
 
     fn judge(&self, name: &str, is_known: bool) -> Result<Name, RpcError> {
@@ -529,9 +557,10 @@ impl Node {
             return self.grant(pending, now, mouth);
         }
         self.last_pending += 1;
-        for name in &pending.missing {
+        for name in pending.missing.iter().filter(|name| !pending.wishes.contains_key(*name)) {
             self.join(name, Some(self.last_pending));
         }
+        self.ask_resume(self.last_pending, &pending);
         self.pendings.insert(self.last_pending, pending);
     }
 
@@ -547,7 +576,10 @@ impl Node {
 
     /// The answer, then what each channel begins with; messages follow by [`Self::pump`].
     fn grant(&mut self, pending: Pending, now: Instant, mouth: &mut dyn Mouth) {
-        let Pending { to, id, us_in, names, from, malformed, failed, .. } = pending;
+        let Pending { to, id, us_in, names, from, wishes, mut resumptions, malformed, mut failed, .. } = pending;
+        if resumptions.iter().any(|(name, resumption)| !self.follows(name, resumption)) {
+            failed = Some("a channel was begun anew meanwhile".to_owned());
+        }
         let names: Vec<String> = names.into_iter().filter(|name| self.aliases.contains_key(name)).collect();
         let refusal = match (failed, malformed) {
             (Some(why), _) => Some(RpcError::new("retry", why)),
@@ -567,17 +599,32 @@ impl Node {
             (None, None) => {}
         }
         for name in names {
-            self.enter(to, name, from, mouth);
+            if wishes.contains_key(&name) && self.clients.get(&to).is_some_and(|client| client.hears(&name)) {
+                Self::say_heard(to, &name, mouth);
+            }
+            let resumption = resumptions.remove(&name);
+            self.enter(to, name, from, resumption, mouth);
         }
         self.seat(to, mouth);
     }
 
     /// Lets a client hear a channel from where it wants to, or from a beginning.
-    fn enter(&mut self, to: u64, name: String, from: Option<(u64, u64)>, mouth: &mut dyn Mouth) {
+    fn enter(
+        &mut self,
+        to: u64,
+        name: String,
+        from: Option<(u64, u64)>,
+        resumption: Option<resuming::Resumption>,
+        mouth: &mut dyn Mouth,
+    ) {
         let (Some(channel), Some(epoch)) = (self.aliases.get(&name).copied(), self.follower.epoch()) else { return };
         let Some(client) = self.clients.get(&to).filter(|client| !client.hears(&name)) else { return };
         let has_envelope = client.has_envelope;
-        let resumed = from.and_then(|from| self.resume(channel, from));
+        for text in resumption.iter().flat_map(|resumption| &resumption.told) {
+            mouth.reply(to, text);
+        }
+        let told = resumption.map(|resumption| resumption.after);
+        let resumed = told.or_else(|| from.and_then(|from| self.resume(channel, from)));
         let begun = if resumed.is_none() { self.begin(channel) } else { None };
         let awaits = resumed.is_none() && begun.is_none();
         let mut after = resumed.unwrap_or(self.follower.last());
@@ -627,31 +674,6 @@ impl Node {
         }
         let is_near = self.history.count(channel, facts.stands_at) <= MOST_REPLAYED;
         (is_near && facts.stands_at >= self.history.complete_after()).then_some((facts.stands_at, Some(&facts.first)))
-    }
-
-    fn unsubscribe(&mut self, id: u64, params: &Params<'_>, out: &mut Vec<u8>) -> Result<(), RpcError> {
-        let names = params.list("channels")?.ok_or_else(|| RpcError::invalid("channels", "channels is required"))?;
-        let mut seen = BTreeSet::new();
-        let names: Vec<String> = names.into_iter().filter(|name| seen.insert(name.clone())).collect();
-        write_names(out, &names);
-        names.iter().for_each(|name| self.forget(id, name));
-        Ok(())
-    }
-
-    fn forget(&mut self, id: u64, name: &str) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        let Some(at) = client.subs.iter().position(|sub| sub.name == *name) else { return };
-        let sub = client.subs.remove(at);
-        self.leave(id, sub.channel);
-    }
-
-    fn unsubscribe_all(&mut self, id: u64, out: &mut Vec<u8>) -> Result<(), RpcError> {
-        let subs = self.clients.get_mut(&id).map(|client| std::mem::take(&mut client.subs)).unwrap_or_default();
-        for sub in subs {
-            self.leave(id, sub.channel);
-        }
-        Json::new(out).string("ok");
-        Ok(())
     }
 
     /// What is to be asked of the venue now.

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pitwire_bus::{Key, Question, Reply};
+use pitwire_jsonrpc::Token;
 
 use crate::nats::Failure;
 use crate::reminder::Reminder;
@@ -46,6 +47,11 @@ pub enum Ask {
     Merged {
         name: String,
         change_id: u64,
+    },
+    /// What the subscriber of a request has missed who comes back to these channels.
+    Resume {
+        number: u64,
+        wishes: Vec<(String, Option<Token>)>,
     },
     /// The names of all instruments.
     Instruments,
@@ -248,6 +254,14 @@ fn request_of(ask: &Ask) -> WebRequest {
         Ask::Merged { name, change_id } => {
             let body = format!("{name}\n{change_id}").into_bytes();
             WebRequest { method: "POST".into(), target: "/bus/merged".into(), body }
+        }
+        Ask::Resume { wishes, .. } => {
+            let line = |(name, token): &(String, Option<Token>)| match token {
+                Some(token) => format!("{name} {token}"),
+                None => format!("{name} -"),
+            };
+            let body = wishes.iter().map(line).collect::<Vec<_>>().join("\n").into_bytes();
+            WebRequest { method: "POST".into(), target: "/bus/resume".into(), body }
         }
         Ask::Keep { names } => {
             WebRequest { method: "POST".into(), target: "/bus/keep".into(), body: names.join("\n").into_bytes() }

@@ -28,4 +28,4 @@ pub use heartbeat::Heartbeat;
 pub use json::Json;
 pub use params::Params;
 pub use request::{Request, RequestId};
-pub use resume::{CaughtUp, Token, Why, write_resumption};
+pub use resume::{CaughtUp, Token, Why, resumed, write_resumption};

@@ -4,8 +4,14 @@
 //! Start at    [`Token::parse`], [`write_resumption`].
 
 use core::fmt;
+use std::collections::BTreeMap;
 
+use crate::error::RpcError;
 use crate::json::Json;
+use crate::params::Params;
+
+/// Channels of one request: what a ring or a diary has kept is looked through for each.
+const MOST_RESUMED: usize = 100;
 
 /// `EPOCH:NUMBER`, or `EPOCH:NUMBER.PART` where several messages have one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +45,35 @@ impl fmt::Display for Token {
         write!(out, "{}:{}", self.epoch, self.number)?;
         if self.part == 0 { Ok(()) } else { write!(out, ".{}", self.part) }
     }
+}
+
+/// The channels of `names` that the caller wants to be able to come back to, and where it left them.
+pub fn resumed(params: &Params<'_>, names: &[String]) -> Result<BTreeMap<String, Option<Token>>, RpcError> {
+    let Some(wanted) = params.texts("resume")? else { return Ok(BTreeMap::new()) };
+    if wanted.len() > MOST_RESUMED {
+        let reason = format!("one request resumes at most {MOST_RESUMED} channels; send another for the rest");
+        return Err(RpcError::param("too_many_requests", "resume", reason));
+    }
+    let shown = |text: &str| text.chars().take(80).collect::<String>();
+    let mut resumed = BTreeMap::new();
+    for (name, text) in wanted {
+        if !names.contains(&name) {
+            let reason = format!("{:?} is not among the channels of this request", shown(&name));
+            return Err(RpcError::invalid("resume", reason));
+        }
+        let token = match &text {
+            None => None,
+            Some(text) => Some(Token::parse(text).ok_or_else(|| {
+                let reason = format!(
+                    "{:?} is no token: it is EPOCH:NUMBER, as pitwire_resume or a message has it, or null to begin",
+                    shown(text)
+                );
+                RpcError::invalid("resume", reason)
+            })?),
+        };
+        resumed.insert(name, token);
+    }
+    Ok(resumed)
 }
 
 /// What a channel's subscriber was given between the answer and the first message of the present.

@@ -11,7 +11,7 @@ use pitwire_gateway::{Call, Inlet, Instant, News, Node, Told, Upstream, WebReque
 use pitwire_host::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Taken, Waker,
 };
-use pitwire_jsonrpc::{RequestId, RpcError, write_error, write_logout};
+use pitwire_jsonrpc::{RequestId, RpcError, write_error};
 use pitwire_ports::Clock as _;
 use tracing::{info, warn};
 
@@ -125,15 +125,16 @@ impl GatewayApplication {
     }
 
     /// What readers in halls have said, and who of them has left.
-    fn hear_halls(&mut self) {
+    fn hear_halls(&mut self, notices: &mut Notices) {
         let mut attention = Attention::default();
         while let Some((id, text)) = self.audience.hear(&mut attention) {
             let now = self.now();
             match text {
                 Some(text) => {
                     self.counters.messages += 1;
-                    // Of streams by URL nothing is the venue's to answer.
-                    self.node.text(id, &text, now, &mut self.audience);
+                    if let Some(call) = self.node.text(id, &text, now, &mut self.audience) {
+                        self.call_venue(id, call, &text, notices);
+                    }
                     self.audience.heard(id, text.len());
                 }
                 None => self.node.disconnected(id),
@@ -191,6 +192,12 @@ impl GatewayApplication {
         }
         let error = RpcError::new("too_many_requests", "too many requests wait for the venue");
         self.pass_on(asker, Err(error), self.now(), notices);
+    }
+
+    /// What a connection has said is the venue's to answer.
+    fn call_venue(&mut self, id: u64, call: Call, text: &str, notices: &mut Notices) {
+        let request = WebRequest { method: "POST".into(), target: "/api/v2".into(), body: text.as_bytes().to_vec() };
+        self.call(Asker::Socket { id, call }, request, notices);
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
@@ -324,23 +331,31 @@ impl Application for GatewayApplication {
         Node::suits_hall(request.path(), request.query())
     }
 
-    /// Readers of streams for whom every message is what it is for everybody leave the loop.
+    /// Those for whom every message is what it is for everybody leave the loop.
     fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
         if self.is_stopping {
             return Err(HttpResponse::text(503, Self::STOPPING));
         }
         let opened = match self.node.read_url(request.path(), request.query()) {
-            Some(Ok(opened)) => opened,
+            Some(Ok(opened)) => Some(opened),
             Some(Err(refused)) => return Err(HttpResponse::json(refused.status, refused.body.into_bytes())),
-            None => return Err(HttpResponse::text(404, "no stream has this path")),
+            None if pitwire_streams::is_stream_path(request.path()) => {
+                return Err(HttpResponse::text(404, "no stream has this path"));
+            }
+            None => None,
         };
         self.audience.start().map_err(|why| HttpResponse::text(503, &why))?;
         let Some(mut taken) = taken.take() else { return Err(HttpResponse::text(503, "connect again")) };
-        taken.handshake = with_notes(taken.handshake, &opened);
+        if let Some(opened) = &opened {
+            taken.handshake = with_notes(taken.handshake, opened);
+        }
         self.counters.connections += 1;
         let (id, now) = (self.audience.adopt(taken), self.now());
         self.node.connected_in_hall(id);
-        self.node.opened_streams(id, opened, None, now, &mut self.audience);
+        match opened {
+            Some(opened) => self.node.opened_streams(id, opened, None, now, &mut self.audience),
+            None => self.node.opened(id, request.target, now, &mut self.audience),
+        }
         Ok(())
     }
 
@@ -362,9 +377,7 @@ impl Application for GatewayApplication {
         self.counters.messages += 1;
         let now = self.now();
         if let Some(call) = self.node.text(id.0, text, now, &mut Voice(notices, &mut self.audience)) {
-            let request =
-                WebRequest { method: "POST".into(), target: "/api/v2".into(), body: text.as_bytes().to_vec() };
-            self.call(Asker::Socket { id: id.0, call }, request, notices);
+            self.call_venue(id.0, call, text, notices);
         }
     }
 
@@ -384,7 +397,7 @@ impl Application for GatewayApplication {
         self.node.forget_fresh();
         self.hear(now_ns, notices);
         self.take_answers(notices);
-        self.hear_halls();
+        self.hear_halls(notices);
         while let Some(ask) = self.node.asks(now_ns) {
             self.upstream.ask(ask);
         }
@@ -412,11 +425,7 @@ impl Application for GatewayApplication {
 
     fn stopping(&mut self, notices: &mut Notices) {
         self.is_stopping = true;
+        self.node.bid_farewell(Self::STOPPING, &mut Voice(notices, &mut self.audience));
         self.audience.stop();
-        let mut out = Vec::new();
-        write_logout(&mut out, Self::STOPPING);
-        for id in self.node.connections() {
-            notices.notify(ConnectionId(id), &out);
-        }
     }
 }

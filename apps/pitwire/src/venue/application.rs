@@ -673,7 +673,7 @@ impl Application for VenueApplication {
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
         if let Some(bus) = &mut self.bus {
-            bus.attend(&mut self.core, now_ns, notices);
+            bus.attend(&mut self.core, self.life, now_ns, notices);
         }
         if self.core.is_stopping || self.failure.is_some() {
             return;

@@ -17,13 +17,15 @@ use std::sync::Arc;
 use pitwire_bus::{Key, Outcome, Question, Reply, Writer};
 use pitwire_gateway::{Outlet, Publication};
 use pitwire_host::{ConnectionId, HttpRequest, HttpResponse, Notices};
-use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Publisher};
-use pitwire_order_entry::{ChannelName, channel_named};
+use pitwire_jsonrpc::{Channel, Token};
+use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Publisher, Subscribed};
+use pitwire_order_entry::{ChannelName, RESUMABLE_NS, RESUMED_BYTES, channel_named};
 use pitwire_streams::{Here, StreamId};
 use pitwire_websocket::{Opcode, write_frame};
 use tracing::error;
 
 use super::core::Core;
+use super::resume::{Life, Resumption};
 use crate::failure::Failure;
 
 /// A batch is closed when it has so many bytes, or with the turn.
@@ -33,8 +35,8 @@ const KEPT_BYTES: usize = 32 * 1024 * 1024;
 /// Of batches in one answer: members wait while it is copied.
 const ANSWER_BYTES: usize = 256 * 1024;
 const MOST_CHANNELS: usize = 4_096;
-/// How long a channel stays on the bus after a gateway last wanted it.
-const LEASE_NS: u64 = 60_000_000_000;
+/// How long a channel stays on the bus after a gateway last wanted it: who was cut off may come back to a book for as long, here as at the venue's own door.
+const LEASE_NS: u64 = RESUMABLE_NS;
 const SWEEP_NS: u64 = 1_000_000_000;
 /// What merging a book for a gateway's reader takes of the loop is about a thirtieth of these: no more than that is spent.
 const MERGE_NS: u64 = 100_000;
@@ -93,10 +95,17 @@ struct Kept {
 struct Join {
     from: ConnectionId,
     keep_alive: bool,
-    channel: String,
-    /// All since this change as one change is wanted, not a beginning.
-    since_change: Option<u64>,
+    about: About,
     purpose: String,
+}
+
+enum About {
+    /// What a channel begins with.
+    Begin(String),
+    /// All since a change of a book, as one change.
+    Merged(String, u64),
+    /// What readers of these channels have missed who come back.
+    Resume(Vec<(String, Option<Token>)>),
 }
 
 impl Bus {
@@ -247,29 +256,34 @@ impl Bus {
             },
             ("POST", "/bus/keep") => reply.names = self.keep(body, now_ns),
             ("GET", "/bus/instruments") => reply.names = instruments(),
-            ("POST", "/bus/join") => return self.later(request, body, None, purpose),
+            ("POST", "/bus/join") => return self.later(request, About::Begin(body.to_owned()), purpose),
             ("POST", "/bus/merged") => {
                 let asked = body.split_once('\n').and_then(|(name, id)| Some((name, id.parse().ok()?)));
                 let Some((name, change_id)) = asked else {
                     return HttpResponse::text(400, "give a channel and a change_id, one a line");
                 };
-                return self.later(request, name, Some(change_id), purpose);
+                return self.later(request, About::Merged(name.to_owned(), change_id), purpose);
             }
-            _ => return HttpResponse::text(404, "the bus has status, from, join, merged, keep and instruments"),
+            ("POST", "/bus/resume") => {
+                let Some(wishes) = wishes_of(body) else {
+                    return HttpResponse::text(
+                        400,
+                        "give a channel and a token or -, parted by a space, one of each a line",
+                    );
+                };
+                return self.later(request, About::Resume(wishes), purpose);
+            }
+            _ => {
+                return HttpResponse::text(404, "the bus has status, from, join, merged, resume, keep and instruments");
+            }
         }
         self.seal(&reply, &purpose)
     }
 
     /// A question that is answered when all that has been told is on its way.
-    fn later(
-        &mut self,
-        request: &HttpRequest<'_>,
-        name: &str,
-        since_change: Option<u64>,
-        purpose: String,
-    ) -> HttpResponse {
-        let (from, keep_alive, channel) = (request.connection, request.keep_alive, name.to_owned());
-        self.joins.push(Join { from, keep_alive, channel, since_change, purpose });
+    fn later(&mut self, request: &HttpRequest<'_>, about: About, purpose: String) -> HttpResponse {
+        let (from, keep_alive) = (request.connection, request.keep_alive);
+        self.joins.push(Join { from, keep_alive, about, purpose });
         HttpResponse::later()
     }
 
@@ -313,11 +327,12 @@ impl Bus {
 
     /// Answers the joins of the last turn, and takes channels off that nobody wants. Called before anything is done in a
     /// turn: whatever has been told is released, numbered, and on its way.
-    pub fn attend(&mut self, core: &mut Core, now_ns: u64, notices: &mut Notices) {
+    pub fn attend(&mut self, core: &mut Core, life: Life, now_ns: u64, notices: &mut Notices) {
         for join in std::mem::take(&mut self.joins) {
-            let reply = match join.since_change {
-                Some(change_id) => self.merged(&join.channel, change_id, &core.publisher, now_ns),
-                None => self.join(&join.channel, core, now_ns),
+            let reply = match &join.about {
+                About::Begin(name) => self.join(name, core, now_ns, |_, _| Vec::new()),
+                About::Merged(name, change_id) => self.merged(name, *change_id, &core.publisher, now_ns),
+                About::Resume(wishes) => self.resume(wishes, core, life, now_ns),
             };
             let response = self.seal(&reply, &join.purpose);
             notices.respond(join.from, &response, join.keep_alive, false);
@@ -349,7 +364,14 @@ impl Bus {
         self.bid_farewell(&left);
     }
 
-    fn join(&mut self, name: &str, core: &mut Core, now_ns: u64) -> Reply {
+    /// `first` gives what is to be told before anything of the present besides the channel's own beginning.
+    fn join(
+        &mut self,
+        name: &str,
+        core: &mut Core,
+        now_ns: u64,
+        first: impl FnOnce(&Core, (&Channel, &Subscribed)) -> Vec<Vec<u8>>,
+    ) -> Reply {
         let mut reply = self.standing();
         if let Some(label) = name.strip_prefix(pitwire_gateway::STREAM) {
             self.join_stream(label, core, now_ns, &mut reply);
@@ -372,6 +394,7 @@ impl Bus {
             reply.outcome = Outcome::NotHere;
             return reply;
         };
+        reply.batches = first(core, (&channel, &subscribed));
         let feed = subscribed.feed;
         if self.taps.contains_key(&feed) || self.is_full() {
             core.publisher.unsubscribe(feed);
@@ -392,6 +415,21 @@ impl Bus {
         }
         reply.conflates = core.publisher.lag(feed) == Lag::Latest;
         reply.first = subscribed.first.unwrap_or_default();
+        reply
+    }
+
+    /// What readers have missed who come back: of each channel the answer to a join, with what they are told as its batches.
+    fn resume(&mut self, wishes: &[(String, Option<Token>)], core: &mut Core, life: Life, now_ns: u64) -> Reply {
+        let (mut reply, mut room) = (self.standing(), RESUMED_BYTES);
+        for (name, token) in wishes {
+            let of_one = self.join(name, core, now_ns, |core, (channel, subscribed)| {
+                let told = Resumption::of_public(core, life, (name, channel), subscribed, *token, &mut room);
+                let Resumption { mut messages, notice } = told;
+                messages.push(notice);
+                messages
+            });
+            reply.batches.push(of_one.write());
+        }
         reply
     }
 
@@ -468,8 +506,16 @@ impl Bus {
     }
 }
 
-fn is_drop_copy(channel: &pitwire_jsonrpc::Channel) -> bool {
-    matches!(channel, pitwire_jsonrpc::Channel::DropCopy { .. })
+fn is_drop_copy(channel: &Channel) -> bool {
+    matches!(channel, Channel::DropCopy { .. })
+}
+
+fn wishes_of(body: &str) -> Option<Vec<(String, Option<Token>)>> {
+    let wish = |line: &str| {
+        let (name, token) = line.split_once(' ')?;
+        Some((name.to_owned(), if token == "-" { None } else { Some(Token::parse(token)?) }))
+    };
+    body.lines().map(wish).collect()
 }
 
 fn place_of(query: &str) -> Option<(u64, u64)> {

@@ -45,6 +45,7 @@ impl Node {
                 }
             }
             (Ask::Merged { name, change_id }, answer) => self.merged((name, *change_id), answer.ok(), now, mouth),
+            (Ask::Resume { number, wishes }, answer) => self.resumed(*number, wishes, answer, now, mouth),
             (Ask::Instruments, Ok(reply)) => self.learn(&reply.names),
             (Ask::Keep { .. } | Ask::Instruments, Err(_)) => {}
         }
@@ -134,7 +135,7 @@ impl Node {
         self.rejoin_ns = 0;
     }
 
-    fn joined(&mut self, name: &str, reply: Reply, now: Instant, mouth: &mut dyn Mouth) {
+    pub(super) fn joined(&mut self, name: &str, reply: Reply, now: Instant, mouth: &mut dyn Mouth) {
         if self.follower.epoch() != Some(reply.epoch) {
             return self.not_joined(name, "the venue has begun anew", now, mouth);
         }
@@ -225,15 +226,19 @@ impl Node {
             if outcome == Outcome::Malformed {
                 pending.malformed = Some(name.to_owned());
             }
-            if !pending.missing.is_empty() {
-                continue;
+            self.grant_if_whole(number, now, mouth);
+        }
+    }
+
+    pub(super) fn grant_if_whole(&mut self, number: u64, now: Instant, mouth: &mut dyn Mouth) {
+        if self.pendings.get(&number).is_none_or(|pending| !pending.missing.is_empty()) {
+            return;
+        }
+        if let Some(pending) = self.pendings.remove(&number) {
+            if let Some(client) = self.clients.get_mut(&pending.to) {
+                client.waiting = client.waiting.saturating_sub(1);
             }
-            if let Some(pending) = self.pendings.remove(&number) {
-                if let Some(client) = self.clients.get_mut(&pending.to) {
-                    client.waiting = client.waiting.saturating_sub(1);
-                }
-                self.grant(pending, now, mouth);
-            }
+            self.grant(pending, now, mouth);
         }
     }
 

@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pitwire_bus::Batch;
+use pitwire_jsonrpc::{Json, Params, RpcError};
 
-use super::{Mouth, Node};
+use super::{Mouth, Node, write_names};
 
 impl Node {
     /// Whether a hall can serve who comes for this: messages are the same for everybody, and begin now.
@@ -79,8 +80,11 @@ impl Node {
             sub.is_seated = true;
             let Some(facts) = self.facts.get_mut(&sub.channel) else { continue };
             facts.subscribers.remove(&id);
-            self.seats += usize::from(facts.seated.insert(id));
-            mouth.seat(id, sub.channel, facts.conflates);
+            // By another of its names it may be there already.
+            if facts.seated.insert(id) {
+                self.seats += 1;
+                mouth.seat(id, sub.channel, facts.conflates);
+            }
         }
     }
 
@@ -90,12 +94,43 @@ impl Node {
         }
     }
 
-    /// One of its channels is wanted no longer.
+    pub(super) fn unsubscribe(
+        &mut self,
+        id: u64,
+        params: &Params<'_>,
+        out: &mut Vec<u8>,
+        mouth: &mut dyn Mouth,
+    ) -> Result<(), RpcError> {
+        let names = params.list("channels")?.ok_or_else(|| RpcError::invalid("channels", "channels is required"))?;
+        let mut seen = BTreeSet::new();
+        let names: Vec<String> = names.into_iter().filter(|name| seen.insert(name.clone())).collect();
+        write_names(out, &names);
+        names.iter().for_each(|name| self.unseat(id, name, mouth));
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe_all(
+        &mut self,
+        id: u64,
+        out: &mut Vec<u8>,
+        mouth: &mut dyn Mouth,
+    ) -> Result<(), RpcError> {
+        let names = self.clients.get(&id).into_iter().flat_map(|client| &client.subs).map(|sub| sub.name.clone());
+        let names: Vec<String> = names.collect();
+        names.iter().for_each(|name| self.unseat(id, name, mouth));
+        Json::new(out).string("ok");
+        Ok(())
+    }
+
+    /// One of its channels is wanted no longer, at least not by this name.
     pub(super) fn unseat(&mut self, id: u64, name: &str, mouth: &mut dyn Mouth) {
-        let sub = self.clients.get(&id).and_then(|client| client.subs.iter().find(|sub| sub.name == name));
-        if let Some(sub) = sub.filter(|sub| sub.is_seated) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(at) = client.subs.iter().position(|sub| sub.name == *name) else { return };
+        let sub = client.subs.remove(at);
+        let is_last = client.subs.iter().all(|other| other.channel != sub.channel || !other.is_seated);
+        if sub.is_seated && is_last {
             mouth.unseat(id, sub.channel);
         }
-        self.forget(id, name);
+        self.leave(id, sub.channel);
     }
 }

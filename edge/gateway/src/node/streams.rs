@@ -98,7 +98,7 @@ impl Node {
         if names.is_empty() {
             return;
         }
-        match self.want(id, None, names, from, now) {
+        match self.want(id, names, Default::default(), from, now) {
             Ok(pending) => self.settle(pending, now, mouth),
             Err(RpcError { reason, .. }) => mouth.close(id, CloseCode::TryAgainLater, &reason),
         }

@@ -2,6 +2,7 @@
 
 mod halls;
 mod merging;
+mod resuming;
 
 use super::*;
 use pitwire_bus::Writer;

@@ -2,10 +2,10 @@
 //!
 //! Holds       a request takes effect whole or not at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Channel, Interval, RpcError, Token, objects};
+use pitwire_jsonrpc::{Channel, Interval, RpcError, objects, resumed};
 use pitwire_model::AccountId;
 
 use super::{Done, cover};
@@ -13,9 +13,6 @@ use crate::access::{Area, Level};
 use crate::desk::{Call, Effect, Entrance};
 use crate::resume;
 use crate::session::Session;
-
-/// What a ring or a diary has kept is looked through for each.
-const MOST_RESUMED: usize = 100;
 
 fn names(call: &Call<'_>) -> Result<Vec<String>, RpcError> {
     must_stay(call)?;
@@ -38,7 +35,7 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
     let mut accepted = Vec::new();
     let (mut malformed, mut fresh) = (None, 0);
     let names = names(call)?;
-    let mut resumed = resumed(call, &names)?;
+    let mut resumed = resumed(&call.params, &names)?;
     for name in names {
         match channel_named(call.venue.engine(), &name) {
             ChannelName::Malformed => malformed = Some(name),
@@ -74,35 +71,6 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
         }
     }
     Ok(())
-}
-
-/// The channels that the caller wants to be able to come back to, and where it left them.
-fn resumed(call: &Call<'_>, names: &[String]) -> Result<BTreeMap<String, Option<Token>>, RpcError> {
-    let Some(wanted) = call.params.texts("resume")? else { return Ok(BTreeMap::new()) };
-    if wanted.len() > MOST_RESUMED {
-        let reason = format!("one request resumes at most {MOST_RESUMED} channels; send another for the rest");
-        return Err(RpcError::param("too_many_requests", "resume", reason));
-    }
-    let shown = |text: &str| text.chars().take(80).collect::<String>();
-    let mut resumed = BTreeMap::new();
-    for (name, text) in wanted {
-        if !names.contains(&name) {
-            let reason = format!("{:?} is not among the channels of this request", shown(&name));
-            return Err(RpcError::invalid("resume", reason));
-        }
-        let token = match &text {
-            None => None,
-            Some(text) => Some(Token::parse(text).ok_or_else(|| {
-                let reason = format!(
-                    "{:?} is no token: it is EPOCH:NUMBER, as pitwire_resume or a message has it, or null to begin",
-                    shown(text)
-                );
-                RpcError::invalid("resume", reason)
-            })?),
-        };
-        resumed.insert(name, token);
-    }
-    Ok(resumed)
 }
 
 /// What a channel's name comes to at a venue.

@@ -29,6 +29,14 @@ fn bus() -> Bus {
     Bus::open(Publication { url, subject, epoch: 9, about: String::new(), key }).unwrap()
 }
 
+fn nothing(_: &Core, _: (&Channel, &Subscribed)) -> Vec<Vec<u8>> {
+    Vec::new()
+}
+
+fn life() -> Life {
+    Life { epoch: 4, remembers: true }
+}
+
 /// What has been said since a sequence: its number, the channel, and whether it leaves.
 fn said(bus: &Bus, from: u64) -> Vec<(u64, String, bool)> {
     let batches = bus.batches_from(from);
@@ -40,18 +48,18 @@ fn said(bus: &Bus, from: u64) -> Vec<(u64, String, bool)> {
 #[test]
 fn a_channel_says_that_it_leaves_and_comes_back_behind_that() {
     let (mut core, mut bus, mut notices) = (venue(), bus(), Notices::default());
-    let first = bus.join(TRADES, &mut core, 0);
-    bus.join(STREAM, &mut core, 0);
+    let first = bus.join(TRADES, &mut core, 0, nothing);
+    bus.join(STREAM, &mut core, 0, nothing);
     assert_eq!((first.outcome, first.since, first.last), (Outcome::Done, 0, 0));
     bus.keep(STREAM, LEASE_NS / 2);
-    bus.attend(&mut core, LEASE_NS - 1, &mut notices);
+    bus.attend(&mut core, life(), LEASE_NS - 1, &mut notices);
     assert_eq!(said(&bus, 1), []);
-    bus.attend(&mut core, LEASE_NS + SWEEP_NS, &mut notices);
+    bus.attend(&mut core, life(), LEASE_NS + SWEEP_NS, &mut notices);
     assert_eq!(said(&bus, 1), [(1, TRADES.into(), true)], "the other is still wanted");
     // Whoever had heard everything up to here, and did not see it leave, must not take itself for one who has.
-    let again = bus.join(TRADES, &mut core, LEASE_NS + SWEEP_NS);
+    let again = bus.join(TRADES, &mut core, LEASE_NS + SWEEP_NS, nothing);
     assert_eq!((again.since, again.last), (1, 1));
-    bus.attend(&mut core, 4 * LEASE_NS, &mut notices);
+    bus.attend(&mut core, life(), 4 * LEASE_NS, &mut notices);
     let mut left = said(&bus, 2);
     left.sort_unstable_by(|one, other| one.1.cmp(&other.1));
     assert_eq!(
@@ -81,7 +89,7 @@ fn bid(core: &mut Core, at_ms: u64, price: i64) {
 fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the_bus() {
     let name = "book.NPN_ZAR.100ms";
     let (mut core, mut bus) = (venue(), bus());
-    let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut core, 0).first).unwrap();
+    let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut core, 0, nothing).first).unwrap();
     let start = begun["params"]["data"]["change_id"].as_u64().unwrap();
     for n in 0..3 {
         bid(&mut core, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
@@ -113,7 +121,7 @@ fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the
     bus.collect(&core.publisher);
     assert_eq!(bus.merged(name, start, &core.publisher, later()).outcome, Outcome::Done);
     assert_eq!(bus.merged("book.AGL_ZAR.100ms", start, &core.publisher, later()).outcome, Outcome::NotHere);
-    bus.join(TRADES, &mut core, 0);
+    bus.join(TRADES, &mut core, 0, nothing);
     assert_eq!(bus.merged(TRADES, start, &core.publisher, later()).outcome, Outcome::NotHere);
 }
 
@@ -121,7 +129,7 @@ fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the
 fn gateways_may_have_books_merged_for_a_small_part_of_the_time() {
     let name = "book.NPN_ZAR.100ms";
     let (mut core, mut bus) = (venue(), bus());
-    let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut core, 0).first).unwrap();
+    let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut core, 0, nothing).first).unwrap();
     let start = begun["params"]["data"]["change_id"].as_u64().unwrap();
     for n in 0..3 {
         bid(&mut core, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
@@ -135,4 +143,46 @@ fn gateways_may_have_books_merged_for_a_small_part_of_the_time() {
     let answered: Vec<usize> = (0..outcomes.len()).filter(|at| outcomes[*at] == Outcome::Done).collect();
     assert_eq!(answered, [0, 103, 206, 309]);
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done | Outcome::Full)));
+}
+
+fn told(reply: &[u8]) -> (u64, Vec<serde_json::Value>) {
+    let reply = Reply::parse(reply).unwrap();
+    assert_eq!(reply.outcome, Outcome::Done);
+    (reply.last, reply.batches.iter().map(|text| serde_json::from_slice(text).unwrap()).collect())
+}
+
+#[test]
+fn who_comes_back_is_told_what_is_on_the_bus_behind_its_token() {
+    let name = "book.NPN_ZAR.100ms";
+    let (mut core, mut bus) = (venue(), bus());
+    let wish = |token: Option<u64>| vec![(name.to_owned(), token.map(|number| Token { epoch: 4, number, part: 0 }))];
+    let new = bus.resume(&wish(None), &mut core, life(), 0);
+    let (last, begun) = told(&new.batches[0]);
+    assert_eq!((last, begun.len()), (0, 2));
+    assert_eq!(
+        (&begun[1]["params"]["reason"], &begun[0]["params"]["data"]["type"]),
+        (&"new".into(), &"snapshot".into())
+    );
+    let start = begun[0]["params"]["data"]["change_id"].as_u64().unwrap();
+    assert_eq!(begun[1]["params"]["token"], format!("4:{start}"));
+    for n in 0..3 {
+        bid(&mut core, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
+        bus.collect(&core.publisher);
+    }
+    let (last, missed) = told(&bus.resume(&wish(Some(start)), &mut core, life(), 0).batches[0]);
+    assert_eq!((last, missed.len()), (3, 4));
+    // The very messages that are on the bus, and then where that is.
+    let on_bus: Vec<Vec<u8>> = bus.batches_from(1);
+    let frames = on_bus.iter().flat_map(|bytes| Batch::parse(bytes).unwrap().messages().collect::<Vec<_>>());
+    for (message, told) in frames.zip(&missed) {
+        let at = message.frame.iter().position(|byte| *byte == b'{').unwrap();
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&message.frame[at..]).unwrap(), *told);
+    }
+    let newest = missed[2]["params"]["data"]["change_id"].as_u64().unwrap();
+    let notice = &missed[3]["params"];
+    assert_eq!((&notice["resumed"], &notice["token"]), (&true.into(), &format!("4:{newest}").into()));
+    let (_, nothing) = told(&bus.resume(&wish(Some(newest)), &mut core, life(), 0).batches[0]);
+    assert_eq!((nothing.len(), &nothing[0]["params"]["resumed"]), (1, &true.into()));
+    assert!(wishes_of("a -\nb 4:17").is_some_and(|wishes| wishes.len() == 2));
+    assert!(["a", "a 4", "a 4:x", "a -\nb"].iter().all(|body| wishes_of(body).is_none()));
 }

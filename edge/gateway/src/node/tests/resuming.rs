@@ -1,0 +1,134 @@
+//! Subscribers who come back with tokens.
+
+use pitwire_jsonrpc::Token;
+
+use super::*;
+
+fn token(number: u64) -> Option<Token> {
+    Some(Token { epoch: 3, number, part: 0 })
+}
+
+/// The venue's word on one channel: where it stands, and what is told.
+fn word(world: &World, last: u64, channel: &str, told: &[&str]) -> Vec<u8> {
+    let batches = told.iter().map(|text| text.as_bytes().to_vec()).collect();
+    Reply { batches, ..here(world, last, 0, channel, "\"first\"") }.write()
+}
+
+fn answer(world: &World, last: u64, words: Vec<Vec<u8>>) -> Reply {
+    Reply { epoch: world.epoch, last, oldest: 1, batches: words, ..Reply::default() }
+}
+
+const ASKED: &str =
+    r#"{"channels":["book.X.100ms","trades.X.100ms","quote.X"],"resume":{"book.X.100ms":"3:9","trades.X.100ms":null}}"#;
+
+#[test]
+fn what_was_missed_is_told_before_what_comes_and_meets_it() {
+    for in_hall in [false, true] {
+        let mut world = World::new();
+        if in_hall {
+            world.node.connected_in_hall(1);
+        } else {
+            world.open(1, "/");
+        }
+        world.live(&[("other", 0)]);
+        assert!(world.text(1, "public/subscribe", ASKED).is_none());
+        let asks = world.asks();
+        let wishes = vec![(BOOK.into(), token(9)), (TRADES.into(), None)];
+        let resume = Ask::Resume { number: 1, wishes };
+        assert_eq!(asks, [Ask::Join { name: QUOTE.into() }, resume.clone()]);
+        // The answer stands at 3: one message is ahead of the bus.
+        let words = vec![word(&world, 3, BOOK, &["m1", "m2", "note"]), word(&world, 3, TRADES, &["new"])];
+        let reply = answer(&world, 3, words);
+        world.told(resume, reply);
+        assert_eq!(world.said.take(), Vec::<String>::new(), "the third channel is waited for");
+        let reply = here(&world, 3, 0, QUOTE, "\"quote\"");
+        world.told(Ask::Join { name: QUOTE.into() }, reply);
+        let told = world.said.take();
+        assert!(told[0].contains(r#""result":["book.X.100ms","trades.X.100ms","quote.X"]"#), "{told:?}");
+        assert_eq!(told[1..], ["1 m1", "1 m2", "1 note", "1 new", "1 \"quote\""]);
+        world.live(&[(BOOK, 0), (TRADES, 0)]);
+        world.live(&[(BOOK, 2), (TRADES, 3)]);
+        let come = if in_hall {
+            place_of_first(&world.said.take()).iter().map(ToString::to_string).collect()
+        } else {
+            world.read(1)
+        };
+        assert_eq!(come, ["\"b4\"", "\"t5\""], "{in_hall}");
+        // What the venue said of the channel serves other joiners.
+        world.open(2, &format!("/?channels={BOOK}"));
+        assert_eq!((world.asks(), world.said.take()), (vec![], vec!["2 \"first\"".to_owned()]));
+    }
+}
+
+#[test]
+fn one_that_hears_a_channel_already_is_told_so_and_the_venue_is_not_asked() {
+    let mut world = World::new();
+    world.open(1, &format!("/?channels={BOOK}"));
+    let reply = here(&world, 0, 0, BOOK, "\"first\"");
+    world.join(BOOK, reply);
+    world.said.take();
+    let asked = format!(r#"{{"channels":["{BOOK}"],"resume":{{"{BOOK}":"3:9"}}}}"#);
+    world.text(1, "public/subscribe", &asked);
+    assert_eq!(world.asks(), []);
+    let told = world.said.take();
+    assert!(told[0].contains(r#""result":["book.X.100ms"]"#), "{told:?}");
+    let notice = r#"{"channel":"book.X.100ms","resumed":false,"by":"nothing","reason":"already_subscribed"}"#;
+    assert!(told.len() == 2 && told[1].contains(notice), "{told:?}");
+    world.live(&[(BOOK, 0)]);
+    assert_eq!(world.read(1), ["\"b1\""], "once");
+}
+
+#[test]
+fn what_cannot_be_told_whole_is_not_told_in_part() {
+    let resume = Ask::Resume { number: 1, wishes: vec![(BOOK.into(), token(9))] };
+    let asked = format!(r#"{{"channels":["{BOOK}"],"resume":{{"{BOOK}":"3:9"}}}}"#);
+    for trouble in ["away", "another start", "nonsense", "full", "gone"] {
+        let mut world = World::new();
+        world.open(1, "/");
+        world.text(1, "public/subscribe", &asked);
+        assert_eq!(world.asks(), std::slice::from_ref(&resume));
+        let whole = word(&world, 0, BOOK, &["m1", "note"]);
+        let full = Reply { outcome: Outcome::Full, ..here(&world, 0, 0, "", "") }.write();
+        let reply = answer(&world, 0, vec![whole]);
+        match trouble {
+            "away" => world.node.told(&resume, Err("away".into()), world.now, &mut world.said),
+            "another start" => {
+                let words = vec![word(&world, 0, BOOK, &["m1"])];
+                let other = Reply::parse(&words[0]).map(|reply| Reply { epoch: 8, ..reply }.write());
+                world.told(resume.clone(), Reply { epoch: 8, batches: other.into_iter().collect(), ..reply });
+            }
+            "nonsense" => world.told(resume.clone(), Reply { batches: vec![b"x".to_vec()], ..reply }),
+            "full" => world.told(resume.clone(), Reply { batches: vec![full], ..reply }),
+            _ => world.node.disconnected(1),
+        }
+        let told = world.said.take();
+        if trouble == "gone" {
+            let reply = answer(&world, 0, vec![word(&world, 0, BOOK, &["m1", "note"])]);
+            world.told(resume.clone(), reply);
+            assert_eq!((told, world.said.take()), (vec![], vec![]));
+        } else {
+            assert!(told.len() == 1 && told[0].contains("\"code\":10040"), "{trouble} {told:?}");
+        }
+        world.live(&[(BOOK, 0)]);
+        assert_eq!(world.read(1), Vec::<String>::new(), "{trouble}");
+    }
+}
+
+#[test]
+fn tokens_that_are_none_are_refused_before_the_venue_is_asked() {
+    let mut world = World::new();
+    world.open(1, "/");
+    world.open(2, "/?envelope");
+    let of = |resume: &str| format!(r#"{{"channels":["{BOOK}"],"resume":{resume}}}"#);
+    for (id, resume) in
+        [(1, r#"{"book.X.100ms":"x"}"#), (1, r#"{"trades.X.100ms":null}"#), (1, "[]"), (2, r#"{"book.X.100ms":null}"#)]
+    {
+        world.text(id, "public/subscribe", &of(resume));
+        let told = world.said.take();
+        assert!(told.len() == 1 && told[0].contains("\"param\":\"resume\""), "{resume} {told:?}");
+    }
+    assert_eq!(world.asks(), []);
+    // Without any, nothing is new.
+    world.text(1, "public/subscribe", &of("{}"));
+    assert_eq!(world.asks(), [Ask::Join { name: BOOK.into() }]);
+}

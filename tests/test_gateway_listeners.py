@@ -1,0 +1,89 @@
+"""Listeners of a gateway without envelopes, with a real nats-server: back with resume tokens."""
+
+import itertools
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats_server import Server
+from rpc import RpcError, Ws
+from test_gateway import PATIENCE_S, Gateway
+from test_resume import CUTS, Market, Reader, cut_off_again_and_again, is_finish
+from venue import Venue
+
+SEED = int(os.environ.get("RESUME_SEED", time.time_ns()))
+BOOK, TRADES = "book.BTC_USDC.100ms", "trades.BTC_USDC.100ms"
+
+
+class Around:
+    """The venue's entrance and its gateways', one after another as chance has it."""
+
+    def __init__(self, urls: list[str], rng: random.Random) -> None:
+        self.urls, self.rng = urls, rng
+
+    @property
+    def ws_url(self) -> str:
+        return self.rng.choice(self.urls)
+
+
+@pytest.fixture
+def nats(tmp_path: Path) -> Iterator[Server]:
+    running = Server(tmp_path)
+    yield running
+    running.stop()
+
+
+def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_path: Path, nats: Server) -> None:
+    """Cut off at random points, with the tokens of wherever it was."""
+    print(f"RESUME_SEED={SEED}")
+    rng = random.Random(SEED)
+    with ExitStack() as stack:
+        venue = stack.enter_context(Venue(tmp_path / "data", extra=["--publish", nats.url, "--no-flow"]))
+        gateways = [
+            stack.enter_context(Gateway(tmp_path, name, nats.url, venue.data / "bus.key")) for name in ("one", "two")
+        ]
+        market = Market(venue, rng)
+        whole = Reader(venue, [BOOK, TRADES])
+        whole.caught_up()
+        places: list[Any] = [Around([venue.ws_url, *(gateway.url() for gateway in gateways)], rng)]
+        places.append(Around([gateway.url() for gateway in gateways], rng))
+        cut = [Reader(place, [BOOK, TRADES]) for place in places]
+        for reader in cut:
+            assert {notice["reason"] for notice in reader.caught_up().values()} == {"new"}
+        cut_off_again_and_again(cut, whole, market)
+        market.finish()
+        for reader in [*cut, whole]:
+            reader.read_until(is_finish)
+        market.close()
+        # Tokens of nothing, of a channel that tells a state, and none.
+        ws = stack.enter_context(Ws(gateways[0].url()))
+        asked = {BOOK: f"{whole.epoch}:99999999", "quote.BTC_USDC": "1:1", TRADES: None}
+        assert ws.result("public/subscribe", {"channels": list(asked), "resume": asked}) == list(asked)
+        told = [ws.arrive(PATIENCE_S) for _ in range(5)]
+        notices = {one["params"]["channel"]: one["params"] for one in told if one["method"] == "pitwire_resume"}
+        assert {name: notice["reason"] for name, notice in notices.items()} == {
+            BOOK: "unknown",
+            "quote.BTC_USDC": "not_numbered",
+            TRADES: "new",
+        }
+        again = {"channels": [BOOK], "resume": {BOOK: None}}
+        assert ws.result("public/subscribe", again) == [BOOK]
+        assert ws.arrive(PATIENCE_S)["params"]["reason"] == "already_subscribed"
+        for bad in ("x", f"{whole.epoch}", 7):
+            with pytest.raises(RpcError, match="resume"):
+                ws.result("public/subscribe", {"channels": [BOOK], "resume": {BOOK: bad}})
+    told_by_venue = {data["change_id"]: data for data in whole.heard[BOOK]}
+    for reader in cut:
+        chain = reader.heard[BOOK]
+        assert chain[0]["type"] == "snapshot" and {data["type"] for data in chain[1:]} == {"change"}
+        for before, now in itertools.pairwise(chain):
+            assert now["prev_change_id"] == before["change_id"], "a hole, or one twice"
+            assert now == told_by_venue[now["change_id"]]
+        assert chain[-1]["change_id"] == max(told_by_venue)
+        assert reader.trades(TRADES) == whole.trades(TRADES)
+    assert len(whole.trades(TRADES)) > CUTS
