@@ -80,6 +80,8 @@ class Peer:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        # A feed does not wait for the reader's kernel to acknowledge its last frame.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.request = ""
 
