@@ -35,7 +35,7 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
     let mut accepted = Vec::new();
     let (mut malformed, mut fresh) = (None, 0);
     let names = names(call)?;
-    let mut resumed = resumed(&call.params, &names)?;
+    let mut resumed = resumed(call.params, &names)?;
     for name in names {
         match channel_named(call.venue.engine(), &name) {
             ChannelName::Malformed => malformed = Some(name),

@@ -93,7 +93,7 @@ fn what_cannot_be_told_whole_is_not_told_in_part() {
         match trouble {
             "away" => world.node.told(&resume, Err("away".into()), world.now, &mut world.said),
             "another start" => {
-                let words = vec![word(&world, 0, BOOK, &["m1"])];
+                let words = [word(&world, 0, BOOK, &["m1"])];
                 let other = Reply::parse(&words[0]).map(|reply| Reply { epoch: 8, ..reply }.write());
                 world.told(resume.clone(), Reply { epoch: 8, batches: other.into_iter().collect(), ..reply });
             }
