@@ -259,8 +259,8 @@ impl Up {
     ) -> Result<(Core, Option<Chores>, Option<pitwire_host::DirectoryLock>), Failure> {
         let (sequencer, views, chain, keeping) = match self.durability {
             Durability::Disk => {
-                let Recovered { sequencer, views, chain, storage, lock } = recover(&self.data)?;
-                (sequencer, views, chain, Some((storage, lock)))
+                let Recovered { sequencer, views, chain, base, storage, lock } = recover(&self.data)?;
+                (sequencer, views, chain, Some((storage, base, lock)))
             }
             Durability::Memory => {
                 let engine = pitwire_engine::Engine::new();
@@ -268,7 +268,7 @@ impl Up {
                 (sequencer, pitwire_views::Views::new(), pitwire_log::OutputChain::new(), None)
             }
         };
-        let (last, last_seen) = (sequencer.last(), sequencer.time());
+        let last_seen = sequencer.time();
         // A run that must repeat exactly cannot start at whatever time it is.
         let repeats = self.no_clients || self.clock == ClockMode::Manual;
         let chance = if repeats { Chance::of_seed(self.seed) } else { Chance::System };
@@ -299,7 +299,7 @@ impl Up {
         }
         core.no_clients = self.no_clients;
         let (chores, lock) = match keeping {
-            Some((storage, lock)) => (Some(Chores::new(storage, last, clock.monotonic_ns())), Some(lock)),
+            Some((storage, base, lock)) => (Some(Chores::new(storage, base, clock.monotonic_ns())), Some(lock)),
             None => (None, None),
         };
         Ok((core, chores, lock))

@@ -28,17 +28,32 @@ enum Done {
     Snapshot(Seq, Result<(), String>),
 }
 
+/// The newest snapshot: what it holds, and when it was begun or found.
+struct Newest {
+    holds: Seq,
+    at_ns: u64,
+}
+
+impl Newest {
+    /// Whether the next one is due, with so much durable.
+    fn is_due(&self, durable: Seq, now_ns: u64) -> bool {
+        let behind = durable.0.saturating_sub(self.holds.0);
+        behind >= SNAPSHOT_COMMANDS || (behind > 0 && now_ns.saturating_sub(self.at_ns) >= SNAPSHOT_NS)
+    }
+}
+
 pub struct Chores {
     storage: Arc<dyn Storage>,
     done: Receiver<Done>,
     report: Sender<Done>,
     is_snapshotting: bool,
-    last_snapshot: Seq,
-    last_snapshot_ns: u64,
+    newest: Newest,
     no_segment_before_ns: u64,
 }
 
 impl Chores {
+    /// `last_snapshot` is what the snapshot on the disk holds: a venue that dies again and again before one was due
+    /// would otherwise have more to replay with every start.
     pub fn new(storage: Arc<dyn Storage>, last_snapshot: Seq, now_ns: u64) -> Self {
         let (report, done) = channel();
         Chores {
@@ -46,8 +61,7 @@ impl Chores {
             done,
             report,
             is_snapshotting: false,
-            last_snapshot,
-            last_snapshot_ns: now_ns,
+            newest: Newest { holds: last_snapshot, at_ns: now_ns },
             no_segment_before_ns: 0,
         }
     }
@@ -80,8 +94,7 @@ impl Chores {
             thread::spawn(move || drop(report.send(Done::Segment(job.run()))));
         }
         let last = core.durable();
-        let due = last.0 - self.last_snapshot.0 >= SNAPSHOT_COMMANDS || now_ns - self.last_snapshot_ns >= SNAPSHOT_NS;
-        if due && last > self.last_snapshot && !self.is_snapshotting {
+        if self.newest.is_due(last, now_ns) && !self.is_snapshotting {
             self.start_snapshot(core, now_ns);
         }
         Ok(())
@@ -104,9 +117,9 @@ impl Chores {
     pub fn start_snapshot(&mut self, core: &Core, now_ns: u64) {
         let Some(journal) = core.sequencer.log().journal() else { return };
         self.is_snapshotting = true;
-        self.last_snapshot = journal.durable_position();
-        self.last_snapshot_ns = now_ns;
-        let (history, seq, report) = (journal.history(), self.last_snapshot, self.report.clone());
+        let seq = journal.durable_position();
+        self.newest = Newest { holds: seq, at_ns: now_ns };
+        let (history, report) = (journal.history(), self.report.clone());
         thread::spawn(move || {
             // Whatever becomes of it, somebody waits to hear that it has ended.
             let outcome = catch_unwind(AssertUnwindSafe(|| replicate(&history).map_err(|error| error.to_string())));
@@ -169,4 +182,27 @@ fn keep(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<()
     write_snapshot(storage, meta, payload)?;
     retain(storage, &journal_config(), SNAPSHOTS_KEPT)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_due_by_what_has_come_behind_the_last_one_on_the_disk() {
+        let start = 7_000_000_000;
+        let found = Newest { holds: Seq(1_000), at_ns: start };
+        for (durable, after_s, is_due) in [
+            (1_000, 0, false),
+            (1_000, 1_000, false),
+            (1_001, 299, false),
+            (1_001, 300, true),
+            (500_999, 0, false),
+            // Replayed at the start, say: it need not happen again.
+            (501_000, 0, true),
+        ] {
+            let now_ns = start + after_s * 1_000_000_000;
+            assert_eq!(found.is_due(Seq(durable), now_ns), is_due, "{durable} after {after_s} s");
+        }
+    }
 }

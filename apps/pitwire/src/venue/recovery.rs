@@ -31,6 +31,8 @@ pub struct Recovered {
     pub sequencer: Sequencer<Ledger>,
     pub views: Views,
     pub chain: OutputChain,
+    /// What the snapshot that was used holds; everything behind it was replayed.
+    pub base: Seq,
     pub storage: Arc<dyn Storage>,
     /// Held for as long as the venue writes.
     pub lock: DirectoryLock,
@@ -293,5 +295,5 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     if sequencer.has_uncommitted() {
         sequencer.commit(OutputHash(chain.seal()))?;
     }
-    Ok(Recovered { sequencer, views, chain, storage, lock })
+    Ok(Recovered { sequencer, views, chain, base: recovery.base(), storage, lock })
 }
