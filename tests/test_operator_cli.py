@@ -90,9 +90,20 @@ def test_refusals_are_one_clear_line(own: Venue) -> None:
         (["halt", "NOPE_ZAR"], OPERATOR, "13020"),
         (["kill", "order", "999", "--reason", "x"], OPERATOR, "10004"),
         (["bust", "1000000000001", "--reason", "x"], OPERATOR, "13020"),
+        (["deposit", "nobody", "ZAR", "10"], OPERATOR, "lists them"),
     ]:
         done = run(own, *arguments, who=who)
         assert done.returncode == 1, arguments
         assert said in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    # Whoever names an account does not mean the venue.
+    for verb in (["kill", "venue", "demo-a", "--reason", "x"], ["lift", "venue", "demo-a"]):
+        done = run(own, *verb)
+        assert done.returncode == 2 and "account demo-a" in done.stderr, done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    # A limit is set and taken away.
+    for value in ("25", "0"):
+        for limit in ("--collar", "--max-amount", "--max-notional"):
+            assert run(own, "change-instrument", "NPN_ZAR", limit, value).returncode == 0, limit
+    assert run(own, "change-instrument", "NPN_ZAR", "--collar", "-1").returncode == 2
     for arguments in [["kill", "venue"], ["kill"], ["flow", "pause"], ["deposit", "carol"], []]:
         assert run(own, *arguments).returncode == 2, arguments

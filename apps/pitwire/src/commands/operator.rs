@@ -200,14 +200,23 @@ struct Instrument {
 #[derive(Args)]
 struct Limits {
     /// Most that one order may carry.
-    #[arg(long)]
-    max_amount: Option<Number>,
+    #[arg(long, value_name = "NUMBER", value_parser = limit)]
+    max_amount: Option<String>,
     /// Most that one order may be worth.
-    #[arg(long)]
-    max_notional: Option<Number>,
+    #[arg(long, value_name = "NUMBER", value_parser = limit)]
+    max_notional: Option<String>,
     /// How far a price may lie on the bad side of the reference.
-    #[arg(long, value_name = "PERCENT")]
-    collar: Option<Number>,
+    #[arg(long, value_name = "PERCENT", value_parser = limit)]
+    collar: Option<String>,
+}
+
+/// A positive number as it is written, or 0 for none.
+fn limit(text: &str) -> Result<String, String> {
+    match text.parse::<Number>() {
+        _ if text == "0" => Ok(text.to_owned()),
+        Ok(number) => Ok(number.as_str().to_owned()),
+        Err(wrong) => Err(format!("{wrong}, or 0 for no limit")),
+    }
 }
 
 /// Change an account's settings; 0 takes a limit away.
@@ -262,14 +271,20 @@ enum ScopeName {
 }
 
 impl Scope {
-    fn params(&self) -> Value {
+    fn params(&self) -> Result<Value, Failure> {
         let target = self.target.as_deref().unwrap_or_default();
-        match self.scope {
+        Ok(match self.scope {
+            // Whoever names somebody does not mean everybody.
+            ScopeName::Venue if self.target.is_some() => {
+                return Err(Failure::usage(format!("venue means all of it, and {target:?} is named besides")).remedy(
+                    format!("say `account {target}`, `session {target}` or `order {target}`, or `venue` alone"),
+                ));
+            }
             ScopeName::Venue => json!({"scope": "venue"}),
             ScopeName::Account => json!({"scope": "account", "name": target}),
             ScopeName::Session => json!({"scope": "session", "session": target}),
             ScopeName::Order => json!({"scope": "order", "order_id": target}),
-        }
+        })
     }
 }
 
@@ -295,9 +310,9 @@ fn word(value: impl ValueEnum) -> Option<Value> {
 impl Limits {
     fn params(&self) -> Value {
         given(vec![
-            ("max_amount", text(self.max_amount.as_ref())),
-            ("max_notional", text(self.max_notional.as_ref())),
-            ("collar_percent", text(self.collar.as_ref())),
+            ("max_amount", self.max_amount.as_deref().map(Value::from)),
+            ("max_notional", self.max_notional.as_deref().map(Value::from)),
+            ("collar_percent", self.collar.as_deref().map(Value::from)),
         ])
     }
 }
@@ -333,12 +348,12 @@ impl Account {
 
 impl Verb {
     /// The method, without `private/pitwire_`, and its parameters.
-    fn request(&self) -> (&'static str, Value) {
+    fn request(&self) -> Result<(&'static str, Value), Failure> {
         let instrument = |name: &str| json!({"instrument_name": name});
         let account = |name: &str| json!({"name": name});
         let money =
             |name: &str, currency: &str, amount: &str| json!({"name": name, "currency": currency, "amount": amount});
-        match self {
+        Ok(match self {
             Verb::Status => ("status", json!({})),
             Verb::Accounts => ("get_accounts", json!({})),
             Verb::Orders { name, count } => (
@@ -370,24 +385,25 @@ impl Verb {
             Verb::Flow { action, rate } => {
                 ("flow", given(vec![("action", word(*action)), ("rate_percent", rate.map(Value::from))]))
             }
-            Verb::Kill { scope, reason } => ("kill", with(scope.params(), "reason", reason.as_str())),
-            Verb::Lift { scope } => ("lift", scope.params()),
+            Verb::Kill { scope, reason } => ("kill", with(scope.params()?, "reason", reason.as_str())),
+            Verb::Lift { scope } => ("lift", scope.params()?),
             Verb::Bust { trade_id, reason } => ("bust", json!({"trade_id": trade_id, "reason": reason})),
             Verb::Advance { ns } => ("advance", json!({"ns": ns})),
             // A channel, not a method: see `Operator::watch`.
             Verb::Watch { .. } => ("status", json!({})),
-        }
+        })
     }
 }
 
 impl Operator {
     pub fn run(self) -> Result<(), Failure> {
+        // Before anybody is asked: what is wrong with the command line is said without a venue.
+        let (method, params) = self.verb.request()?;
         let mut connection = self.reach.open(true)?;
         if let Verb::Watch { name, count } = &self.verb {
             let channel = format!("drop_copy.{}", name.as_deref().unwrap_or("any"));
             return watch(&mut connection, &[channel], *count);
         }
-        let (method, params) = self.verb.request();
         let result = connection.call(&format!("private/pitwire_{method}"), &params)?;
         connection.close();
         if self.reach.json {

@@ -73,7 +73,9 @@ impl Call<'_> {
     fn named_account(&self) -> Result<AccountId, RpcError> {
         let name = self.params.required("name")?;
         let found = self.venue.engine().account_named(&name).map(|account| account.spec.id);
-        found.ok_or_else(|| RpcError::param("unknown_account", "name", format!("no account {name:?}")))
+        found.ok_or_else(|| {
+            RpcError::invalid("name", format!("no account {name:?}: private/pitwire_get_accounts lists them"))
+        })
     }
 
     /// Why something was done, for the log. Operators must say.
