@@ -111,7 +111,7 @@ impl Ahead {
         many: bool,
         coming: impl Fn(usize) -> Option<Coming>,
     ) {
-        self.turn = (self.turn + 1) % PLACES;
+        self.turn = self.turn.wrapping_add(1);
         if many {
             return self.look_at_books(orders, book, coming);
         }
@@ -122,7 +122,8 @@ impl Ahead {
             self.sample(orders, coming(NEAR));
         }
         if self.apart >= WIDE {
-            self.look_at_orders(orders, book, coming);
+            // The command itself, not how to get it: what a call refers to would be kept in memory for every command.
+            self.look_at_orders(orders, book, coming(NEAR));
         }
     }
 
@@ -132,9 +133,9 @@ impl Ahead {
         &mut self,
         orders: &OrderIndex,
         book: impl Fn(InstrumentId) -> Option<&'a Book<E>>,
-        coming: impl Fn(usize) -> Option<Coming>,
+        near: Option<Coming>,
     ) {
-        if let Some(near) = coming(NEAR) {
+        if let Some(near) = near {
             let place = orders.guess(near.order);
             self.found[(self.turn + NEAR) % PLACES] = place;
             if let Some(book) = book(place.0) {

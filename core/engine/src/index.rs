@@ -45,12 +45,18 @@ impl Bucket {
         (self.ids[lane % LANES] == id).then_some(lane % LANES)
     }
 
-    /// HOT. The first vacant lane.
+    /// HOT. The first vacant lane, if any is.
     #[inline]
     fn vacancy(&self) -> Option<usize> {
-        let taken = |lane: usize| self.ids[lane] != VACANT;
-        let lane = usize::from(taken(0)) * (1 + usize::from(taken(1)) * (1 + usize::from(taken(2))));
+        let lane = self.first_vacant();
         (self.ids[lane % LANES] == VACANT).then_some(lane % LANES)
+    }
+
+    /// HOT. The first vacant lane; the last lane if none is.
+    #[inline]
+    fn first_vacant(&self) -> usize {
+        let taken = |lane: usize| self.ids[lane] != VACANT;
+        usize::from(taken(0)) * (1 + usize::from(taken(1)) * (1 + usize::from(taken(2))))
     }
 
     /// HOT. Whether entries that belong here may lie further on.
@@ -70,6 +76,29 @@ impl Bucket {
         self.instruments[lane] = instrument.0;
         self.slots[lane] = slot.0;
     }
+}
+
+#[inline]
+fn packed((instrument, slot): (InstrumentId, Slot)) -> u64 {
+    u64::from(instrument.0) << 32 | u64::from(slot.0)
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)]
+fn unpacked(place: u64) -> (InstrumentId, Slot) {
+    (InstrumentId((place >> 32) as u32), Slot(place as u32))
+}
+
+/// Where an order that is not here yet is going to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Vacancy {
+    at: usize,
+    lane: usize,
+}
+
+impl Vacancy {
+    /// To be looked for once it is needed.
+    const UNKNOWN: Vacancy = Vacancy { at: usize::MAX, lane: 0 };
 }
 
 /// Live orders of the whole venue.
@@ -134,6 +163,36 @@ impl OrderIndex {
         }
     }
 
+    /// HOT. Whether an order is here and, if not, where it is going to be: one look for both. None if it is here.
+    #[inline(always)]
+    pub fn vacancy_for(&self, id: OrderId) -> Option<Vacancy> {
+        let at = self.home(id.0);
+        let bucket = &self.buckets[at];
+        if bucket.is_passed() || id.0 == VACANT {
+            return (!self.contains(id)).then_some(Vacancy::UNKNOWN);
+        }
+        // The last lane is vacant: it holds nobody, and some lane is vacant. Ids are hardly ever here already, so three
+        // branches cost less than a sum.
+        if bucket.ids[0] == id.0 || bucket.ids[1] == id.0 || bucket.ids[2] == id.0 {
+            return None;
+        }
+        Some(Vacancy { at, lane: bucket.first_vacant() })
+    }
+
+    /// HOT. Puts an order where [`OrderIndex::vacancy_for`] has found room for it. Nothing has come or gone since.
+    #[inline(always)]
+    pub fn insert_at(&mut self, vacancy: Vacancy, id: OrderId, instrument: InstrumentId, slot: Slot) {
+        let full = self.len * 2 >= self.places();
+        match self.buckets.get_mut(vacancy.at) {
+            Some(bucket) if !full => {
+                debug_assert!(bucket.ids[vacancy.lane % LANES] == VACANT, "nothing came since the vacancy was found");
+                self.len += 1;
+                bucket.put(vacancy.lane % LANES, id.0, instrument, slot);
+            }
+            _ => self.insert(id, instrument, slot),
+        }
+    }
+
     /// HOT.
     #[inline]
     pub fn get(&self, id: OrderId) -> Option<(InstrumentId, Slot)> {
@@ -189,20 +248,40 @@ impl OrderIndex {
     }
 
     /// HOT.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, id: OrderId) -> Option<(InstrumentId, Slot)> {
+        let at = self.home(id.0);
+        let bucket = &mut self.buckets[at];
+        match bucket.lane_of(id.0) {
+            Some(lane) if id.0 != VACANT => {
+                bucket.ids[lane % LANES] = VACANT;
+                let found = bucket.at(lane % LANES);
+                self.len -= 1;
+                if lane == LANES - 1 {
+                    self.close_gap(at);
+                }
+                Some(found)
+            }
+            _ => self.remove_beyond(id).map(unpacked),
+        }
+    }
+
+    /// The same of an order that is not in the bucket it belongs into. In one word, so that what is found stays in
+    /// registers.
+    #[inline(never)]
+    fn remove_beyond(&mut self, id: OrderId) -> Option<u64> {
         if id.0 == VACANT {
-            return self.zero.take();
+            return self.zero.take().map(packed);
         }
         let (at, lane) = self.find(id.0)?;
-        self.len -= 1;
         let bucket = &mut self.buckets[at];
         bucket.ids[lane] = VACANT;
         let found = bucket.at(lane);
+        self.len -= 1;
         if lane == LANES - 1 {
             self.close_gap(at);
         }
-        Some(found)
+        Some(packed(found))
     }
 
     /// The last lane of a bucket is vacant: takes back an entry that had to pass the bucket by, and so on where that one
@@ -297,8 +376,15 @@ mod tests {
             let id = OrderId(if random(2) == 0 { random(300) } else { random(300) << 56 });
             let slot = u32::try_from(step).unwrap();
             if random(5) < 3 {
-                assert_eq!(index.remove(id), model.remove(&id), "step {step}");
-                index.insert(id, InstrumentId(slot % 7), Slot(slot));
+                let vacancy = index.vacancy_for(id);
+                assert_eq!(vacancy.is_none(), model.contains_key(&id), "step {step}");
+                match vacancy {
+                    Some(vacancy) => index.insert_at(vacancy, id, InstrumentId(slot % 7), Slot(slot)),
+                    None => {
+                        assert_eq!(index.remove(id), model.remove(&id), "step {step}");
+                        index.insert(id, InstrumentId(slot % 7), Slot(slot));
+                    }
+                }
                 model.insert(id, (InstrumentId(slot % 7), Slot(slot)));
             } else {
                 assert_eq!(index.remove(id), model.remove(&id), "step {step}");

@@ -54,7 +54,7 @@ pub use book::{Book, Maker, Meeting, Origin, Owner, Reach, Resting, Slot, SweepS
 pub use day::{Day, Run};
 pub use engine::{Engine, EventSink, RULE_VERSION};
 pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
-pub use index::OrderIndex;
+pub use index::{OrderIndex, Vacancy};
 pub use market::Market;
 pub use reporting::Reporting;
 pub use special::{Indicated, Place};

@@ -199,7 +199,7 @@ fn timed(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool) -> (
 fn run_through(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool, reports: &mut Reports) {
     for (seq, operation) in (0_u32..).zip(operations) {
         if ahead {
-            matcher.look_ahead(|n| operations.get(seq as usize + n));
+            matcher.look_ahead(move |n| operations.get(seq as usize + n));
         }
         matcher.apply(seq, operation, reports);
     }
@@ -212,7 +212,7 @@ fn sampled(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool) ->
     for (seq, operation) in (0_u32..).zip(operations) {
         let started = (seq as usize).is_multiple_of(SAMPLE_EVERY).then(Instant::now);
         if ahead {
-            matcher.look_ahead(|n| operations.get(seq as usize + n));
+            matcher.look_ahead(move |n| operations.get(seq as usize + n));
         }
         matcher.apply(seq, operation, &mut reports);
         if let Some(started) = started {

@@ -142,6 +142,12 @@ impl Ladder {
         (self.best != NOBODY).then_some(self.best as u32)
     }
 
+    /// HOT. Whether any order rests at a key up to this one.
+    #[inline]
+    pub fn reaches(&self, last: u32) -> bool {
+        self.best <= u64::from(last)
+    }
+
     /// The best key as the bitmap has it.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
@@ -183,6 +189,16 @@ impl Ladder {
             return self.few.place_of(self.summary, key).map(|at| &self.few.levels[at]);
         }
         self.far.get(&key)
+    }
+
+    /// HOT. The level at `key` if orders rest there and it lies in the window.
+    #[inline(always)]
+    pub fn standing_mut(&mut self, key: u32) -> Option<&mut Level> {
+        if !self.in_window(key) {
+            return None;
+        }
+        let slot = self.slot_of(key);
+        Some(&mut self.slots[slot]).filter(|level| !level.is_empty())
     }
 
     /// HOT. The level at `key`, made if it is not there.

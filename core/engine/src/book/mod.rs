@@ -141,36 +141,26 @@ impl<E: Copy + Default> Book<E> {
     /// HOT. Puts an order last in the queue of its price; returns its slot and the level's new quantity.
     #[inline(always)]
     pub fn rest(&mut self, order: Resting, origin: E) -> (Slot, u64) {
-        let at = self.lay(order, origin);
         let side = order.owner.side();
-        let level = self.ladders[side as usize & 1].level_mut(key_of(side, order.price));
+        let key = key_of(side, order.price);
+        // Most orders come to rest behind others, near the touch.
+        let Some(level) = self.ladders[side as usize & 1].standing_mut(key) else {
+            let at = lay(&mut self.slab, &mut self.cold, order, origin);
+            return self.rest_apart(side, key, at, order.open);
+        };
         level.lots += u64::from(order.open);
-        self.slab.append(level, at);
+        let at = lay_behind(&mut self.slab, &mut self.cold, order, origin, level.tail);
+        level.tail = at;
         (Slot(at), level.lots)
     }
 
-    /// HOT. A node for an order, on no queue yet.
-    #[inline(always)]
-    fn lay(&mut self, order: Resting, origin: E) -> u32 {
-        debug_assert!(order.open > 0, "a resting order shows at least one lot");
-        debug_assert!(order.hidden == 0 || order.display > 0, "what hides must come out some lots at a time");
-        let side = order.owner.side();
-        let key = key_of(side, order.price);
-        let iceberg = order.display > 0;
-        let at = self.slab.insert(Node {
-            id: order.id,
-            open: order.open,
-            key,
-            previous: NIL,
-            next: NIL,
-            owner: order.owner.with_iceberg(iceberg),
-            ordered: order.ordered,
-        });
-        self.cold.set_origin(at, origin);
-        if iceberg {
-            *self.cold.reserve_mut(at) = Reserve { hidden: order.hidden, display: order.display };
-        }
-        at
+    /// The same for the first order of a level, or far off, or in a quiet book.
+    #[inline(never)]
+    fn rest_apart(&mut self, side: Side, key: u32, at: u32, open: u32) -> (Slot, u64) {
+        let level = self.ladders[side as usize & 1].level_mut(key);
+        level.lots += u64::from(open);
+        self.slab.append(level, at);
+        (Slot(at), level.lots)
     }
 
     /// HOT. Takes an order off the book, what it hides included; returns it and what remains on its level.
@@ -180,12 +170,11 @@ impl<E: Copy + Default> Book<E> {
         let ladder = &mut self.ladders[node.owner.side() as usize & 1];
         let level: &mut Level = ladder.existing_mut(node.key);
         level.lots -= u64::from(node.open);
-        self.slab.unlink(level, &node);
+        self.slab.remove(level, slot.0, &node);
         let lots = level.lots;
         if level.is_empty() {
             ladder.retire(node.key);
         }
-        self.slab.release(slot.0);
         (self.resting(slot.0, &node), lots)
     }
 
@@ -224,10 +213,38 @@ impl<E: Copy + Default> Book<E> {
     }
 }
 
+/// HOT. A node for an order, on no queue yet.
+#[inline(always)]
+fn lay<E: Copy + Default>(slab: &mut Slab, cold: &mut Cold<E>, order: Resting, origin: E) -> u32 {
+    lay_behind(slab, cold, order, origin, NIL)
+}
+
+/// HOT. A node for an order that comes to rest behind another, and so last in a queue, or behind nobody.
+#[inline(always)]
+fn lay_behind<E: Copy + Default>(slab: &mut Slab, cold: &mut Cold<E>, order: Resting, origin: E, previous: u32) -> u32 {
+    debug_assert!(order.open > 0, "a resting order shows at least one lot");
+    debug_assert!(order.hidden == 0 || order.display > 0, "what hides must come out some lots at a time");
+    let iceberg = order.display > 0;
+    let at = slab.insert(Node {
+        id: order.id,
+        open: order.open,
+        key: key_of(order.owner.side(), order.price),
+        previous,
+        next: NIL,
+        owner: order.owner.with_iceberg(iceberg),
+        ordered: order.ordered,
+    });
+    cold.set_origin(at, origin);
+    if iceberg {
+        *cold.reserve_mut(at) = Reserve { hidden: order.hidden, display: order.display };
+    }
+    at
+}
+
 impl Book<Origin> {
     /// Puts an order into the queue of its price by its time: before all that are later. Costs those.
     pub fn rest_by_time(&mut self, order: Resting, origin: Origin) -> (Slot, u64) {
-        let at = self.lay(order, origin);
+        let at = lay(&mut self.slab, &mut self.cold, order, origin);
         let side = order.owner.side();
         let level = self.ladders[side as usize & 1].level_mut(key_of(side, order.price));
         level.lots += u64::from(order.open);

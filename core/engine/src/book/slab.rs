@@ -125,12 +125,14 @@ impl Slab {
         self.len
     }
 
-    /// HOT. The caller keeps `len` below 2^32 - 1 by the instrument's cap on resting orders.
+    /// HOT. A node of this content; the one that it names as previous leads to it. The caller keeps `len` below
+    /// 2^32 - 1 by the instrument's cap on resting orders.
     #[inline]
     pub fn insert(&mut self, node: Node) -> u32 {
         self.len += 1;
         let at = if self.free == NIL { self.extend() } else { self.free };
-        let vacant = &mut self.nodes[at as usize];
+        let nodes = self.nodes.as_mut_slice();
+        let vacant = &mut nodes[at as usize];
         self.free = vacant.next;
         // Field by field: a node put together elsewhere and copied in one piece waits for its parts to be stored.
         vacant.id = node.id;
@@ -140,6 +142,7 @@ impl Slab {
         vacant.next = node.next;
         vacant.owner = node.owner;
         vacant.ordered = node.ordered;
+        nodes[node.previous as usize].next = at;
         at
     }
 
@@ -192,6 +195,22 @@ impl Slab {
         let (previous, next) = (node.previous, node.next);
         self.get_mut(previous).next = next;
         self.get_mut(next).previous = previous;
+        level.head = select(previous == NIL, next, level.head);
+        level.tail = select(next == NIL, previous, level.tail);
+    }
+
+    /// HOT. Takes a node, of which the caller has a copy, off its queue and vacates it.
+    #[inline(always)]
+    pub fn remove(&mut self, level: &mut Level, at: u32, node: &Node) {
+        let (previous, next) = (node.previous, node.next);
+        // The slice once: after each write to `level` the array would be looked up again.
+        let nodes = self.nodes.as_mut_slice();
+        nodes[previous as usize].next = next;
+        nodes[next as usize].previous = previous;
+        let vacated = &mut nodes[at as usize];
+        vacated.next = std::mem::replace(&mut self.free, at);
+        vacated.open = 0;
+        self.len -= 1;
         level.head = select(previous == NIL, next, level.head);
         level.tail = select(next == NIL, previous, level.tail);
     }

@@ -87,10 +87,15 @@ impl<E: Copy + Default> Book<E> {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
         // Most orders meet nobody: what follows a meeting stays out of their way.
-        match self.ladder(other).best() {
-            Some(best) if best <= last_key => self.trade(other, last_key, open, sink),
-            _ => open,
-        }
+        if self.ladder(other).reaches(last_key) { self.trade(other, last_key, open, sink) } else { open }
+    }
+
+    /// HOT. Whether an incoming order on `side` would meet anybody: for who keeps the sweep out of a plain order's way.
+    #[inline(always)]
+    pub fn meets(&self, side: Side, limit: Option<Ticks>) -> bool {
+        let other = side.opposite();
+        let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
+        self.ladder(other).reaches(last_key)
     }
 
     #[inline(never)]

@@ -1,7 +1,7 @@
 //! The bare book: price-time matching and nothing else. One of them, or many behind one index of orders.
 
 use pitwire_engine::ahead::{Ahead, Coming};
-use pitwire_engine::{Book, OrderIndex, Owner, Resting, SweepSink};
+use pitwire_engine::{Book, OrderIndex, Owner, Resting, Slot, SweepSink};
 use pitwire_model::{AccountId, InstrumentId, OrderId, Side, Ticks};
 
 use super::Matcher;
@@ -105,11 +105,12 @@ impl<B: Books> Bare<B> {
     #[inline]
     pub fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<(InstrumentId, &'a Operation)>) {
         let Bare { ahead, index, books } = self;
-        ahead.look(index, |at| books.peek(at), B::MANY, |n| coming(n).map(|(at, op)| expected(at, op)));
+        let books = &*books;
+        ahead.look(index, move |at| books.peek(at), B::MANY, move |n| coming(n).map(|(at, op)| expected(at, op)));
     }
 
-    /// HOT. Inlined into the one operation that is nearly every other one.
-    #[inline(always)]
+    /// An order that meets others, or that does not rest.
+    #[inline(never)]
     fn enter(
         &mut self,
         (seq, at): (u32, InstrumentId),
@@ -119,21 +120,39 @@ impl<B: Books> Bare<B> {
         reports: &mut Reports,
     ) {
         let mut fills = Fills { seq, taker: op.id, index: &mut self.index, reports };
-        let book = self.books.of(at);
-        let open = book.sweep(op.side, limit, op.quantity, &mut fills);
+        let open = self.books.of(at).sweep(op.side, limit, op.quantity, &mut fills);
         if open == 0 {
             return;
         }
         match limit.filter(|_| rests) {
             Some(price) => {
-                let owner = Owner::new(AccountId(0), op.side, false);
-                let id = OrderId(op.id);
-                let order = Resting { id, price, open, ordered: op.quantity, owner, hidden: 0, display: 0 };
-                let (slot, _) = book.rest(order, ());
-                self.index.insert(id, at, slot);
+                let slot = self.rest(at, op, price, open);
+                self.index.insert(OrderId(op.id), at, slot);
             }
             None => reports.order(Type::Cancelled, seq, op.side, op.id, limit.map_or(0, narrow), 0),
         }
+    }
+
+    /// HOT. Puts an order on its book; the index is the caller's business.
+    #[inline(always)]
+    fn rest(&mut self, at: InstrumentId, op: &Operation, price: Ticks, open: u32) -> Slot {
+        let owner = Owner::new(AccountId(0), op.side, false);
+        let id = OrderId(op.id);
+        let order = Resting { id, price, open, ordered: op.quantity, owner, hidden: 0, display: 0 };
+        self.books.of(at).rest(order, ()).0
+    }
+
+    /// An order that does not rest.
+    #[inline(never)]
+    fn aggress(&mut self, seq: u32, at: InstrumentId, op: &Operation, reports: &mut Reports) {
+        if self.index.contains(OrderId(op.id)) {
+            reports.duplicate.get_or_insert(seq);
+            return;
+        }
+        let is_market = op.kind == Kind::Market;
+        let (shown, limit) = if is_market { (0, None) } else { (op.price, Some(Ticks(i64::from(op.price)))) };
+        reports.order(Type::Accepted, seq, op.side, op.id, shown, op.quantity);
+        self.enter((seq, at), op, limit, false, reports);
     }
 
     #[inline(never)]
@@ -147,21 +166,26 @@ impl<B: Books> Bare<B> {
         self.enter((seq, at), &Operation { side, ..*op }, Some(Ticks(i64::from(op.price))), true, reports);
     }
 
-    /// HOT. Enters into the book of instrument `at`; a cancel or replace finds its own.
-    #[inline]
+    /// HOT. Enters into the book of instrument `at`; a cancel or replace finds its own. Inlined into the loop with the
+    /// two operations that are nearly all others, an order that rests and a cancel; whatever trades is a call.
+    #[inline(always)]
     pub fn apply_at(&mut self, seq: u32, at: InstrumentId, op: &Operation, reports: &mut Reports) {
         let id = OrderId(op.id);
         match op.kind {
-            Kind::Limit | Kind::Immediate | Kind::Market => {
-                if self.index.contains(id) {
+            Kind::Limit => {
+                let Some(vacancy) = self.index.vacancy_for(id) else {
                     reports.duplicate.get_or_insert(seq);
                     return;
+                };
+                let price = Ticks(i64::from(op.price));
+                reports.order(Type::Accepted, seq, op.side, op.id, op.price, op.quantity);
+                if self.books.of(at).meets(op.side, Some(price)) {
+                    return self.enter((seq, at), op, Some(price), true, reports);
                 }
-                let is_market = op.kind == Kind::Market;
-                let (shown, limit) = if is_market { (0, None) } else { (op.price, Some(Ticks(i64::from(op.price)))) };
-                reports.order(Type::Accepted, seq, op.side, op.id, shown, op.quantity);
-                self.enter((seq, at), op, limit, op.kind == Kind::Limit, reports);
+                let slot = self.rest(at, op, price, op.quantity);
+                self.index.insert_at(vacancy, id, at, slot);
             }
+            Kind::Immediate | Kind::Market => self.aggress(seq, at, op, reports),
             Kind::Cancel => match self.index.remove(id) {
                 Some((at, slot)) => {
                     let (order, _) = self.books.of(at).remove(slot);
@@ -177,10 +201,10 @@ impl<B: Books> Bare<B> {
 impl Matcher for BareBook {
     #[inline]
     fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<&'a Operation>) {
-        self.look_ahead(|n| coming(n).map(|operation| (HERE, operation)));
+        self.look_ahead(move |n| coming(n).map(|operation| (HERE, operation)));
     }
 
-    #[inline]
+    #[inline(always)]
     fn apply(&mut self, seq: u32, op: &Operation, reports: &mut Reports) {
         self.apply_at(seq, HERE, op, reports);
     }
