@@ -128,9 +128,9 @@ impl Ring {
         Cursor(self.index.front().map_or(self.head, |entry| entry.start))
     }
 
-    /// The newest frame.
+    /// The newest message: not a ping or a notice.
     pub fn newest(&self) -> Option<Entry> {
-        self.index.back().copied()
+        self.index.iter().rev().find(|entry| entry.key != Key::EVERYONE).copied()
     }
 
     /// The bytes between two cursors, in one piece or, over the ring's seam, two. Nothing is to be found outside

@@ -51,3 +51,19 @@ fn who_is_overrun_by_very_small_messages_is_told_so() {
     // The newest of its key in the gap, then all that follow it.
     assert_eq!(behind, "y|".repeat(1_000 - usize::try_from(to).unwrap()) + "y");
 }
+
+#[test]
+fn who_gets_the_latest_alone_gets_a_message_and_not_the_ping_behind_it() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    (floor.limits.lag_ms, floor.limits.ping_ms) = (1_000, 1_500);
+    floor.set_now(0);
+    let reader = come(floor, "/2");
+    take_all(floor, reader);
+    floor.blocked(reader);
+    floor.append(StreamId(2), b"k", 1, false, b"one");
+    floor.append(StreamId(2), b"k", 2, false, b"two");
+    floor.set_now(1_600_000_000);
+    floor.set_now(2_000_000_000);
+    assert_eq!(take_all(floor, reader), "two|");
+}
