@@ -357,6 +357,14 @@ impl Floor {
         Some(self.sessions.swap_remove(at).1)
     }
 
+    /// In the midst of a sweep: takes in what has come meanwhile, so that whoever has not had its turn yet need not wait for
+    /// the next. Not while somebody is to go who has to have everything first.
+    pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) {
+        if self.parting.is_none() && self.leaving.is_empty() {
+            self.take(inbox);
+        }
+    }
+
     /// Works off what waits in the inbox, as much as everybody can be sent in one turn. Says whether there is more.
     pub fn take(&mut self, inbox: &crate::inbox::Inbox) -> bool {
         while !self.must_sweep {

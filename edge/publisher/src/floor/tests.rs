@@ -61,6 +61,8 @@ struct World {
     now_ns: u64,
     /// Some of those who come can inflate.
     is_offered: bool,
+    /// Messages come in the midst of sweeps too.
+    is_meanwhile: bool,
 }
 
 struct Peer {
@@ -104,7 +106,16 @@ impl World {
             floor.run(Errand::Create(spec));
         }
         let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        World { floor, chance, told: Default::default(), all: 0, peers: Vec::new(), now_ns: 0, is_offered: false }
+        World {
+            floor,
+            chance,
+            told: Default::default(),
+            all: 0,
+            peers: Vec::new(),
+            now_ns: 0,
+            is_offered: false,
+            is_meanwhile: false,
+        }
     }
 
     fn come(&mut self) {
@@ -176,6 +187,9 @@ impl World {
         let sweep = if self.chance.below(2) == 0 { Sweep::First } else { Sweep::Next };
         self.floor.due(&mut due, sweep);
         for slot in due {
+            if self.is_meanwhile && !generous && self.chance.below(8) == 0 && !self.floor.must_sweep() {
+                self.publish();
+            }
             let at = self.peers.iter().position(|peer| peer.slot == slot && !peer.is_gone).unwrap();
             loop {
                 match self.floor.prepare(slot) {
@@ -399,6 +413,7 @@ fn whatever_sockets_take_everything_comes_or_is_declared() {
     for seed in first.map_or(1..60, |seed| seed..seed + 1) {
         println!("TEST_SEED={seed}");
         let mut world = World::new(seed);
+        world.is_meanwhile = seed % 2 == 0;
         world.run(600);
         for peer in world.peers.iter().filter(|peer| !peer.has_left) {
             let (some, is_closed) = judge(peer, &world.told, false);

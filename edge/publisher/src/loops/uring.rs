@@ -407,6 +407,9 @@ impl Hall {
         self.task.floor.due(&mut due, sweep);
         for batch in due.chunks(BATCH) {
             self.serve(batch)?;
+            if with_streams && self.parting.is_empty() {
+                self.task.floor.take_meanwhile(&self.task.inbox);
+            }
         }
         self.due = due;
         if with_streams {
