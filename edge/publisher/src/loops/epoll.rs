@@ -20,7 +20,7 @@ use tracing::warn;
 use crate::counters::add;
 use crate::floor::Next;
 use crate::loops::wire::{Moved, Wire};
-use crate::loops::{PARTING, Rhythm, Rush, Task, mono_ns};
+use crate::loops::{MEANWHILE, PARTING, Rhythm, Rush, Task, mono_ns};
 use crate::programme::Answer;
 use crate::reserve::{Mover, Watch};
 use pitwire_tls::Session;
@@ -30,8 +30,6 @@ const ACCEPTS: usize = 64;
 /// Connections beyond the limit, while they are told so.
 const REFUSED_MOST: usize = 32;
 const EVENTS: usize = 512;
-/// So many are served before it is looked what has come meanwhile.
-const BATCH: usize = 128;
 const READ_BYTES: usize = 64 * 1024;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 /// The wheel's tick: a hall that has connections looks at least so often.
@@ -344,10 +342,11 @@ impl Hall {
         let sweep = self.rhythm.begin(now, with_streams);
         let mut due = std::mem::take(&mut self.due);
         self.task.floor.due(&mut due, sweep);
-        for batch in due.chunks(BATCH) {
+        for batch in due.chunks(MEANWHILE) {
             batch.iter().for_each(|slot| self.serve(*slot));
             if with_streams {
                 self.task.floor.take_meanwhile(&self.task.inbox);
+                self.seat_arrivals();
             }
         }
         self.due = due;

@@ -30,6 +30,9 @@ pub enum Kind {
 /// Readers that go to another hall at a time.
 pub(crate) const PARTING: usize = 128;
 
+/// So many readers are served before it is looked what has come meanwhile: less than half a millisecond.
+pub(crate) const MEANWHILE: usize = 64;
+
 /// What a loop is given.
 pub(crate) struct Task {
     pub floor: Floor,

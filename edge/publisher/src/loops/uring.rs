@@ -24,7 +24,7 @@ use tracing::warn;
 
 use crate::counters::add;
 use crate::floor::Next;
-use crate::loops::{PARTING, Rhythm, Rush, Task, mono_ns};
+use crate::loops::{MEANWHILE, PARTING, Rhythm, Rush, Task, mono_ns};
 use crate::programme::Answer;
 use crate::reserve::Watch;
 
@@ -405,10 +405,11 @@ impl Hall {
         let sweep = self.rhythm.begin(now, with_streams);
         let mut due = std::mem::take(&mut self.due);
         self.task.floor.due(&mut due, sweep);
-        for batch in due.chunks(BATCH) {
+        for batch in due.chunks(MEANWHILE.min(BATCH)) {
             self.serve(batch)?;
             if with_streams && self.parting.is_empty() {
                 self.task.floor.take_meanwhile(&self.task.inbox);
+                self.seat_arrivals()?;
             }
         }
         self.due = due;
