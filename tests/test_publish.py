@@ -158,6 +158,32 @@ def test_lines_symbols_envelopes_and_coming_back(tmp_path: Path) -> None:
         assert publisher.process.wait(PATIENCE_S) == 0
 
 
+def test_what_is_no_json_is_a_string_in_an_envelope_and_said_once(tmp_path: Path) -> None:
+    lines = ["not json", '{"n":1}', '{"n":', 'a "quoted" \\ é', "[1,2]"]
+    with publishing(tmp_path, "--stdin", "--threads", "2") as publisher:
+        wrapped, bare = publisher.reader("/?envelope=1"), publisher.reader()
+        publisher.wait_for("opened_total", 2)
+        assert publisher.process.stdin
+        publisher.process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        data = [json.loads(wrapped.recv(timeout=PATIENCE_S))["data"] for _ in lines]
+        assert data == [lines[0], {"n": 1}, lines[2], lines[3], [1, 2]]
+        assert [bare.recv(timeout=PATIENCE_S) for _ in lines] == lines
+        # A thread counts that has envelopes to make, once it has made them: this reader's has.
+        assert publisher.metric("quoted_total") == 3
+        publisher.process.stdin.close()
+        assert publisher.process.wait(PATIENCE_S) == 0
+        assert publisher.process.stderr.read().count(b"no JSON") == 1  # type: ignore[union-attr]
+
+
+def test_messages_that_name_no_channel_are_said_once_and_counted(tmp_path: Path) -> None:
+    with publishing(tmp_path, "--stdin", "--channel", "a", "--channel", "b") as publisher:
+        publisher.say(*({"n": n} for n in range(16)), {"channel": "b"})
+        out, error = publisher.process.communicate(timeout=PATIENCE_S)
+        figures = json.loads(out)
+        assert publisher.process.returncode == 0 and (figures["messages"], figures["unrouted"]) == (1, 16)
+        assert error.count(b"names none of the channels") == 1, error
+
+
 def raw_reader(address: str, path: str = "/") -> socket.socket:
     """A reader with a small window that does not read unless told to."""
     host, port = address.rsplit(":", 1)

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::counters::Counters;
@@ -23,6 +23,7 @@ pub struct Board {
     /// Connections from one address, and of one account; no limit if absent.
     per_address: Option<u32>,
     per_account: Option<u32>,
+    has_told: AtomicBool,
 }
 
 impl Board {
@@ -53,6 +54,11 @@ impl Board {
     /// Which hall a connection is in.
     pub(crate) fn hall_of(&self, tag: Tag) -> usize {
         usize::try_from((tag.0 & !OURS) % self.halls.len() as u64).unwrap_or(0)
+    }
+
+    /// Whether it has still to be said that messages are no JSON: so the first time, in whichever hall.
+    pub(crate) fn tell_once(&self) -> bool {
+        !self.has_told.swap(true, Ordering::Relaxed)
     }
 
     /// A place for the number of listeners of one more stream.

@@ -51,6 +51,8 @@ counters! {
     violations_total: "counter",
     /// Messages that a hall was too busy to take in; its readers were told, or closed.
     shed_total: "counter",
+    /// Messages that are no JSON and were put into envelopes as strings.
+    quoted_total: "counter",
 }
 
 pub(crate) fn add(counter: &AtomicU64, more: u64) {

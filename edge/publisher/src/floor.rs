@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use pitwire_websocket::{CloseCode, Decoder, Limits as MessageLimits, Opcode, write_close};
 use slab::Slab;
+use tracing::warn;
 
 pub use serve::{Next, PIECES, Pieces};
 
@@ -407,7 +408,18 @@ impl Floor {
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
         let key = of.key(key);
         of.append(&Message { seq, key, is_binary, payload }, stamp, &mut self.squeezer);
+        if std::mem::take(&mut of.has_quoted) {
+            self.has_quoted();
+        }
         self.appended(stream.0);
+    }
+
+    #[cold]
+    fn has_quoted(&self) {
+        add(&self.counters().quoted_total, 1);
+        if self.board.tell_once() {
+            warn!("a message is no JSON: in envelopes it is a string (counted as quoted_total)");
+        }
     }
 
     fn next_stamp(&mut self) -> Stamp {

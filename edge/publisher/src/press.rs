@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use tracing::warn;
+
 use crate::field::field;
 use crate::hall::{Batch, Publisher};
 use crate::stream::StreamId;
@@ -52,6 +54,11 @@ impl Press {
         };
         let Some(channel) = at.and_then(|at| self.channels.get_mut(at)) else {
             self.unrouted += 1;
+            if self.unrouted == 1 {
+                warn!(
+                    "a message names none of the channels in its field \"channel\": such messages are dropped and counted"
+                );
+            }
             return;
         };
         let key = self.key_field.as_deref().and_then(|name| field(payload, name)).unwrap_or_default();

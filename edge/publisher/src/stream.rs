@@ -8,7 +8,10 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use pitwire_websocket::Opcode;
+use serde::de::IgnoredAny;
 
 use crate::latest::Latest;
 use crate::ring::{BYTES_PER_ENTRY, Cursor, Entry, Header, Key, Ring};
@@ -111,6 +114,8 @@ pub(crate) struct Stream {
     /// Appended since the slow were last looked for.
     pub unchecked: usize,
     text: String,
+    /// A message that is no JSON went into an envelope.
+    pub has_quoted: bool,
 }
 
 impl Stream {
@@ -132,6 +137,7 @@ impl Stream {
             grown: 0,
             unchecked: 0,
             text: String::new(),
+            has_quoted: false,
         };
         if keep {
             stream.open_ring(class);
@@ -209,6 +215,7 @@ impl Stream {
 
     pub fn append(&mut self, message: &Message<'_>, stamp: Stamp, squeezer: &mut Squeezer) {
         self.last_seq = message.seq;
+        self.has_quoted = false;
         if let Some(latest) = &mut self.latest {
             latest.set(message.key, message.seq, message.is_binary, message.payload);
         }
@@ -327,6 +334,12 @@ impl Stream {
         let name = &self.spec.name;
         // Writing to memory does not fail. The name was checked to need no escapes.
         let _ = write!(self.text, r#"{{"channel":"{name}","epoch":{epoch},"seq":{},"data":"#, message.seq);
+        let is_json = is_json(message);
+        if !is_json {
+            self.has_quoted = true;
+            quote(payload, &mut self.text);
+        }
+        let payload = if is_json { payload } else { b"" };
         let header = Header::new(opcode, self.text.len() + payload.len() + 1, false);
         Frame { header, opening: self.text.as_bytes(), payload, closing: b"}" }
     }
@@ -340,6 +353,24 @@ fn payload_of(frame: &[u8]) -> &[u8] {
         _ => 2,
     };
     frame.get(header..).unwrap_or_default()
+}
+
+/// Whether it can stand in an envelope as it is.
+fn is_json(message: &Message<'_>) -> bool {
+    let is_text = !message.is_binary || std::str::from_utf8(message.payload).is_ok();
+    is_text && serde_json::from_slice::<IgnoredAny>(message.payload).is_ok()
+}
+
+/// The message as a JSON string: what is no text in base64.
+fn quote(payload: &[u8], out: &mut String) {
+    match std::str::from_utf8(payload) {
+        Ok(text) => out.push_str(&serde_json::Value::from(text).to_string()),
+        Err(_) => {
+            out.push('"');
+            BASE64.encode_string(payload, out);
+            out.push('"');
+        }
+    }
 }
 
 /// One frame's parts, in order.
@@ -409,6 +440,42 @@ mod tests {
                 assert_eq!(told(&stream, class), if kept == 0 { &bare[..] } else { &bare[3..] }, "{class} of {kept}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_no_json_stands_in_an_envelope_as_a_string() {
+        let spec = StreamSpec { name: "x".into(), lag: Lag::Close, ring_bytes: 4096, snapshot: false, keep: false };
+        let mut stream = Stream::new(spec, ENVELOPED);
+        let mut told = |is_binary: bool, payload: &[u8]| {
+            let (mut out, message) = (Vec::new(), Message { seq: 5, key: Key(0), is_binary, payload });
+            let frame = stream.frame(ENVELOPED, &message, 7);
+            for part in [frame.opening, frame.payload, frame.closing] {
+                out.extend_from_slice(part);
+            }
+            let header = frame.header.as_bytes();
+            assert_eq!(usize::from(header[1]), out.len(), "the header tells its length");
+            assert_eq!(header[0] & 15, if is_binary { 2 } else { 1 });
+            let text = String::from_utf8(out).unwrap();
+            serde_json::from_str::<IgnoredAny>(&text).unwrap();
+            let data = text.strip_prefix(r#"{"channel":"x","epoch":7,"seq":5,"data":"#).unwrap();
+            (data.strip_suffix('}').unwrap().to_owned(), std::mem::take(&mut stream.has_quoted))
+        };
+        for json in [r#"{"a":[1,2.5e3,null]}"#, " 7 ", r#""text""#, "true"] {
+            assert_eq!(told(false, json.as_bytes()), (json.to_owned(), false));
+            assert_eq!(told(true, json.as_bytes()), (json.to_owned(), false));
+        }
+        for (other, expected) in [
+            ("not json", r#""not json""#),
+            (r#"{"a":1"#, r#""{\"a\":1""#),
+            (r#"{"a":1}}"#, r#""{\"a\":1}}""#),
+            ("7 8", r#""7 8""#),
+            ("\u{1}\"\\\né", r#""\u0001\"\\\né""#),
+            ("", r#""""#),
+        ] {
+            assert_eq!(told(false, other.as_bytes()), (expected.to_owned(), true), "{other:?}");
+        }
+        // RFC 4648's alphabet: 0xFB 0xFF is 111110 111111 1111(00).
+        assert_eq!(told(true, &[0xFB, 0xFF]), (r#""+/8=""#.to_owned(), true));
     }
 
     #[test]
