@@ -402,6 +402,7 @@ def test_too_many_and_foreign_pages_are_refused(tmp_path: Path) -> None:
         (["--respond", "10*10"], 2, "10x10000"),
         (["--echo", "--channel", "/a b"], 2, "a channel's name"),
         (["--echo", "--auth", "@/nowhere"], 2, "cannot read /nowhere"),
+        (["--stdin", "--auth", ""], 2, "the token of --auth is empty"),
         (["--tape", "/nowhere"], 1, "cannot read /nowhere"),
         (["--nats", "http://x"], 1, "no NATS address"),
         (["--stdin", "--ring", "7"], 2, "64KiB"),

@@ -445,6 +445,11 @@ fn answer_size(text: &str) -> Result<(usize, usize), String> {
 
 /// The text itself, or of `@FILE` what stands in it, without the line's end.
 fn token(text: &str) -> Result<String, Failure> {
+    if text.is_empty() {
+        return Err(
+            Failure::usage("the token of --auth is empty").remedy("give one, or leave --auth out to serve everybody")
+        );
+    }
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     let read = fs::read_to_string(path).map_err(|error| {
         Failure::usage(format!("cannot read {path}: {error}")).remedy("name a readable text file after @")
