@@ -403,6 +403,10 @@ def test_too_many_and_foreign_pages_are_refused(tmp_path: Path) -> None:
         (["--echo", "--channel", "/a b"], 2, "a channel's name"),
         (["--echo", "--auth", "@/nowhere"], 2, "cannot read /nowhere"),
         (["--stdin", "--auth", ""], 2, "the token of --auth is empty"),
+        (["--echo", "--origin", "app.example"], 2, "https://app.example"),
+        (["--echo", "--host", ""], 2, "a bare name"),
+        (["--echo", "--host", "feed.example:443"], 2, "a bare name"),
+        (["--echo", "--listen", "localhost:9000"], 2, "127.0.0.1:9000"),
         (["--tape", "/nowhere"], 1, "cannot read /nowhere"),
         (["--nats", "http://x"], 1, "no NATS address"),
         (["--stdin", "--ring", "7"], 2, "64KiB"),
@@ -416,7 +420,8 @@ def test_too_many_and_foreign_pages_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_that_helps(options: list[str], code: int, words: str) -> None:
-    done = run_pitwire("publish", "--listen", "127.0.0.1:0", *options)
+    listen = [] if "--listen" in options else ["--listen", "127.0.0.1:0"]
+    done = run_pitwire("publish", *listen, *options)
     assert done.returncode == code, done.stderr
     assert words in done.stderr and done.stderr.strip().count("\n") == 0
 

@@ -101,6 +101,23 @@ def test_verify_of_nothing_fails(tmp_path: Path, name: str) -> None:
     assert ended.returncode == 1 and str(tmp_path / name) in ended.stderr
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["up", "--http"],
+        ["up", "--tls"],
+        ["gateway", "--upstream", "nats://127.0.0.1:1", "--http"],
+        ["publish", "--echo", "--listen"],
+        ["tape", "serve", "--synthetic", "--listen"],
+        ["split", "ws://127.0.0.1:1/", "--listen"],
+        ["order-bench", "--venue"],
+    ],
+)
+def test_a_name_where_an_address_is_wanted_is_told_the_address(options: list[str]) -> None:
+    ended = run_pitwire(*options, "localhost:8123")
+    assert ended.returncode == 2 and "127.0.0.1:8123" in ended.stderr and ended.stderr.count("\n") == 1, ended.stderr
+
+
 # Damage. The rule (decisions.md, Journal): at or below the durable watermark it is refused with its position.
 
 

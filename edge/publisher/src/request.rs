@@ -84,7 +84,8 @@ impl Doors {
         let name = port.map_or(host, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
         if let Ok(address) = name.parse::<IpAddr>() {
             // Bound to every address of the machine, we do not know them all; an address cannot be rebound.
-            return address.is_loopback() || address == self.bound || self.bound.is_unspecified();
+            let is_given = self.hosts.iter().any(|ours| ours.parse() == Ok(address));
+            return address.is_loopback() || address == self.bound || self.bound.is_unspecified() || is_given;
         }
         name.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(|ours| name.eq_ignore_ascii_case(ours))
     }
@@ -113,7 +114,7 @@ mod tests {
     fn verdict(text: &str) -> String {
         let doors = Doors {
             bound: "10.1.2.3".parse().unwrap(),
-            hosts: vec!["feed.example".into()],
+            hosts: vec!["feed.example".into(), "10.7.7.7".into()],
             origins: vec!["https://app.example".into()],
         };
         match parse(text.as_bytes(), &doors, None) {
@@ -136,6 +137,7 @@ mod tests {
             (ask("127.0.0.1", ""), accepted(0)),
             (ask("127.0.0.1", "") + "ab", accepted(2)),
             (ask("feed.EXAMPLE:443", ""), accepted(0)),
+            (ask("10.7.7.7:80", ""), accepted(0)),
             (ask("[::1]:5", "Origin: http://[::1]:5\r\n"), accepted(0)),
             (ask("localhost", "Origin: https://app.example\r\nSec-Fetch-Site: cross-site\r\n"), accepted(0)),
             (ask("localhost", "Content-Length: 0\r\n"), accepted(0)),

@@ -1,4 +1,6 @@
-//! Values of options that several commands take.
+//! Values of options that several commands take. What could never match anything is refused where it is given.
+
+use std::net::SocketAddr;
 
 /// A name in `Host` headers, without scheme and port.
 pub fn host_name(text: &str) -> Result<String, String> {
@@ -12,6 +14,32 @@ pub fn host_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// Address and port, as numbers: a name may mean several.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).unwrap_or(8080);
+        format!("give an address and a port as numbers: 127.0.0.1:{port}, [::1]:{port}, 0.0.0.0:{port} for all of this machine's")
+    })
+}
+
+/// An origin as browsers spell it, or all of them.
+pub fn origin(text: &str) -> Result<String, String> {
+    if text == "*" || text == "null" {
+        return Ok(text.to_owned());
+    }
+    let (scheme, authority) = text.split_once("://").unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"/?#@\\\"".contains(&byte);
+    // A browser leaves out the port that goes without saying.
+    let has_own_port =
+        matches!((scheme, authority.rsplit_once(':')), ("https", Some((_, "443"))) | ("http", Some((_, "80"))));
+    let is_origin = !scheme.is_empty() && !authority.is_empty() && authority.bytes().all(is_plain) && !has_own_port;
+    if is_origin {
+        return Ok(text.to_owned());
+    }
+    Err("give it as browsers spell it, without a path: https://app.example, http://app.example:8080; or * for all"
+        .into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,6 +51,26 @@ mod tests {
         }
         for wrong in ["", "http://a.b", "a.b:80", "a..b", "a b", ".a", "*.a", &"a".repeat(64)] {
             assert!(host_name(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_numbers_and_a_name_is_told_which() {
+        assert_eq!(address("[::1]:80").map(|address| address.port()), Ok(80));
+        for (text, hint) in [("localhost:9000", "127.0.0.1:9000"), ("9000", ":9000"), ("", ":8080"), ("a:b", ":8080")] {
+            assert!(address(text).unwrap_err().contains(hint), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_as_a_browser_spells_it() {
+        for text in ["*", "null", "https://app.example", "http://localhost:5173", "app://x", "https://app.example:80"] {
+            assert!(origin(text).is_ok(), "{text}");
+        }
+        for text in
+            ["", "foo", "https://", "://a", "https://app.example/", "https://a:443", "http://a:80", "https://a b"]
+        {
+            assert!(origin(text).is_err(), "{text}");
         }
     }
 }

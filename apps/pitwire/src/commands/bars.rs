@@ -12,6 +12,7 @@ use pitwire_bars::{Rules, check_buckets};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::commands::arguments;
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -30,7 +31,7 @@ pub struct Bars {
     #[arg(long, value_name = "DIR", required_unless_present = "listen")]
     out: Option<PathBuf>,
     /// Serve the latest bars over WebSocket.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     listen: Option<SocketAddr>,
     /// Written once readers can connect.
     #[arg(long, value_name = "PATH", requires = "listen")]

@@ -9,10 +9,10 @@ use pitwire_gateway::{Failure as BusFailure, Inlet, Node, Upstream, without_pass
 use pitwire_host::{Limits, Server, SystemClock, Waker, stop_signals};
 use tracing::{info, warn};
 
-use super::arguments::host_name;
 use super::up::{Ready, announce_tls, listen, prepare_ready, remove_old};
 use crate::bus_key;
 use crate::certificate::{self, Shown};
+use crate::commands::arguments;
 use crate::failure::Failure;
 use crate::gateway::application::{GatewayApplication, Parts};
 use crate::output::say;
@@ -35,11 +35,11 @@ pub struct Gateway {
     #[arg(long, value_name = "NATS_URL")]
     upstream: String,
     /// Where to listen; port 0 takes any free one.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8081")]
     http: SocketAddr,
     /// Where to listen for TLS as well: https and wss; port 0 takes any free one. Without --tls-cert an authority is made
     /// under --tls-dir, once, and it is said how to trust it.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     tls: Option<SocketAddr>,
     /// The server's certificate and what it hangs on, PEM.
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
@@ -51,7 +51,7 @@ pub struct Gateway {
     #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
     tls_dir: PathBuf,
     /// A name besides localhost and the address under which clients reach this gateway; can be given several times.
-    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
     host: Vec<String>,
     /// The venue's HTTP address; without it, the one that the venue itself says over the bus.
     #[arg(long, value_name = "URL")]

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::commands::arguments;
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -38,7 +39,7 @@ pub struct OrderBench {
     #[arg(long, value_enum)]
     mode: Mode,
     /// Where the venue serves.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8080")]
     venue: SocketAddr,
     /// How many interleaved pairs.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -66,7 +67,7 @@ pub struct OrderBench {
     #[arg(long, value_enum, default_value_t = open_loop::Wait::Awake)]
     wait: open_loop::Wait,
     /// A second venue, to be flooded by turns: what the flood costs a session by sharing the machine alone.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     elsewhere: Option<SocketAddr>,
     /// Print one JSON object.
     #[arg(long)]

@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use self::source::Source;
 use crate::certificate::{self, Shown};
+use crate::commands::arguments;
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -47,7 +48,7 @@ const ANSWERING: [&str; 2] = ["echo", "respond"];
 #[command(group = clap::ArgGroup::new("from").required(true).args(["stdin", "tape", "nats", "synthetic", "respond", "echo"]))]
 pub struct Publish {
     /// Where to listen; port 0 takes any free one.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     listen: SocketAddr,
     /// A channel, read at /NAME; without any, every path is the one channel. With several, each message names its own in
     /// its field "channel" (or, from NATS, by its subject).
@@ -102,10 +103,10 @@ pub struct Publish {
     #[arg(long, value_name = "TOKEN")]
     auth: Option<String>,
     /// Pages of this origin may connect too (https://app.example; * for all); others than our own are refused.
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", value_parser = arguments::origin)]
     origin: Vec<String>,
     /// A name besides localhost and the address under which readers come.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
     host: Vec<String>,
     /// Connections at most; more are answered 503. What open files allow, if absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -18,6 +18,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::view::View;
+use crate::commands::arguments;
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -94,7 +95,7 @@ pub struct Split {
     #[arg(long, value_enum)]
     pipe_pages: Option<PipePages>,
     /// Where the shards are served (--transport ws); port 0 takes any free one.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8090")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
     /// Publish the shards on core NATS too: nats://HOST:PORT (docs/splitter.md has subjects and numbers).
     #[arg(long, value_name = "NATS_URL")]
@@ -103,7 +104,7 @@ pub struct Split {
     #[arg(long, value_name = "PREFIX", default_value = "pitwire", requires = "publish")]
     publish_prefix: String,
     /// Serve metrics for Prometheus at http://ADDR:PORT/metrics; port 0 takes any free one.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     metrics: Option<SocketAddr>,
     /// Written whole once everything is set up: {"pid":N}, with "http" (the shards) and "metrics" where they are served.
     #[arg(long, value_name = "PATH")]

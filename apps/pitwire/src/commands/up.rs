@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use super::sim;
 use crate::bus_key;
 use crate::certificate::{self, Shown};
+use crate::commands::arguments;
 use crate::failure::Failure;
 use crate::output::{hex, say};
 use crate::venue::application::{VenueApplication, venue_time};
@@ -59,11 +60,11 @@ pub struct Up {
     #[arg(long, value_name = "DIR", default_value = "pitwire-data")]
     data: PathBuf,
     /// Where to listen; port 0 takes any free one.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8080")]
     http: SocketAddr,
     /// Where to listen for TLS as well: the same venue, https and wss; port 0 takes any free one. Without --tls-cert an
     /// authority is made under the data directory, once, and it is said how to trust it.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     tls: Option<SocketAddr>,
     /// The server's certificate and what it hangs on, PEM.
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]

@@ -18,6 +18,7 @@ use pitwire_tape::{symbols, tls};
 use super::figures::{Figures, cpu_seconds};
 use super::source::{Plan, What};
 use super::values::{Rate, sizes};
+use crate::commands::arguments;
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -35,7 +36,7 @@ A reader can prove what it got: see docs/tape.md.";
 #[command(after_help = EXAMPLES)]
 pub struct Serve {
     /// Where to listen; port 0 takes any free one.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     listen: SocketAddr,
     /// Make the trades from --seed; the default.
     #[arg(long)]
