@@ -239,6 +239,8 @@ def test_what_failed_is_said_in_one_line_and_the_rest_is_measured() -> None:
         (["ws://127.0.0.1:1/", "--storm", "20"], "--seconds"),
         (["ws://127.0.0.1:1/", "--subprotocol", "a b"], "letters"),
         (["wss://127.0.0.1:1/", "--ca", "no-such-file"], "no-such-file"),
+        (["ws://127.0.0.1:1/", "--ca", "no-such-file"], "wss://"),
+        (["ws://127.0.0.1:1/", "--insecure"], "wss://"),
         (["wss://127.0.0.1:1/", "--ca", "x", "--insecure"], "--insecure"),
     ],
 )

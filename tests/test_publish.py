@@ -143,9 +143,10 @@ def test_lines_symbols_envelopes_and_coming_back(tmp_path: Path) -> None:
         stranger = publisher.reader(f"/trades?from={epoch - 1}:97")
         assert json.loads(stranger.recv(timeout=PATIENCE_S)) == {"type": "snapshot", "epoch": epoch, "seq": 100}
         assert [json.loads(stranger.recv(timeout=PATIENCE_S)) for _ in range(5)] == messages[-5:]
-        with pytest.raises(InvalidStatus) as refused:
-            publisher.reader("/quotes")
-        assert refused.value.response.status_code == 404
+        for path, status in [("/quotes", 404), ("/trades?simbols=A", 400), ("/trades?symbols=A&symbols=B", 400)]:
+            with pytest.raises(InvalidStatus) as refused:
+                publisher.reader(path)
+            assert refused.value.response.status_code == status, path
         # The end of the input is the end: everybody has got everything, then goodbye.
         publisher.say({"sym": "Z", "n": 101})
         assert publisher.process.stdin
@@ -407,6 +408,7 @@ def test_too_many_and_foreign_pages_are_refused(tmp_path: Path) -> None:
         (["--echo", "--host", ""], 2, "a bare name"),
         (["--echo", "--host", "feed.example:443"], 2, "a bare name"),
         (["--echo", "--listen", "localhost:9000"], 2, "127.0.0.1:9000"),
+        (["--stdin", "--channel", "a", "--channel", "b", "--channel", "a"], 2, "--channel a is given twice"),
         (["--tape", "/nowhere"], 1, "cannot read /nowhere"),
         (["--nats", "http://x"], 1, "no NATS address"),
         (["--stdin", "--ring", "7"], 2, "64KiB"),

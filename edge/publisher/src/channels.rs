@@ -18,6 +18,9 @@ use crate::stream::StreamId;
 /// A reader may choose so many.
 const SYMBOLS_MOST: usize = 1024;
 
+/// What a reader may say behind the path.
+const PARAMETERS: [&str; 4] = ["symbols", "from", "envelope", "token"];
+
 /// What is done with what subscribers say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hearing {
@@ -92,8 +95,11 @@ impl Channels {
 impl Programme for Channels {
     fn open(&self, request: &Request<'_>) -> Result<Opening, Answer> {
         self.may_come(request)?;
-        let streams = self.stream(request.path())?.into_iter().collect();
-        let keys = request.parameter("symbols").filter(|text| !text.is_empty());
+        let streams: Vec<StreamId> = self.stream(request.path())?.into_iter().collect();
+        if !streams.is_empty() {
+            are_meant(request)?;
+        }
+        let keys = request.parameter("symbols");
         if keys.is_some_and(|text| text.split(',').count() > SYMBOLS_MOST) {
             return Err(Answer::text(400, "at most 1024 symbols; without ?symbols= all of them come"));
         }
@@ -131,6 +137,28 @@ impl Programme for Channels {
             _ => Answer::text(426, "a WebSocket is served here; /metrics and /healthz are plain"),
         }
     }
+}
+
+/// A query that a stream cannot be meant by: a reader would get something else than it asked for, and not know.
+fn are_meant(request: &Request<'_>) -> Result<(), Answer> {
+    let names: Vec<&str> = request.query().split('&').filter(|pair| !pair.is_empty()).map(name_of).collect();
+    for (at, name) in names.iter().enumerate() {
+        if !PARAMETERS.contains(name) {
+            let shown: String = name.chars().take(32).collect();
+            return Err(Answer::text(400, &format!("there is no {shown:?} here; there is {}", PARAMETERS.join(", "))));
+        }
+        if names[..at].contains(name) {
+            return Err(Answer::text(400, &format!("{name} is given twice; once is enough, symbols=A,B for several")));
+        }
+    }
+    if request.parameter("symbols") == Some("") {
+        return Err(Answer::text(400, "symbols= names none; without it all of them come"));
+    }
+    Ok(())
+}
+
+fn name_of(pair: &str) -> &str {
+    pair.split_once('=').map_or(pair, |(name, _)| name)
 }
 
 fn resume_token(text: &str) -> Option<(u64, u64)> {
@@ -180,6 +208,16 @@ mod tests {
         assert!(verdict("/btc").starts_with("!401"));
         assert!(verdict("/btc?token=wrong").starts_with("!401"));
         assert!(verdict("/btc?token=s3cret&from=1").starts_with("!400"));
+        let why = |query: &str| verdict(format!("/btc?token=s3cret&{query}").leak());
+        let unknown = why("simbols=A");
+        assert_eq!(unknown, "!400 there is no \"simbols\" here; there is symbols, from, envelope, token");
+        assert_eq!(why("symbols="), "!400 symbols= names none; without it all of them come");
+        assert!(why("symbols=A&symbols=B").starts_with("!400 symbols is given twice"));
+        assert!(why("token=s3cret").starts_with("!400 token is given twice"));
+        assert!(why("&").starts_with("Opening"), "nothing is nothing");
+        assert!(verdict("/btc?simbols=A").starts_with("!401"), "who may not come is told nothing");
+        let echo = Channels { hearing: Hearing::Echo, ..Channels::default() };
+        assert!(echo.open(&request("/?whatever=1&whatever=2")).is_ok(), "there is no stream to be chosen from");
         let many = vec!["A"; SYMBOLS_MOST + 1].join(",");
         let target: &str = format!("/eth?token=s3cret&symbols={many}").leak();
         assert_eq!(channels.open(&request(target)).err().unwrap().status, 400);

@@ -247,6 +247,11 @@ impl Load {
                 Failure::usage("--storm comes after the end").remedy("give more --seconds, or an earlier storm")
             );
         }
+        if !address.is_secure && (self.ca.is_some() || self.insecure) {
+            return Err(
+                Failure::usage("--ca and --insecure say whom to trust with TLS").remedy("give a wss:// address")
+            );
+        }
         let trust = match (&self.ca, self.insecure) {
             (Some(file), _) => Trust::File(file),
             (None, true) => Trust::Anybody,

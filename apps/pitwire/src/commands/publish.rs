@@ -250,6 +250,10 @@ impl Publish {
     }
 
     fn channels(&self, source: &Source) -> Result<Channels, Failure> {
+        let is_again = |(at, name): &(usize, &String)| self.channel[..*at].contains(name);
+        if let Some((_, name)) = self.channel.iter().enumerate().find(is_again) {
+            return Err(Failure::usage(format!("--channel {name} is given twice")).remedy("once is enough"));
+        }
         let hearing = match (self.echo, self.respond.is_some()) {
             (true, _) => Hearing::Echo,
             (_, true) => Hearing::Respond,
