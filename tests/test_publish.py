@@ -437,6 +437,14 @@ def test_fewer_connections_than_asked_for_is_said(tmp_path: Path) -> None:
             assert publisher.process.wait(PATIENCE_S) == 0
             told = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
         assert said in told and (said or "instead" not in told), told
+        assert ("--loop uring" in told) == bool(said), told
+    tls = ["--tls", "--tls-dir", str(tmp_path / "tls"), "--connections", str(most + 1)]
+    with publishing(tmp_path, "--echo", *tls) as publisher:
+        publisher.process.terminate()
+        assert publisher.process.wait(PATIENCE_S) == 0
+        told = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
+    # Another loop does not know TLS.
+    assert f"{most} connections instead of {most + 1}" in told and "ulimit -n" in told and "uring" not in told, told
 
 
 def test_a_port_that_is_taken_and_a_line_that_is_no_text(tmp_path: Path) -> None:

@@ -282,9 +282,9 @@ impl Publish {
         // Its sockets are not open files; a thread that is full says so.
         let files = if kind == Kind::Uring { usize::MAX } else { files };
         if let Some(most) = self.connections.filter(|most| *most as usize > files) {
+            let remedy = if self.tls { "raise that (ulimit -n)" } else { "raise that (ulimit -n) or use --loop uring" };
             eprintln!(
-                "pitwire publish: note: {files} connections instead of {most}: so many files may be open here; raise that \
-                 (ulimit -n) or use --loop uring"
+                "pitwire publish: note: {files} connections instead of {most}: so many files may be open here; {remedy}"
             );
         }
         let halls = self.threads.map_or_else(|| halls(kind, self.connections), |threads| threads as usize);
