@@ -200,15 +200,17 @@ def test_silence_at_the_door_harms_nobody(tmp_path: Path) -> None:
 
 def test_publish_serves_readers_behind_tls(tmp_path: Path) -> None:
     told = tmp_path / "ready"
-    command = [BINARY, "publish", "--listen", "127.0.0.1:0", "--synthetic", "200", "--bytes", "190", "--tls"]
-    command += ["--tls-dir", tmp_path / "tls", "--ready-file", told]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as publisher:
+    command = [BINARY.absolute(), "publish", "--listen", "127.0.0.1:0", "--synthetic", "200", "--bytes", "190", "--tls"]
+    command += ["--tls-dir", "tls", "--ready-file", told]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path) as publisher:
         try:
             deadline = time.monotonic() + PATIENCE_S
             while not told.exists() and time.monotonic() < deadline:
                 assert publisher.poll() is None
                 time.sleep(0.01)
             ready = json.loads(told.read_text())
+            # Whoever waits for the file stands elsewhere than the publisher.
+            assert Path(ready["ca"]) == tmp_path / "tls" / "ca.pem"
             with connect(f"wss://{ready['tls']}/", ssl=trusting(ready["ca"]), open_timeout=PATIENCE_S) as ws:
                 numbers = [json.loads(ws.recv(timeout=PATIENCE_S))["seq"] for _ in range(50)]
             assert numbers == list(range(numbers[0], numbers[0] + 50))

@@ -34,6 +34,8 @@ pub fn shown(files: Option<(&Path, &Path)>, directory: &Path, address: SocketAdd
         let config = from_files(certificate, key, now_s)?;
         return Ok(Shown { config, authority: None });
     }
+    // Whoever reads where it is may stand elsewhere.
+    let directory = &std::path::absolute(directory)?;
     let (authority, key) = (directory.join(CERTIFICATE), directory.join(KEY));
     let secret = authority_key(directory, &authority, &key)?;
     let config = made_by(&secret, &names(address.ip()), now_s).map_err(|what| {
