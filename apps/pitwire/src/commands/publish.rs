@@ -93,7 +93,8 @@ pub struct Publish {
     /// A reader that has waited so long for something has fallen behind too; 0 counts bytes only.
     #[arg(long, value_name = "MS", default_value_t = 0, conflicts_with_all = ANSWERING)]
     lag_ms: u32,
-    /// Bytes of each ring: what can be asked for again, and twice what a reader may be behind.
+    /// Bytes of each ring: what can be asked for again, and twice what a reader may be behind. At least eight times the
+    /// largest message.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = ring_bytes, conflicts_with_all = ANSWERING)]
     ring: u64,
     /// A reader gets the latest of each key when it comes.
