@@ -398,19 +398,21 @@ def test_too_many_and_foreign_pages_are_refused(tmp_path: Path) -> None:
     [
         ([], 2, "--stdin"),
         (["--echo", "--stdin"], 2, "cannot be used with"),
-        (["--synthetic", "100"], 2, "--bytes"),
+        (["--synthetic", "100"], 2, "were not provided: --bytes <N>"),
         (["--synthetic", "fast", "--bytes", "10"], 2, "messages a second"),
         (["--respond", "10*10"], 2, "10x10000"),
         (["--echo", "--channel", "/a b"], 2, "a channel's name"),
         (["--echo", "--auth", "@/nowhere"], 2, "cannot read /nowhere"),
+        (["--tape", "/nowhere"], 1, "cannot read /nowhere"),
+        (["--nats", "http://x"], 2, "no NATS address"),
+        (["--nats", "nats://127.0.0.1:1", "--subject", "a..b"], 2, "no NATS subject"),
+        (["--nats", "nats://127.0.0.1:1"], 1, "NATS server that runs"),
         (["--stdin", "--auth", ""], 2, "the token of --auth is empty"),
+        (["--stdin", "--channel", "a", "--channel", "b", "--channel", "a"], 2, "--channel a is given twice"),
         (["--echo", "--origin", "app.example"], 2, "https://app.example"),
         (["--echo", "--host", ""], 2, "a bare name"),
         (["--echo", "--host", "feed.example:443"], 2, "a bare name"),
         (["--echo", "--listen", "localhost:9000"], 2, "127.0.0.1:9000"),
-        (["--stdin", "--channel", "a", "--channel", "b", "--channel", "a"], 2, "--channel a is given twice"),
-        (["--tape", "/nowhere"], 1, "cannot read /nowhere"),
-        (["--nats", "http://x"], 1, "no NATS address"),
         (["--stdin", "--ring", "7"], 2, "64KiB"),
         (["--stdin", "--bytes", "100"], 2, "cannot be used with"),
         (["--stdin", "--tape-speed", "2"], 2, "cannot be used with"),
@@ -445,6 +447,12 @@ def test_fewer_connections_than_asked_for_is_said(tmp_path: Path) -> None:
         told = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
     # Another loop does not know TLS.
     assert f"{most} connections instead of {most + 1}" in told and "ulimit -n" in told and "uring" not in told, told
+
+
+def test_where_no_more_files_may_be_open_it_says_how_to_allow_them() -> None:
+    script = 'ulimit -n 8; exec "$0" publish --listen 127.0.0.1:0 --echo'
+    done = subprocess.run(["sh", "-c", script, BINARY], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1 and "Too many open files" in done.stderr and "ulimit -n" in done.stderr, done.stderr
 
 
 def test_a_port_that_is_taken_and_a_line_that_is_no_text(tmp_path: Path) -> None:

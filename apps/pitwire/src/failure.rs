@@ -56,6 +56,17 @@ impl From<pitwire_ports::LogError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Failure::new(error.to_string())
+        let failure = Failure::new(error.to_string());
+        match more_files(&error) {
+            Some(remedy) => failure.remedy(remedy),
+            None => failure,
+        }
     }
+}
+
+/// What helps against an error, if it is that no more files may be open.
+pub fn more_files(error: &std::io::Error) -> Option<&'static str> {
+    use rustix::io::Errno;
+    let is_it = [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()));
+    is_it.then_some("allow more of them: ulimit -n 20000")
 }

@@ -45,6 +45,9 @@ enum Command {
     Doctor(commands::doctor::Doctor),
 }
 
+/// Unless PITWIRE_LOG says otherwise. What the NATS client meets we say ourselves.
+const LOGGED: &str = "info,async_nats=warn";
+
 /// 0 ok, 1 failed, 2 used wrongly.
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -54,7 +57,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| "info".into()))
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| LOGGED.into()))
         .init();
     let done = match arguments.command {
         Command::Up(up) => up.run(),
@@ -102,7 +105,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .collect();
-    let said = said.join("; ");
+    // What is missing stands on lines below the one that says so.
+    let said = said.join("; ").replace(":; ", ": ");
     eprintln!("pitwire: {}; see --help", said.strip_prefix("error: ").unwrap_or(&said));
     ExitCode::from(2)
 }

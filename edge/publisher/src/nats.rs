@@ -21,6 +21,8 @@ const GLANCE: Duration = Duration::from_millis(100);
 pub struct Failure {
     pub what: String,
     pub remedy: &'static str,
+    /// It could not have worked, whatever runs: an address or a subject that is none.
+    pub is_usage: bool,
 }
 
 /// A connection to a NATS server, and what is read from it.
@@ -34,19 +36,22 @@ pub struct Bus {
 impl Bus {
     /// `is_away` is kept up to date from now on.
     pub fn connect(url: &str, subject: &str, is_away: Arc<AtomicBool>) -> Result<Self, Failure> {
-        let failed = |what: String| Failure { what, remedy: "give nats://HOST:PORT of a NATS server that runs" };
+        let remedy = "give nats://HOST:PORT of a NATS server that runs";
+        let failed = |what: String| Failure { what, remedy, is_usage: false };
         let no_runtime = |error: std::io::Error| Failure {
             what: format!("no runtime for --nats: {error}"),
             remedy: "allow more open files",
+            is_usage: false,
         };
         let shown = without_password(url);
         if !["nats://", "tls://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Err(failed(format!("--nats {shown} is no NATS address")));
+            return Err(Failure { what: format!("--nats {shown} is no NATS address"), remedy, is_usage: true });
         }
         let is_subject = !subject.is_empty() && subject.split('.').all(|token| !token.is_empty());
         if !is_subject || subject.contains(char::is_whitespace) {
             let what = format!("{subject:?} is no NATS subject");
-            return Err(Failure { what, remedy: "write tokens joined by dots, for example trades.> or trades.*" });
+            let remedy = "write tokens joined by dots, for example trades.> or trades.*";
+            return Err(Failure { what, remedy, is_usage: true });
         }
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(no_runtime)?;

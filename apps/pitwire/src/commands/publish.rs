@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use self::source::Source;
 use crate::certificate::{self, Shown};
 use crate::commands::arguments;
-use crate::failure::Failure;
+use crate::failure::{Failure, more_files};
 use crate::output::say;
 
 const EXAMPLES: &str = "Examples:
@@ -192,7 +192,7 @@ impl Publish {
         let epoch = options.epoch;
         let publisher = Publisher::start(options, Arc::clone(&channels) as _).map_err(|error| {
             Failure::new(format!("cannot listen on {}: {error}", self.listen))
-                .remedy("stop what uses the port, or give another with --listen")
+                .remedy(more_files(&error).unwrap_or("stop what uses the port, or give another with --listen"))
         })?;
         let publisher = Arc::new(publisher);
         let streams = self.create(&publisher);

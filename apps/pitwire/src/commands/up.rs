@@ -18,7 +18,7 @@ use super::sim;
 use crate::bus_key;
 use crate::certificate::{self, Shown};
 use crate::commands::arguments;
-use crate::failure::Failure;
+use crate::failure::{Failure, more_files};
 use crate::output::{hex, say};
 use crate::venue::application::{VenueApplication, venue_time};
 use crate::venue::bus::Bus;
@@ -366,8 +366,10 @@ impl Up {
 
 pub(super) fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).map_err(|error| {
-        Failure::new(format!("cannot listen on {address}: {error}"))
-            .remedy(format!("stop what uses the port, or give another with {flag}"))
+        Failure::new(format!("cannot listen on {address}: {error}")).remedy(
+            more_files(&error)
+                .map_or_else(|| format!("stop what uses the port, or give another with {flag}"), Into::into),
+        )
     })
 }
 

@@ -47,8 +47,10 @@ impl Source {
         }
         if let Some(url) = &publish.nats {
             let is_away = Arc::default();
-            let bus = Bus::connect(url, &publish.subject, Arc::clone(&is_away))
-                .map_err(|failure| Failure::new(failure.what).remedy(failure.remedy))?;
+            let bus = Bus::connect(url, &publish.subject, Arc::clone(&is_away)).map_err(|failure| {
+                let make = if failure.is_usage { Failure::usage } else { Failure::new };
+                make(failure.what).remedy(failure.remedy)
+            })?;
             return Ok(Source::Nats { bus: Box::new(bus), is_away });
         }
         Ok(match (publish.synthetic, publish.bytes) {
