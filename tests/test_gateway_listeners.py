@@ -1,8 +1,9 @@
-"""Listeners of a gateway without envelopes, with a real nats-server: back with resume tokens."""
+"""Listeners of a gateway without envelopes, with a real nats-server: in halls, and back with resume tokens."""
 
 import itertools
 import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 from nats_server import Server
 from rpc import RpcError, Ws
-from test_gateway import PATIENCE_S, Gateway
+from test_gateway import CHANNELS, DELTAS, PATIENCE_S, Control, Gateway, place_in, threads_of, until
 from test_resume import CUTS, Market, Reader, cut_off_again_and_again, is_finish
-from venue import Venue
+from venue import DEMO_A, Venue
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 SEED = int(os.environ.get("RESUME_SEED", time.time_ns()))
 BOOK, TRADES = "book.BTC_USDC.100ms", "trades.BTC_USDC.100ms"
@@ -36,6 +39,47 @@ def nats(tmp_path: Path) -> Iterator[Server]:
     running = Server(tmp_path)
     yield running
     running.stop()
+
+
+def test_listeners_are_served_by_halls_and_hear_what_the_venue_says(tmp_path: Path, nats: Server) -> None:
+    """Beside other methods, passed on or answered; and the end is told."""
+    with ExitStack() as stack:
+        venue = stack.enter_context(Venue(tmp_path / "data", extra=["--publish", nats.url, "--speed", "5"]))
+        gateway = stack.enter_context(Gateway(tmp_path, "gateway", nats.url, venue.data / "bus.key"))
+        control = Control(venue.ws_url, DELTAS)
+        mirrors = [Control(gateway.url(), DELTAS) for _ in range(20)]
+        until(lambda: all(len(mirror.texts[name]) > 4 for mirror in mirrors for name in DELTAS), "too little is heard")
+        assert any(name.startswith("hall") for name in threads_of(gateway))
+        heard = [mirror.end() for mirror in mirrors]
+        texts = control.end_behind(*heard)
+        for mirrored, channel in itertools.product(heard, DELTAS):
+            place_in(mirrored[channel][1 if channel.startswith("book") else 0 :], texts[channel])
+        ws = stack.enter_context(Ws(gateway.url()))
+        assert ws.result("public/subscribe", {"channels": CHANNELS}) == CHANNELS
+        assert ws.result("public/ticker", {"instrument_name": "BTC_USDC"})["instrument_name"] == "BTC_USDC"
+        assert ws.result("public/unsubscribe", {"channels": CHANNELS[1:]}) == CHANNELS[1:]
+        with pytest.raises(RpcError, match="10048"):
+            ws.result("private/buy", {})
+        ws.result("public/set_heartbeat", {"interval": 10})
+        # What was said before it left the channel may still be on its way; behind an answer it is not.
+        assert ws.result("public/test")["version"]
+        ws.inbox.clear()
+        assert [ws.arrive(PATIENCE_S)["params"]["channel"] for _ in range(5)] == CHANNELS[:1] * 5
+        assert ws.result("public/unsubscribe_all") == "ok"
+        # Raw channels are for those who have logged in.
+        with pytest.raises(RpcError, match="login"):
+            ws.result("public/subscribe", {"channels": ["book.BTC_USDC.raw"]})
+        ws.login(DEMO_A)
+        assert ws.result("public/subscribe", {"channels": ["book.BTC_USDC.raw"]}) == ["book.BTC_USDC.raw"]
+        with connect(gateway.url(f"?channels={BOOK}"), compression=None, close_timeout=1) as last:
+            assert BOOK in str(last.recv(timeout=PATIENCE_S))
+            assert gateway.end(signal.SIGTERM) == 0
+            texts = []
+            with pytest.raises(ConnectionClosed) as closed:
+                while True:
+                    texts.append(str(last.recv(timeout=PATIENCE_S)))
+            assert closed.value.rcvd is not None and closed.value.rcvd.code == 1001
+            assert any("the gateway is stopping" in text for text in texts)
 
 
 def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_path: Path, nats: Server) -> None:

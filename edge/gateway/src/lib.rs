@@ -23,7 +23,7 @@ pub use follower::{Counts, Follower, Progress};
 pub use history::{ChannelId, History};
 pub use inlet::{Inlet, News};
 pub use nats::{Failure, check, without_password};
-pub use node::{Call, Figures, Instant, Mouth, Node};
+pub use node::{Call, Figures, GoOn, Instant, Mouth, Node, Seat};
 pub use outlet::{Outlet, Publication};
 /// Before the label of a stream by URL, in the name of its channel on the bus.
 pub const STREAM: &str = "stream/";

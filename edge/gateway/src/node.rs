@@ -23,6 +23,8 @@ use crate::follower::Follower;
 use crate::history::{ChannelId, History};
 use crate::upstream::Ask;
 
+pub use merging::GoOn;
+
 mod delivery;
 mod merging;
 mod resuming;
@@ -63,14 +65,27 @@ pub trait Mouth {
     /// Not asked for.
     fn notify(&mut self, to: u64, text: &[u8]);
     fn close(&mut self, to: u64, code: CloseCode, reason: &str);
-    /// A message for all connections in halls that hear this channel.
-    fn tell_all(&mut self, _: ChannelId, _payload: &[u8]) {}
+    /// A message, of this sequence, for all connections in halls that hear this channel.
+    fn tell_all(&mut self, _: ChannelId, _seq: u64, _payload: &[u8]) {}
     /// Whole frames for a connection in a hall.
     fn frames(&mut self, _to: u64, _frames: Vec<u8>) {}
-    /// A connection in a hall hears a channel from here on. Of a state only the latest message matters.
-    fn seat(&mut self, _to: u64, _: ChannelId, _is_state: bool) {}
+    /// A connection in a hall hears a channel from here on.
+    fn seat(&mut self, _to: u64, _: ChannelId, _: Seat) {}
+    /// It had fallen behind when it had read up to this sequence, and goes on.
+    fn go_on(&mut self, _to: u64, _: ChannelId, _read: u64, _: GoOn) {}
     /// ... and no longer.
     fn unseat(&mut self, _to: u64, _: ChannelId) {}
+}
+
+/// What a hall must know of a channel that somebody comes to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Only the latest message matters.
+    pub is_state: bool,
+    /// Who falls behind is told in one change what it has missed: see [`Node::behind`].
+    pub merges: bool,
+    /// Nobody there hears it yet: what it will be told comes behind this sequence.
+    pub begins: Option<u64>,
 }
 
 /// A request that the venue must answer.

@@ -140,6 +140,9 @@ impl GatewayApplication {
                 None => self.node.disconnected(id),
             }
         }
+        while let Some((id, channel, read)) = self.audience.next_behind() {
+            self.node.behind(id, channel, read, &mut self.audience);
+        }
     }
 
     /// What the venue has answered.

@@ -1,4 +1,4 @@
-//! A gateway's readers in halls: plain readers of streams by URL, whose messages are sent by threads of their own.
+//! A gateway's readers in halls: plain ones, of channels and of streams by URL, whose messages are sent by threads of their own.
 //!
 //! Does        hand their sockets over, keep a ring for each channel that they hear, pass on in one order what the node says.
 //! Holds       what is said to one connection and what its channels are told keep the order in which the node said it.
@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pitwire_gateway::{ChannelId, Mouth};
+use pitwire_gateway::{ChannelId, GoOn, Mouth, Seat};
 use pitwire_host::ConnectionId;
 use pitwire_host::{CloseCode, Notices, Taken, Waker};
-use pitwire_publisher::{Batch, Lag, Limits, Opening, Publisher, StreamId, StreamSpec, Tag, weight};
+use pitwire_publisher::{Batch, GoOn as Sequel, Lag, Limits, Opening, Publisher, StreamId, StreamSpec, Tag, weight};
 
-use crate::halls::{Attention, Halls, Heard};
+use crate::halls::{Attention, Behind, Halls, Heard};
 
 /// Of each hall's copy of a channel, as at the venue.
 const DELTA_RING: usize = 1 << 20;
@@ -24,14 +24,16 @@ const IN_HALL: u64 = 1 << 62;
 /// A channel as the halls know it.
 struct Ring {
     stream: StreamId,
-    /// Of its last message; the venue's own numbers begin anew with each of its starts.
-    seq: u64,
+    /// Its messages have the venue's sequences. Others are counted here: the venue's begin anew with each of its starts.
+    has_sequences: bool,
+    counted: u64,
 }
 
 pub struct Audience {
     halls: Halls,
     running: Option<Arc<Publisher>>,
     rings: BTreeMap<ChannelId, Ring>,
+    channels: BTreeMap<StreamId, ChannelId>,
     /// Messages on their way: they go with whatever is said next, or with the turn.
     batch: Batch,
     last: u64,
@@ -45,6 +47,7 @@ impl Audience {
             halls: Halls::new(Limits::default(), waker),
             running: None,
             rings: BTreeMap::new(),
+            channels: BTreeMap::new(),
             batch: Batch::default(),
             last: IN_HALL,
             open: 0,
@@ -72,6 +75,7 @@ impl Audience {
         self.open
     }
 
+    /// What a connection has said, or that it has left.
     pub fn hear(&mut self, attention: &mut Attention) -> Option<(u64, Option<String>)> {
         match self.halls.hear(attention)? {
             Heard::Text(Tag(id), text) => Some((id, Some(text))),
@@ -81,6 +85,16 @@ impl Audience {
                 Some((id, None))
             }
         }
+    }
+
+    /// One that has fallen behind on a book, and up to which sequence it has read.
+    pub fn next_behind(&mut self) -> Option<(u64, ChannelId, u64)> {
+        while let Some(Behind { who: Tag(id), stream, read }) = self.halls.next_behind() {
+            if let Some(channel) = self.channels.get(&stream) {
+                return Some((id, *channel, read));
+            }
+        }
+        None
     }
 
     /// So much of what a connection has said has been acted on: it is read from again.
@@ -109,14 +123,23 @@ impl Audience {
         }
     }
 
-    fn ring(&mut self, channel: ChannelId, is_state: bool) -> Option<StreamId> {
+    fn ring(&mut self, channel: ChannelId, seat: Seat) -> Option<StreamId> {
         let halls = self.running.as_ref()?;
         let ring = self.rings.entry(channel).or_insert_with(|| {
-            let (lag, ring_bytes) = if is_state { (Lag::Latest, STATE_RING) } else { (Lag::Close, DELTA_RING) };
+            let (lag, ring_bytes) = match () {
+                () if seat.is_state => (Lag::Latest, STATE_RING),
+                () if seat.merges => (Lag::Ask, DELTA_RING),
+                () => (Lag::Close, DELTA_RING),
+            };
             let spec = StreamSpec { name: channel.to_string(), lag, ring_bytes, snapshot: false, keep: false };
-            Ring { stream: halls.create(&spec), seq: 0 }
+            Ring { stream: halls.create(&spec), has_sequences: lag == Lag::Ask, counted: 0 }
         });
-        Some(ring.stream)
+        let (stream, begins) = (ring.stream, seat.begins.filter(|_| ring.has_sequences));
+        self.channels.insert(stream, channel);
+        if let Some(seq) = begins {
+            self.in_turn(|halls| halls.begin(stream, seq));
+        }
+        Some(stream)
     }
 }
 
@@ -133,20 +156,31 @@ impl Mouth for Audience {
         self.in_turn(|halls| halls.close(Tag(to), code, reason));
     }
 
-    fn tell_all(&mut self, channel: ChannelId, payload: &[u8]) {
+    fn tell_all(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
         // Without a ring nobody has ever been seated.
         let Some(ring) = self.rings.get_mut(&channel) else { return };
-        ring.seq += 1;
-        self.batch.text(ring.stream, b"", ring.seq, payload);
+        ring.counted += 1;
+        let number = if ring.has_sequences { seq } else { ring.counted };
+        self.batch.text(ring.stream, b"", number, payload);
     }
 
     fn frames(&mut self, to: u64, frames: Vec<u8>) {
         self.in_turn(|halls| halls.tell_frames(Tag(to), frames));
     }
 
-    fn seat(&mut self, to: u64, channel: ChannelId, is_state: bool) {
-        let Some(stream) = self.ring(channel, is_state) else { return };
+    fn seat(&mut self, to: u64, channel: ChannelId, seat: Seat) {
+        let Some(stream) = self.ring(channel, seat) else { return };
         self.in_turn(|halls| halls.join(Tag(to), stream));
+    }
+
+    fn go_on(&mut self, to: u64, channel: ChannelId, read: u64, how: GoOn) {
+        let Some(stream) = self.rings.get(&channel).map(|ring| ring.stream) else { return };
+        let how = match how {
+            GoOn::Told(payload, seq) => Sequel::Told { payload, seq },
+            GoOn::Same(seq) => Sequel::Same { seq },
+            GoOn::Lost => Sequel::Lost,
+        };
+        self.in_turn(|halls| halls.go_on(Tag(to), stream, read, how));
     }
 
     fn unseat(&mut self, to: u64, channel: ChannelId) {
@@ -171,16 +205,20 @@ impl Mouth for Voice<'_> {
         if to & IN_HALL == 0 { self.0.close(ConnectionId(to), code, reason) } else { self.1.close(to, code, reason) }
     }
 
-    fn tell_all(&mut self, channel: ChannelId, payload: &[u8]) {
-        self.1.tell_all(channel, payload);
+    fn tell_all(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
+        self.1.tell_all(channel, seq, payload);
     }
 
     fn frames(&mut self, to: u64, frames: Vec<u8>) {
         self.1.frames(to, frames);
     }
 
-    fn seat(&mut self, to: u64, channel: ChannelId, is_state: bool) {
-        self.1.seat(to, channel, is_state);
+    fn seat(&mut self, to: u64, channel: ChannelId, seat: Seat) {
+        self.1.seat(to, channel, seat);
+    }
+
+    fn go_on(&mut self, to: u64, channel: ChannelId, read: u64, how: GoOn) {
+        self.1.go_on(to, channel, read, how);
     }
 
     fn unseat(&mut self, to: u64, channel: ChannelId) {

@@ -64,12 +64,14 @@ impl Node {
         if !left.is_empty() {
             self.dropped(&left, mouth);
         }
+        self.tell_early(mouth);
         self.seat_standing(mouth);
     }
 
     /// Nothing told before leads to what will be told: whoever hears anything must begin anew.
     fn restart(&mut self, restart: Restart, mouth: &mut dyn Mouth) {
         self.history.restart(restart.next.saturating_sub(1));
+        self.merging.restart();
         for facts in self.facts.values_mut() {
             facts.is_joined = false;
             facts.first.clear();

@@ -5,7 +5,8 @@
 //!             2. one question at a time, for all who hold the same; books take turns, and what leads nowhere is not asked;
 //!             3. who cannot be helped is closed with 1013, as on other channels.
 //! Leaves out  readers with an envelope: they are told a gap and a snapshot.
-//! Start at    [`Node::ask_merged`], [`Node::merged`]; readers are found to be behind in [`Node::pump`].
+//! Start at    [`Node::ask_merged`], [`Node::merged`]; readers are found to be behind in [`Node::pump`] and by
+//!             their halls: [`Node::behind`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +21,26 @@ use crate::upstream::Ask;
 /// The venue answers so much a second and not more; then it is asked again.
 const PATIENCE_NS: u64 = 50_000_000;
 
+/// What becomes of a reader in a hall that has fallen behind on a book.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GoOn {
+    /// It is told this, and then what comes behind this sequence.
+    Told(Vec<u8>, u64),
+    /// Up to this sequence there is nothing to tell.
+    Same(u64),
+    Lost,
+}
+
+/// Who waits: a connection, and in a hall also up to which sequence it has read.
+type Waiter = (u64, Option<u64>);
+
 /// What is to be asked.
 #[derive(Debug, Default)]
 pub(super) struct Merging {
     /// Who waits, by book and by what of it they hold.
-    waiting: BTreeMap<(ChannelId, u64), BTreeSet<u64>>,
+    waiting: BTreeMap<(ChannelId, u64), BTreeSet<Waiter>>,
+    /// Answers for readers in halls that are ahead of the bus: with whom, the channel, and what it has read.
+    early: Vec<(u64, ChannelId, u64, GoOn)>,
     /// What was asked last.
     last: (ChannelId, u64),
     is_asking: bool,
@@ -33,7 +49,13 @@ pub(super) struct Merging {
 
 impl Merging {
     pub fn wait(&mut self, channel: ChannelId, held: u64, id: u64) {
-        self.waiting.entry((channel, held)).or_default().insert(id);
+        self.waiting.entry((channel, held)).or_default().insert((id, None));
+    }
+
+    /// Nothing that was told leads to what will be.
+    pub fn restart(&mut self) {
+        self.waiting.clear();
+        self.early.clear();
     }
 
     pub fn due_ns(&self) -> Option<u64> {
@@ -53,7 +75,22 @@ pub(super) fn can_merge(name: &str, is_state: bool) -> bool {
 }
 
 impl Node {
-    fn waits(&self, id: u64, (channel, held): (ChannelId, u64)) -> bool {
+    /// A reader in a hall has fallen behind on a book. It has read up to this sequence.
+    pub fn behind(&mut self, id: u64, channel: ChannelId, read: u64, mouth: &mut dyn Mouth) {
+        if !self.facts.get(&channel).is_some_and(|facts| facts.seated.contains(&id)) {
+            return;
+        }
+        self.figures.overrun += 1;
+        match self.history.held(channel, read) {
+            Some(held) => _ = self.merging.waiting.entry((channel, held)).or_default().insert((id, Some(read))),
+            None => mouth.go_on(id, channel, read, GoOn::Lost),
+        }
+    }
+
+    fn waits(&self, (id, read): Waiter, (channel, held): (ChannelId, u64)) -> bool {
+        if read.is_some() {
+            return self.facts.get(&channel).is_some_and(|facts| facts.seated.contains(&id));
+        }
         let subs = self.clients.get(&id).into_iter().flat_map(|client| &client.subs);
         subs.into_iter().any(|sub| sub.channel == channel && sub.step == Step::Asked(held))
     }
@@ -62,7 +99,7 @@ impl Node {
         self.merging.due_ns().filter(|due_ns| *due_ns <= now_ns)?;
         while let Some(key) = self.merging.next() {
             let waiting = self.merging.waiting.get(&key);
-            if waiting.is_some_and(|waiting| waiting.iter().any(|id| self.waits(*id, key))) {
+            if waiting.is_some_and(|waiting| waiting.iter().any(|waiter| self.waits(*waiter, key))) {
                 (self.merging.is_asking, self.merging.last) = (true, key);
                 return Some(Ask::Merged { name: self.history.name(key.0).to_owned(), change_id: key.1 });
             }
@@ -88,18 +125,35 @@ impl Node {
         let Some(channel) = self.history.known(name) else { return };
         let waiting = self.merging.waiting.remove(&(channel, held)).unwrap_or_default();
         let reply = reply.filter(|reply| reply.outcome == Outcome::Done);
-        for id in waiting {
+        for (id, read) in waiting {
             // It may have left the channel meanwhile, and come back to it.
-            if !self.waits(id, (channel, held)) {
+            if !self.waits((id, read), (channel, held)) {
                 continue;
             }
-            match &reply {
-                Some(reply) => self.catch_up(id, channel, reply, mouth),
-                None => self.let_go(vec![id], TOO_SLOW, mouth),
+            match (&reply, read) {
+                (Some(reply), None) => self.catch_up(id, channel, reply, mouth),
+                (None, None) => self.let_go(vec![id], TOO_SLOW, mouth),
+                (None, Some(read)) => mouth.go_on(id, channel, read, GoOn::Lost),
+                (Some(reply), Some(read)) => {
+                    let is_same = reply.first.is_empty();
+                    let how =
+                        if is_same { GoOn::Same(reply.last) } else { GoOn::Told(reply.first.clone(), reply.last) };
+                    self.merging.early.push((id, channel, read, how));
+                }
             }
         }
+        self.tell_early(mouth);
         if let Some(reply) = reply {
             self.follower.heard(reply.epoch, reply.last);
+        }
+    }
+
+    /// Answers for halls: what they bring a reader to must have been told there before.
+    pub(super) fn tell_early(&mut self, mouth: &mut dyn Mouth) {
+        let last = self.follower.last();
+        let is_there = |how: &GoOn| !matches!(how, GoOn::Told(_, seq) | GoOn::Same(seq) if *seq > last);
+        for (id, channel, read, how) in self.merging.early.extract_if(.., |(.., how)| is_there(how)) {
+            mouth.go_on(id, channel, read, how);
         }
     }
 

@@ -4,7 +4,8 @@
 //! Holds       1. what brings it there and what the hall is told next meet: nothing twice, nothing missing;
 //!             2. the venue's order is kept over the channels that a connection asks for at once; one that it takes on later may
 //!                be ahead of what it has not read yet, as with the venue's own halls;
-//!             3. only those who need no notice of a gap are seated: the others are closed, as the dialects have it.
+//!             3. only those who need no notice of a gap are seated: who falls behind is closed, as the dialects have it, or told
+//!                in one change what it has missed of a book.
 //! Start at    [`Node::seat`], [`Node::tell_seated`].
 
 use std::collections::BTreeSet;
@@ -13,17 +14,18 @@ use std::sync::Arc;
 use pitwire_bus::Batch;
 use pitwire_jsonrpc::{Json, Params, RpcError};
 
-use super::{Mouth, Node, write_names};
+use super::{Mouth, Node, Seat, write_names};
 
 impl Node {
     /// Whether a hall can serve who comes for this: messages are the same for everybody, and begin now.
     pub fn suits_hall(path: &str, query: &str) -> bool {
+        let is_ours = matches!(path, "/ws/api/v2" | "/ws/api/v2/") || pitwire_streams::is_stream_path(path);
         let is_plain = !query.split('&').any(|pair| pair.starts_with("envelope") || pair.starts_with("from="));
         let counts_for_itself = || {
             let wish = pitwire_streams::gemini::read_target(path, query);
             wish.is_some_and(|wish| !wish.entries.by_stream)
         };
-        pitwire_streams::is_stream_path(path) && is_plain && !counts_for_itself()
+        is_ours && is_plain && !counts_for_itself()
     }
 
     /// Tells halls what has come, of a state only the newest; gives the channels that left the bus in it while somebody here
@@ -48,7 +50,7 @@ impl Node {
             }
             let is_newest = || self.history.newest(id).is_none_or(|newest| newest.seq == message.seq);
             if !facts.seated.is_empty() && (!facts.conflates || is_newest()) {
-                mouth.tell_all(id, crate::client::payload(message.frame));
+                mouth.tell_all(id, message.seq, crate::client::payload(message.frame));
             }
         }
         left.into_iter().map(|id| self.history.name(id).to_owned()).collect()
@@ -81,9 +83,10 @@ impl Node {
             let Some(facts) = self.facts.get_mut(&sub.channel) else { continue };
             facts.subscribers.remove(&id);
             // By another of its names it may be there already.
+            let begins = facts.seated.is_empty().then_some(last);
             if facts.seated.insert(id) {
                 self.seats += 1;
-                mouth.seat(id, sub.channel, facts.conflates);
+                mouth.seat(id, sub.channel, Seat { is_state: facts.conflates, merges: facts.merges, begins });
             }
         }
     }

@@ -14,7 +14,7 @@ const QUOTE: &str = "quote.X";
 
 /// What each connection was told, one line a message; and a hall, in which whoever is seated hears what it is told.
 #[derive(Default)]
-struct Said(Vec<(u64, String)>, BTreeMap<ChannelId, BTreeSet<u64>>);
+struct Said(Vec<(u64, String)>, BTreeMap<ChannelId, BTreeSet<u64>>, BTreeMap<ChannelId, u64>);
 
 impl Said {
     fn put(&mut self, to: u64, text: &[u8]) {
@@ -43,7 +43,8 @@ impl Mouth for Said {
         self.1.values_mut().for_each(|seated| _ = seated.remove(&to));
         self.0.push((to, format!("!{}", code as u16)));
     }
-    fn tell_all(&mut self, channel: ChannelId, payload: &[u8]) {
+    fn tell_all(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
+        assert!(self.2.insert(channel, seq) < Some(seq), "numbers grow, and begin where they are said to");
         for to in self.1.get(&channel).cloned().unwrap_or_default() {
             self.put(to, payload);
         }
@@ -51,8 +52,15 @@ impl Mouth for Said {
     fn frames(&mut self, to: u64, frames: Vec<u8>) {
         messages(frames).into_iter().for_each(|text| self.0.push((to, text)));
     }
-    fn seat(&mut self, to: u64, channel: ChannelId, _: bool) {
+    fn seat(&mut self, to: u64, channel: ChannelId, seat: Seat) {
+        assert_eq!(seat.begins.is_some(), self.1.get(&channel).is_none_or(BTreeSet::is_empty), "nobody was there");
+        if let Some(begins) = seat.begins {
+            self.2.insert(channel, begins);
+        }
         assert!(self.1.entry(channel).or_default().insert(to), "seated twice");
+    }
+    fn go_on(&mut self, to: u64, _: ChannelId, read: u64, how: GoOn) {
+        self.0.push((to, format!("{read} {how:?}")));
     }
     fn unseat(&mut self, to: u64, channel: ChannelId) {
         assert!(self.1.get_mut(&channel).is_some_and(|seated| seated.remove(&to)), "was not seated");

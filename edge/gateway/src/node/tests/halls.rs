@@ -167,3 +167,43 @@ fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
     }
     assert!(seed.is_some() || (told > 10_000 && closed > 100 && waited > 100), "{told} {closed} {waited}");
 }
+
+#[test]
+fn a_listener_in_a_hall_may_say_all_that_one_on_the_loop_may() {
+    let mut world = World::new();
+    assert!(Node::suits_hall("/ws/api/v2", "channels=quote.X"));
+    assert!(
+        ["envelope", "from=7:1", "channels=a&envelope=1"].iter().all(|query| !Node::suits_hall("/ws/api/v2", query))
+    );
+    world.node.connected_in_hall(1);
+    world.node.opened(1, &format!("/ws/api/v2?channels={BOOK},{TRADES}"), world.now, &mut world.said);
+    for (name, first) in [(BOOK, "\"first\""), (TRADES, "")] {
+        let reply = here(&world, 0, 0, name, first);
+        world.told(Ask::Join { name: name.into() }, reply);
+    }
+    world.live(&[(BOOK, 0), (TRADES, 0)]);
+    assert_eq!(world.said.take(), ["1 \"first\"", "1 \"b1\"", "1 \"t2\""]);
+    // By another name it hears the channel once, as long as it has one of them.
+    let alias = "book.X.agg2";
+    world.text(1, "public/subscribe", &format!(r#"{{"channels":["{alias}"]}}"#));
+    let reply = here(&world, 2, 0, BOOK, "\"first\"");
+    world.told(Ask::Join { name: alias.into() }, reply);
+    let unsubscribe = |name: &str| format!(r#"{{"channels":["{name}"]}}"#);
+    world.text(1, "public/unsubscribe", &unsubscribe(BOOK));
+    world.said.take();
+    world.live(&[(BOOK, 1)]);
+    assert_eq!(world.said.take(), ["1 \"b3\""]);
+    world.text(1, "public/unsubscribe", &unsubscribe(alias));
+    world.said.take();
+    world.live(&[(BOOK, 3), (TRADES, 2)]);
+    assert_eq!(world.said.take(), ["1 \"t5\""]);
+    assert!(world.text(1, "public/ticker", "{}").is_some(), "the venue's to answer");
+    world.text(1, "public/set_heartbeat", r#"{"interval":10}"#);
+    world.text(1, "public/unsubscribe_all", "{}");
+    assert_eq!(world.said.take().len(), 2);
+    world.node.beat(world.now.steady_ns + 10_000_000_000, &mut world.said);
+    assert!(world.said.take()[0].contains("heartbeat"));
+    world.live(&[(TRADES, 5)]);
+    assert_eq!(world.said.take(), Vec::<String>::new());
+    assert_eq!((world.node.seats, world.node.clients.len()), (0, 1));
+}

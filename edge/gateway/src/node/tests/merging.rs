@@ -195,3 +195,156 @@ fn take_in(held: &mut BTreeMap<u64, (u64, usize)>, id: u64, told: Vec<String>, r
         *amount = usize::try_from(number(&text, "amount")).unwrap();
     }
 }
+
+/// A hall's side of one book: what it was told, and how far each reader has come.
+#[derive(Default)]
+struct Hall {
+    log: Vec<(u64, String)>,
+    /// The sequence up to which each has read, and whether it waits; up to where nothing is to be told.
+    readers: BTreeMap<u64, (u64, bool, u64)>,
+    told: Vec<(u64, String)>,
+    answered: u64,
+    last: u64,
+}
+
+impl Mouth for Hall {
+    fn reply(&mut self, to: u64, text: &[u8]) {
+        self.told.push((to, String::from_utf8_lossy(text).into_owned()));
+    }
+    fn notify(&mut self, to: u64, text: &[u8]) {
+        self.reply(to, text);
+    }
+    fn close(&mut self, _: u64, _: CloseCode, why: &str) {
+        panic!("nobody is closed: {why}");
+    }
+    fn frames(&mut self, to: u64, frames: Vec<u8>) {
+        messages(frames).into_iter().for_each(|text| self.told.push((to, text)));
+    }
+    fn tell_all(&mut self, _: ChannelId, seq: u64, payload: &[u8]) {
+        assert!(seq > self.last && seq > self.answered, "an answer leads behind what was told");
+        self.last = seq;
+        self.log.push((seq, String::from_utf8_lossy(payload).into_owned()));
+    }
+    fn seat(&mut self, to: u64, _: ChannelId, seat: Seat) {
+        assert!(seat.merges && !seat.is_state && seat.begins.is_some() == self.readers.is_empty());
+        self.last = seat.begins.unwrap_or(self.last);
+        self.readers.insert(to, (self.last, false, 0));
+    }
+    fn go_on(&mut self, to: u64, _: ChannelId, read: u64, how: GoOn) {
+        let reader = self.readers.get_mut(&to).unwrap();
+        assert!(reader.1 && reader.0 == read, "it has asked");
+        match how {
+            GoOn::Told(payload, seq) => {
+                *reader = (seq, false, 0);
+                self.answered = self.answered.max(seq);
+                self.told.push((to, String::from_utf8(payload).unwrap()));
+            }
+            GoOn::Same(seq) => {
+                *reader = (read, true, seq);
+                self.answered = self.answered.max(seq);
+            }
+            GoOn::Lost => panic!("nobody is lost"),
+        }
+    }
+}
+
+/// The same of readers in a hall, who fall behind when chance has it, with answers that are ahead of the bus.
+#[test]
+fn whatever_a_reader_in_a_hall_is_told_changes_what_it_holds() {
+    let (mut merged, mut same, mut read) = (0, 0, 0);
+    for seed in 1..=200_u64 {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut below = |most: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 33).unwrap_or(0) % most
+        };
+        let (mut world, mut hall) = (World::with_room(300 + below(3_000)), Hall::default());
+        let mut amounts = vec![(1, 0)];
+        let mut held: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
+        let mut asked: Vec<u64> = Vec::new();
+        // Batches that the bus has not brought yet.
+        let mut late: std::collections::VecDeque<Vec<u8>> = std::collections::VecDeque::new();
+        for _ in 0..300 {
+            let (newest, amount) = *amounts.last().unwrap();
+            match below(9) {
+                0 if held.len() < 6 => {
+                    let id = held.len() as u64 + 1;
+                    world.node.connected_in_hall(id);
+                    world.node.opened(id, &format!("/?channels={BOOK}"), world.now, &mut hall);
+                    held.insert(id, (0, 0));
+                }
+                1 | 2 => {
+                    let (next, to) = (newest + 1 + below(3) as u64, (amount + 1 + below(3)) % 4);
+                    amounts.push((next, to));
+                    let text = format!(r#"{{"prev_change_id":{newest},"change_id":{next},"amount":{to}}}"#);
+                    let mut writer = Writer::new(world.epoch, world.next);
+                    let put = |out: &mut Vec<u8>| {
+                        write_frame(out, Opcode::Text, text.as_bytes());
+                        Ok::<(), ()>(())
+                    };
+                    writer.push(world.next - 1, BOOK, put).unwrap();
+                    world.next = writer.next();
+                    late.push_back(writer.finish());
+                }
+                3 | 4 => {
+                    if let Some(batch) = late.pop_front() {
+                        world.node.live(batch, &mut hall);
+                    }
+                }
+                5 if !asked.is_empty() => {
+                    let from = asked.remove(0);
+                    let before = amounts.iter().find(|(id, _)| *id == from).expect("a change that there was").1;
+                    let reply = here(&world, world.next - 1, 0, "", "");
+                    let text = format!(r#"{{"prev_change_id":{from},"change_id":{newest},"amount":{amount}}}"#);
+                    let reply = if before == amount { reply } else { Reply { first: text.into_bytes(), ..reply } };
+                    merged += u64::from(!reply.first.is_empty());
+                    same += u64::from(reply.first.is_empty());
+                    world.node.told(&ask(from), Ok(reply), world.now, &mut hall);
+                }
+                _ if !hall.readers.is_empty() => {
+                    let ids: Vec<u64> = hall.readers.keys().copied().collect();
+                    let id = ids[below(ids.len())];
+                    let (at, waits, nothing_until) = hall.readers[&id];
+                    let next = hall.log.iter().find(|(seq, _)| *seq > at).cloned();
+                    match next {
+                        Some((seq, _)) if waits => {
+                            let newest = hall.log.last().map_or(0, |(seq, _)| *seq);
+                            if nothing_until > 0 && newest > nothing_until.max(seq) {
+                                hall.readers.insert(id, (at, true, 0));
+                                world.node.behind(id, world.node.history.known(BOOK).unwrap(), at, &mut hall);
+                            }
+                        }
+                        Some((_, _)) if below(4) == 0 => {
+                            hall.readers.insert(id, (at, true, 0));
+                            world.node.behind(id, world.node.history.known(BOOK).unwrap(), at, &mut hall);
+                        }
+                        Some((seq, text)) => {
+                            hall.readers.insert(id, (seq, false, 0));
+                            take_in(&mut held, id, vec![text], &mut read);
+                        }
+                        None => {}
+                    }
+                }
+                _ => {}
+            }
+            for ask in world.asks() {
+                match ask {
+                    Ask::Merged { change_id, .. } => asked.push(change_id),
+                    Ask::Join { name } => {
+                        let (newest, amount) = *amounts.last().unwrap();
+                        let first = format!(r#"{{"change_id":{newest},"amount":{amount}}}"#);
+                        let reply = here(&world, world.next - 1, 0, BOOK, &first);
+                        world.node.told(&Ask::Join { name }, Ok(reply), world.now, &mut hall);
+                    }
+                    Ask::From { .. } => world.node.follower.failed(world.now.steady_ns),
+                    _ => {}
+                }
+            }
+            let told = std::mem::take(&mut hall.told);
+            told.into_iter().for_each(|(id, text)| take_in(&mut held, id, vec![text], &mut read));
+        }
+    }
+    assert!(merged > 200 && same > 50 && read > 2_000, "{merged} {same} {read}");
+}
