@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use support::{Got, UPGRADE, Venue, eventually, frame, request, settled, text, texts};
+use support::{Got, UPGRADE, Venue, eventually, frame, request, text, texts};
 
 /// Time in which something that must not happen would have.
 const A_WHILE: Duration = Duration::from_millis(150);
@@ -141,8 +141,8 @@ fn a_client_that_asks_and_does_not_read_is_held_back_and_loses_nothing() {
     let (mut one, mut two, mut other) = (venue.client(), venue.websocket(), venue.websocket());
     one.send(&http.bytes);
     two.send(&websocket.bytes);
-    let acted = || venue.seen.requests.load(SeqCst) * http.answer + venue.seen.texts.load(SeqCst) * websocket.answer;
-    let held = settled(acted);
+    venue.settles();
+    let held = venue.seen.requests.load(SeqCst) * http.answer + venue.seen.texts.load(SeqCst) * websocket.answer;
     assert!(held < AMPLE, "{held} bytes were answered to clients that read none");
     // Waiting for them costs nothing, and others are served.
     let before = venue.turns();
@@ -208,7 +208,7 @@ fn waiting_for_nothing_costs_no_turns() {
     let venue = Venue::up();
     let mut clients: Vec<_> = (0..50).map(|_| venue.websocket()).collect();
     clients[7].ask("hello");
-    settled(|| venue.turns());
+    venue.settles();
     let before = venue.turns();
     std::thread::sleep(Duration::from_millis(300));
     assert!(venue.turns() - before < 10, "{} turns", venue.turns() - before);
@@ -340,7 +340,7 @@ fn an_end_that_comes_together_with_the_last_request_is_seen_and_the_request_answ
     let (mut http, mut websocket) = (venue.client(), venue.websocket());
     http.get("/0");
     http.response();
-    settled(|| venue.turns());
+    venue.settles();
     // While the loop is busy, data and the end become one event.
     venue.held(|| {
         http.send((0..100).map(|n| request(&format!("/100000?{n}"))).collect::<String>().as_bytes());
@@ -440,7 +440,7 @@ fn stopping_says_so_and_waits_without_spinning_for_those_who_do_not_read() {
     idle.get("/0");
     idle.response();
     deaf.send(&texts(vec!["big:1000000"; 30]));
-    settled(|| venue.seen.texts.load(SeqCst));
+    venue.settles();
     venue.seen.always_due_when_stopping.store(true, SeqCst);
     let before = venue.turns();
     venue.ask_to_stop();

@@ -203,6 +203,7 @@ pub struct Venue {
     release: Sender<()>,
     stop: UnixStream,
     thread: Option<JoinHandle<io::Result<()>>>,
+    id: rustix::thread::Pid,
 }
 
 impl Venue {
@@ -242,8 +243,13 @@ impl Venue {
             secure = Some(door.local_addr().unwrap());
             server = server.with_tls(door, config).unwrap();
         }
-        let thread = Some(std::thread::spawn(move || server.run().map(|_| ())));
-        (Venue { address, seen, entered: has_entered, release, stop, thread }, secure)
+        let (tell, told) = channel();
+        let thread = Some(std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            server.run().map(|_| ())
+        }));
+        let id = told.recv().unwrap();
+        (Venue { address, seen, entered: has_entered, release, stop, thread, id }, secure)
     }
 
     pub fn client(&self) -> Client {
@@ -258,6 +264,19 @@ impl Venue {
 
     pub fn turns(&self) -> usize {
         self.seen.turns.load(SeqCst)
+    }
+
+    /// Until the loop has nothing to do: its thread sleeps whenever it is looked at, and no turn is taken in between.
+    pub fn settles(&self) {
+        let stat = format!("/proc/self/task/{}/stat", self.id);
+        let sleeps = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+        let (mut quiet, mut last) = (0, self.turns());
+        eventually("the loop waits", || {
+            let turns = self.turns();
+            quiet = if sleeps() && turns == last { quiet + 1 } else { 0 };
+            last = turns;
+            quiet == 50
+        });
     }
 
     pub fn disconnections(&self) -> usize {
@@ -309,20 +328,6 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Until a number has not changed for a while.
-pub fn settled(mut number: impl FnMut() -> usize) -> usize {
-    let (mut last, mut since) = (number(), Instant::now());
-    let deadline = Instant::now() + PATIENCE;
-    while since.elapsed() < Duration::from_millis(300) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-        let now = number();
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-    }
-    last
 }
 
 #[derive(Debug, PartialEq, Eq)]
