@@ -99,7 +99,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         for n in range(10):
             order = {"instrument_name": "BTC_USDC", "amount": 0.5, "type": "limit", "label": f'l,"{n}'}
             a.result("private/buy", order | {"price": 100 + n})
-            b.result("private/sell", {"instrument_name": "NPN_ZAR", "amount": 3, "type": "market"})
+            # The flow has only begun: the other side may be empty for a moment.
+            while not b.result("private/sell", {"instrument_name": "NPN_ZAR", "amount": 3, "type": "market"})["trades"]:
+                time.sleep(0.02)
         while sum(last_trade(a, name) for name in INSTRUMENTS) < ENOUGH_TRADES:
             time.sleep(0.05)
         assert "error" in a.call("private/buy", order | {"price": 50000, "amount": 100000})
