@@ -32,7 +32,6 @@ test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust,
 	$(WITH) rust -- cargo test --locked --workspace
 	$(WITH) rust -- cargo test --locked -p pitwire-engine --features zoo --test zoo
 	$(WITH) node -- npm --prefix web test
-	$(WITH) rust -- cargo build --locked -p pitwire
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
 	$(WITH) rust node python strace openssl -- $(PYTEST) tests
