@@ -215,6 +215,19 @@ fn a_busted_trade_gives_back_what_it_moved() {
         assert_eq!(balance(&mut world, session, "ZAR"), json!(1_000_000.0));
         assert_eq!(balance(&mut world, session, "NPN"), json!(100.0));
     }
+    // Lists say which it was, members' and everybody's; a trade that stands says nothing.
+    world.limit(&mut alice, "sell", "NPN_ZAR", 1.0, 3000.0);
+    world.ok(&mut bob, "private/buy", order("NPN_ZAR", 1.0, 3000.0));
+    let of_npn = json!({"instrument_name": "NPN_ZAR", "sorting": "asc"});
+    for (session, method) in [
+        (&mut alice, "private/get_user_trades_by_instrument"),
+        (&mut bob, "private/get_user_trades_by_instrument"),
+        (&mut operator, "public/get_last_trades_by_instrument"),
+    ] {
+        let listed = world.ok(session, method, of_npn.clone()).result()["trades"].clone();
+        let marks: Vec<_> = listed.as_array().unwrap().iter().map(|trade| trade.get("busted").cloned()).collect();
+        assert_eq!(marks, [Some(json!(true)), None], "{method}");
+    }
     let again = json!({"trade_id": trade_id, "reason": "twice"});
     assert_eq!(world.call(&mut operator, "private/pitwire_bust", again).code(), 11044);
     for bad in ["1000000000099", "7", "nonsense", "99000000000001"] {

@@ -29,7 +29,15 @@ pub fn public_trade(j: &mut Json<'_>, spec: &InstrumentSpec, trade: &PublicTrade
             TradeKind::Cross => j.key("auction").string(Phase::ClosingPriceCross.name()).end(),
             TradeKind::Continuous | TradeKind::Filter => {}
         }
+        busted(j, trade.busted);
     });
+}
+
+/// Ours, for lists: it was taken back since. When a trade is made nothing is said of it.
+fn busted(j: &mut Json<'_>, is_busted: bool) {
+    if is_busted {
+        j.key("busted").bool(true);
+    }
 }
 
 pub fn user_trade(j: &mut Json<'_>, spec: &InstrumentSpec, fill: &UserTrade, currencies: &[Currency]) {
@@ -57,5 +65,6 @@ pub fn user_trade(j: &mut Json<'_>, spec: &InstrumentSpec, fill: &UserTrade, cur
             j.key(flag).bool(false);
         }
         j.key("api").bool(true);
+        busted(j, fill.busted);
     });
 }
