@@ -35,25 +35,34 @@ pub struct Operator {
 #[derive(Subcommand)]
 enum Verb {
     /// Epoch, venue time, newest command, flow, kills.
+    #[command(after_help = "Examples:\n  pitwire operator status\n  pitwire operator status --json")]
     Status,
     /// All accounts with their limits.
+    #[command(after_help = "Example:\n  pitwire operator accounts")]
     Accounts,
     /// Live orders with owners and sessions.
+    #[command(after_help = "Examples:\n  pitwire operator orders\n  pitwire operator orders demo-a --count 10")]
     Orders {
         /// Of this account only.
         name: Option<String>,
+        /// The oldest so many.
         #[arg(long, default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
         count: u32,
     },
     /// Stop entries and matching; resting orders stay, cancels are taken.
+    #[command(after_help = "Examples:\n  pitwire operator halt NPN_ZAR\n  pitwire operator halt --segment ZA01")]
     Halt(Target),
     /// The same, and a closing price is set.
+    #[command(after_help = "Example:\n  pitwire operator halt-and-close NPN_ZAR")]
     HaltAndClose(Target),
     /// Take orders, but execute nothing.
+    #[command(after_help = "Examples:\n  pitwire operator pause NPN_ZAR\n  pitwire operator pause --segment ZA01")]
     Pause(Target),
     /// Go on with the session that the schedule says is current.
+    #[command(after_help = "Example:\n  pitwire operator resume NPN_ZAR")]
     Resume(Target),
     /// After a halt or a pause: a call first.
+    #[command(after_help = "Example:\n  pitwire operator reopen NPN_ZAR --seconds 120")]
     Reopen {
         #[command(flatten)]
         target: Target,
@@ -62,8 +71,10 @@ enum Verb {
         seconds: Option<u64>,
     },
     /// Interrupt continuous trading by a call, as a breach would.
+    #[command(after_help = "Example:\n  pitwire operator volatility-call NPN_ZAR")]
     VolatilityCall(Target),
     /// A later end for the call that runs.
+    #[command(after_help = "Example:\n  pitwire operator extend NPN_ZAR --seconds 60")]
     Extend {
         #[command(flatten)]
         target: Target,
@@ -72,35 +83,47 @@ enum Verb {
         seconds: u64,
     },
     /// Set the day's closing price by hand, until the closing price cross begins.
+    #[command(after_help = "Example:\n  pitwire operator closing-price NPN_ZAR 3201.50")]
     ClosingPrice {
         instrument: String,
+        /// In the instrument's quote currency, on its tick.
         price: Number,
     },
     CreateInstrument(Instrument),
     /// Change an instrument's limits; 0 takes one away.
+    #[command(
+        after_help = "Examples:\n  pitwire operator change-instrument NPN_ZAR --collar 5 --max-amount 10000\n  pitwire operator change-instrument NPN_ZAR --collar 0"
+    )]
     ChangeInstrument {
         instrument: String,
         #[command(flatten)]
         limits: Limits,
     },
     /// Cancel what rests and end trading for good.
+    #[command(after_help = "Example:\n  pitwire operator delete-instrument XYZ_ZAR")]
     DeleteInstrument {
         instrument: String,
     },
     /// A member's account, with credentials that are shown this once.
+    #[command(after_help = "Example:\n  pitwire operator create-account carol")]
     CreateAccount {
         name: String,
     },
     /// Further credentials for an account.
+    #[command(after_help = "Example:\n  pitwire operator create-credential carol")]
     CreateCredential {
         name: String,
     },
     ChangeAccount(Account),
     /// Cancel its orders and take no more of them, for good.
+    #[command(after_help = "Example:\n  pitwire operator delete-account carol")]
     DeleteAccount {
         name: String,
     },
     /// Add to a balance, or take away with a negative amount.
+    #[command(
+        after_help = "Examples:\n  pitwire operator deposit carol ZAR 1000000\n  pitwire operator deposit carol ZAR -250.50"
+    )]
     Deposit {
         name: String,
         currency: String,
@@ -108,12 +131,17 @@ enum Verb {
         amount: String,
     },
     /// How far below zero an account's free balance may fall.
+    #[command(after_help = "Example:\n  pitwire operator credit-line carol ZAR 50000")]
     CreditLine {
         name: String,
         currency: String,
+        /// 0 for none.
         amount: String,
     },
     /// Start, stop, scale or ask after the resident order flow.
+    #[command(
+        after_help = "Examples:\n  pitwire operator flow\n  pitwire operator flow start --rate 200\n  pitwire operator flow stop"
+    )]
     Flow {
         #[arg(value_enum, default_value = "status")]
         action: FlowAction,
@@ -122,6 +150,9 @@ enum Verb {
         rate: Option<u32>,
     },
     /// Cancel everything in a scope and take nothing new from it until it is lifted.
+    #[command(
+        after_help = "Examples:\n  pitwire operator kill account demo-a --reason 'runaway strategy'\n  pitwire operator kill order 1234 --reason 'asked by phone'\n  pitwire operator kill venue --reason drill"
+    )]
     Kill {
         #[command(flatten)]
         scope: Scope,
@@ -130,18 +161,22 @@ enum Verb {
         reason: String,
     },
     /// Take a kill, or an account's tripped throttle, back.
+    #[command(after_help = "Examples:\n  pitwire operator lift account demo-a\n  pitwire operator lift venue")]
     Lift {
         #[command(flatten)]
         scope: Scope,
     },
     /// Take a trade back: goods, cash and positions return, orders do not.
+    #[command(after_help = "Example:\n  pitwire operator bust 1000000000042 --reason 'wrong price'")]
     Bust {
+        /// As the trade's own lists and channels have it.
         trade_id: String,
         /// For the log.
         #[arg(long)]
         reason: String,
     },
     /// Print the drop copy, one line of JSON each, until stopped.
+    #[command(after_help = "Examples:\n  pitwire operator watch\n  pitwire operator watch demo-a --count 10")]
     Watch {
         /// Of this account only.
         name: Option<String>,
@@ -150,6 +185,7 @@ enum Verb {
         count: Option<u64>,
     },
     /// Move the time of a venue with --clock manual.
+    #[command(after_help = "Example:\n  pitwire operator advance 1000000000")]
     Advance {
         /// Nanoseconds.
         ns: u64,
@@ -181,13 +217,17 @@ impl Target {
     after_help = "Examples:\n  pitwire operator create-instrument XYZ ZAR --tick 0.01 --lot 1 --start 12.50 --collar 10"
 )]
 struct Instrument {
+    /// What is traded; a currency that nobody has yet is made with it.
     base: String,
+    /// What it is paid in.
     quote: String,
     /// BASE_QUOTE when left out.
     #[arg(long)]
     name: Option<String>,
+    /// The least step of a price.
     #[arg(long)]
     tick: Number,
+    /// The least step of an amount.
     #[arg(long)]
     lot: Number,
     /// Where trading starts.
@@ -226,13 +266,16 @@ fn limit(text: &str) -> Result<String, String> {
 )]
 struct Account {
     name: String,
+    /// Orders that may rest at a time.
     #[arg(long)]
     max_open_orders: Option<u32>,
     /// Fills that one window allows before the account is stopped.
     #[arg(long)]
     max_executions: Option<u32>,
+    /// That window's length.
     #[arg(long)]
     execution_window_ms: Option<u64>,
+    /// What becomes of two orders of this account that would meet.
     #[arg(long, value_enum)]
     self_match: Option<SelfMatch>,
 }
