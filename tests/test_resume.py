@@ -153,8 +153,8 @@ def is_finish(channel: str, data: Json) -> bool:
     return any(price == LAST_LEVEL for _, price, _ in data["bids"])
 
 
-def cut_off_again_and_again(readers: list[Reader], whole: Reader, market: Market) -> None:
-    """At random points; each time they are told exactly what they have missed."""
+def cut_off_again_and_again(readers: list[Reader], whole: Reader, market: Market, away_s: float = 0) -> None:
+    """At random points, each time for so long at least; they are told exactly what they have missed."""
     rng, missed = market.rng, 0
     for _ in range(CUTS):
         for reader in readers:
@@ -162,6 +162,7 @@ def cut_off_again_and_again(readers: list[Reader], whole: Reader, market: Market
             reader.cut()
         for _ in range(rng.choice([0, 1, 10, 60])):
             market.act()
+        time.sleep(away_s)
         for reader in readers:
             before = sum(map(len, reader.heard.values()))
             reader.open()
