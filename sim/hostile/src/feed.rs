@@ -9,8 +9,10 @@ use pitwire_feed::obvious::{self, Event};
 use pitwire_feed::{Counters, Cutter, Lanes, NoSym, Object, Sink, Violation};
 
 const WORKERS: u32 = 4;
+/// More than what is cut at a time where vectors are widest.
+const STREAM_BYTES_MAX: usize = 20_000;
 /// The slow cutter reads a message anew for each of its frames.
-const STREAM_BYTES_MAX: usize = 8192;
+const FRAGMENTED_BYTES_MAX: usize = 8192;
 const FRAGMENTS_MAX: usize = 64;
 
 #[derive(Default)]
@@ -40,7 +42,8 @@ impl Sink for Seen {
 /// The first byte says how the rest is meant, the next two how long the pieces are.
 pub fn run(input: &[u8]) {
     let [how, first, second, rest @ ..] = input else { return };
-    let rest = &rest[..rest.len().min(STREAM_BYTES_MAX)];
+    let most = if how % 4 == 3 { FRAGMENTED_BYTES_MAX } else { STREAM_BYTES_MAX };
+    let rest = &rest[..rest.len().min(most)];
     let stream = match how % 4 {
         0 | 1 => rest.to_vec(),
         2 => frame(0x81, rest),
@@ -138,6 +141,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
         seeds.push([&[2, index % 3 * 40, 3], message.as_bytes()].concat());
         seeds.push([&[3 + 8 * (index % 16), 7, index], message.as_bytes()].concat());
     }
+    // Cut many at a time: all of one message, and messages of several frames in a row.
+    let alike = |count: usize| format!("[{}]", [objects[0]].repeat(count).join(","));
+    seeds.push([&[2, 0, 0], alike(180).as_bytes()].concat());
+    seeds.push([&[0, 0, 0], &frame(0x81, alike(3).as_bytes()).repeat(40)[..]].concat());
     let text = frame(0x81, messages[0].as_bytes());
     let controls =
         [frame(0x89, b"?"), frame(0x8A, b"!"), frame(0x88, b"\x03\xE8bye"), frame(0x88, b""), frame(0x83, b"")];
