@@ -300,7 +300,12 @@ impl Up {
         }
         core.no_clients = self.no_clients;
         let (chores, lock) = match keeping {
-            Some((storage, base, lock)) => (Some(Chores::new(storage, base, clock.monotonic_ns())), Some(lock)),
+            Some((storage, base, lock)) => {
+                let now_ns = clock.monotonic_ns();
+                let mut chores = Chores::new(storage, base, now_ns);
+                chores.catch_up(&core, now_ns);
+                (Some(chores), Some(lock))
+            }
             None => (None, None),
         };
         Ok((core, chores, lock))

@@ -113,6 +113,23 @@ impl Chores {
         }
     }
 
+    /// A start that had so much to replay keeps what it came to before it serves anybody: a venue that dies again and
+    /// again before a thread has written its snapshot would otherwise replay all of it each time. Called with everything
+    /// committed. A failure is not fatal: the journal before it is kept.
+    pub fn catch_up(&mut self, core: &Core, now_ns: u64) {
+        if !self.newest.is_due(core.durable(), now_ns) {
+            return;
+        }
+        let Some((meta, payload)) = capture(core) else { return };
+        match keep(self.storage.as_ref(), &meta, &payload) {
+            Ok(()) => {
+                info!(seq = meta.seq.0, "snapshot written");
+                self.newest = Newest { holds: meta.seq, at_ns: now_ns };
+            }
+            Err(error) => error!(seq = meta.seq.0, %error, "snapshot failed; the journal before it is kept"),
+        }
+    }
+
     /// The loop pays for a handle and a thread: the state itself is made again from the disk.
     pub fn start_snapshot(&mut self, core: &Core, now_ns: u64) {
         let Some(journal) = core.sequencer.log().journal() else { return };
@@ -186,7 +203,16 @@ fn keep(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<()
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use pitwire_host::DirectoryLock;
+    use pitwire_model::{AccountId, Command, OrderId, VenueNanos};
+    use pitwire_ports::OutputHash;
+    use pitwire_sequencer::{Timetable, Unscheduled};
+
     use super::*;
+    use crate::venue::ledger::Ledger;
+    use crate::venue::recovery::{Recovered, recover};
 
     #[test]
     fn a_snapshot_is_due_by_what_has_come_behind_the_last_one_on_the_disk() {
@@ -204,5 +230,51 @@ mod tests {
             let now_ns = start + after_s * 1_000_000_000;
             assert_eq!(found.is_due(Seq(durable), now_ns), is_due, "{durable} after {after_s} s");
         }
+    }
+
+    /// A start without sockets or setup.
+    fn start(directory: &Path) -> (Core, Chores, Seq, DirectoryLock) {
+        let Recovered { sequencer, views, chain, base, storage, lock } = recover(directory).unwrap();
+        let now = sequencer.time();
+        let timetable = Timetable::starting(Box::new(Unscheduled), sequencer.engine(), now, now);
+        (Core::new(sequencer, views, chain, timetable), Chores::new(storage, base, 0), base, lock)
+    }
+
+    fn nothing_much(core: &mut Core, chores: &mut Chores, commands: u64) {
+        let cancel = Command::Cancel { account: AccountId(0), order: OrderId(u64::MAX) };
+        for command in 1..=commands {
+            core.submit_at(VenueNanos(1), cancel.clone()).unwrap();
+            if command % 10_000 == 0 || command == commands {
+                core.sequencer.commit(OutputHash(core.chain.seal())).unwrap();
+                prepare_segments(core, chores);
+            }
+        }
+    }
+
+    /// As `attend` does, and without the snapshot that it would begin.
+    fn prepare_segments(core: &mut Core, chores: &mut Chores) {
+        let journal = core.sequencer.log_mut().journal_mut().unwrap();
+        if let Some(job) = journal.segment_wanted() {
+            chores.take_segment(journal, job.run(), 0);
+        }
+    }
+
+    #[test]
+    fn a_start_that_had_much_to_replay_leaves_less_to_the_next_one() {
+        let directory = std::env::temp_dir().join(format!("pitwire-chores-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        let mut bases = Vec::new();
+        // The first is short of a snapshot by one command; each dies without having begun one.
+        for commands in [SNAPSHOT_COMMANDS - 1, 1, 0, SNAPSHOT_COMMANDS - 1, 0] {
+            let (mut core, mut chores, base, lock) = start(&directory);
+            chores.catch_up(&core, 0);
+            bases.push((base.0, chores.newest.holds.0, core.sequencer.last().0));
+            nothing_much(&mut core, &mut chores, commands);
+            let Ledger::Disk(journal) = core.sequencer.into_log() else { panic!("it is on the disk") };
+            drop((journal, lock));
+        }
+        let (much, more) = (SNAPSHOT_COMMANDS, 2 * SNAPSHOT_COMMANDS - 1);
+        assert_eq!(bases, [(0, 0, 0), (0, 0, much - 1), (0, much, much), (much, much, much), (much, much, more)]);
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }
