@@ -34,7 +34,7 @@ test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust,
 	$(WITH) node -- npm --prefix web test
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
-	$(WITH) rust node python strace openssl -- $(PYTEST) tests
+	$(WITH) rust node python strace openssl -- $(PYTEST) -n auto --maxprocesses 4 --dist worksteal tests
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
 check: web/node_modules/.stamp .venv/.stamp ## format, lint, arrows, tidy; changes nothing

@@ -176,6 +176,19 @@ def test_a_close_is_answered_with_a_close(raw: RawWs) -> None:
         (frame(CLOSE, b"x"), 1002),
         (frame(TEXT, b"", final=False) * 100, None),
     ],
+    # The frames' masks are drawn anew each time; the names of tests must not be.
+    ids=[
+        "unmasked",
+        "reserved-bit",
+        "reserved-opcode",
+        "continuation-of-nothing",
+        "message-within-message",
+        "long-ping",
+        "fragmented-ping",
+        "not-utf8",
+        "close-of-one-byte",
+        "fragments-without-end",
+    ],
 )
 def test_a_broken_protocol_is_closed_with_its_code(raw: RawWs, wrong: bytes, code: int | None) -> None:
     raw.socket.sendall(wrong)
