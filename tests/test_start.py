@@ -37,6 +37,19 @@ def test_an_empty_directory_will_do(data: Path) -> None:
         assert Http(venue.address).get("/healthz").status == 200
 
 
+@pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"{}"], ids=["empty", "not-utf8", "of-nothing"])
+def test_a_spoilt_memory_of_the_configuration_stops_nobody(data: Path, text: bytes) -> None:
+    with Venue(data) as venue:
+        before = equities(venue)
+        assert venue.stop() == 0
+        remembered = (data / "configuration.json").read_bytes()
+        (data / "configuration.json").write_bytes(text)
+        venue.start()
+        assert equities(venue) == before
+        assert venue.stop() == 0
+    assert (data / "configuration.json").read_bytes() == remembered
+
+
 def test_sigterm_ends_with_zero_and_everything_is_there_next_time(data: Path) -> None:
     with Venue(data) as venue:
         http = Http(venue.address, DEMO_A)

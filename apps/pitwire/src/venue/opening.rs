@@ -108,8 +108,9 @@ fn told(command: &Command) -> String {
 
 fn applied(directory: Option<&Path>) -> Result<Option<String>, Failure> {
     let Some(path) = directory.map(|directory| directory.join(APPLIED)) else { return Ok(None) };
-    match fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text)),
+    match fs::read(&path) {
+        // Whatever somebody has made of the file, it is not what is wanted now.
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::new(format!("cannot read {}: {error}", path.display())).remedy("make it readable")),
     }
