@@ -149,6 +149,8 @@ pub struct Floor {
     /// Appended since streams were last swept; so much that they must be; what one connection may be sent in this turn.
     unswept: usize,
     must_sweep: bool,
+    /// A sweep is under way: some have not had what it began with.
+    is_amid: bool,
     turn_bytes: usize,
     place: u64,
     now_ms: u64,
@@ -199,6 +201,7 @@ impl Floor {
             shuffle: Shuffle::new(seed),
             unswept: 0,
             must_sweep: false,
+            is_amid: false,
             turn_bytes: TURN_BYTES,
             place: 0,
             now_ms: 0,
@@ -362,7 +365,9 @@ impl Floor {
     /// the next. Not while somebody is to go who has to have everything first.
     pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) {
         if self.parting.is_none() && self.leaving.is_empty() {
+            self.is_amid = true;
             self.take(inbox);
+            self.is_amid = false;
         }
     }
 
@@ -434,7 +439,8 @@ impl Floor {
         }
         self.unswept += std::mem::take(&mut of.grown);
         // Whoever keeps up is sent at least what is appended, and is never taken for one that does not.
-        self.must_sweep |= self.unswept >= TURN_BYTES || of.unswept >= of.spec.ring_bytes / 4;
+        let waits = of.unswept + if self.is_amid { of.swept } else { 0 };
+        self.must_sweep |= self.unswept >= TURN_BYTES || waits >= of.spec.ring_bytes / 4;
         if of.unchecked >= of.spec.ring_bytes / 4 {
             of.unchecked = 0;
             self.check_bytes(stream);
@@ -675,7 +681,7 @@ impl Floor {
         }
         for at in dirty.drain(..count) {
             let Some(stream) = streams.get_mut(at as usize) else { continue };
-            (stream.is_dirty, stream.unswept) = (false, 0);
+            (stream.is_dirty, stream.swept, stream.unswept) = (false, stream.unswept, 0);
             for listener in &stream.listeners {
                 let Some(subscriber) = subscribers.get_mut(listener.slot as usize) else { continue };
                 let is_due = !subscriber.is_blocked && subscriber.stage.is_served();

@@ -107,9 +107,10 @@ pub(crate) struct Stream {
     pub last_seq: u64,
     /// What a full queue has shed, ascending, as far back as the rings go.
     holes: VecDeque<Hole>,
-    /// Something was appended since the last sweep, and how much; and since it was last asked.
+    /// Something was appended since the last sweep, and how much; with how much that began; and since it was last asked.
     pub is_dirty: bool,
     pub unswept: usize,
+    pub swept: usize,
     pub grown: usize,
     /// Appended since the slow were last looked for.
     pub unchecked: usize,
@@ -134,6 +135,7 @@ impl Stream {
             holes: VecDeque::new(),
             is_dirty: false,
             unswept: 0,
+            swept: 0,
             grown: 0,
             unchecked: 0,
             text: String::new(),

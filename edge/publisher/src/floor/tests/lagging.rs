@@ -67,3 +67,28 @@ fn who_gets_the_latest_alone_gets_a_message_and_not_the_ping_behind_it() {
     floor.set_now(2_000_000_000);
     assert_eq!(take_all(floor, reader), "two|");
 }
+
+/// Half a ring is what it may be behind, and a sweep begins with a quarter of one at most.
+#[test]
+fn who_had_everything_when_a_sweep_began_has_not_fallen_behind_when_its_turn_comes() {
+    let inbox = crate::inbox::Inbox::new(1 << 20).unwrap();
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let reader = come(floor, "/1");
+    take_all(floor, reader);
+    let (payload, stream) = (format!("k{}", "x".repeat(100)), StreamId(1));
+    for seq in 1..=300 {
+        let message = crate::inbox::Posted { stream, seq, start: 0, key_len: 1, len: 100, is_binary: false };
+        inbox.put(&[message], payload.as_bytes());
+    }
+    let (mut got, mut due) = (0, Vec::new());
+    while got < 300 {
+        floor.take(&inbox);
+        floor.due(&mut due, Sweep::First);
+        // Before its turn comes.
+        (0..5).for_each(|_| floor.take_meanwhile(&inbox));
+        let text = take_all(floor, reader);
+        assert!(text.split('|').all(|message| message.len() == 100), "{text}");
+        got += text.split('|').count();
+    }
+}
