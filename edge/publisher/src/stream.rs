@@ -257,6 +257,11 @@ impl Stream {
         if self.ring(class).is_some() {
             return;
         }
+        let plain = class & ENVELOPED;
+        if self.spec.keep && plain != class {
+            // It is opened with this one: whoever comes for it later must find in it what has been kept.
+            self.open_ring_filled(plain, kept, epoch, squeezer);
+        }
         let mut frames = Vec::new();
         if let Some(from) = self.ring(kept).filter(|_| kept & ENVELOPED <= class & ENVELOPED) {
             let begin = from.head().0.saturating_sub(from.capacity() as u64 / REFILLED).max(from.oldest().0);
@@ -416,7 +421,9 @@ mod tests {
     fn a_form_that_nobody_had_is_made_from_what_is_kept() {
         let enveloped = |seq, text: &str| format!(r#"{{"channel":"x","epoch":7,"seq":{seq},"data":{text}}}"#);
         let long = format!(r#"{{"pad":"{}"}}"#, "x".repeat(200));
-        for kept in [0, ENVELOPED] {
+        // What comes first opens what it is made from.
+        let forms = [0, DEFLATED, ENVELOPED, ENVELOPED | DEFLATED | NARROW];
+        for (kept, turned) in [(0, 0), (0, 3), (ENVELOPED, 0), (ENVELOPED, 1)] {
             let spec =
                 StreamSpec { name: "x".into(), lag: Lag::Close, ring_bytes: 1 << 16, snapshot: false, keep: true };
             let (mut stream, mut squeezer) = (Stream::new(spec, kept), Squeezer::default());
@@ -430,8 +437,8 @@ mod tests {
             say(&mut stream, &mut squeezer, 2, &long);
             let bare = ["1".into(), String::new(), long.clone(), "3".into()];
             let full = vec![enveloped(1, "1"), String::new(), enveloped(2, &long), enveloped(3, "3")];
-            for class in [0, DEFLATED, ENVELOPED, ENVELOPED | DEFLATED | NARROW] {
-                stream.open_ring_filled(class, kept, 7, &mut squeezer);
+            for at in 0..forms.len() {
+                stream.open_ring_filled(forms[(at + turned) % forms.len()], kept, 7, &mut squeezer);
             }
             say(&mut stream, &mut squeezer, 3, "3");
             for class in [ENVELOPED, ENVELOPED | DEFLATED | NARROW] {
