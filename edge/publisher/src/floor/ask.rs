@@ -86,8 +86,14 @@ impl Floor {
     pub(super) fn begin(&mut self, stream: StreamId, seq: u64) {
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
         of.begin(seq);
-        // Only one that was to leave and could not be told so is still there: it is being closed.
         let left: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
-        left.into_iter().for_each(|slot| self.go(slot));
+        for slot in left {
+            match self.subscribers.get(slot as usize).is_some_and(|subscriber| subscriber.stage.is_served()) {
+                // It was to leave and could not be told so.
+                true => self.go(slot),
+                // Its goodbye is on its way, and the streams are nothing to it.
+                false => self.leave_stream(slot, stream),
+            }
+        }
     }
 }

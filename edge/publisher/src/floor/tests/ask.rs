@@ -320,3 +320,17 @@ fn whoever_falls_behind_goes_on_with_its_own_chain() {
     let [messages, merged, same, released] = counts;
     assert!(messages > 100_000 && merged > 1_000 && same > 300 && released > 10, "{counts:?}");
 }
+
+#[test]
+fn who_is_being_closed_hears_why_though_its_stream_begins_anew() {
+    let mut venue = Venue::new(1);
+    venue.come();
+    let floor = &mut venue.floor;
+    let (tag, slot) = (venue.readers[0].tag, venue.readers[0].slot);
+    take_all(floor, slot);
+    let stream = StreamId(floor.subscribers[slot as usize].items.as_slice()[0].stream);
+    floor.run(Errand::Close { to: tag, code: CloseCode::TryAgainLater, reason: "gone".into() });
+    floor.run(Errand::Begin { stream, seq: 900 });
+    assert_eq!(take_all(floor, slot), "\u{3}\u{fffd}gone");
+    assert!(floor.streams[stream.0 as usize].listeners.is_empty());
+}
