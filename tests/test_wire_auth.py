@@ -1,10 +1,12 @@
 """Authentication: the four grants and headers of wire-compat section 2, against the published vectors and for real."""
 
 import base64
+import json
+import time
 from typing import Any
 
 import pytest
-from rpc import Http, Json, Ws, client_signature, now_ms, query, request_signature, signed
+from rpc import PATIENCE_S, Http, Json, Ws, client_signature, now_ms, query, request_signature, signed
 from venue import DEMO_A, Credentials, Venue
 
 INVALID_CREDENTIALS, UNAUTHORIZED, AUTHORIZATION_REQUIRED = 13004, 13009, 10000
@@ -108,6 +110,39 @@ def test_a_refresh_token_gives_new_tokens(venue: Venue, ws: Ws) -> None:
     assert Http(venue.address).get(MINE, bearer).status == 200
 
 
+def test_an_expired_token_is_refused_everywhere_and_its_refresh_token_is_not(venue: Venue, ws: Ws) -> None:
+    http, before = Http(venue.address), time.monotonic()
+    granted = http.result("public/auth", credentials_grant(scope="expires:1"))
+    assert granted["expires_in"] == 1 and "expires:1" in granted["scope"].split()
+    bearer = {"Authorization": f"Bearer {granted['access_token']}"}
+    while (reply := http.get(MINE, bearer)).status == 200:
+        assert time.monotonic() < before + PATIENCE_S, "it never ends"
+        time.sleep(0.02)
+    # The venue counts in whole milliseconds.
+    assert time.monotonic() >= before + 0.999, "it ends before its time"
+    assert "www-authenticate" not in reply.headers
+    order = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 100}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "private/buy", "params": order})
+    in_params = {"access_token": granted["access_token"]}
+    for answer in (
+        reply.json(),
+        http.get(f"/api/v2/private/buy?{query(order)}", bearer).json(),
+        http.post("/api/v2", body, bearer).json(),
+        ws.call("private/get_open_orders", in_params),
+        ws.call("private/buy", order | in_params),
+        ws.call("private/subscribe", {"channels": ["user.orders.any.any.raw"]} | in_params),
+        ws.call("public/auth", {"grant_type": "refresh_token", "refresh_token": granted["access_token"]}),
+    ):
+        assert code(answer) == UNAUTHORIZED, answer
+        assert answer["error"]["data"]["name"] == "invalid_token" and "public/auth" in answer["error"]["data"]["remedy"]
+    # What needs nobody is answered; nothing was entered; and the venue goes on with who refreshes.
+    assert http.get("/api/v2/public/get_time", bearer).status == 200
+    again = {"grant_type": "refresh_token", "refresh_token": granted["refresh_token"]}
+    assert ws.result("public/auth", again)["expires_in"] == 900
+    assert ws.result("private/get_open_orders") == []
+    assert code(ws.call("public/auth", again)) == UNAUTHORIZED, "a refresh token works once"
+
+
 # The Authorization header
 
 
@@ -170,6 +205,18 @@ def test_an_old_signature_is_refused(venue: Venue) -> None:
     signature = request_signature(DEMO_A.secret, old, "n", "GET", MINE)
     value = f"deri-hmac-sha256 id={DEMO_A.client_id},ts={old},sig={signature},nonce=n"
     assert code(Http(venue.address).get(MINE, {"Authorization": value}).json()) in AUTH_ERRORS
+
+
+def test_a_signature_enters_one_order_however_often_it_is_sent(venue: Venue) -> None:
+    order = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 100, "label": "once"}
+    uri = f"/api/v2/private/buy?{query(order)}"
+    http, headers = Http(venue.address), signed(DEMO_A, "GET", uri)
+    assert http.get(uri, headers).json()["result"]["order"]["label"] == "once"
+    for sender in (http, Http(venue.address)):
+        answer = sender.get(uri, headers).json()
+        assert code(answer) == INVALID_CREDENTIALS and answer["error"]["data"]["name"] == "replayed_signature"
+    mine = Http(venue.address, DEMO_A).result("private/get_open_orders", {"instrument_name": "NPN_ZAR"})
+    assert [order["label"] for order in mine] == ["once"]
 
 
 # A page elsewhere must not reach a venue on loopback

@@ -126,7 +126,7 @@ impl Keys {
         let life_s = asked.expires_s.map_or(TOKEN_LIFE_S, |seconds| seconds.min(REFRESH_LIFE_S));
         let mut issue = |of_use, life_s| {
             let text = hex(&(self.random)());
-            self.tokens.issue(&text, (grantee, of_use), (wall_ms / 1000, life_s));
+            self.tokens.issue(&text, (grantee, of_use), (wall_ms, life_s));
             text
         };
         let (access, refresh) = (issue(Use::Access, life_s), issue(Use::Refresh, REFRESH_LIFE_S));
@@ -242,16 +242,16 @@ impl Keys {
 
     /// Uses up a refresh token.
     fn by_refresh(&mut self, token: &str, origin: Origin, wall_ms: u64) -> Result<Grantee, RpcError> {
-        let found = self.tokens.find(token, Use::Refresh, wall_ms / 1000);
+        let found = self.tokens.find(token, Use::Refresh, wall_ms);
         let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown, used or expired refresh token"))?;
         check_address(grantee.address, origin.address)?;
-        self.tokens.spend(token, wall_ms / 1000);
+        self.tokens.spend(token, wall_ms);
         Ok(grantee)
     }
 
     /// The login behind an access token.
     pub fn by_token(&self, token: &str, address: Option<IpAddr>, wall_ms: u64) -> Result<Login, RpcError> {
-        let found = self.tokens.find(token, Use::Access, wall_ms / 1000);
+        let found = self.tokens.find(token, Use::Access, wall_ms);
         let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown or expired access token"))?;
         check_address(grantee.address, address)?;
         Ok(self.login(&grantee))

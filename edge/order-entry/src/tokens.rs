@@ -41,7 +41,8 @@ struct Token {
     grantee: Grantee,
     of_use: Use,
     serial: u64,
-    expires_s: u64,
+    /// By the wall clock.
+    expires_ms: u64,
 }
 
 #[derive(Default)]
@@ -64,14 +65,15 @@ impl Tokens {
         SessionNumber(self.last_session)
     }
 
-    pub fn issue(&mut self, text: &str, (grantee, of_use): (Grantee, Use), (now_s, life_s): (u64, u64)) {
+    pub fn issue(&mut self, text: &str, (grantee, of_use): (Grantee, Use), (now_ms, life_s): (u64, u64)) {
         let Grantee { credential, session, .. } = grantee;
-        self.make_room(credential, of_use, now_s);
+        self.make_room(credential, of_use, now_ms);
         let key = key_of(text);
         // Random texts do not repeat; a generator that fails in this way must not leave two entries for one key.
         self.remove(&key);
         self.last_serial += 1;
-        let token = Token { grantee, of_use, serial: self.last_serial, expires_s: now_s.saturating_add(life_s) };
+        let expires_ms = now_ms.saturating_add(life_s.saturating_mul(1_000));
+        let token = Token { grantee, of_use, serial: self.last_serial, expires_ms };
         self.queues.entry((credential, of_use)).or_default().insert(token.serial, key);
         if let Some(session) = session {
             self.by_session.insert((session, key));
@@ -80,14 +82,14 @@ impl Tokens {
     }
 
     /// What a live token stands for.
-    pub fn find(&self, text: &str, of_use: Use, now_s: u64) -> Option<Grantee> {
+    pub fn find(&self, text: &str, of_use: Use, now_ms: u64) -> Option<Grantee> {
         let token = self.held.get(&key_of(text))?;
-        (token.of_use == of_use && token.expires_s > now_s).then_some(token.grantee)
+        (token.of_use == of_use && token.expires_ms > now_ms).then_some(token.grantee)
     }
 
     /// Uses up a refresh token.
-    pub fn spend(&mut self, text: &str, now_s: u64) {
-        if self.find(text, Use::Refresh, now_s).is_some() {
+    pub fn spend(&mut self, text: &str, now_ms: u64) {
+        if self.find(text, Use::Refresh, now_ms).is_some() {
             self.remove(&key_of(text));
         }
     }
@@ -103,11 +105,11 @@ impl Tokens {
 
     /// Drops what has expired, then the oldest, until one more fits: each token is dropped once, so a grant pays for
     /// itself.
-    fn make_room(&mut self, credential: usize, of_use: Use, now_s: u64) {
+    fn make_room(&mut self, credential: usize, of_use: Use, now_ms: u64) {
         while let Some(queue) = self.queues.get(&(credential, of_use))
             && let Some((_, key)) = queue.first_key_value()
         {
-            let expired = self.held.get(key).is_none_or(|token| token.expires_s <= now_s);
+            let expired = self.held.get(key).is_none_or(|token| token.expires_ms <= now_ms);
             if !expired && queue.len() < MOST_TOKENS {
                 return;
             }
@@ -131,7 +133,9 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    const LIFE: (u64, u64) = (1_000, 900);
+    /// From a moment in the middle of a second, so many seconds.
+    const LIFE: (u64, u64) = (1_000_600, 900);
+    const BORN_MS: u64 = LIFE.0;
 
     fn of(credential: usize) -> Grantee {
         Grantee { credential, access: Access::MEMBER, session: None, address: None }
@@ -148,10 +152,10 @@ mod tests {
         for n in 0..=MOST_TOKENS {
             tokens.issue(&format!("greedy-{n}"), (of(0), Use::Access), LIFE);
         }
-        assert_eq!(tokens.find("modest", Use::Access, 1_000), Some(of(1)), "older than all of them, but not theirs");
-        assert_eq!(tokens.find("greedy-0", Use::Access, 1_000), None);
-        assert_eq!(tokens.find("greedy-1", Use::Access, 1_000), Some(of(0)));
-        assert_eq!(tokens.find(&format!("greedy-{MOST_TOKENS}"), Use::Access, 1_000), Some(of(0)));
+        assert_eq!(tokens.find("modest", Use::Access, BORN_MS), Some(of(1)), "older than all of them, but not theirs");
+        assert_eq!(tokens.find("greedy-0", Use::Access, BORN_MS), None);
+        assert_eq!(tokens.find("greedy-1", Use::Access, BORN_MS), Some(of(0)));
+        assert_eq!(tokens.find(&format!("greedy-{MOST_TOKENS}"), Use::Access, BORN_MS), Some(of(0)));
         assert_eq!(sizes(&tokens), (MOST_TOKENS + 1, MOST_TOKENS + 1, 0));
     }
 
@@ -161,9 +165,9 @@ mod tests {
         for n in 0..50 {
             tokens.issue(&format!("old-{n}"), (of(0), Use::Access), LIFE);
         }
-        assert_eq!(tokens.find("old-0", Use::Access, 1_899), Some(of(0)));
-        assert_eq!(tokens.find("old-0", Use::Access, 1_900), None, "900 s are over");
-        tokens.issue("new", (of(0), Use::Access), (1_900, 900));
+        assert_eq!(tokens.find("old-0", Use::Access, 1_900_599), Some(of(0)));
+        assert_eq!(tokens.find("old-0", Use::Access, 1_900_600), None, "900 s are over");
+        tokens.issue("new", (of(0), Use::Access), (1_900_600, 900));
         assert_eq!(sizes(&tokens), (1, 1, 0));
     }
 
@@ -172,12 +176,12 @@ mod tests {
         let mut tokens = Tokens::default();
         tokens.issue("r", (of(0), Use::Refresh), LIFE);
         tokens.issue("a", (of(0), Use::Access), LIFE);
-        assert_eq!(tokens.find("r", Use::Access, 1_000), None);
-        tokens.spend("a", 1_000);
-        assert_eq!(tokens.find("a", Use::Access, 1_000), Some(of(0)), "not a refresh token");
-        assert_eq!(tokens.find("r", Use::Refresh, 1_000), Some(of(0)));
-        tokens.spend("r", 1_000);
-        assert_eq!(tokens.find("r", Use::Refresh, 1_000), None);
+        assert_eq!(tokens.find("r", Use::Access, BORN_MS), None);
+        tokens.spend("a", BORN_MS);
+        assert_eq!(tokens.find("a", Use::Access, BORN_MS), Some(of(0)), "not a refresh token");
+        assert_eq!(tokens.find("r", Use::Refresh, BORN_MS), Some(of(0)));
+        tokens.spend("r", BORN_MS);
+        assert_eq!(tokens.find("r", Use::Refresh, BORN_MS), None);
         assert_eq!(sizes(&tokens), (1, 1, 0), "a spent token leaves nothing behind");
     }
 
@@ -189,7 +193,7 @@ mod tests {
             tokens.issue(text, (Grantee { session, ..of(0) }, Use::Access), LIFE);
         }
         tokens.forget_session(one);
-        let live = ["a", "b", "c", "d"].map(|text| tokens.find(text, Use::Access, 1_000).is_some());
+        let live = ["a", "b", "c", "d"].map(|text| tokens.find(text, Use::Access, BORN_MS).is_some());
         assert_eq!(live, [false, true, true, false]);
         assert_eq!(sizes(&tokens), (2, 2, 1));
     }
