@@ -60,6 +60,13 @@ pub enum OpenError {
         expected_group: u64,
         found_group: u64,
     },
+    /// Nothing stands here, and the next segment begins with a later group than belongs there.
+    MissingGroups {
+        place: Place,
+        next_segment: u32,
+        expected_group: u64,
+        found_group: u64,
+    },
     /// The group is whole but a record in it cannot be read.
     BadRecord {
         place: Place,
@@ -125,6 +132,12 @@ impl fmt::Display for OpenError {
                 "{place}: group {found_group} stands where group {expected_group} belongs, or does not continue the \
                  hash chain"
             ),
+            OpenError::MissingGroups { place, next_segment, expected_group, found_group } => write!(
+                f,
+                "{place}: group {expected_group} belongs here, where nothing stands, or at the beginning of {}, where \
+                 group {found_group} stands",
+                names::segment(*next_segment)
+            ),
             OpenError::BadRecord { place, why } => write!(f, "{place}: the group is whole but {why}"),
             OpenError::EndsEarly { place, last, watermark } => {
                 write!(f, "{place}: the log ends with command {last}, but commands up to {watermark} were acknowledged")
@@ -170,6 +183,10 @@ impl OpenError {
             | OpenError::DamagedBelowWatermark { .. }
             | OpenError::BrokenChain { .. } => {
                 "restore this segment from a copy and start again; do not cut it: acknowledged commands stand here"
+            }
+            OpenError::MissingGroups { .. } => {
+                "restore the one of the two segments that is not as it was from a copy and start again; do not cut \
+                 them: acknowledged commands stand here"
             }
             OpenError::DamagedTail { .. } => {
                 "keep a copy of the directory, test the disk, and restore this segment from a copy; cutting it would \

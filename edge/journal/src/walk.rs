@@ -48,12 +48,19 @@ impl<'a> Walk<'a> {
 
     pub(crate) fn step(&mut self) -> Result<Step<'_>, OpenError> {
         let mut offset = if self.segment.number == self.position.segment { self.position.offset } else { 0 };
+        // The last place at which nothing stood but there was room.
+        let mut blank = None;
         loop {
             match self.segment.look(offset, &mut self.buffer)? {
                 Look::Nothing if self.segment.number >= self.last_segment => return Ok(Step::End),
                 Look::Nothing => {
-                    self.segment = OpenSegment::open(self.storage, self.segment.number + 1)?;
-                    offset = 0;
+                    let left = Place { segment: self.segment.number, offset };
+                    let next = OpenSegment::open(self.storage, self.segment.number + 1)?;
+                    // One that is shorter than the next was longer once.
+                    if offset < self.segment.bytes.max(next.bytes) {
+                        blank = Some(left);
+                    }
+                    (self.segment, offset) = (next, 0);
                 }
                 Look::Fault(fault) => {
                     return Ok(Step::Fault(Place { segment: self.segment.number, offset }, fault));
@@ -61,11 +68,11 @@ impl<'a> Walk<'a> {
                 Look::Whole => break,
             }
         }
-        self.accept(Place { segment: self.segment.number, offset })
+        self.accept(Place { segment: self.segment.number, offset }, blank)
     }
 
-    /// The buffer holds all the bytes that the header asks for.
-    fn accept(&mut self, place: Place) -> Result<Step<'_>, OpenError> {
+    /// The buffer holds all the bytes that the header asks for. Before it nothing stands at `blank`.
+    fn accept(&mut self, place: Place, blank: Option<Place>) -> Result<Step<'_>, OpenError> {
         let group = match read_group(&self.buffer) {
             Ok(group) => group,
             Err(fault) => return Ok(Step::Fault(place, fault)),
@@ -75,8 +82,13 @@ impl<'a> Walk<'a> {
             && header.previous == self.position.previous
             && header.first == self.position.next;
         if !continues {
-            let expected_group = self.position.group;
-            return Err(OpenError::BrokenChain { place, expected_group, found_group: header.number });
+            let (expected_group, found_group) = (self.position.group, header.number);
+            return Err(match blank {
+                Some(blank) if found_group > expected_group => {
+                    OpenError::MissingGroups { place: blank, next_segment: place.segment, expected_group, found_group }
+                }
+                _ => OpenError::BrokenChain { place, expected_group, found_group },
+            });
         }
         self.position = JournalPosition {
             segment: place.segment,

@@ -272,6 +272,28 @@ fn a_missing_segment_is_named() {
     }
 }
 
+/// Cut short, or zeros, from a group on: the segment that lost something is named, not the whole one behind it.
+#[test]
+fn groups_missing_at_the_end_of_a_segment_are_missed_there() {
+    let (disk, writer) = long_journal();
+    for (segment, from) in [(1, 0), (1, BLOCK), (2, 0), (2, BLOCK)] {
+        assert!(segment < writer.journal.position().segment);
+        let name = format!("journal-{segment:08}.seg");
+        // A block with a group's beginning, from `from` on.
+        let bytes = disk.bytes(&name).unwrap();
+        let begins = |block: &usize| bytes[*block..].starts_with(b"PITWGRP");
+        let start = (from..bytes.len()).step_by(BLOCK).find(begins).unwrap();
+        for is_cut in [true, false] {
+            let short = disk.copy();
+            short.edit(&name, |bytes| if is_cut { bytes.truncate(start) } else { bytes[start..].fill(0) });
+            let refused = open(&short).err().expect("refused");
+            let place = format!("{name} at byte {start}: ");
+            assert!(matches!(refused, OpenError::MissingGroups { .. }), "{refused}");
+            assert!(refused.to_string().starts_with(&place), "{place}{refused}");
+        }
+    }
+}
+
 #[test]
 fn a_group_that_belongs_elsewhere_breaks_the_chain() {
     let (disk, _) = long_journal();
