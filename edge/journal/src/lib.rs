@@ -41,4 +41,4 @@ pub use journal::{Journal, Room};
 pub use retention::{Removed, retain};
 pub use snapshots::write_snapshot;
 pub use spare::{PrepareSegment, PreparedSegment};
-pub use tail::{Tail, TailGroup};
+pub use tail::{GroupEnd, Tail, TailGroup};

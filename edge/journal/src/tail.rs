@@ -14,11 +14,17 @@ use crate::{
 /// One group of the tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailGroup {
+    pub end: GroupEnd,
+    /// Those after the snapshot, in order.
+    pub commands: Vec<Stamped>,
+}
+
+/// What a group says of its commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupEnd {
     pub place: Place,
     /// Under which they were first applied.
     pub rule_version: u16,
-    /// Those after the snapshot, in order.
-    pub commands: Vec<Stamped>,
     /// The output chain after the last of them, as it was when they were first applied. Missing only in a group that
     /// was closed because it was full, in the middle of a commit.
     pub output: Option<OutputHash>,
@@ -44,16 +50,18 @@ impl<'a> Tail<'a> {
         Ok(Self { walk, end_group, base: recovery.base() })
     }
 
-    /// The next group, its commands in a vector that may have room already. `None` at the end, and after an error.
-    pub fn next_into(&mut self, commands: Vec<Stamped>) -> Option<Result<TailGroup, OpenError>> {
+    /// The next group, its commands behind those that are in the vector. `None` at the end, and after an error.
+    pub fn next_onto(&mut self, commands: &mut Vec<Stamped>) -> Option<Result<GroupEnd, OpenError>> {
+        let before = commands.len();
         let next = self.read_next(commands).transpose();
         if matches!(next, Some(Err(_))) {
+            commands.truncate(before);
             self.walk = None;
         }
         next
     }
 
-    fn read_next(&mut self, commands: Vec<Stamped>) -> Result<Option<TailGroup>, OpenError> {
+    fn read_next(&mut self, commands: &mut Vec<Stamped>) -> Result<Option<GroupEnd>, OpenError> {
         let Some(walk) = self.walk.as_mut().filter(|walk| walk.position().group < self.end_group) else {
             return Ok(None);
         };
@@ -73,18 +81,19 @@ impl Iterator for Tail<'_> {
     type Item = Result<TailGroup, OpenError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_into(Vec::new())
+        let mut commands = Vec::new();
+        let end = self.next_onto(&mut commands)?;
+        Some(end.map(|end| TailGroup { end, commands }))
     }
 }
 
-/// Reads the records of a group, skipping those up to `base`, and holds them to the numbers in its header.
+/// Appends the records of a group, without those up to `base`, and holds them to the numbers in its header.
 pub(crate) fn decode_group(
     place: Place,
     group: &Group<'_>,
     base: Seq,
-    mut commands: Vec<Stamped>,
-) -> Result<TailGroup, OpenError> {
-    commands.clear();
+    commands: &mut Vec<Stamped>,
+) -> Result<GroupEnd, OpenError> {
     let mut payload = group.payload;
     let mut expected = group.header.first;
     for _ in 0..group.header.commands {
@@ -102,7 +111,7 @@ pub(crate) fn decode_group(
         return Err(bad_record(place, "bytes after the last record"));
     }
     let rule_version = group.header.rule_version;
-    Ok(TailGroup { place, rule_version, commands, output: group.header.output.map(OutputHash) })
+    Ok(GroupEnd { place, rule_version, output: group.header.output.map(OutputHash) })
 }
 
 fn bad_record(place: Place, what: &'static str) -> OpenError {
@@ -121,10 +130,12 @@ pub(crate) fn follow(
     let Some(start) = position_before(storage, &Listing::new(names), from, end)? else { return Ok(()) };
     let mut walk = Walk::new(storage, end.segment, start)?;
     let before = Seq(from.0.saturating_sub(1));
+    let mut commands = Vec::new();
     while walk.position().group < end.group {
         match walk.step()? {
             Step::Group(place, group) => {
-                decode_group(place, &group, before, Vec::new())?.commands.into_iter().for_each(&mut *visit);
+                decode_group(place, &group, before, &mut commands)?;
+                commands.drain(..).for_each(&mut *visit);
             }
             Step::End => break,
             Step::Fault(place, fault) => {

@@ -1,7 +1,7 @@
 //! Going through a log group by group, judging each: the one reader of segments, for recovery, replay and verify.
 
 use pitwire_log::{
-    Group, GroupFault, GroupHeader, JournalPosition,
+    Group, GroupFault, GroupHeader, Hash, JournalPosition,
     group::{BLOCK_BYTES, SECTOR_BYTES, is_zero, read_group, read_header},
 };
 use pitwire_model::Seq;
@@ -10,6 +10,9 @@ use pitwire_ports::{File, Storage};
 use crate::{OpenError, Place, error::while_doing, names};
 
 const CHUNK_BYTES: usize = 1 << 20;
+/// How much is read at once of what is walked through: a venue with little to do writes a group a command, and a call of
+/// the system costs more than judging one.
+const AHEAD_BYTES: usize = 256 << 10;
 
 /// What stands at the walker's place.
 pub(crate) enum Step<'a> {
@@ -27,7 +30,7 @@ pub(crate) struct Walk<'a> {
     segment: OpenSegment,
     /// Where the next group must begin and what it must name, if the segment has room for it.
     position: JournalPosition,
-    buffer: Vec<u8>,
+    window: Window,
 }
 
 impl<'a> Walk<'a> {
@@ -38,7 +41,7 @@ impl<'a> Walk<'a> {
         position: JournalPosition,
     ) -> Result<Self, OpenError> {
         let segment = OpenSegment::open(storage, position.segment)?;
-        Ok(Self { storage, last_segment, segment, position, buffer: Vec::new() })
+        Ok(Self { storage, last_segment, segment, position, window: Window::default() })
     }
 
     /// Behind the last group that was read.
@@ -51,7 +54,7 @@ impl<'a> Walk<'a> {
         // The last place at which nothing stood but there was room.
         let mut blank = None;
         loop {
-            match self.segment.look(offset, &mut self.buffer)? {
+            match self.look(offset)? {
                 Look::Nothing if self.segment.number >= self.last_segment => return Ok(Step::End),
                 Look::Nothing => {
                     let left = Place { segment: self.segment.number, offset };
@@ -61,23 +64,37 @@ impl<'a> Walk<'a> {
                         blank = Some(left);
                     }
                     (self.segment, offset) = (next, 0);
+                    self.window.close();
                 }
                 Look::Fault(fault) => {
                     return Ok(Step::Fault(Place { segment: self.segment.number, offset }, fault));
                 }
-                Look::Whole => break,
+                Look::Whole(header, hash) => {
+                    return self.accept(Place { segment: self.segment.number, offset }, header, hash, blank);
+                }
             }
         }
-        self.accept(Place { segment: self.segment.number, offset }, blank)
     }
 
-    /// The buffer holds all the bytes that the header asks for. Before it nothing stands at `blank`.
-    fn accept(&mut self, place: Place, blank: Option<Place>) -> Result<Step<'_>, OpenError> {
-        let group = match read_group(&self.buffer) {
-            Ok(group) => group,
-            Err(fault) => return Ok(Step::Fault(place, fault)),
-        };
-        let header = &group.header;
+    /// Judges what stands at an offset of the segment.
+    fn look(&mut self, offset: u64) -> Result<Look, OpenError> {
+        let seen = self.segment.look(offset, &mut self.window)?;
+        if matches!(seen, Look::Whole(..)) || self.window.begins == offset {
+            return Ok(seen);
+        }
+        // It was read with what stands before it, and a venue that runs may have written it since.
+        self.window.close();
+        self.segment.look(offset, &mut self.window)
+    }
+
+    /// A whole group at `place`, which the window holds. Before it nothing stands at `blank`.
+    fn accept(
+        &mut self,
+        place: Place,
+        header: GroupHeader,
+        hash: Hash,
+        blank: Option<Place>,
+    ) -> Result<Step<'_>, OpenError> {
         let continues = header.number == self.position.group
             && header.previous == self.position.previous
             && header.first == self.position.next;
@@ -95,9 +112,42 @@ impl<'a> Walk<'a> {
             offset: place.offset + header.group_bytes as u64,
             group: header.number.saturating_add(1),
             next: header.last().next(),
-            previous: group.hash,
+            previous: hash,
         };
-        Ok(Step::Group(place, group))
+        let group = self.window.show(&self.segment, place.offset, header.group_bytes)?;
+        Ok(match group.get(header.payload_range()) {
+            Some(payload) => Step::Group(place, Group { header, payload, hash }),
+            None => Step::Fault(place, GroupFault::BadFrame),
+        })
+    }
+}
+
+/// What was last read of the segment that is walked through.
+#[derive(Default)]
+struct Window {
+    begins: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// `count` bytes from `offset`, or as many as there are; read, with more behind them, where they are not in it.
+    fn show(&mut self, segment: &OpenSegment, offset: u64, count: usize) -> Result<&[u8], OpenError> {
+        if self.get(offset, count).is_none() {
+            // Empty if reading fails.
+            let mut bytes = std::mem::take(&mut self.bytes);
+            segment.read(offset, count.max(AHEAD_BYTES), &mut bytes)?;
+            (self.begins, self.bytes) = (offset, bytes);
+        }
+        Ok(self.get(offset, count).unwrap_or(&self.bytes))
+    }
+
+    fn get(&self, offset: u64, count: usize) -> Option<&[u8]> {
+        let at = usize::try_from(offset.checked_sub(self.begins)?).ok()?;
+        self.bytes.get(at..at.checked_add(count)?)
+    }
+
+    fn close(&mut self) {
+        self.bytes.clear();
     }
 }
 
@@ -112,8 +162,8 @@ pub(crate) struct OpenSegment {
 enum Look {
     /// Zeros from here to the end of the segment.
     Nothing,
-    /// The buffer holds what a readable header asks for.
-    Whole,
+    /// A group whose checksums and framing are right.
+    Whole(GroupHeader, Hash),
     Fault(GroupFault),
 }
 
@@ -143,12 +193,12 @@ impl OpenSegment {
         }
     }
 
-    fn look(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<Look, OpenError> {
-        self.read(offset, BLOCK_BYTES, buffer)?;
-        let header = match read_header(buffer) {
+    fn look(&self, offset: u64, window: &mut Window) -> Result<Look, OpenError> {
+        let block = window.show(self, offset, BLOCK_BYTES)?;
+        let header = match read_header(block) {
             Ok(header) => header,
             // Zeros at the front: either nothing was written here, or the front of what was is lost.
-            Err(_) if is_zero(buffer) => {
+            Err(_) if is_zero(block) => {
                 return Ok(match self.last_written(offset)? {
                     None => Look::Nothing,
                     Some(_) => Look::Fault(GroupFault::LostSector { at: 0 }),
@@ -156,12 +206,14 @@ impl OpenSegment {
             }
             Err(fault) => return Ok(Look::Fault(fault)),
         };
-        // Asked before the buffer is sized by a number from the disk.
+        // Asked before memory is sized by a number from the disk.
         if header.group_bytes as u64 > self.bytes.saturating_sub(offset) {
             return Ok(Look::Fault(GroupFault::Short));
         }
-        self.read(offset, header.group_bytes, buffer)?;
-        Ok(Look::Whole)
+        Ok(match read_group(window.show(self, offset, header.group_bytes)?) {
+            Ok(Group { header, hash, .. }) => Look::Whole(header, hash),
+            Err(fault) => Look::Fault(fault),
+        })
     }
 
     /// Fills the buffer with up to `count` bytes from `offset`; fewer at the end of the file.

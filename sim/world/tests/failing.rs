@@ -199,7 +199,7 @@ fn a_commit_larger_than_a_segment_is_split() {
     assert!(writer.journal.position().segment > 3);
     judge(&disk.crash(Crash::DropAll, 0), 600, &writer.appended).unwrap();
     let (_, recovery) = open(&disk).unwrap();
-    let outputs: Vec<_> = recovery.tail(&disk).unwrap().map(|group| group.unwrap().output).collect();
+    let outputs: Vec<_> = recovery.tail(&disk).unwrap().map(|group| group.unwrap().end.output).collect();
     assert!(outputs.last().unwrap().is_some(), "the last group of a commit knows its output");
     assert_eq!(outputs.iter().flatten().count(), 1);
 }

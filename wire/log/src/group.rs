@@ -26,7 +26,7 @@
 //! Costs       one crc32c and one BLAKE3 over the group.
 //! Start at    [`seal_group`] and [`read_group`].
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use pitwire_model::Seq;
 
@@ -77,6 +77,11 @@ impl GroupHeader {
     /// The last command of the group, or the one before the first when it has none.
     pub fn last(&self) -> Seq {
         Seq(self.first.0.saturating_add(u64::from(self.commands)).saturating_sub(1))
+    }
+
+    /// Where the records stand in the group.
+    pub fn payload_range(&self) -> Range<usize> {
+        HEADER_BYTES..HEADER_BYTES.saturating_add(self.payload_bytes)
     }
 }
 
@@ -258,8 +263,7 @@ pub fn read_group(bytes: &[u8]) -> Result<Group<'_>, GroupFault> {
     let Some(group) = bytes.get(..header.group_bytes) else { return Err(GroupFault::Short) };
     if checksum_matches(group)? {
         check_trailer(group, header.number)?;
-        let end = HEADER_BYTES + header.payload_bytes;
-        let payload = group.get(HEADER_BYTES..end).ok_or(GroupFault::BadFrame)?;
+        let payload = group.get(header.payload_range()).ok_or(GroupFault::BadFrame)?;
         let hash = *blake3::hash(group).as_bytes();
         return Ok(Group { header, payload, hash });
     }

@@ -1,17 +1,18 @@
 //! From a data directory to a venue that goes on where it was: newest snapshot, then the tail of the journal.
 
+mod ahead;
 mod apart;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use pitwire_engine::ahead::Coming;
 use pitwire_engine::{Engine, RULE_VERSION};
 use pitwire_host::{DirectoryLock, DirectoryStorage};
-use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, Tail, TailGroup, inspect};
+use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, inspect};
 use pitwire_log::OutputChain;
 use pitwire_log::image::decode_state;
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
@@ -21,6 +22,7 @@ use pitwire_sequencer::{EngineFailed, Sequencer};
 use pitwire_views::{Change, Views};
 use tracing::{error, info, warn};
 
+use self::ahead::{BATCHES_AHEAD, Batch, read_ahead};
 use super::ledger::Ledger;
 use crate::failure::Failure;
 
@@ -142,26 +144,30 @@ impl Replay {
     ) -> Result<u64, Interrupted> {
         let tail = recovery.tail(storage)?;
         thread::scope(|scope| {
-            let (ahead, groups) = sync_channel(GROUPS_AHEAD);
-            let (back, used) = sync_channel(GROUPS_AHEAD + 2);
+            let (ahead, batches) = sync_channel(BATCHES_AHEAD);
+            let (back, used) = sync_channel(BATCHES_AHEAD + 2);
             scope.spawn(move || read_ahead(tail, &ahead, &used));
             let (mut events, mut changes, mut replayed) = (Vec::new(), Vec::new(), 0);
-            for group in groups {
-                let group = group?;
-                self.follow(group.rule_version);
-                for (at, stamped) in group.commands.iter().enumerate() {
-                    events.clear();
-                    changes.clear();
-                    self.look_ahead(&group.commands, at);
-                    self.apply(stamped, recovery, &mut events)?;
-                    observe(&mut self.chain, &mut self.views, stamped, &events, &mut changes);
-                    visit(self, stamped, &events)?;
+            for batch in batches {
+                let batch: Batch = batch?;
+                let mut from = 0;
+                for (group, end) in &batch.groups {
+                    self.follow(group.rule_version);
+                    for (at, stamped) in batch.commands.iter().enumerate().take(*end).skip(from) {
+                        events.clear();
+                        changes.clear();
+                        self.look_ahead(&batch.commands, at);
+                        self.apply(stamped, recovery, &mut events)?;
+                        observe(&mut self.chain, &mut self.views, stamped, &events, &mut changes);
+                        visit(self, stamped, &events)?;
+                    }
+                    from = *end;
+                    check(&mut self.chain, self.last, group.output)?;
+                    checked(self)?;
                 }
-                replayed += group.commands.len() as u64;
-                check(&mut self.chain, self.last, group.output)?;
-                checked(self)?;
+                replayed += batch.commands.len() as u64;
                 // The reader may be done already.
-                let _ = back.try_send(group.commands);
+                let _ = back.try_send(batch);
             }
             Ok(replayed)
         })
@@ -172,10 +178,10 @@ impl Replay {
         !self.quarantined.is_empty() && self.quarantined.contains(&seq)
     }
 
-    /// HOT. While command `at` of a group is applied, memory fetches what those behind it will touch.
+    /// HOT. While command `at` is applied, memory fetches what those behind it will touch.
     #[inline]
-    fn look_ahead(&mut self, group: &[Stamped], at: usize) {
-        self.engine.look_ahead(|n| group.get(at + n).and_then(|behind| Coming::of(&behind.command)));
+    fn look_ahead(&mut self, commands: &[Stamped], at: usize) {
+        self.engine.look_ahead(|n| commands.get(at + n).and_then(|behind| Coming::of(&behind.command)));
     }
 
     /// What comes now was first applied under these rules.
@@ -240,18 +246,6 @@ impl From<Interrupted> for Failure {
             Interrupted::Failure(failure) => failure,
             Interrupted::EngineFailed(seq) => Failure::new(format!("command {seq} makes the engine fail"))
                 .remedy("start the venue: it quarantines the command and halts its instrument"),
-        }
-    }
-}
-
-/// Groups that are read before they are needed; with them in flight memory stays bounded.
-const GROUPS_AHEAD: usize = 4;
-
-/// Until the log ends, cannot be read, or nobody wants any more. Vectors come back to be filled again.
-fn read_ahead(mut tail: Tail<'_>, ahead: &SyncSender<Result<TailGroup, OpenError>>, used: &Receiver<Vec<Stamped>>) {
-    while let Some(group) = tail.next_into(used.try_recv().unwrap_or_default()) {
-        if ahead.send(group).is_err() {
-            return;
         }
     }
 }

@@ -163,7 +163,7 @@ pub fn judge(disk: &FaultyStorage, acked: u64, appended: &[Stamped]) -> Result<u
                 return Err(Loss::Changed { seq: found });
             }
         }
-        if group.output.is_some_and(|output| output != output_after(Seq(found))) {
+        if group.end.output.is_some_and(|output| output != output_after(Seq(found))) {
             return Err(Loss::Output { seq: found });
         }
     }

@@ -7,17 +7,18 @@ use std::mem::take;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use pitwire_journal::{OpenError, Recovery, TailGroup};
+use pitwire_journal::{OpenError, Recovery};
 use pitwire_log::OutputChain;
-use pitwire_model::{Event, Seq, Stamped};
+use pitwire_model::{Event, Seq};
 use pitwire_ports::Storage;
 use pitwire_views::Views;
 
-use super::{GROUPS_AHEAD, Interrupted, Replay, check, observe, read_ahead};
+use super::ahead::{BATCHES_AHEAD, Batch, read_ahead};
+use super::{Interrupted, Replay, check, observe};
 
-/// A group with what its commands caused, one behind the other.
+/// Groups with what their commands caused, one behind the other.
 struct Heard {
-    group: TailGroup,
+    batch: Batch,
     events: Vec<Event>,
     /// Where each command's events end.
     ends: Vec<usize>,
@@ -31,14 +32,14 @@ impl Replay {
         let tail = recovery.tail(storage)?;
         let (mut chain, mut views) = (take(&mut self.chain), take(&mut self.views));
         let (applied, judged) = thread::scope(|scope| {
-            let (ahead, groups) = sync_channel(GROUPS_AHEAD);
-            let (commands_back, commands_used) = sync_channel(2 * GROUPS_AHEAD);
-            scope.spawn(move || read_ahead(tail, &ahead, &commands_used));
-            let (tell, heard) = sync_channel(GROUPS_AHEAD);
-            let (back, used) = sync_channel(2 * GROUPS_AHEAD);
+            let (ahead, batches) = sync_channel(BATCHES_AHEAD);
+            let (batch_back, batches_used) = sync_channel(2 * BATCHES_AHEAD);
+            scope.spawn(move || read_ahead(tail, &ahead, &batches_used));
+            let (tell, heard) = sync_channel(BATCHES_AHEAD);
+            let (back, used) = sync_channel(2 * BATCHES_AHEAD);
             let (chain, views) = (&mut chain, &mut views);
-            let listening = scope.spawn(move || listen(chain, views, &heard, &back, &commands_back));
-            let applied = self.apply_groups(recovery, groups, &tell, &used);
+            let listening = scope.spawn(move || listen(chain, views, &heard, &back, &batch_back));
+            let applied = self.apply_batches(recovery, batches, &tell, &used);
             drop(tell);
             (applied, listening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
@@ -48,25 +49,42 @@ impl Replay {
         Ok(())
     }
 
-    fn apply_groups(
+    fn apply_batches(
         &mut self,
         recovery: &Recovery,
-        groups: Receiver<Result<TailGroup, OpenError>>,
+        batches: Receiver<Result<Batch, OpenError>>,
         tell: &SyncSender<Heard>,
         used: &Receiver<Used>,
     ) -> Result<(), Interrupted> {
-        for group in groups {
-            let group = group?;
-            self.follow(group.rule_version);
+        for batch in batches {
+            let mut batch = batch?;
             let (mut events, mut ends) = used.try_recv().unwrap_or_default();
-            for (at, stamped) in group.commands.iter().enumerate() {
-                self.look_ahead(&group.commands, at);
-                self.apply(stamped, recovery, &mut events)?;
-                ends.push(events.len());
-            }
-            if tell.send(Heard { group, events, ends }).is_err() {
+            let applied = self.apply_batch(recovery, &batch, &mut events, &mut ends);
+            // What came before a command that cannot be applied is judged all the same.
+            batch.cut(ends.len());
+            if tell.send(Heard { batch, events, ends }).is_err() {
                 // The listener has found something wrong, and will say what.
                 return Ok(());
+            }
+            applied?;
+        }
+        Ok(())
+    }
+
+    /// Appends what each command caused, and where that ends.
+    fn apply_batch(
+        &mut self,
+        recovery: &Recovery,
+        batch: &Batch,
+        events: &mut Vec<Event>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Interrupted> {
+        for (group, end) in &batch.groups {
+            self.follow(group.rule_version);
+            for (at, stamped) in batch.commands.iter().enumerate().take(*end).skip(ends.len()) {
+                self.look_ahead(&batch.commands, at);
+                self.apply(stamped, recovery, events)?;
+                ends.push(events.len());
             }
         }
         Ok(())
@@ -78,23 +96,27 @@ fn listen(
     views: &mut Views,
     heard: &Receiver<Heard>,
     back: &SyncSender<Used>,
-    commands_back: &SyncSender<Vec<Stamped>>,
+    batch_back: &SyncSender<Batch>,
 ) -> Result<(), Interrupted> {
     let mut changes = Vec::new();
-    for Heard { group, mut events, mut ends } in heard {
-        let mut from = 0;
-        for (stamped, to) in group.commands.iter().zip(&ends) {
-            changes.clear();
-            observe(chain, views, stamped, events.get(from..*to).unwrap_or_default(), &mut changes);
-            from = *to;
+    for Heard { batch, mut events, mut ends } in heard {
+        let mut caused = batch.commands.iter().zip(&ends);
+        let (mut told, mut from) = (0, 0);
+        for (group, end) in &batch.groups {
+            let mut last = Seq(0);
+            for (stamped, to) in caused.by_ref().take(end - told) {
+                changes.clear();
+                observe(chain, views, stamped, events.get(from..*to).unwrap_or_default(), &mut changes);
+                (from, last) = (*to, stamped.seq);
+            }
+            told = *end;
+            check(chain, last, group.output)?;
         }
-        let last = group.commands.last().map_or(Seq(0), |stamped| stamped.seq);
-        check(chain, last, group.output)?;
         events.clear();
         ends.clear();
         // Both may have ended already.
         let _ = back.try_send((events, ends));
-        let _ = commands_back.try_send(group.commands);
+        let _ = batch_back.try_send(batch);
     }
     Ok(())
 }
