@@ -163,6 +163,8 @@ pub struct Floor {
     /// What was taken from the inbox, and how far it has been worked off.
     queue: Queue,
     queue_at: usize,
+    /// Who has come to a stream that asks, while some of it that was shed had still to be declared.
+    unplaced: Vec<(u64, StreamId)>,
     reply: Reply,
     due: Vec<u32>,
     decoders: Vec<Decoder>,
@@ -212,6 +214,7 @@ impl Floor {
             farewell: Vec::new(),
             queue: Queue::default(),
             queue_at: 0,
+            unplaced: Vec::new(),
             reply: Reply::default(),
             due: Vec::new(),
             decoders: Vec::new(),
@@ -319,7 +322,8 @@ impl Floor {
             let Some(subscriber) = subscriber.filter(|it| it.tag == tag.0 && it.stage == Stage::Open) else {
                 return false;
             };
-            let is_ready = !subscriber.is_at_end && self.is_between(subscriber);
+            let is_placed = self.unplaced.iter().all(|(of, _)| *of != tag.0);
+            let is_ready = !subscriber.is_at_end && is_placed && self.is_between(subscriber);
             into.extend(is_ready.then_some(*slot));
             !is_ready
         });
@@ -453,6 +457,7 @@ impl Floor {
             add(&self.counters().shed_total, shed.messages);
             self.declare_shed(StreamId(stream), &shed);
         }
+        self.unplaced.clear();
         for tag in std::mem::take(&mut self.queue.untold) {
             if let Some(slot) = self.slot_of(tag) {
                 add(&self.counters().closed_slow_total, 1);
@@ -468,7 +473,11 @@ impl Floor {
             Errand::Adopt(arrival) => self.adopt(*arrival),
             Errand::Tell { to, frames } => drop(self.slot_of(to).map(|slot| self.tell(slot, &frames))),
             Errand::Heard { to, weight } => drop(self.slot_of(to).map(|slot| self.heard(slot, weight))),
-            Errand::Join { to, stream } => drop(self.slot_of(to).map(|slot| self.join(slot, stream))),
+            Errand::Join { to, stream, read } => match (self.slot_of(to), read) {
+                (Some(slot), None) => self.join(slot, stream),
+                (Some(slot), Some(read)) => self.join_behind(slot, stream, read),
+                (None, _) => {}
+            },
             Errand::Release { to } => self.leaving.extend(self.slot_of(to).map(|slot| (slot, to))),
             Errand::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
             Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),

@@ -295,7 +295,13 @@ impl Publisher {
     }
 
     pub fn join(&self, to: Tag, stream: StreamId) {
-        self.inbox(to).run(Errand::Join { to, stream });
+        self.inbox(to).run(Errand::Join { to, stream, read: None });
+    }
+
+    /// The same for a stream whose lag is [`Ask`](crate::Lag::Ask), and one that has got all of it up to number `read`: what is
+    /// not there of what follows, [`Programme::behind`] is asked for.
+    pub fn join_behind(&self, to: Tag, stream: StreamId, read: u64) {
+        self.inbox(to).run(Errand::Join { to, stream, read: Some(read) });
     }
 
     pub fn leave(&self, to: Tag, stream: StreamId) {

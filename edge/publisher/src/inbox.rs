@@ -47,9 +47,11 @@ pub(crate) enum Errand {
         to: Tag,
         weight: u32,
     },
+    /// From here on; with `read` behind that message.
     Join {
         to: Tag,
         stream: StreamId,
+        read: Option<u64>,
     },
     Leave {
         to: Tag,
@@ -96,7 +98,9 @@ impl Errand {
     fn is_for(&self) -> Option<(Tag, usize)> {
         match self {
             Errand::Tell { to, frames } => Some((*to, frames.len())),
-            Errand::GoOn { to, how: GoOn::Told { payload, .. }, .. } => Some((*to, payload.len())),
+            Errand::GoOn { to, how: GoOn::Told { payload: told, .. } | GoOn::Frames { frames: told, .. }, .. } => {
+                Some((*to, told.len()))
+            }
             Errand::GoOn { to, .. } => Some((*to, 0)),
             Errand::Close { to, reason, .. } => Some((*to, reason.len())),
             Errand::Heard { to, .. } | Errand::Join { to, .. } | Errand::Leave { to, .. } => Some((*to, 0)),
@@ -381,7 +385,7 @@ mod tests {
         assert_eq!((queue.orders.len(), queue.untold.len()), (1, 0), "the next begins anew");
         // What is done for one takes room too, though it has no bytes; and none of it from everybody's messages.
         for n in 0..5_000_000 {
-            inbox.run(Errand::Join { to: Tag(n % 2), stream: STREAM });
+            inbox.run(Errand::Join { to: Tag(n % 2), stream: STREAM, read: None });
         }
         put(&inbox, 1, "k", "is let in all the same");
         let queue = taken(&inbox);

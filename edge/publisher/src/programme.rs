@@ -182,6 +182,8 @@ impl Reply {
 pub enum GoOn {
     /// It is told this text message, and then what comes behind number `seq`.
     Told { payload: Vec<u8>, seq: u64 },
+    /// The same with whole frames, or none. Should what comes behind `seq` not be in its hall any more, it is asked about again.
+    Frames { frames: Vec<u8>, seq: u64 },
     /// Up to number `seq` there is nothing to tell it. It keeps what it has read, and is asked about again when there is
     /// more.
     Same { seq: u64 },

@@ -194,9 +194,10 @@ impl Ring {
     /// come stands at the head.
     fn after(&self, seq: u64) -> Option<Cursor> {
         let at = self.index.partition_point(|entry| entry.seq <= seq);
-        let Some(next) = self.index.get(at) else { return Some(self.head()) };
-        // Of the oldest frame nothing says that none was before it, unless its number does.
-        (at > 0 || next.seq <= seq + 1).then_some(Cursor(next.start))
+        let next = self.index.get(at);
+        // Of the oldest frame nothing says that none was before it, unless its number does, or that of what is gone.
+        let has_all = at > 0 || self.before <= seq || next.is_some_and(|next| next.seq <= seq + 1);
+        has_all.then(|| next.map_or(self.head(), |next| Cursor(next.start)))
     }
 
     fn mask(&self, position: u64) -> usize {
@@ -308,8 +309,10 @@ mod tests {
         // 40 of them are there: 240 to 357.
         assert_eq!((ring.number_before(ring.oldest()), ring.number_before(ring.head())), (237, 357));
         assert_eq!(ring.number_before(Cursor(ring.oldest().0 + 200)), 243);
+        assert_eq!([ring.after(236), ring.after(237)], [None, Some(ring.oldest())]);
         ring.begin(1_000);
         assert_eq!((ring.number_before(ring.head()), ring.oldest()), (1_000, ring.head()));
+        assert_eq!([ring.after(999), ring.after(1_000)], [None, Some(ring.head())]);
     }
 
     #[test]

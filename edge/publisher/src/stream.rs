@@ -206,6 +206,7 @@ impl Stream {
     /// Nobody reads it, and what comes next comes behind this message.
     pub fn begin(&mut self, seq: u64) {
         self.last_seq = seq;
+        self.holes.clear();
         self.rings.iter_mut().flatten().for_each(|ring| ring.begin(seq));
     }
 
@@ -316,8 +317,8 @@ impl Stream {
         Some((seq + 1, hole.to))
     }
 
-    /// Whether somebody who goes on behind a message meets a notice of something shed.
-    pub fn has_notice_behind(&self, seq: u64) -> bool {
+    /// Whether somebody who goes on behind a message lacks something shed, or meets a notice of it.
+    pub fn has_hole_behind(&self, seq: u64) -> bool {
         self.holes.back().is_some_and(|hole| seq < hole.from || seq < hole.missing)
     }
 

@@ -3,14 +3,14 @@
 //! Does        take them off the ring, ask once they read again, and let them go on where the answer ends.
 //! Holds       1. nothing of the stream goes to one that waits, and it goes on behind the very number that its answer names;
 //!             2. it is asked about once until it is answered; an answer to what is not asked any more changes nothing.
-//! Leaves out  what they have missed: the programme's. What a full queue has shed: `lag.rs`.
+//! Leaves out  what they have missed: the programme's.
 //! Start at    [`Floor::stand_aside`], [`Floor::ask_about`], [`Floor::go_on_with`].
 
 use pitwire_websocket::{CloseCode, Opcode};
 
 use crate::counters::add;
 use crate::floor::Floor;
-use crate::floor::lag::TOO_SLOW;
+use crate::floor::lag::{TOO_BUSY, TOO_SLOW};
 use crate::programme::{GoOn, Tag};
 use crate::ring::Header;
 use crate::stream::StreamId;
@@ -68,18 +68,63 @@ impl Floor {
                 self.list(slot);
             }
             GoOn::Told { payload, seq } => {
-                let ring = self.streams.get(stream.0 as usize).and_then(|of| of.ring(subscriber.class));
-                let cursor = ring.and_then(|ring| ring.after_safely(seq));
-                match cursor {
-                    Some(_) => {
-                        rare.asks.swap_remove(waits);
-                    }
-                    None => rare.asks[waits] = Ask { item, read: seq, answer: Answered::NotAsked },
-                }
-                subscriber.items.as_mut_slice()[at].cursor = cursor.unwrap_or(PARKED);
+                self.stand_behind(slot, at, seq);
                 self.say(slot, Header::new(Opcode::Text, payload.len(), false).as_bytes());
                 self.say(slot, &payload);
             }
+            GoOn::Frames { frames, seq } => {
+                self.stand_behind(slot, at, seq);
+                self.say(slot, &frames);
+            }
+        }
+    }
+
+    /// One that comes has read up to a message, and goes on behind it.
+    pub(super) fn join_behind(&mut self, slot: u32, stream: StreamId, read: u64) {
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+        let at = subscriber.items.as_slice().len();
+        self.join(slot, stream);
+        // One that was there stands where it stood.
+        if self.subscribers.get(slot as usize).is_some_and(|subscriber| subscriber.items.as_slice().len() > at) {
+            self.stand_behind(slot, at, read);
+        }
+    }
+
+    /// One of a reader's streams, as many as come before it, goes on behind a message; if what follows that is not here, it is
+    /// asked for.
+    fn stand_behind(&mut self, slot: u32, at: usize, read: u64) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let class = subscriber.class;
+        let (Some(item), Ok(number)) = (subscriber.items.as_mut_slice().get_mut(at), u32::try_from(at)) else { return };
+        let of = self.streams.get(item.stream as usize).filter(|of| !of.has_hole_behind(read));
+        let ring = of.filter(|_| !self.queue.shed.contains_key(&item.stream)).and_then(|of| of.ring(class));
+        item.cursor = ring.and_then(|ring| ring.after_safely(read)).unwrap_or(PARKED);
+        let is_parked = item.cursor == PARKED;
+        if is_parked || subscriber.rare.is_some() {
+            let rare = subscriber.rare();
+            rare.asks.retain(|ask| ask.item != number);
+            rare.asks.extend(is_parked.then_some(Ask { item: number, read, answer: Answered::NotAsked }));
+        }
+        self.list(slot);
+    }
+
+    /// All who read a stream of which some was shed stand aside. Of whoever has come since, and not said behind what, nobody
+    /// knows what it has.
+    pub(super) fn stand_all_aside(&mut self, stream: StreamId) {
+        let Some(of) = self.streams.get(stream.0 as usize) else { return };
+        for listener in of.listeners.clone() {
+            let Some(subscriber) = self.subscribers.get(listener.slot as usize) else { continue };
+            let Some(item) = subscriber.items.as_slice().get(listener.item as usize) else { continue };
+            if item.cursor == PARKED {
+                continue;
+            }
+            if self.unplaced.contains(&(subscriber.tag, stream)) {
+                add(&self.counters().closed_slow_total, 1);
+                self.close(listener.slot, CloseCode::TryAgainLater, TOO_BUSY);
+                continue;
+            }
+            self.spill(listener.slot);
+            self.stand_aside(listener.slot, listener.item);
         }
     }
 

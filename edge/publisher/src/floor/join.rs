@@ -124,6 +124,9 @@ impl Floor {
         if let Some(catch_up) = catch_up {
             subscriber.rare().catch_up.push(catch_up);
         }
+        if of.spec.lag == Lag::Ask && self.queue.shed.contains_key(&stream.0) {
+            self.unplaced.push((subscriber.tag, stream));
+        }
         let listed = of.add_listener(slot, number);
         subscriber.items.push(Item { cursor, stream: stream.0, listed });
         self.board.joined(stream);

@@ -184,15 +184,20 @@ impl Floor {
     pub(super) fn declare_shed(&mut self, stream: StreamId, shed: &Shed) {
         let Some(of) = self.streams.get(stream.0 as usize) else { return };
         let lag = of.spec.lag;
-        // What only the programme knows it could tell, but not from where: those who come meanwhile are ahead of what was shed.
-        if let Lag::Close | Lag::Ask = lag {
-            let slots: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
-            for slot in slots {
-                add(&self.counters().closed_slow_total, 1);
-                self.close(slot, CloseCode::TryAgainLater, TOO_BUSY);
+        match lag {
+            // It has begun anew since, and nobody has been waiting for any of it.
+            Lag::Ask if of.last_seq >= shed.to => return,
+            Lag::Ask => self.stand_all_aside(stream),
+            Lag::Close => {
+                let slots: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
+                for slot in slots {
+                    add(&self.counters().closed_slow_total, 1);
+                    self.close(slot, CloseCode::TryAgainLater, TOO_BUSY);
+                }
             }
+            Lag::Conflate | Lag::Latest => {}
         }
-        if lag != Lag::Latest {
+        if let Lag::Close | Lag::Conflate = lag {
             let mut notice = Vec::new();
             gap_text(&mut notice, shed.from, shed.to);
             let stamp = self.next_stamp();
@@ -202,7 +207,11 @@ impl Floor {
                 of.append_notice(Opcode::Text, &notice, stamp);
             }
         }
-        let missing = (shed.from..=shed.to).rev().find(|seq| !shed.kept.contains_key(seq)).unwrap_or(0);
+        let missing = match lag {
+            // Where a reader stands that has fallen behind is told by what its ring has before that.
+            Lag::Ask => shed.to,
+            _ => (shed.from..=shed.to).rev().find(|seq| !shed.kept.contains_key(seq)).unwrap_or(0),
+        };
         if let Some(of) = self.streams.get_mut(stream.0 as usize) {
             of.note_hole(Hole { from: shed.from, missing, to: shed.to });
         }

@@ -147,7 +147,7 @@ impl Floor {
         let is_lost = seq < of.last_seq && !of.ring(class).is_some_and(goes_on);
         let newest = of.ring(class).and_then(|ring| ring.newest()).map_or(seq, |entry| entry.seq.saturating_sub(1));
         // What this hall has shed, everybody else here has been closed for.
-        let is_shed = of.has_notice_behind(seq);
+        let is_shed = of.has_hole_behind(seq);
         let from = match of.spec.lag {
             Lag::Latest if is_lost => newest,
             Lag::Close | Lag::Ask if is_lost || is_shed => {
