@@ -163,8 +163,7 @@ pub struct Node {
     beats: BTreeSet<(u64, u64)>,
     pendings: BTreeMap<u64, Pending>,
     last_pending: u64,
-    /// Requests with tokens that the venue was asked about.
-    resuming: usize,
+    resuming: resuming::Resuming,
     /// Names that the venue was asked for, and who waits for each.
     joins: BTreeMap<String, Vec<u64>>,
     /// Channels to be joined anew, for those who have been told a gap.
@@ -203,7 +202,7 @@ impl Node {
             beats: BTreeSet::new(),
             pendings: BTreeMap::new(),
             last_pending: 0,
-            resuming: 0,
+            resuming: resuming::Resuming::default(),
             joins: BTreeMap::new(),
             lost: BTreeSet::new(),
             merging: merging::Merging::default(),
@@ -712,12 +711,12 @@ impl Node {
                 self.join(&name, None);
             }
         }
-        self.ask_merged(now_ns).or_else(|| self.asks.pop_front())
+        self.ask_merged(now_ns).or_else(|| self.asks.pop_front()).or_else(|| self.next_resume())
     }
 
     /// When [`Self::asks`] or [`Self::beat`] may have something to do.
     pub fn due_ns(&self) -> u64 {
-        if !self.asks.is_empty() {
+        if !self.asks.is_empty() || self.resuming.has_next() {
             return 0;
         }
         let keep = self.follower.epoch().map(|_| self.keep_ns);

@@ -3,19 +3,36 @@
 //! Does        ask the venue about all tokens of a request at once; tell its answer, and go on behind where it stands.
 //! Holds       1. tokens are the venue's, so they hold at every gateway and at the venue itself;
 //!             2. what the venue tells and what comes over the bus behind it meet: nothing twice, nothing missing;
-//!             3. what a reader was told to have missed it gets whole, or its request fails and it may ask again.
+//!             3. few of these questions are with the venue at a time: what everybody waits for does not wait for them;
+//!             4. what a reader was told to have missed it gets whole, or its request fails and it may ask again.
 //! Leaves out  what a token means, and what is kept for it: see `edge/market-data/src/resume.rs`.
 //! Start at    [`Node::ask_resume`], [`Node::resumed`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_jsonrpc::{CaughtUp, Request, RpcError, Token, Why, write_resumption};
 
 use super::{Instant, Mouth, Node, Outcome, Pending, Reply};
 use crate::upstream::Ask;
 
-/// Requests with tokens that may wait for the venue.
+/// Requests with tokens that may wait for the venue, and those that are with it.
 const MOST_RESUMING: usize = 4_096;
+const MOST_ASKED: usize = 2;
+
+/// Questions about tokens, by the request's number.
+#[derive(Debug, Default)]
+pub(super) struct Resuming {
+    waiting: VecDeque<(u64, Vec<Wish>)>,
+    asked: usize,
+}
+
+impl Resuming {
+    pub fn has_next(&self) -> bool {
+        self.asked < MOST_ASKED && !self.waiting.is_empty()
+    }
+}
+
+type Wish = (String, Option<Token>);
 
 /// The channels of a request that are to be resumable.
 pub(super) type Wishes = BTreeMap<String, Option<Token>>;
@@ -38,7 +55,7 @@ impl Node {
 
     /// Those of a request's channels about which the venue must be asked.
     pub(super) fn unheard(&self, id: u64, wishes: &Wishes) -> Result<BTreeSet<String>, RpcError> {
-        if !wishes.is_empty() && self.resuming >= MOST_RESUMING {
+        if !wishes.is_empty() && self.resuming.waiting.len() >= MOST_RESUMING {
             return Err(RpcError::new("too_many_requests", "many are coming back; try again in a moment"));
         }
         let client = self.clients.get(&id);
@@ -48,23 +65,34 @@ impl Node {
 
     pub(super) fn ask_resume(&mut self, number: u64, pending: &Pending) {
         let wanted = pending.wishes.iter().filter(|(name, _)| pending.missing.contains(*name));
-        let wishes: Vec<_> = wanted.map(|(name, token)| (name.clone(), *token)).collect();
+        let wishes: Vec<Wish> = wanted.map(|(name, token)| (name.clone(), *token)).collect();
         if !wishes.is_empty() {
-            self.resuming += 1;
-            self.asks.push_back(Ask::Resume { number, wishes });
+            self.resuming.waiting.push_back((number, wishes));
         }
+    }
+
+    pub(super) fn next_resume(&mut self) -> Option<Ask> {
+        while self.resuming.has_next() {
+            let (number, wishes) = self.resuming.waiting.pop_front()?;
+            // Who has gone is not asked about.
+            if self.pendings.contains_key(&number) {
+                self.resuming.asked += 1;
+                return Some(Ask::Resume { number, wishes });
+            }
+        }
+        None
     }
 
     /// The venue's answer: one to each wish.
     pub(super) fn resumed(
         &mut self,
         number: u64,
-        wishes: &[(String, Option<Token>)],
+        wishes: &[Wish],
         answer: Result<Reply, String>,
         now: Instant,
         mouth: &mut dyn Mouth,
     ) {
-        self.resuming = self.resuming.saturating_sub(1);
+        self.resuming.asked = self.resuming.asked.saturating_sub(1);
         let mut replies = Vec::new();
         let mut failed = None;
         match answer {

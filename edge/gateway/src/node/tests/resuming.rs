@@ -132,3 +132,25 @@ fn tokens_that_are_none_are_refused_before_the_venue_is_asked() {
     world.text(1, "public/subscribe", &of("{}"));
     assert_eq!(world.asks(), [Ask::Join { name: BOOK.into() }]);
 }
+
+#[test]
+fn what_everybody_waits_for_does_not_wait_for_those_who_come_back() {
+    let mut world = World::new();
+    let asked = format!(r#"{{"channels":["{BOOK}"],"resume":{{"{BOOK}":"3:9"}}}}"#);
+    for id in 1..=6 {
+        world.open(id, "/");
+        world.text(id, "public/subscribe", &asked);
+    }
+    let resume = |number| Ask::Resume { number, wishes: vec![(BOOK.into(), token(9))] };
+    assert_eq!(world.asks(), [resume(1), resume(2)]);
+    assert!(world.node.due_ns() > 0, "the others wait for an answer");
+    world.open(7, &format!("/?channels={TRADES}"));
+    assert_eq!(world.asks(), [Ask::Join { name: TRADES.into() }]);
+    // One that has gone is passed over, and any answer makes room.
+    world.node.disconnected(3);
+    world.node.told(&resume(1), Err("away".into()), world.now, &mut world.said);
+    assert_eq!((world.node.due_ns(), world.asks()), (0, vec![resume(4)]));
+    let reply = answer(&world, 0, vec![word(&world, 0, BOOK, &["m1", "note"])]);
+    world.told(resume(2), reply);
+    assert_eq!(world.asks(), [resume(5)]);
+}
