@@ -34,9 +34,9 @@ const EXAMPLES: &str = "Examples:
       for pitwire load: a thousand messages a second that say when they were due
 Readers: ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz on the same port. See docs/publish.md.";
 
-/// Readers get answers then, no stream: what is said of one does not apply.
 /// Here nothing but readers wants the cores: the fewer sends and wake-ups, the less everybody waits for one of those.
 const FULL_US: u32 = 8_000;
+/// Readers get answers then, no stream: what is said of one does not apply.
 const ANSWERING: [&str; 2] = ["echo", "respond"];
 
 /// Serve one feed to whoever connects, each at its own speed.
