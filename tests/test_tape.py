@@ -55,7 +55,11 @@ class Feed:
             self.ready_file,
             *options,
         ]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # What it makes for the run goes with the test's directory, also when it is killed.
+        environment = os.environ | {"TMPDIR": str(directory)}
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
         deadline = time.monotonic() + PATIENCE_S
         while not self.ready_file.exists():
             assert self.process.poll() is None, self.process.communicate()[1]

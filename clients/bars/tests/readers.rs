@@ -186,11 +186,13 @@ impl Drop for Ring {
     }
 }
 
-/// The C example, with every warning an error and every sanitizer that is there.
+/// The C example, with every warning an error and every sanitizer that is there. It stays for as long as what was built
+/// does, once.
 fn compiled() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let program = std::env::temp_dir().join(format!("pitwire-readers-{}-count", std::process::id()));
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let program = directory.join(format!("count-{}", std::process::id()));
         let strict = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-pedantic", "-std=c11", "-g", "-O1", "-pthread"];
         let compile = |more: &[&str]| {
             let mut cc = Command::new("cc");
@@ -202,7 +204,10 @@ fn compiled() -> &'static Path {
             let plain = compile(&[]);
             assert!(plain.status.success(), "{}", String::from_utf8_lossy(&plain.stderr));
         }
-        program
+        // Whoever runs the one before goes on with it.
+        let settled = directory.join("count");
+        fs::rename(program, &settled).unwrap();
+        settled
     })
 }
 
