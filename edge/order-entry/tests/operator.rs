@@ -131,6 +131,11 @@ fn an_account_is_made_endowed_limited_and_closed() {
     assert_eq!(buys(&mut world, &mut carol, "NPN_ZAR", 1.0, 3000.0), 10009);
     let endowed = json!({"name": "carol", "currency": "ZAR", "amount": 10_000.5});
     world.ok(&mut operator, "private/pitwire_deposit", endowed);
+    for wrong in [json!(-1), json!("-0.01")] {
+        let below = json!({"name": "carol", "currency": "ZAR", "amount": wrong});
+        let refused = world.call(&mut operator, "private/pitwire_set_credit_line", below);
+        assert_eq!((refused.code(), &refused.value["error"]["data"]["param"]), (-32602, &json!("amount")));
+    }
     let limits = json!({"name": "carol", "max_open_orders": 2});
     world.ok(&mut operator, "private/pitwire_change_account", limits);
     assert_eq!(buys(&mut world, &mut carol, "NPN_ZAR", 1.0, 3000.0), 0);

@@ -155,6 +155,9 @@ pub fn deposit(call: &mut Call<'_>) -> Done {
 pub fn set_credit_line(call: &mut Call<'_>) -> Done {
     let (account, currency) = (call.named_account()?, named_currency(call)?);
     let units = units(call, "amount", &currency)?;
+    if units < 0 {
+        return Err(RpcError::invalid("amount", "how far below zero a balance may fall: 0 or more"));
+    }
     call.command(Command::SetCreditLine { account, currency: currency.id, units })?;
     call.done()
 }
