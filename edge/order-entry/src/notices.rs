@@ -20,19 +20,21 @@ impl Session {
     pub fn notify(&mut self, engine: &Engine, views: &Views, changes: &[Change], send: &mut dyn FnMut(&[u8])) {
         let venue = Venue { engine, views };
         for (&listener, subs) in &mut self.private {
+            // Then all that is raw is told from there, in one order: see `resume`.
+            let by_diary = subs.values().any(PrivateSubscription::is_told_from_diary);
             // An account's fills are told oldest first, but its book keeps the newest last: count back.
             let mut fills = changes.iter().filter(|change| is_fill_of(change, listener)).count();
             for change in changes {
                 match *change {
                     Change::Trade { account, instrument } if account == listener => {
-                        venue.tell_trade(subs, account, instrument, fills, send);
+                        venue.tell_trade((subs, by_diary), account, instrument, fills, send);
                         fills -= 1;
                     }
                     Change::Order { account, order } if account == listener => {
-                        venue.tell_order(subs, account, order, false, send);
+                        venue.tell_order((subs, by_diary), account, order, false, send);
                     }
                     Change::Elected { account, order } if account == listener => {
-                        venue.tell_order(subs, account, order, true, send);
+                        venue.tell_order((subs, by_diary), account, order, true, send);
                     }
                     Change::Report { account, report } if account == listener => {
                         venue.tell_report(subs, account, report, send);
@@ -74,7 +76,7 @@ pub(crate) struct Venue<'a> {
 impl Venue<'_> {
     fn tell_trade(
         self,
-        subs: &mut Subscriptions,
+        (subs, by_diary): (&mut Subscriptions, bool),
         account: AccountId,
         instrument: InstrumentId,
         from_end: usize,
@@ -84,7 +86,7 @@ impl Venue<'_> {
         let Some(fill) = book.trades().len().checked_sub(from_end).and_then(|at| book.trades().get(at)) else { return };
         for (name, sub) in subs {
             match &sub.channel {
-                _ if sub.is_told_from_diary() => {}
+                _ if by_diary && sub.is_raw_of_diary() => {}
                 Channel::UserTrades { scope, interval } if covers(scope, &market.spec, self.engine) => {
                     if *interval == Interval::Raw {
                         let mut out = Vec::new();
@@ -135,7 +137,7 @@ impl Venue<'_> {
     /// `triggers`: it is told of for having been elected; merged channels tell what has become of it instead.
     fn tell_order(
         self,
-        subs: &mut Subscriptions,
+        (subs, by_diary): (&mut Subscriptions, bool),
         account: AccountId,
         order: OrderId,
         triggers: bool,
@@ -145,7 +147,7 @@ impl Venue<'_> {
         let Some(market) = self.engine.market(record.instrument) else { return };
         for (name, sub) in subs {
             match &sub.channel {
-                _ if sub.is_told_from_diary() => {}
+                _ if by_diary && sub.is_raw_of_diary() => {}
                 Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
                     if *interval == Interval::Raw {
                         let mut out = Vec::new();

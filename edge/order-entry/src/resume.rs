@@ -66,23 +66,27 @@ impl Session {
         for (account, subs) in &mut self.private {
             let Some(pages) = diary.of(*account) else { continue };
             let Some(from) = subs.values().filter_map(|sub| sub.stands).map(Place::of).min() else { continue };
-            // Fills come before the state they lead to: by place, and then by channel.
-            for entry in pages.after(from) {
+            // Channels without tokens beside those that have them too: fills come before the state they lead to, by place,
+            // and then by channel. Between two calls each has heard all up to the same place.
+            let by_diary = subs.values().any(PrivateSubscription::is_told_from_diary);
+            for entry in pages.after(from).take_while(|_| by_diary) {
                 for (name, sub) in subs.iter_mut() {
-                    let is_new = sub.stands.is_some_and(|stands| entry.place > Place::of(stands));
-                    if !(is_new && sub.is_told_from_diary() && tells(&sub.channel, entry, venue.engine)) {
+                    let is_new = sub.stands.is_none_or(|stands| entry.place > Place::of(stands));
+                    if !(is_new && sub.is_raw_of_diary() && tells(&sub.channel, entry, venue.engine)) {
                         continue;
                     }
                     match sub.channel {
                         Channel::UserChanges { .. } => sub.collect(entry),
-                        _ => send(&message(name, entry, diary.epoch)),
+                        _ => send(&message(name, entry, sub.stands.map(|_| diary.epoch))),
                     }
                 }
             }
             // What a merged channel has collected goes with the end of its window.
-            for (name, sub) in subs.iter_mut().filter(|(_, sub)| sub.stands.is_some()) {
-                sub.stands = Some(pages.last.token(diary.epoch));
-                if sub.is_told_from_diary() {
+            for (name, sub) in subs.iter_mut() {
+                if let Some(stands) = &mut sub.stands {
+                    *stands = pages.last.token(diary.epoch);
+                }
+                if by_diary && sub.is_raw_of_diary() {
                     venue.tell_changes(name, sub, *account, send);
                 }
             }
@@ -90,9 +94,10 @@ impl Session {
     }
 }
 
-fn message(name: &str, entry: &Entry, epoch: u64) -> Vec<u8> {
+/// With its token, if its reader has asked for tokens.
+fn message(name: &str, entry: &Entry, epoch: Option<u64>) -> Vec<u8> {
     let mut out = Vec::new();
-    write_numbered(&mut out, name, Some(entry.place.token(epoch)), |j| match entry.what {
+    write_numbered(&mut out, name, epoch.map(|epoch| entry.place.token(epoch)), |j| match entry.what {
         What::Fill => j.array(|j| j.raw(&entry.object).end()).end(),
         What::Order { .. } => j.raw(&entry.object).end(),
     });
@@ -114,7 +119,7 @@ fn is_covered(scope: &Scope, instrument: InstrumentId, engine: &Engine) -> bool 
 }
 
 /// Whether a channel's messages can be resumed by their place.
-fn is_numbered(channel: &Channel) -> bool {
+pub(crate) fn is_numbered(channel: &Channel) -> bool {
     matches!(channel, Channel::UserOrders { .. } | Channel::UserTrades { .. } | Channel::UserChanges { .. })
 }
 
@@ -190,7 +195,7 @@ fn from_diary(
     let missed = pages.after(Place::of(token)).filter(|entry| tells(&sub.channel, entry, venue.engine));
     let (is_raw, is_changes) = (sub.is_told_from_diary(), matches!(sub.channel, Channel::UserChanges { .. }));
     if is_raw && !is_changes {
-        return missed.map(|entry| message(name, entry, token.epoch)).collect();
+        return missed.map(|entry| message(name, entry, Some(token.epoch))).collect();
     }
     let missed: Vec<&Entry> = missed.collect();
     missed.into_iter().for_each(|entry| sub.collect(entry));

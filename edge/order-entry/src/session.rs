@@ -12,6 +12,7 @@ use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};
 use crate::auth::Login;
 use crate::diary::{Entry, What};
 use crate::limits::{Meter, Patience};
+use crate::resume::is_numbered;
 use crate::tokens::SessionNumber;
 
 #[derive(Debug)]
@@ -221,6 +222,11 @@ impl PrivateSubscription {
     /// Whether its messages come from the diary, with their places, and not from what has changed.
     pub(crate) fn is_told_from_diary(&self) -> bool {
         self.stands.is_some() && self.channel.interval() == Interval::Raw
+    }
+
+    /// Whether the diary can tell it, for one who may come back or beside one: fills and orders as they happen.
+    pub(crate) fn is_raw_of_diary(&self) -> bool {
+        is_numbered(&self.channel) && self.channel.interval() == Interval::Raw
     }
 
     /// Whether it has collected what a window's end will tell.

@@ -32,13 +32,20 @@ fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Va
 
 /// What a session is told of everything that has happened since the last call.
 fn heard(world: &mut World, session: &mut Session) -> Vec<Value> {
+    let TestVenue { engine, views, changes, .. } = &world.venue;
+    world.desk.record(engine, views, changes);
+    let heard = heard_of_recorded(world, session);
+    world.venue.changes.clear();
+    heard
+}
+
+/// The same, of what has been recorded and somebody else is to hear as well.
+fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let mut heard = Vec::new();
     let TestVenue { engine, views, changes, .. } = &world.venue;
     let mut send = |text: &[u8]| heard.push(parsed(text)["params"].clone());
-    world.desk.record(engine, views, changes);
     session.notify(engine, views, changes, &mut send);
     world.desk.tell_resumed(session, engine, views, &mut send);
-    world.venue.changes.clear();
     heard
 }
 
@@ -211,6 +218,44 @@ fn fills_and_orders_together_are_told_once_and_the_token_is_beside_the_last_inst
         assert_eq!((fills.len(), orders.len()), (1, 1), "{told:?}");
         assert!(heard(&mut world, &mut back).is_empty() && window(&world, &mut back).is_empty());
     }
+}
+
+#[test]
+fn beside_a_channel_with_tokens_fills_still_come_before_the_orders_they_lead_to() {
+    let (mut world, mut alice, mut bob) = market();
+    let (changes, slow) = ("user.changes.any.any.raw", "user.orders.any.any.100ms");
+    let plain = json!({"channels": [ORDERS, FILLS, changes, slow]});
+    let mut reference = world.login("alice");
+    world.ok(&mut reference, "private/subscribe", plain.clone());
+    for with_token in [FILLS, ORDERS, changes] {
+        let mut reader = world.login("alice");
+        world.ok(&mut reader, "private/subscribe", plain.clone());
+        world.ok(&mut reader, "private/unsubscribe", json!({"channels": [with_token]}));
+        come_back(&mut world, &mut reader, with_token, &Value::Null);
+        for _ in 0..3 {
+            trade(&mut world, &mut alice, &mut bob);
+            world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
+            let expected = heard_of_recorded(&world, &mut reference);
+            let mut told = heard(&mut world, &mut reader);
+            for params in &mut told {
+                let token = params.as_object_mut().unwrap().remove("token");
+                assert_eq!(
+                    token.is_some(),
+                    params["channel"] == with_token && !is_first_of_changes(params),
+                    "{params}"
+                );
+            }
+            // The very messages, in the very order, that one without tokens hears.
+            assert_eq!(told, expected, "{with_token}");
+            let slow_of = |told: &[Value]| told.iter().map(|params| params["data"].clone()).collect::<Vec<_>>();
+            assert_eq!(slow_of(&window(&world, &mut reader)), slow_of(&window(&world, &mut reference)));
+        }
+    }
+}
+
+/// The message of `user.changes` behind which there is another.
+fn is_first_of_changes(params: &Value) -> bool {
+    params["data"]["instrument_name"] == "NPN_ZAR" && params["data"].get("trades").is_some()
 }
 
 #[test]
