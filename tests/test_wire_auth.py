@@ -207,18 +207,6 @@ def test_an_old_signature_is_refused(venue: Venue) -> None:
     assert code(Http(venue.address).get(MINE, {"Authorization": value}).json()) in AUTH_ERRORS
 
 
-def test_a_signature_enters_one_order_however_often_it_is_sent(venue: Venue) -> None:
-    order = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 100, "label": "once"}
-    uri = f"/api/v2/private/buy?{query(order)}"
-    http, headers = Http(venue.address), signed(DEMO_A, "GET", uri)
-    assert http.get(uri, headers).json()["result"]["order"]["label"] == "once"
-    for sender in (http, Http(venue.address)):
-        answer = sender.get(uri, headers).json()
-        assert code(answer) == INVALID_CREDENTIALS and answer["error"]["data"]["name"] == "replayed_signature"
-    mine = Http(venue.address, DEMO_A).result("private/get_open_orders", {"instrument_name": "NPN_ZAR"})
-    assert [order["label"] for order in mine] == ["once"]
-
-
 # A page elsewhere must not reach a venue on loopback
 
 
