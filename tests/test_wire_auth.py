@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 import time
 from typing import Any
 
@@ -69,6 +70,25 @@ def test_credentials_may_come_with_what_another_grant_needs(ws: Ws) -> None:
 def test_a_signature_authenticates(ws: Ws, data: str) -> None:
     ws.result("public/auth", signature_grant(now_ms(), data=data))
     assert ws.result("private/get_open_orders") == []
+
+
+def test_a_signature_that_has_logged_in_does_so_from_nowhere_else(venue: Venue) -> None:
+    host, port = venue.address.split(":")
+
+    def come_from(place: str) -> Ws:
+        return Ws(venue.ws_url, socket.create_connection((host, int(port)), source_address=(place, 0)))
+
+    grant = signature_grant(now_ms())
+    # Two connections of one program may sign alike in one millisecond.
+    for _ in range(2):
+        with come_from("127.0.0.1") as here:
+            here.result("public/auth", grant)
+    with come_from("127.0.0.2") as elsewhere:
+        answer = elsewhere.call("public/auth", grant)
+        assert code(answer) == INVALID_CREDENTIALS and answer["error"]["data"]["name"] == "replayed_signature"
+        assert code(elsewhere.call("private/get_open_orders")) == AUTHORIZATION_REQUIRED
+        elsewhere.result("public/auth", signature_grant(now_ms(), nonce="another"))
+        assert elsewhere.result("private/get_open_orders") == []
 
 
 def test_a_signature_may_have_no_data_and_a_number_for_a_nonce(ws: Ws) -> None:

@@ -16,7 +16,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use crate::access::{Access, Asked, describe};
-use crate::replays::{Digest, Replays};
+use crate::replays::{Digest, Logins, Replays};
 use crate::secret::Secret;
 use crate::tokens::{Grantee, SessionNumber, Tokens, Use};
 
@@ -53,6 +53,7 @@ pub struct Authorization<'a>(pub &'a str);
 pub(crate) struct Keys {
     credentials: Vec<Credential>,
     pub tokens: Tokens,
+    logins_signed: Logins,
     /// Named sessions of each key, and when each was last logged in to.
     named: BTreeMap<usize, BTreeMap<String, (u64, SessionNumber)>>,
     logins: u64,
@@ -93,7 +94,14 @@ fn refused(reason: &str) -> RpcError {
 
 impl Keys {
     pub fn new(credentials: Vec<Credential>, random: fn() -> [u8; 32]) -> Self {
-        Keys { credentials, tokens: Tokens::default(), named: BTreeMap::new(), logins: 0, random }
+        Keys {
+            credentials,
+            tokens: Tokens::default(),
+            logins_signed: Logins::default(),
+            named: BTreeMap::new(),
+            logins: 0,
+            random,
+        }
     }
 
     /// `public/auth`. A connection's session, or a named one, may take the tokens back later.
@@ -108,7 +116,7 @@ impl Keys {
                 let secret = secret.ok_or_else(|| RpcError::invalid("client_secret", "client_secret is required"))?;
                 (self.by_secret(&params.required("client_id")?, &secret)?, None)
             }
-            "client_signature" => (self.by_signature(params, wall_ms)?, None),
+            "client_signature" => (self.by_signature(params, origin.address, wall_ms)?, None),
             "refresh_token" => {
                 let grantee = self.by_refresh(&params.required("refresh_token")?, origin, wall_ms)?;
                 (grantee.credential, Some(grantee))
@@ -229,14 +237,17 @@ impl Keys {
             .ok_or_else(|| refused("unknown client id, or wrong secret or signature"))
     }
 
-    fn by_signature(&self, params: &Params<'_>, wall_ms: u64) -> Result<usize, RpcError> {
+    fn by_signature(&mut self, params: &Params<'_>, from: Option<IpAddr>, wall_ms: u64) -> Result<usize, RpcError> {
         let at = self.find(&params.required("client_id")?)?;
         let timestamp = params.required("timestamp")?;
         let nonce = params.text("nonce")?.unwrap_or_default();
         let data = params.text("data")?.unwrap_or_default();
         check_skew(&timestamp, wall_ms)?;
         let signed = format!("{timestamp}\n{nonce}\n{data}");
-        verify(&self.credentials[at].secret, &signed, &params.required("signature")?)?;
+        let signature = params.required("signature")?;
+        verify(&self.credentials[at].secret, &signed, &signature)?;
+        let digest = Replays::digest(&self.credentials[at].client_id, &signature);
+        self.logins_signed.bind(digest, from, wall_ms)?;
         Ok(at)
     }
 
