@@ -1,9 +1,11 @@
 """Listeners of a gateway without envelopes, with a real nats-server: in halls, and back with resume tokens."""
 
 import itertools
+import json
 import os
 import random
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -132,3 +134,56 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
         assert chain[-1]["change_id"] == max(told_by_venue)
         assert reader.trades(TRADES) == whole.trades(TRADES)
     assert len(whole.trades(TRADES)) > CUTS
+
+
+def test_a_reader_far_behind_in_a_hall_gets_all_that_the_gateway_keeps(tmp_path: Path, nats: Server) -> None:
+    """One that has read nothing for a while, and one that goes on where it was: nothing is missing, nothing twice."""
+    raw = [f"{kind}.{name}.raw" for kind in ("book", "trades") for name in ("BTC_USDC", "BTC-PERPETUAL")]
+    with ExitStack() as stack:
+        venue = stack.enter_context(Venue(tmp_path / "data", extra=["--publish", nats.url, "--speed", "100"]))
+        gateway = stack.enter_context(Gateway(tmp_path, "gateway", nats.url, venue.data / "bus.key"))
+        whole = stack.enter_context(Ws(gateway.url("?envelope")))
+        whole.login(DEMO_A)
+        # One after the other: none has gone out of date when it is answered.
+        assert [whole.subscribe(name) for name in raw] == [[name] for name in raw]
+        heard: dict[str, list[str]] = {name: [] for name in raw}
+        host, port = gateway.address.rsplit(":", 1)
+        narrow = socket.socket()
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        narrow.connect((host, int(port)))
+        stalled = stack.enter_context(Ws(gateway.url(), narrow))
+        stalled.login(DEMO_A)
+        assert stalled.subscribe(*raw) == raw
+        size = 0
+
+        def hear() -> int:
+            """A message, and its place; beginnings count for nothing."""
+            nonlocal size
+            while "prev" not in (told := whole.arrive()):
+                assert "snapshot" in told or not heard[told["channel"]], told
+            params = told["message"]["params"]
+            size += len(json.dumps(params))
+            heard[params["channel"]].append(params["data"])
+            return int(told["seq"])
+
+        place = f"{gateway.health()['epoch']}:{[hear() for _ in range(100)][-1]}"
+        heard, size = {name: [] for name in raw}, 0
+        while size < 5 << 20:
+            hear()
+        assert any(name.startswith("hall") for name in threads_of(gateway))
+        reader = stack.enter_context(Ws(gateway.url()))
+        reader.login(DEMO_A)
+        assert reader.result("public/subscribe", {"channels": raw, "from": place}) == raw
+        for ws in (reader, stalled):
+            told: dict[str, list[Any]] = {name: [] for name in raw}
+            while any(not told[name] or told[name][-1] not in heard[name][-1:] for name in raw):
+                params = ws.arrive(PATIENCE_S)["params"]
+                data, name = params["data"], params["channel"]
+                if "snapshot" not in json.dumps(data) and (not told[name] or told[name][-1] != heard[name][-1]):
+                    told[name].append(data)
+            for name in raw:
+                # One of them was there before, or has come a little later.
+                begin = told[name].index(heard[name][0]) if heard[name][0] in told[name] else 0
+                since = heard[name].index(told[name][begin])
+                assert told[name][begin:] == heard[name][since:] and (ws is stalled or begin == since == 0), name
+        assert max(len(json.dumps(heard[name])) for name in raw) > 1 << 20, "more than half of a ring"

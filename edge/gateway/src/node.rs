@@ -71,7 +71,7 @@ pub trait Mouth {
     fn frames(&mut self, _to: u64, _frames: Vec<u8>) {}
     /// A connection in a hall hears a channel from here on.
     fn seat(&mut self, _to: u64, _: ChannelId, _: Seat) {}
-    /// It had fallen behind when it had read up to this sequence, and goes on.
+    /// It was behind when it had read up to this sequence, and goes on.
     fn go_on(&mut self, _to: u64, _: ChannelId, _read: u64, _: GoOn) {}
     /// ... and no longer.
     fn unseat(&mut self, _to: u64, _: ChannelId) {}
@@ -80,10 +80,10 @@ pub trait Mouth {
 /// What a hall must know of a channel that somebody comes to hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Only the latest message matters.
+    /// Only the latest message matters. Of other channels who falls behind is told what it has missed: see [`Node::behind`].
     pub is_state: bool,
-    /// Who falls behind is told in one change what it has missed: see [`Node::behind`].
-    pub merges: bool,
+    /// It has been told everything up to this sequence.
+    pub read: u64,
     /// Nobody there hears it yet: what it will be told comes behind this sequence.
     pub begins: Option<u64>,
 }

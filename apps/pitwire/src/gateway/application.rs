@@ -23,6 +23,8 @@ use crate::venue::streams::with_notes;
 
 /// Most pieces of news in one turn; clients must not wait for more.
 const NEWS_PER_TURN: usize = 256;
+/// Bytes of what readers in halls have missed that they are told in one turn, about.
+const MISSED_PER_TURN: usize = 1024 * 1024;
 /// The venue says every second where it is: after so long without a word it is away, or the bus is.
 const SILENCE_NS: u64 = 3_500_000_000;
 
@@ -42,8 +44,9 @@ pub struct GatewayApplication {
     has_fixed_venue: bool,
     askers: BTreeMap<u64, Asker>,
     last_call: u64,
-    /// There was more news than a turn takes in.
+    /// There was more news than a turn takes in, and more who are behind than it tells what they have missed.
     has_more_news: bool,
+    has_more_behind: bool,
     heard_ns: u64,
     on_ready: Option<Box<dyn FnOnce()>>,
     is_stopping: bool,
@@ -74,6 +77,7 @@ impl GatewayApplication {
             askers: BTreeMap::new(),
             last_call: 0,
             has_more_news: false,
+            has_more_behind: false,
             heard_ns: 0,
             on_ready: Some(on_ready),
             is_stopping: false,
@@ -140,8 +144,14 @@ impl GatewayApplication {
                 None => self.node.disconnected(id),
             }
         }
-        while let Some((id, channel, read)) = self.audience.next_behind() {
-            self.node.behind(id, channel, read, &mut self.audience);
+        let mut told = 0;
+        self.has_more_behind = true;
+        while told < MISSED_PER_TURN {
+            let Some((id, channel, read)) = self.audience.next_behind() else {
+                self.has_more_behind = false;
+                break;
+            };
+            told += self.node.behind(id, channel, read, &mut self.audience);
         }
     }
 
@@ -393,7 +403,7 @@ impl Application for GatewayApplication {
     }
 
     fn next_due_ns(&self) -> Option<u64> {
-        Some(if self.has_more_news { 0 } else { self.node.due_ns() })
+        Some(if self.has_more_news || self.has_more_behind { 0 } else { self.node.due_ns() })
     }
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {

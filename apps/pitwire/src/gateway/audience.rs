@@ -87,7 +87,7 @@ impl Audience {
         }
     }
 
-    /// One that has fallen behind on a book, and up to which sequence it has read.
+    /// One that is behind on a channel, and up to which sequence it has read.
     pub fn next_behind(&mut self) -> Option<(u64, ChannelId, u64)> {
         while let Some(Behind { who: Tag(id), stream, read }) = self.halls.next_behind() {
             if let Some(channel) = self.channels.get(&stream) {
@@ -126,11 +126,7 @@ impl Audience {
     fn ring(&mut self, channel: ChannelId, seat: Seat) -> Option<StreamId> {
         let halls = self.running.as_ref()?;
         let ring = self.rings.entry(channel).or_insert_with(|| {
-            let (lag, ring_bytes) = match () {
-                () if seat.is_state => (Lag::Latest, STATE_RING),
-                () if seat.merges => (Lag::Ask, DELTA_RING),
-                () => (Lag::Close, DELTA_RING),
-            };
+            let (lag, ring_bytes) = if seat.is_state { (Lag::Latest, STATE_RING) } else { (Lag::Ask, DELTA_RING) };
             let spec = StreamSpec { name: channel.to_string(), lag, ring_bytes, snapshot: false, keep: false };
             Ring { stream: halls.create(&spec), has_sequences: lag == Lag::Ask, counted: 0 }
         });
@@ -170,13 +166,17 @@ impl Mouth for Audience {
 
     fn seat(&mut self, to: u64, channel: ChannelId, seat: Seat) {
         let Some(stream) = self.ring(channel, seat) else { return };
-        self.in_turn(|halls| halls.join(Tag(to), stream));
+        self.in_turn(|halls| match seat.is_state {
+            true => halls.join(Tag(to), stream),
+            false => halls.join_behind(Tag(to), stream, seat.read),
+        });
     }
 
     fn go_on(&mut self, to: u64, channel: ChannelId, read: u64, how: GoOn) {
         let Some(stream) = self.rings.get(&channel).map(|ring| ring.stream) else { return };
         let how = match how {
             GoOn::Told(payload, seq) => Sequel::Told { payload, seq },
+            GoOn::Frames(frames, seq) => Sequel::Frames { frames, seq },
             GoOn::Same(seq) => Sequel::Same { seq },
             GoOn::Lost => Sequel::Lost,
         };

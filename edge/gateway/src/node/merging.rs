@@ -1,6 +1,8 @@
-//! Readers of merged books (`book` 100ms and agg2) who have fallen behind: they are told in one change what they have missed.
+//! Readers who have fallen behind: of merged books (`book` 100ms and agg2) they are told in one change what they have missed,
+//! in halls of other channels message by message.
 //!
-//! Does        ask the venue, which has the book, what leads on from what such a reader holds; let it go on behind that.
+//! Does        ask the venue, which has the book, what leads on from what such a reader holds; let it go on behind that; give
+//!             readers in halls what the history has, a piece at a time.
 //! Holds       1. each reader's chain is whole: what it is told next changes what it holds;
 //!             2. one question at a time, for all who hold the same; books take turns, and what leads nowhere is not asked;
 //!             3. who cannot be helped is closed with 1013, as on other channels.
@@ -15,17 +17,21 @@ use pitwire_jsonrpc::{Channel, Interval};
 use super::delivery::TOO_SLOW;
 use super::{Instant, Mouth, Node, Outcome, Reply};
 use crate::client::Step;
-use crate::history::ChannelId;
+use crate::history::{ChannelId, Next};
 use crate::upstream::Ask;
 
 /// The venue answers so much a second and not more; then it is asked again.
 const PATIENCE_NS: u64 = 50_000_000;
+/// What a reader in a hall is told at once of what it has missed of other channels. It has read that before it is told more.
+pub(super) const PIECE_BYTES: usize = 64 * 1024;
 
-/// What becomes of a reader in a hall that has fallen behind on a book.
+/// What becomes of a reader in a hall that is behind on a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GoOn {
     /// It is told this, and then what comes behind this sequence.
     Told(Vec<u8>, u64),
+    /// It gets these frames, and then what comes behind this sequence, if its hall has that.
+    Frames(Vec<u8>, u64),
     /// Up to this sequence there is nothing to tell.
     Same(u64),
     Lost,
@@ -75,16 +81,42 @@ pub(super) fn can_merge(name: &str, is_state: bool) -> bool {
 }
 
 impl Node {
-    /// A reader in a hall has fallen behind on a book. It has read up to this sequence.
-    pub fn behind(&mut self, id: u64, channel: ChannelId, read: u64, mouth: &mut dyn Mouth) {
-        if !self.facts.get(&channel).is_some_and(|facts| facts.seated.contains(&id)) {
-            return;
+    /// A reader in a hall is behind on a channel. It has read up to this sequence. Gives the bytes that it is told now.
+    pub fn behind(&mut self, id: u64, channel: ChannelId, read: u64, mouth: &mut dyn Mouth) -> usize {
+        let Some(facts) = self.facts.get(&channel).filter(|facts| facts.seated.contains(&id)) else { return 0 };
+        let merges = facts.merges;
+        let (how, bytes) = match self.history.held(channel, read).filter(|_| merges) {
+            Some(held) => {
+                self.figures.overrun += 1;
+                self.merging.waiting.entry((channel, held)).or_default().insert((id, Some(read)));
+                return 0;
+            }
+            None if merges => (GoOn::Lost, 0),
+            None => self.next_piece(channel, read),
+        };
+        self.figures.overrun += u64::from(how == GoOn::Lost);
+        mouth.go_on(id, channel, read, how);
+        bytes
+    }
+
+    /// What comes next on a channel that is not merged, as far as one is told at once.
+    fn next_piece(&self, channel: ChannelId, read: u64) -> (GoOn, usize) {
+        let (mut frames, mut after) = (Vec::new(), read);
+        while frames.len() < PIECE_BYTES {
+            match self.history.next(channel, after) {
+                Next::Message(found) => {
+                    frames.extend_from_slice(found.frame);
+                    after = found.seq;
+                }
+                Next::Nothing => {
+                    after = after.max(self.follower.last());
+                    break;
+                }
+                Next::Gone(_) => return (GoOn::Lost, 0),
+            }
         }
-        self.figures.overrun += 1;
-        match self.history.held(channel, read) {
-            Some(held) => _ = self.merging.waiting.entry((channel, held)).or_default().insert((id, Some(read))),
-            None => mouth.go_on(id, channel, read, GoOn::Lost),
-        }
+        let bytes = frames.len();
+        (GoOn::Frames(frames, after), bytes)
     }
 
     fn waits(&self, (id, read): Waiter, (channel, held): (ChannelId, u64)) -> bool {

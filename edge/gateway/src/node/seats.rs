@@ -3,9 +3,9 @@
 //! Does        bring a connection from its beginning to where the channel is, then let it hear what the hall is told.
 //! Holds       1. what brings it there and what the hall is told next meet: nothing twice, nothing missing;
 //!             2. the venue's order is kept over the channels that a connection asks for at once; one that it takes on later may
-//!                be ahead of what it has not read yet, as with the venue's own halls;
-//!             3. only those who need no notice of a gap are seated: who falls behind is closed, as the dialects have it, or told
-//!                in one change what it has missed of a book.
+//!                be ahead of what it has not read yet, as with the venue's own halls, and so may another of one that is behind;
+//!             3. only those who need no notice of a gap are seated: who falls behind is told what it has missed, of a merged book
+//!                in one change, and closed if that is not kept any more, as the dialects have it.
 //! Start at    [`Node::seat`], [`Node::tell_seated`].
 
 use std::collections::BTreeSet;
@@ -15,6 +15,10 @@ use pitwire_bus::Batch;
 use pitwire_jsonrpc::{Json, Params, RpcError};
 
 use super::{Mouth, Node, Seat, write_names};
+use crate::history::Next;
+
+/// What one is told before it is seated. With more than that behind it, its hall asks for the rest as it reads.
+pub(super) const TOLD_BEFORE: usize = 256 * 1024;
 
 impl Node {
     /// Whether a hall can serve who comes for this: messages are the same for everybody, and begin now.
@@ -71,24 +75,35 @@ impl Node {
             return;
         }
         let mut frames = Vec::new();
-        if let Err((_, why)) = self.pump(id, &mut frames, usize::MAX) {
+        if let Err((_, why)) = self.pump(id, &mut frames, TOLD_BEFORE) {
             return self.let_go(vec![id], why, mouth);
         }
-        if !frames.is_empty() {
-            mouth.frames(id, frames);
-        }
         let Some(client) = self.clients.get_mut(&id) else { return };
+        let mut seats = Vec::new();
         for sub in client.subs.iter_mut().filter(|sub| sub.is_read_to() && sub.is_in_step()) {
             sub.is_seated = true;
             let Some(facts) = self.facts.get_mut(&sub.channel) else { continue };
             facts.subscribers.remove(&id);
+            let read = match self.history.next(sub.channel, sub.after) {
+                Next::Nothing => last,
+                // Of a state there is one message, and nobody asks for it later.
+                Next::Message(found) if facts.conflates => {
+                    frames.extend_from_slice(found.frame);
+                    last
+                }
+                Next::Message(_) | Next::Gone(_) => sub.after,
+            };
             // By another of its names it may be there already.
             let begins = facts.seated.is_empty().then_some(last);
             if facts.seated.insert(id) {
                 self.seats += 1;
-                mouth.seat(id, sub.channel, Seat { is_state: facts.conflates, merges: facts.merges, begins });
+                seats.push((sub.channel, Seat { is_state: facts.conflates, read, begins }));
             }
         }
+        if !frames.is_empty() {
+            mouth.frames(id, frames);
+        }
+        seats.into_iter().for_each(|(channel, seat)| mouth.seat(id, channel, seat));
     }
 
     pub(super) fn seat_standing(&mut self, mouth: &mut dyn Mouth) {

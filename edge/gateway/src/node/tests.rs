@@ -58,9 +58,14 @@ impl Mouth for Said {
             self.2.insert(channel, begins);
         }
         assert!(self.1.entry(channel).or_default().insert(to), "seated twice");
+        if seat.read < self.2.get(&channel).copied().unwrap_or(0) {
+            self.0.push((to, format!("at {}", seat.read)));
+        }
     }
     fn go_on(&mut self, to: u64, _: ChannelId, read: u64, how: GoOn) {
-        self.0.push((to, format!("{read} {how:?}")));
+        let GoOn::Frames(frames, seq) = how else { return self.0.push((to, format!("{read} {how:?}"))) };
+        self.frames(to, frames);
+        self.0.push((to, format!("at {seq}")));
     }
     fn unseat(&mut self, to: u64, channel: ChannelId) {
         assert!(self.1.get_mut(&channel).is_some_and(|seated| seated.remove(&to)), "was not seated");
@@ -70,10 +75,13 @@ impl Mouth for Said {
 fn messages(mut frames: Vec<u8>) -> Vec<String> {
     let mut messages = Vec::new();
     while frames.len() > 1 {
-        let len = usize::from(frames[1]);
-        assert!(len < 126, "short ones only");
-        messages.push(String::from_utf8(frames[2..2 + len].to_vec()).unwrap());
-        frames.drain(..2 + len);
+        let (header, len) = match frames[1] {
+            126 => (4, usize::from(u16::from_be_bytes([frames[2], frames[3]]))),
+            len => (2, usize::from(len)),
+        };
+        assert!(frames[1] < 127, "no very long ones");
+        messages.push(String::from_utf8(frames[header..header + len].to_vec()).unwrap());
+        frames.drain(..header + len);
     }
     messages
 }

@@ -207,3 +207,54 @@ fn a_listener_in_a_hall_may_say_all_that_one_on_the_loop_may() {
     assert_eq!(world.said.take(), Vec::<String>::new());
     assert_eq!((world.node.seats, world.node.clients.len()), (0, 1));
 }
+
+/// Somebody on the loop hears trades, of which there are 600 of a thousand bytes; one in a hall goes on behind the tenth.
+fn come_back(room: usize) -> (World, ChannelId) {
+    let mut world = World::with_room(room);
+    world.open(1, &format!("/?channels={TRADES}"));
+    let reply = here(&world, 0, 0, TRADES, "");
+    world.join(TRADES, reply);
+    (0..600).for_each(|n| world.live_text(TRADES, n, &format!("{:01000}", n + 1)));
+    world.node.connected_in_hall(2);
+    world.node.opened(2, "/ws/api/v2", world.now, &mut world.said);
+    world.said.take();
+    let channel = world.node.history.known(TRADES).unwrap();
+    (world, channel)
+}
+
+#[test]
+fn who_goes_on_far_behind_in_a_hall_is_told_no_more_at_once_than_it_may_read_soon() {
+    let (mut world, channel) = come_back(64 << 20);
+    world.text(2, "public/subscribe", &format!(r#"{{"channels":["{TRADES}"],"from":"7:10"}}"#));
+    let (mut got, mut at, mut pieces) = (Vec::new(), 0, 0);
+    let mut most = crate::node::seats::TOLD_BEFORE;
+    while at < 600 {
+        let mut told = world.said.take_of(2);
+        at = told.pop().unwrap().strip_prefix("at ").unwrap().parse().unwrap();
+        let numbers: Vec<u64> =
+            told.iter().filter(|text| text.len() == 1_000).map(|text| text.parse().unwrap()).collect();
+        assert!(numbers.len() * 1_004 < most + 1_004, "{}", numbers.len());
+        got.extend(numbers);
+        if at < 600 {
+            most = crate::node::merging::PIECE_BYTES;
+            pieces += 1;
+            let bytes = world.node.behind(2, channel, at, &mut world.said);
+            assert!((1..most + 1_004).contains(&bytes));
+        }
+    }
+    assert_eq!(got, (11..=600).collect::<Vec<u64>>());
+    assert!(pieces > 4, "{pieces}");
+    // Nothing of it is asked again; what the bus has brought of other channels counts as read.
+    world.live(&[(QUOTE, 0)]);
+    assert_eq!(world.node.behind(2, channel, 600, &mut world.said), 0);
+    assert_eq!(world.said.take_of(2), ["at 601"]);
+}
+
+#[test]
+fn who_is_further_behind_in_a_hall_than_is_kept_is_closed() {
+    let (mut world, channel) = come_back(200_000);
+    world.text(2, "public/subscribe", &format!(r#"{{"channels":["{TRADES}"]}}"#));
+    world.said.take();
+    assert_eq!(world.node.behind(2, channel, 300, &mut world.said), 0);
+    assert_eq!(world.said.take_of(2), ["300 Lost"]);
+}

@@ -226,8 +226,9 @@ impl Mouth for Hall {
         self.log.push((seq, String::from_utf8_lossy(payload).into_owned()));
     }
     fn seat(&mut self, to: u64, _: ChannelId, seat: Seat) {
-        assert!(seat.merges && !seat.is_state && seat.begins.is_some() == self.readers.is_empty());
+        assert!(!seat.is_state && seat.begins.is_some() == self.readers.is_empty());
         self.last = seat.begins.unwrap_or(self.last);
+        assert!(seat.read >= self.last, "it has been told everything");
         self.readers.insert(to, (self.last, false, 0));
     }
     fn go_on(&mut self, to: u64, _: ChannelId, read: u64, how: GoOn) {
@@ -243,7 +244,7 @@ impl Mouth for Hall {
                 *reader = (read, true, seq);
                 self.answered = self.answered.max(seq);
             }
-            GoOn::Lost => panic!("nobody is lost"),
+            GoOn::Frames(..) | GoOn::Lost => panic!("nobody is lost, and none is told of one message after another"),
         }
     }
 }
