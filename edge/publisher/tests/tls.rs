@@ -6,10 +6,11 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Stage, spec};
-use pitwire_publisher::{Lag, Options, Relief, StreamSpec};
+use common::{PATIENCE, Stage, message, spec};
+use pitwire_publisher::{GoOn, Lag, Options, Relief, StreamSpec};
 use pitwire_tls::{Authority, made_by};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustls::pki_types::pem::PemObject;
@@ -141,6 +142,47 @@ fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
     };
     assert_eq!(code, 1013);
     assert!(last < 6_000, "{last}");
+}
+
+/// The same where somebody else keeps what the ring does not: it is told of that piece by piece, until the ring has the rest.
+#[test]
+fn a_reader_that_stopped_is_told_what_others_keep_and_goes_on() {
+    let (mut stage, trust) = stage_of(Options::default(), &StreamSpec { keep: false, ..spec(Lag::Ask) });
+    let mut stopped = join(stage.address, &trust);
+    let mut reading = join(stage.address, &trust);
+    stage.wait_for_listeners(2);
+    for n in 1..=6_000 {
+        stage.say("k", 1_000);
+        stage.send();
+        assert_eq!(seq(&frame(&mut reading).1), n);
+    }
+    let (mut pieces, mut first) = (0, None);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let keeper = scope.spawn(|| {
+            let began = Instant::now();
+            while !is_over.load(Ordering::Relaxed) && began.elapsed() < PATIENCE {
+                for (who, read) in std::mem::take(&mut *stage.programme.behind.lock().unwrap()) {
+                    first.get_or_insert(read);
+                    let last = (read + 50).min(6_000);
+                    let texts = (read + 1..=last).map(|n| message(n, "k", 1_000));
+                    // 1,000 is 3 x 256 + 232.
+                    let frames = texts.flat_map(|text| [&[0x81, 126, 3, 232], text.as_bytes()].concat()).collect();
+                    stage.publisher.go_on(who, stage.stream, read, GoOn::Frames { frames, seq: last });
+                    pieces += 1;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        (1..=6_000).for_each(|expected| assert_eq!(seq(&frame(&mut stopped).1), expected));
+        is_over.store(true, Ordering::Relaxed);
+        keeper.join().unwrap();
+    });
+    stage.say("k", 100);
+    stage.send();
+    assert_eq!(seq(&frame(&mut stopped).1), 6_001);
+    // The ring has the last 40 or less of them.
+    assert!(first.is_some_and(|first| pieces >= (5_960 - first) / 50), "{pieces} {first:?}");
 }
 
 /// Behind by far more than a socket takes, though not by as much as the ring holds: what it missed comes when it reads on.

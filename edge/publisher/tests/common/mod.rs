@@ -19,6 +19,8 @@ pub struct One {
     pub stream: OnceLock<StreamId>,
     /// Texts that wait to be acted on, and whose.
     pub waiting: Mutex<Vec<(Tag, String)>>,
+    /// Who has fallen behind, and behind which message.
+    pub behind: Mutex<Vec<(Tag, u64)>>,
 }
 
 impl Programme for One {
@@ -40,6 +42,10 @@ impl Programme for One {
     fn http(&self, request: &Request<'_>) -> Answer {
         let is_asked = request.path() == "/healthz";
         Answer::text(if is_asked { 200 } else { 426 }, if is_asked { "well" } else { "a WebSocket is served here" })
+    }
+
+    fn behind(&self, who: Tag, _: StreamId, read: u64) {
+        self.behind.lock().unwrap().push((who, read));
     }
 
     fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
@@ -77,6 +83,16 @@ pub fn spec(lag: Lag) -> StreamSpec {
     StreamSpec { name: "test".into(), lag, ring_bytes: 64 * 1024, snapshot: false, keep: true }
 }
 
+/// About so many bytes.
+pub fn message(seq: u64, key: &str, bytes: usize) -> String {
+    let mut text = format!(r#"{{"seq":{seq},"key":"{key}","pad":""#);
+    while text.len() + 2 < bytes {
+        text.push('x');
+    }
+    text.push_str("\"}");
+    text
+}
+
 impl Stage {
     pub fn new(options: Options, spec: &StreamSpec) -> Self {
         let options = Options { kind: kind(), ..options };
@@ -92,11 +108,7 @@ impl Stage {
     /// Publishes one message with the next number in it.
     pub fn say(&mut self, key: &str, bytes: usize) {
         self.seq += 1;
-        let mut text = format!(r#"{{"seq":{},"key":"{key}","pad":""#, self.seq);
-        while text.len() + 2 < bytes {
-            text.push('x');
-        }
-        text.push_str("\"}");
+        let text = message(self.seq, key, bytes);
         self.batch.text(self.stream, key.as_bytes(), self.seq, text.as_bytes());
     }
 
