@@ -121,6 +121,13 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
         again = {"channels": [BOOK], "resume": {BOOK: None}}
         assert ws.result("public/subscribe", again) == [BOOK]
         assert ws.arrive(PATIENCE_S)["params"]["reason"] == "already_subscribed"
+        # What no channel can be called is no question to the venue, and what none is called has an answer.
+        with pytest.raises(RpcError, match="-32602"):
+            odd = "trades.any -\nquote.any.100ms"
+            ws.result("public/subscribe", {"channels": [odd], "resume": {odd: None}})
+        spaced = "trades.any.no such.100ms"
+        assert ws.result("public/subscribe", {"channels": [spaced], "resume": {spaced: None}}) == []
+        assert "refuses" not in gateways[0].log.read_text()
         for bad in ("x", f"{whole.epoch}", 7):
             with pytest.raises(RpcError, match="resume"):
                 ws.result("public/subscribe", {"channels": [BOOK], "resume": {BOOK: bad}})

@@ -164,7 +164,8 @@ impl Channel {
     /// `None` when the name is not of a form this venue serves.
     pub fn parse(name: &str) -> Option<Channel> {
         let parts: Vec<&str> = name.split('.').collect();
-        if parts.iter().any(|part| part.is_empty()) {
+        // Lists of names have one a line, on the bus and in logs.
+        if parts.iter().any(|part| part.is_empty()) || name.contains(char::is_control) {
             return None;
         }
         match parts[..] {
@@ -235,6 +236,9 @@ impl Channel {
             "perpetual.",
             "chart.trades.",
         ];
+        if name.contains(char::is_control) {
+            return false;
+        }
         let whole = matches!(name, "platform_state" | "announcements" | "user.lock");
         whole || (FAMILIES.iter().any(|family| name.starts_with(family)) && !name.ends_with('.'))
     }
@@ -357,6 +361,8 @@ mod tests {
             "book..raw",
             "user.orders.raw",
             "user.orders.a.b.c.raw",
+            "trades.any -\nquote.any.100ms",
+            "trades.any.a\u{85}b.100ms",
         ] {
             assert_eq!(Channel::parse(malformed), None, "{malformed}");
         }

@@ -512,7 +512,8 @@ fn is_drop_copy(channel: &Channel) -> bool {
 
 fn wishes_of(body: &str) -> Option<Vec<(String, Option<Token>)>> {
     let wish = |line: &str| {
-        let (name, token) = line.split_once(' ')?;
+        // What a reader takes for a kind or a currency may have spaces.
+        let (name, token) = line.rsplit_once(' ')?;
         Some((name.to_owned(), if token == "-" { None } else { Some(Token::parse(token)?) }))
     };
     body.lines().map(wish).collect()

@@ -184,5 +184,6 @@ fn who_comes_back_is_told_what_is_on_the_bus_behind_its_token() {
     let (_, nothing) = told(&bus.resume(&wish(Some(newest)), &mut core, life(), 0).batches[0]);
     assert_eq!((nothing.len(), &nothing[0]["params"]["resumed"]), (1, &true.into()));
     assert!(wishes_of("a -\nb 4:17").is_some_and(|wishes| wishes.len() == 2));
+    assert!(wishes_of("trades.any.no such.100ms -").is_some_and(|wishes| wishes[0].0.ends_with("no such.100ms")));
     assert!(["a", "a 4", "a 4:x", "a -\nb"].iter().all(|body| wishes_of(body).is_none()));
 }
