@@ -85,8 +85,9 @@ impl Owner {
     }
 }
 
-/// A resting order: 32 bytes.
+/// A resting order: 32 bytes, and never across two cache lines, whatever the allocator hands out.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct Node {
     pub id: OrderId,
     /// Displayed lots still open; never zero while resting.
@@ -99,6 +100,8 @@ pub(crate) struct Node {
     /// Total lots, what has traded included.
     pub ordered: u32,
 }
+
+const _: () = assert!(size_of::<Node>() == 32);
 
 impl Node {
     const VACANT: Node =
