@@ -163,6 +163,7 @@ impl Ahead {
             }
         }
         if let Some(middle) = coming(MIDDLE) {
+            orders.expect_beyond(middle.order);
             let (at, _) = orders.guess(middle.order);
             if let Some(book) = book(at) {
                 book.expect();

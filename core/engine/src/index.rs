@@ -219,6 +219,15 @@ impl OrderIndex {
         ask(self.buckets.as_ptr().wrapping_add(self.home(id.0)));
     }
 
+    /// HOT. The same once that line has come: the one behind it, if the order may lie there.
+    #[inline]
+    pub fn expect_beyond(&self, id: OrderId) {
+        let home = self.home(id.0);
+        let Some(bucket) = self.buckets.get(home) else { return };
+        let next = self.after(home);
+        ask(self.buckets.as_ptr().wrapping_add(select_unpredictable(bucket.is_passed(), next, home)));
+    }
+
     /// HOT.
     #[inline]
     pub fn contains(&self, id: OrderId) -> bool {
