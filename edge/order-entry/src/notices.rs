@@ -55,7 +55,10 @@ impl Session {
     pub fn close_window(&mut self, interval: Interval, engine: &Engine, views: &Views, send: &mut dyn FnMut(&[u8])) {
         let venue = Venue { engine, views };
         for (&account, subs) in &mut self.private {
-            for (name, sub) in subs.iter_mut().filter(|(_, sub)| sub.waits_for(interval)) {
+            let mut due: Vec<_> = subs.iter_mut().filter(|(_, sub)| sub.waits_for(interval)).collect();
+            // Here too fills come before the state they lead to.
+            due.sort_by_key(|(_, sub)| !matches!(sub.channel, Channel::UserTrades { .. }));
+            for (name, sub) in due {
                 match sub.channel {
                     Channel::UserPortfolio { .. } => venue.tell_portfolio(name, sub, account, send),
                     Channel::UserChanges { .. } => venue.tell_changes(name, sub, account, send),

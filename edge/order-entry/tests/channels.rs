@@ -206,7 +206,7 @@ fn merged_channels_tell_once_at_the_end_of_their_window() {
     };
     assert_eq!(
         close(&world, &mut alice, Interval::Ms100),
-        ["user.orders.any.any.100ms [open 3.0]", "user.trades.any.any.100ms [M 1.0@3000.0, M 2.0@3000.0]"]
+        ["user.trades.any.any.100ms [M 1.0@3000.0, M 2.0@3000.0]", "user.orders.any.any.100ms [open 3.0]"]
     );
     assert_eq!(close(&world, &mut alice, Interval::Ms100), Vec::<String>::new(), "nothing is told twice");
     world.venue.changes.clear();
