@@ -18,6 +18,8 @@ use crate::halls::{Attention, Behind, Halls, Heard};
 /// Of each hall's copy of a channel, as at the venue.
 const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 16;
+/// As on the loop: whoever has said nothing for so long, not even a pong, is closed. One that reads nothing says nothing.
+const IDLE_MS: u32 = 600_000;
 /// Set in the numbers of connections in halls: the loop's own count from nothing.
 const IN_HALL: u64 = 1 << 62;
 
@@ -44,7 +46,7 @@ impl Audience {
     /// `waker` wakes the loop in whose turns [`Self::hear`] is called.
     pub fn new(waker: &Waker) -> Audience {
         Audience {
-            halls: Halls::new(Limits::default(), waker),
+            halls: Halls::new(Limits { idle_ms: IDLE_MS, ..Limits::default() }, waker),
             running: None,
             rings: BTreeMap::new(),
             channels: BTreeMap::new(),
