@@ -79,16 +79,6 @@ impl Client {
     }
 }
 
-/// The payload of a frame as the venue makes them: whole and unmasked.
-pub(crate) fn payload(frame: &[u8]) -> &[u8] {
-    let header = match frame.get(1) {
-        Some(126) => 4,
-        Some(127) => 10,
-        _ => 2,
-    };
-    frame.get(header..).unwrap_or_default()
-}
-
 /// The `change_id` of the book that a message changes; zero where there is none.
 pub(crate) fn prev_change_id(payload: &[u8]) -> u64 {
     let key = b"\"prev_change_id\":";
@@ -131,17 +121,7 @@ pub(crate) fn write_epoch(out: &mut Vec<u8>, epoch: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pitwire_websocket::{Opcode, write_frame};
-
-    #[test]
-    fn the_payload_is_found_behind_each_length_of_header() {
-        for len in [0, 1, 125, 126, 65_535, 65_536] {
-            let (mut frame, text) = (Vec::new(), vec![b'x'; len]);
-            write_frame(&mut frame, Opcode::Text, &text);
-            assert_eq!(payload(&frame), text, "{len}");
-        }
-        assert_eq!(payload(b""), b"");
-    }
+    use pitwire_websocket::payload_of;
 
     #[test]
     fn a_books_message_says_which_change_it_leads_on_from() {
@@ -154,7 +134,7 @@ mod tests {
     fn envelopes_hold_the_venues_bytes() {
         let found = Found { seq: 7, prev: 5, frame: b"\x81\x0d{\"a\":[1.50]}\n" };
         let mut out = Vec::new();
-        wrap(&mut out, 3, &found, payload(found.frame));
+        wrap(&mut out, 3, &found, payload_of(found.frame));
         assert_eq!(out, b"{\"epoch\":3,\"seq\":7,\"prev\":5,\"message\":{\"a\":[1.50]}\n}");
         out.clear();
         write_gap(&mut out, "book.X.raw", 3, 8, 9);

@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use pitwire_bus::{Batch, Message};
+use pitwire_websocket::payload_of;
 
-use crate::client::{payload, prev_change_id};
+use crate::client::prev_change_id;
 
 /// Of a book's messages that were let go it is remembered for so many to what they led: minutes of a channel of 100 ms.
 const LINKS: usize = 4_096;
@@ -227,7 +228,7 @@ impl History {
 
 impl Entry {
     fn link(&self) -> Link {
-        Link { seq: self.seq, prev: self.prev, from: prev_change_id(payload(self.found().frame)) }
+        Link { seq: self.seq, prev: self.prev, from: prev_change_id(payload_of(self.found().frame)) }
     }
 
     fn found(&self) -> Found<'_> {

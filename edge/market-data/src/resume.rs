@@ -11,6 +11,7 @@ use pitwire_engine::Engine;
 use pitwire_jsonrpc::{Channel, Why, objects, write_notification};
 use pitwire_model::TradeSeq;
 use pitwire_views::{PublicTrade, Views};
+use pitwire_websocket::payload_of;
 
 use crate::publisher::{FeedId, Publisher};
 
@@ -106,12 +107,8 @@ impl Publisher {
     }
 }
 
-/// A frame's payload: the header of a whole text message is two, four or ten bytes.
+/// A frame's payload.
 fn unframe(frame: &mut Vec<u8>) {
-    let header = match frame.get(1) {
-        Some(126) => 4,
-        Some(127) => 10,
-        _ => 2,
-    };
-    frame.drain(..header.min(frame.len()));
+    let header = frame.len() - payload_of(frame).len();
+    frame.drain(..header);
 }

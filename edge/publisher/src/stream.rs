@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use pitwire_websocket::Opcode;
+use pitwire_websocket::{Opcode, payload_of};
 use serde::de::IgnoredAny;
 
 use crate::latest::Latest;
@@ -351,16 +351,6 @@ impl Stream {
         let header = Header::new(opcode, self.text.len() + payload.len() + 1, false);
         Frame { header, opening: self.text.as_bytes(), payload, closing: b"}" }
     }
-}
-
-/// What is in a frame of ours: it is whole and not masked.
-fn payload_of(frame: &[u8]) -> &[u8] {
-    let header = match frame.get(1) {
-        Some(126) => 4,
-        Some(127) => 10,
-        _ => 2,
-    };
-    frame.get(header..).unwrap_or_default()
 }
 
 /// Whether it can stand in an envelope as it is.

@@ -47,6 +47,16 @@ pub fn write_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
+/// What is in a frame that [`write_frame`] has made.
+pub fn payload_of(frame: &[u8]) -> &[u8] {
+    let header = match frame.get(1) {
+        Some(126) => 4,
+        Some(127) => 10,
+        _ => 2,
+    };
+    frame.get(header..).unwrap_or_default()
+}
+
 /// A whole frame as a client must send it: masked, with a key that nobody can predict and that is used once.
 pub fn write_masked(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: [u8; 4]) {
     let header = out.len();
@@ -104,5 +114,15 @@ mod tests {
         assert_eq!(out.len(), 2 + 2 + 122);
         assert_eq!(&out[2..4], 1009_u16.to_be_bytes());
         assert!(std::str::from_utf8(&out[4..]).is_ok());
+    }
+
+    #[test]
+    fn the_payload_is_found_behind_each_length_of_header() {
+        for len in [0, 1, 125, 126, 65_535, 65_536] {
+            let (mut frame, text) = (Vec::new(), vec![b'x'; len]);
+            write_frame(&mut frame, Opcode::Text, &text);
+            assert_eq!(payload_of(&frame), text, "{len}");
+        }
+        assert_eq!(payload_of(b""), b"");
     }
 }

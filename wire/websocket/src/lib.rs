@@ -22,7 +22,7 @@ mod violation;
 pub use address::{Address, BadUrl};
 pub use decode::{Decoder, Incoming, Limits, ProtocolError};
 pub use deflate::{Deflater, Inflater};
-pub use encode::{CloseCode, Opcode, write_close, write_frame, write_header, write_masked};
+pub use encode::{CloseCode, Opcode, payload_of, write_close, write_frame, write_header, write_masked};
 pub use extension::{Agreed, Malformed, Offer, Policy};
 pub use frames::{Control, Data, Frames, Peer, Piece, close_body};
 pub use handshake::{Answer, accept_key};

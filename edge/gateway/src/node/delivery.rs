@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use pitwire_websocket::{CloseCode, Opcode, write_frame};
+use pitwire_websocket::{CloseCode, Opcode, payload_of, write_frame};
 
 use super::merging::can_merge;
 use super::{Facts, Instant, Mouth, Node, Outcome, Reply, say_first};
-use crate::client::{Step, payload, wrap, write_epoch, write_gap};
+use crate::client::{Step, wrap, write_epoch, write_gap};
 use crate::follower::{Progress, Restart};
 use crate::history::{ChannelId, Next};
 use crate::upstream::Ask;
@@ -309,7 +309,7 @@ impl Node {
                 out.extend_from_slice(found.frame);
                 continue;
             }
-            let message = client.numbered(payload(found.frame));
+            let message = client.numbered(payload_of(found.frame));
             if has_envelope {
                 wrapped.clear();
                 wrap(&mut wrapped, epoch, &found, &message);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use pitwire_bus::Batch;
 use pitwire_jsonrpc::{Json, Params, RpcError};
+use pitwire_websocket::payload_of;
 
 use super::{Mouth, Node, Seat, write_names};
 use crate::history::Next;
@@ -54,7 +55,7 @@ impl Node {
             }
             let is_newest = || self.history.newest(id).is_none_or(|newest| newest.seq == message.seq);
             if !facts.seated.is_empty() && (!facts.conflates || is_newest()) {
-                mouth.tell_all(id, message.seq, crate::client::payload(message.frame));
+                mouth.tell_all(id, message.seq, payload_of(message.frame));
             }
         }
         left.into_iter().map(|id| self.history.name(id).to_owned()).collect()
