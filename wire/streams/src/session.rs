@@ -142,6 +142,10 @@ fn refused(body: String) -> Refused {
 
 fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<Opened, Refused> {
     let session = Session::new(Form::Binance, wish.dress);
+    if let Some(unit) = &wish.unknown_unit {
+        let shown: String = unit.chars().take(40).collect();
+        return Err(refused(talk::error(2, &format!("no timeUnit {shown}: there are MILLISECOND and MICROSECOND"))));
+    }
     if wish.names.len() > MOST_STREAMS {
         return Err(refused(talk::error(2, &format!("at most {MOST_STREAMS} streams on one connection"))));
     }

@@ -3,8 +3,8 @@
 mod floor;
 
 use floor::{Floor, json};
-use pitwire_model::{Command, Side};
-use pitwire_streams::{Cadence, Dress, Kind, Session, is_rest_path, is_stream_path};
+use pitwire_model::{Command, Side, VenueNanos};
+use pitwire_streams::{Cadence, Dress, Here, Kind, Session, is_rest_path, is_stream_path};
 
 /// The answers to one message, and how many streams it joins and leaves.
 fn said(session: &mut Session, floor: &Floor, text: &str) -> (String, usize, usize) {
@@ -129,6 +129,48 @@ fn a_url_of_strangers_alone_is_refused_and_one_among_628_is_passed_over() {
         ("/", false, false),
     ] {
         assert_eq!((is_stream_path(path), is_rest_path(path)), (is_stream, is_rest), "{path}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_there_is() {
+    let mut floor = Floor::new();
+    for (target, part) in [
+        ("/ws/npnzar@trade?timeUnit=NANOSECOND", "no timeUnit NANOSECOND: there are MILLISECOND and MICROSECOND"),
+        ("/stream?streams=npnzar@trade&timeunit=us", "no timeUnit us"),
+        ("/ws/npnzar@kline_1s", "kline_<1m"),
+        ("/ws/npnzar@kline_1M", "kline_<1m"),
+    ] {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let refused = Session::open(path, query, floor.streams.directory()).expect("a stream's path");
+        let refused = refused.expect_err(target);
+        assert!(refused.status == 400 && refused.body.contains(part), "{target}: {}", refused.body);
+    }
+    for target in ["/ws/npnzar@trade?timeUnit=MILLISECOND", "/ws/npnzar@trade?timeUnit="] {
+        assert!(!floor.open(target).join[0].dress.in_micros, "{target}");
+    }
+    let here = Here { engine: &floor.engine, views: &floor.views, at: VenueNanos(floor.at) };
+    for (query, expected) in [
+        ("depth?symbol=NPNZAR&limit=x", Some("'limit'")),
+        ("depth?symbol=NPNZAR&limit=-1", Some("'limit'")),
+        ("depth?symbol=NPNZAR&limit=%2B5", Some("'limit'")),
+        ("trades?symbol=NPNZAR&limit=1.5", Some("'limit'")),
+        ("aggTrades?symbol=NPNZAR&fromId=99999999999999999999", Some("'fromId'")),
+        ("klines?symbol=NPNZAR&interval=1m&startTime=now", Some("'startTime'")),
+        ("klines?symbol=NPNZAR&interval=1m&endTime=0x5", Some("'endTime'")),
+        ("depth?symbol=NPNZAR&limit=", None),
+        ("depth?symbol=NPNZAR&limit=5", None),
+    ] {
+        let (path, query) = query.split_once('?').expect("a query");
+        let answer = floor.streams.rest(&format!("/api/v3/{path}"), query, here).expect("it is there");
+        let body = String::from_utf8(answer.body).expect("text");
+        match expected {
+            None => assert_eq!(answer.status, 200, "{query}: {body}"),
+            Some(name) => {
+                assert_eq!((answer.status, &json(&body)["code"]), (400, &(-1100).into()), "{query}: {body}");
+                assert!(body.contains(name), "{body}");
+            }
+        }
     }
 }
 

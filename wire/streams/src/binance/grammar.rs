@@ -16,6 +16,8 @@ pub const MOST_STREAMS: usize = 1_024;
 pub struct Wish {
     pub names: Vec<String>,
     pub dress: Dress,
+    /// The unit of times that was asked for, if there is none of that name.
+    pub unknown_unit: Option<String>,
 }
 
 /// Whether a path is one of this form.
@@ -50,7 +52,8 @@ pub fn read_target(path: &str, query: &str) -> Option<Wish> {
         in_micros: unit.eq_ignore_ascii_case("microsecond"),
         with_ns: parameter(query, "ts").is_some_and(|ts| ts == "ns"),
     };
-    Some(Wish { names, dress })
+    let is_known = ["", "microsecond", "millisecond"].iter().any(|known| unit.eq_ignore_ascii_case(known));
+    Some(Wish { names, dress, unknown_unit: (!is_known).then_some(unit) })
 }
 
 fn is_number(text: &str) -> bool {

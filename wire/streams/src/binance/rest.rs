@@ -20,7 +20,14 @@ use crate::text::{Eight, list, put};
 const MOST_LEVELS: usize = 5_000;
 const MOST_TRADES: usize = 1_000;
 
+/// Parameters that are whole numbers, wherever they may stand.
+const NUMBERS: [&str; 4] = ["limit", "fromId", "startTime", "endTime"];
+
 pub(crate) fn answer(path: &str, ask: Ask<'_>) -> Option<Answer> {
+    let is_wrong = |name: &&&str| ask.text(name).is_some_and(|text| !is_whole_number(&text));
+    if let Some(name) = NUMBERS.iter().find(is_wrong) {
+        return Some(Answer::refused(error(-1100, &format!("'{name}' is a whole number below 2^64"))));
+    }
     Some(match path {
         "ping" => Answer::ok(|out| put!(out, "{}")),
         "time" => Answer::ok(|out| put!(out, "{\"serverTime\":", ask.here.at.as_millis(), "}")),
@@ -34,6 +41,10 @@ pub(crate) fn answer(path: &str, ask: Ask<'_>) -> Option<Answer> {
         "ticker/bookTicker" => with_some(ask, book_ticker),
         _ => return None,
     })
+}
+
+fn is_whole_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u64>().is_ok()
 }
 
 /// What clients with keys ask before anything else: there is nothing of the kind here.
