@@ -71,8 +71,9 @@ pub fn narrow(price: Ticks) -> u32 {
 #[inline]
 pub fn expected(instrument: InstrumentId, op: &Operation) -> Coming {
     // Which book a cancel concerns, the index has to say.
-    let named = !matches!(op.kind, Kind::Cancel | Kind::Replace);
-    let instrument = InstrumentId(u32::from(named) * instrument.0);
+    const NAMED: u32 = 1 << Kind::Limit as u32 | 1 << Kind::Market as u32 | 1 << Kind::Immediate as u32;
+    // By arithmetic: a branch on the kind would be guessed wrong as often as not, here and again nearer to its turn.
+    let instrument = InstrumentId((NAMED >> op.kind as u32 & 1).wrapping_neg() & instrument.0);
     Coming { order: OrderId(op.id), instrument, side: op.side, price: Ticks(i64::from(op.price)) }
 }
 
