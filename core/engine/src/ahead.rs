@@ -17,7 +17,7 @@ use crate::index::OrderIndex;
 
 /// How many commands before its turn a command's place in the index is asked for. Nobody needs to hold more than these.
 pub const WINDOW: usize = 20;
-/// How many before its turn, with many books, the book is.
+/// How many before its turn, with many books, the book is, and the line behind its place in the index.
 const MIDDLE: usize = 13;
 /// How many before its turn the order is, or the level where it is going to rest.
 const NEAR: usize = 7;

@@ -367,6 +367,7 @@ mod tests {
                 assert!(known || guess == NOWHERE, "{other:?}: {guess:?}");
                 guessed += usize::from(known && other == id);
                 index.expect(other);
+                index.expect_beyond(other);
             }
         }
         assert!(guessed > 1_500, "only {guessed} of 3,000 orders are found where they belong");
