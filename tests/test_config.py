@@ -158,6 +158,7 @@ def test_a_venue_without_a_home_serves_and_misses_its_key_only_when_it_needs_one
         (XYZ.replace('"10000.00"', '"10000.001"'), ["carol", "0.01"]),
         (XYZ + "max_executions = 5\n", ["carol", "execution_window_ms"]),
         (XYZ.replace('tick = "0.05"', 'tick = "cheap"'), ["XYZ_ZAR", "tick", "cheap"]),
+        (XYZ.replace('tick = "0.05"', 'tick = "0"'), ["XYZ_ZAR", "tick", "above zero"]),
     ],
 )
 def test_a_mistake_is_told_with_its_line_or_key(data: Path, text: str, said: list[str]) -> None:

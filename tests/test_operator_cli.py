@@ -18,6 +18,12 @@ def run(venue: Venue, *arguments: str, who: Credentials = OPERATOR) -> subproces
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
+def trade(venue: Venue, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PITWIRE_CLIENT_ID": DEMO_A.client_id, "PITWIRE_CLIENT_SECRET": DEMO_A.secret}
+    command = [BINARY, "trade", "--url", venue.ws_url, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
 def told(venue: Venue, *arguments: str) -> object:
     done = run(venue, "--json", *arguments)
     assert done.returncode == 0, done.stderr
@@ -34,6 +40,13 @@ def refused(http: Http, params: dict) -> int:
     with pytest.raises(RpcError) as error:
         http.result("private/buy", params)
     return error.value.code
+
+
+def test_a_remedy_that_names_a_limit_comes_with_it(own: Venue) -> None:
+    told(own, "create-instrument", "XYZ", "ZAR", "--tick", "0.01", "--lot", "1", "--start", "12.50", "--collar", "10")
+    ended = trade(own, "buy", "XYZ_ZAR", "1", "13.76")
+    assert ended.returncode == 1 and "data.limit has the highest" in ended.stderr
+    assert "[price], data.limit: 13.75 (" in ended.stderr, ended.stderr
 
 
 def test_an_operators_day(own: Venue) -> None:

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::Number;
 
 use crate::CredentialError;
 
@@ -13,7 +14,7 @@ pub struct VenueError {
     #[serde(default)]
     pub message: String,
     #[serde(default)]
-    pub data: Details,
+    pub data: Box<Details>,
 }
 
 /// What the dialect lets a venue add; any part may be missing.
@@ -22,6 +23,9 @@ pub struct Details {
     pub reason: Option<String>,
     pub param: Option<String>,
     pub remedy: Option<String>,
+    /// What the call would have had to keep to, and when it may come again: some remedies point to them.
+    pub limit: Option<Number>,
+    pub retry_after_ms: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -87,8 +91,15 @@ impl fmt::Display for VenueError {
         if let Some(reason) = &self.data.reason {
             write!(f, ": {reason}")?;
         }
-        match &self.data.param {
-            Some(param) => write!(f, " [{param}]"),
+        let Details { param, limit, retry_after_ms, .. } = &*self.data;
+        if let Some(param) = param {
+            write!(f, " [{param}]")?;
+        }
+        if let Some(limit) = limit {
+            write!(f, ", data.limit: {limit}")?;
+        }
+        match retry_after_ms {
+            Some(wait_ms) => write!(f, ", data.retry_after_ms: {wait_ms}"),
             None => Ok(()),
         }
     }

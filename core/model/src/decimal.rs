@@ -18,6 +18,20 @@ pub enum DecimalError {
     TooLong,
 }
 
+impl fmt::Display for DecimalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecimalError::Malformed => f.write_str("is not a decimal number, like 12.5"),
+            DecimalError::TooLong => write!(
+                f,
+                "has too many digits: {} at most, and {} of them behind the point",
+                Decimal::MAX_DIGITS,
+                Decimal::MAX_SCALE
+            ),
+        }
+    }
+}
+
 impl Decimal {
     pub const ZERO: Decimal = Decimal { mantissa: 0, scale: 0 };
     const MAX_DIGITS: usize = 30;

@@ -182,8 +182,19 @@ fn kills_cancel_and_block_until_they_are_lifted() {
     let alice_only = json!({"scope": "account", "name": "alice", "reason": "fat finger"});
     assert_eq!(kill(&mut world, &mut operator, alice_only), json!(1));
     assert_eq!(enter_all(&mut world), [10019, 0]);
+    let status = |world: &mut World, operator: &mut Session| {
+        let status = world.ok(operator, "private/pitwire_status", json!({})).result().clone();
+        let locked = world.ok(operator, "public/status", json!({})).result()["locked"].clone();
+        json!([status["venue_killed"], status["killed_accounts"], status["killed_sessions"], locked])
+    };
+    assert_eq!(status(&mut world, &mut operator), json!([false, ["alice"], [], "false"]));
+    assert_eq!(
+        kill(&mut world, &mut operator, json!({"scope": "session", "session": 77, "reason": "drill"})),
+        json!(0)
+    );
+    assert_eq!(status(&mut world, &mut operator), json!([false, ["alice"], [77], "false"]));
     assert_eq!(kill(&mut world, &mut operator, json!({"scope": "venue", "reason": "drill"})), json!(2));
-    assert_eq!(world.ok(&mut operator, "private/pitwire_status", json!({})).result()["venue_killed"], json!(true));
+    assert_eq!(status(&mut world, &mut operator), json!([true, ["alice"], [77], "true"]));
     world.ok(&mut operator, "private/pitwire_lift", json!({"scope": "account", "name": "alice"}));
     assert_eq!(enter_all(&mut world), [10019, 10019], "the venue is still killed");
     world.ok(&mut operator, "private/pitwire_lift", json!({"scope": "venue"}));

@@ -107,15 +107,16 @@ impl<'a> Params<'a> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         match Decimal::parse(&text) {
             Ok(value) => Ok(Some(value)),
-            Err(_) => Err(RpcError::invalid(name, format!("{:?} is not a finite decimal number", clip(&text)))),
+            Err(error) => Err(RpcError::invalid(name, format!("{:?} {error}", clip(&text)))),
         }
     }
 
     /// A whole number, also when written `10.0`.
     pub fn integer(&self, name: &'static str) -> Result<Option<i64>, RpcError> {
-        let Some(value) = self.decimal(name)? else { return Ok(None) };
-        let whole = value.in_steps_of(Decimal::new(1, 0)).and_then(|value| i64::try_from(value).ok());
-        whole.map(Some).ok_or_else(|| RpcError::invalid(name, "expected a whole number"))
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let value = Decimal::parse(&text).ok().and_then(|value| value.in_steps_of(Decimal::new(1, 0)));
+        let whole = value.and_then(|value| i64::try_from(value).ok());
+        whole.map(Some).ok_or_else(|| RpcError::invalid(name, format!("{:?} is not a whole number", clip(&text))))
     }
 
     pub fn boolean(&self, name: &'static str) -> Result<Option<bool>, RpcError> {

@@ -26,7 +26,7 @@ struct Envelope<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
+    method: Option<&'a RawValue>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
 }
@@ -59,8 +59,11 @@ impl<'a> Request<'a> {
             nameless(RpcError::new(name, error.to_string()))
         })?;
         let id = RequestId(envelope.id.map(|id| id.get().into()));
-        let Some(method) = envelope.method.or(path_method.map(Cow::Borrowed)) else {
-            return Err((id, RpcError::new("invalid_request", "the request names no method")));
+        let method = match (envelope.method.map(|method| serde_json::from_str(method.get())), path_method) {
+            (Some(Ok(method)), _) => Cow::Owned(method),
+            (Some(Err(_)), _) => return Err((id, RpcError::new("invalid_request", "the method is not a text"))),
+            (None, Some(method)) => Cow::Borrowed(method),
+            (None, None) => return Err((id, RpcError::new("invalid_request", "the request names no method"))),
         };
         match Params::from_json(envelope.params) {
             Ok(params) => Ok(Request { id, method, params }),
@@ -226,6 +229,7 @@ mod tests {
             ("7", r#"!invalid_request "-""#),
             (r#"{"method":7}"#, r#"!invalid_request "-""#),
             (r#"{"id":5}"#, r#"!invalid_request "5""#),
+            (r#"{"id":5,"method":7}"#, r#"!invalid_request "5""#),
             (r#"{"id":5,"method":"m","params":[1]}"#, r#"!invalid_params "5""#),
             (r#"{"method":"m"} x"#, r#"!parse_error "-""#),
         ] {

@@ -8,6 +8,8 @@ use pitwire_jsonrpc::{Request, RequestId, RpcError, write_error};
 
 const API: &str = "/api/v2";
 const PUBLIC: &str = "/api/v2/public/";
+/// To whoever has too many connections.
+const RETRY_MS: u64 = 1_000;
 
 /// Where a request has come to.
 pub enum Door {
@@ -58,7 +60,8 @@ pub fn error(why: Refusal) -> RpcError {
     let name = match why {
         Refusal::UnknownHost => "unknown_host",
         Refusal::ForeignOrigin => "foreign_origin",
-        Refusal::TooManyConnections => "too_many_requests",
+        // Nobody knows when one of them goes.
+        Refusal::TooManyConnections => return RpcError::new("too_many_requests", why.reason()).with_retry(RETRY_MS),
     };
     RpcError::new(name, why.reason())
 }

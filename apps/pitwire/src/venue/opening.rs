@@ -7,7 +7,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use pitwire_model::{Command, Epoch, Event, FlowSetting, VenueNanos};
+use pitwire_engine::Engine;
+use pitwire_model::{AccountId, Command, Epoch, Event, FlowSetting, InstrumentId, VenueNanos};
 use tracing::info;
 
 use super::core::Core;
@@ -56,7 +57,8 @@ fn bring(core: &mut Core, wishes: &Wishes<'_>, now: VenueNanos) -> Result<(), Fa
     let commands = wishes.setup.commands(core.sequencer.engine())?;
     let other_times = applied.as_deref().is_some_and(|applied| has_other_times(applied, wishes.setup));
     if !(is_fresh || wishes.apply_config || commands.is_empty() && !other_times) {
-        let mut first: Vec<String> = commands.iter().take(3).map(told).collect();
+        let engine = core.sequencer.engine();
+        let mut first: Vec<String> = commands.iter().take(3).map(|command| told(command, engine)).collect();
         if other_times {
             first.insert(0, "other schedules".into());
         }
@@ -72,7 +74,8 @@ fn bring(core: &mut Core, wishes: &Wishes<'_>, now: VenueNanos) -> Result<(), Fa
     for command in &commands {
         core.submit_at(at, command.clone())?;
         if let Some(Event::CommandRefused { reason }) = core.last_event() {
-            return Err(Failure::new(format!("the engine refuses {}: {}", told(command), reason.name()))
+            let what = told(command, core.sequencer.engine());
+            return Err(Failure::new(format!("the engine refuses {what}: {}", reason.name()))
                 .remedy("correct it in the configuration"));
         }
     }
@@ -92,16 +95,18 @@ fn has_other_times(applied: &str, wanted: &Setup) -> bool {
 }
 
 /// A command in a few words.
-fn told(command: &Command) -> String {
+fn told(command: &Command, engine: &Engine) -> String {
+    let instrument = |id: InstrumentId| engine.market(id).map_or_else(|| id.to_string(), |it| it.spec.name.clone());
+    let account = |id: AccountId| engine.account(id).map_or_else(|| id.to_string(), |it| it.spec.name.clone());
     match command {
         Command::AddCurrency(currency) => format!("new currency {}", currency.name),
         Command::AddInstrument(spec) => format!("new instrument {}", spec.name),
         Command::AddAccount(spec) => format!("new account {}", spec.name),
-        Command::SetInstrumentLimits { instrument, .. } => format!("other limits of instrument {instrument}"),
-        Command::SetTradingRules { instrument, .. } => format!("other trading rules of instrument {instrument}"),
-        Command::SetAccount { account, .. } => format!("other settings of account {account}"),
-        Command::Deposit { account, .. } => format!("a deposit for account {account}"),
-        Command::SetPhase { instrument, .. } => format!("instrument {instrument} opens"),
+        Command::SetInstrumentLimits { instrument: id, .. } => format!("other limits of {}", instrument(*id)),
+        Command::SetTradingRules { instrument: id, .. } => format!("other trading rules of {}", instrument(*id)),
+        Command::SetAccount { account: id, .. } => format!("other settings of {}", account(*id)),
+        Command::Deposit { account: id, .. } => format!("a deposit for {}", account(*id)),
+        Command::SetPhase { instrument: id, .. } => format!("{} opens", instrument(*id)),
         _ => "another command".into(),
     }
 }

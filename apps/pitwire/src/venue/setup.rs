@@ -150,6 +150,12 @@ fn decimal(text: &str, of: &str) -> Result<Decimal, Failure> {
     Decimal::parse(text).map_err(|_| wrong(format!("{of}: {text:?} is no decimal number")))
 }
 
+/// Of which other numbers are multiples.
+fn step(text: &str, of: &str) -> Result<Decimal, Failure> {
+    let step = decimal(text, of)?;
+    if step.mantissa > 0 { Ok(step) } else { Err(wrong(format!("{of}: {text} is not above zero"))) }
+}
+
 fn steps(text: &str, step: Decimal, of: &str) -> Result<i128, Failure> {
     decimal(text, of)?.in_steps_of(step).ok_or_else(|| wrong(format!("{of}: {text} is not a multiple of {step}")))
 }
@@ -336,7 +342,7 @@ impl Plan {
 
     fn spec(&self, def: &InstrumentDef, id: InstrumentId) -> Result<InstrumentSpec, Failure> {
         let of = |key: &str| format!("instrument {}, {key}", def.name);
-        let (tick, lot) = (decimal(&def.tick, &of("tick"))?, decimal(&def.lot, &of("lot"))?);
+        let (tick, lot) = (step(&def.tick, &of("tick"))?, step(&def.lot, &of("lot"))?);
         let (base, quote) = (self.named(&def.base, &of("base"))?, self.named(&def.quote, &of("quote"))?);
         let (kind, money) = match def.kind {
             Kind::Spot => (InstrumentKind::Spot { base: base.id, quote: quote.id }, quote),

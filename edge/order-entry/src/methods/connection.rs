@@ -1,6 +1,7 @@
 //! Login and liveness.
 
 use pitwire_jsonrpc::{Heartbeat, RpcError};
+use pitwire_model::KillScope;
 
 use super::{Done, disconnect};
 use crate::auth::Origin;
@@ -82,7 +83,8 @@ pub fn advance(call: &mut Call<'_>) -> Done {
 }
 
 pub fn status(call: &mut Call<'_>) -> Done {
-    let locked = if call.venue.takes_orders() { "false" } else { "true" };
+    let is_killed = call.venue.engine().is_killed(KillScope::Venue);
+    let locked = if is_killed || !call.venue.takes_orders() { "true" } else { "false" };
     call.json().object(|j| {
         j.key("locked").string(locked).key("locked_indices").array(|_| {});
     });

@@ -6,7 +6,7 @@ mod sessions;
 mod stops;
 
 use pitwire_jsonrpc::{Json, RpcError};
-use pitwire_model::{AccountId, Command, Event, FlowSetting, Label, OrderId};
+use pitwire_model::{AccountId, Command, Event, FlowSetting, KillScope, Label, OrderId};
 
 use super::{Done, Method};
 use crate::auth::hex;
@@ -105,7 +105,17 @@ fn status(call: &mut Call<'_>) -> Done {
         j.key("instruments").uint(engine.markets().len() as u64);
         j.key("accounts").uint(engine.accounts().len() as u64);
         j.key("takes_orders").bool(venue.takes_orders());
-        j.key("venue_killed").bool(engine.is_killed(pitwire_model::KillScope::Venue));
+        j.key("venue_killed").bool(engine.is_killed(KillScope::Venue));
+        j.key("killed_accounts").array(|j| {
+            for account in engine.accounts().iter().filter(|account| account.is_killed()) {
+                j.string(&account.spec.name);
+            }
+        });
+        j.key("killed_sessions").array(|j| {
+            for session in engine.killed_sessions() {
+                j.uint(u64::from(session.0));
+            }
+        });
         j.key("tape_hash").string(&hex(&standing.tape_hash));
         j.key("flow").object(|j| write_flow(j, engine.flow()));
     });
