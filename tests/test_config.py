@@ -182,6 +182,10 @@ def test_limits_are_on_where_the_file_has_them(data: Path) -> None:
         others = [Http(venue.address, DEMO_A) for _ in range(6)]
         statuses = [other.get("/api/v2/public/test").status for other in others]
         assert statuses.count(429) == 3 and statuses.count(200) == 3
+        # How the venue is may be asked all the same.
+        for path, marks in (("/healthz", b"status"), ("/metrics", b"pitwire_")):
+            told = Http(venue.address).get(path)
+            assert told.status == 200 and marks in told.body, told
         for client in [http, *others]:
             client.close()
 

@@ -56,6 +56,11 @@ pub trait Application {
     }
     /// Acts on one text message. Answers go to `notices` like everything else.
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
+    /// Whether a request is answered also where its address has as many connections as it may: how the server is. At once,
+    /// never [later](HttpResponse::later).
+    fn answers_anybody(&self, _: &HttpRequest<'_>) -> bool {
+        false
+    }
     /// The body for one that may not come in, or not for this.
     fn refusal(&mut self, why: Refusal) -> HttpResponse {
         HttpResponse::text(why.status(), why.reason())

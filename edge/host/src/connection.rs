@@ -69,6 +69,8 @@ pub(crate) struct Connection {
     pub is_served: bool,
     /// The address among whose connections it counts.
     pub counted: Option<IpAddr>,
+    /// Its address has as many as it may: it is answered what anybody may ask, once, and refused all else.
+    pub is_extra: bool,
     /// Somebody else has its socket now.
     pub is_given_away: bool,
     protocol: Protocol,
@@ -133,6 +135,7 @@ impl Connection {
             is_listed: false,
             is_served: false,
             counted,
+            is_extra: false,
             is_given_away: false,
             protocol: Protocol::Http,
             stage: Stage::Open,
@@ -159,6 +162,11 @@ impl Connection {
             read_ns: now,
             unfinished_since: Some(now),
         }
+    }
+
+    /// One more than its address may have.
+    pub fn extra(id: ConnectionId, link: Link, now: u64) -> Self {
+        Connection { is_extra: true, ..Connection::new(id, link, None, now) }
     }
 
     /// One that is told why it may not come in, and ends.
@@ -364,6 +372,15 @@ impl Connection {
         };
         (request.from, request.connection) = (self.counted, self.id);
         let done = Some(Step { bytes, is_whole: true });
+        if self.is_extra {
+            request.keep_alive = false;
+            if request.is_upgrade() || !app.answers_anybody(&request) {
+                let refusal = app.refusal(Refusal::TooManyConnections);
+                notices.answer(self.id, |out| refusal.write(out, false, request.method == "HEAD"));
+                notices.end(self.id);
+                return done;
+            }
+        }
         let checked = doors.judge(&mut request).map_err(|refusal| app.refusal(refusal));
         if request.is_upgrade() && app.takes_over(&request) {
             let is_foreign = request.is_foreign;

@@ -45,6 +45,8 @@ const SWEEP_NS: u64 = 1_000_000_000;
 const RECEIVE_BYTES: usize = 128 * 1024;
 /// Let in at each door in one turn: a tenth of a millisecond.
 const ACCEPTS: usize = 16;
+/// Connections beyond what their addresses may have that are heard before they are refused.
+const EXTRAS_MOST: usize = 32;
 /// Come and not let in: a storm's readers shall not have to knock again, a second later.
 const BACKLOG: i32 = 4_096;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
@@ -105,6 +107,8 @@ pub struct Server<A> {
     accept_again_ns: Option<u64>,
     /// And that has been said.
     cannot_accept: bool,
+    /// Connections beyond what their addresses may have, that may still ask how the server is.
+    extras: usize,
     stopping_since: Option<u64>,
 }
 
@@ -168,6 +172,7 @@ impl<A: Application> Server<A> {
             next_sweep_ns: 0,
             accept_again_ns: None,
             cannot_accept: false,
+            extras: 0,
             stopping_since: None,
         })
     }
@@ -410,6 +415,9 @@ impl<A: Application> Server<A> {
         self.by_id.insert(id, at);
         let connection = if is_counted {
             Connection::new(id, link, Some(from), now)
+        } else if self.extras < EXTRAS_MOST {
+            self.extras += 1;
+            Connection::extra(id, link, now)
         } else {
             Connection::refused(id, link, &self.app.refusal(Refusal::TooManyConnections), now)
         };
@@ -644,6 +652,7 @@ impl<A: Application> Server<A> {
         let mut connection = self.connections.remove(at);
         drop(self.poll.registry().deregister(&mut connection.link.stream));
         self.by_id.remove(&connection.id);
+        self.extras -= usize::from(connection.is_extra);
         if connection.is_given_away {
             self.away.insert(connection.id, connection.counted);
             return;

@@ -95,6 +95,31 @@ fn one_address_has_so_many_connections_and_no_more() {
 }
 
 #[test]
+fn how_a_venue_is_may_be_asked_by_one_too_many_once_and_nothing_else() {
+    let venue = Venue::up_with(Limits { connections_per_address: Some(1), ..Limits::default() });
+    let mut inside = venue.websocket();
+    let mut asks = venue.client();
+    asks.send([request("/7?well"), request("/7?again")].concat().as_bytes());
+    assert_eq!(asks.response(), (200, b"well;..".to_vec()));
+    assert_eq!(asks.maybe_response(), None, "once");
+    let mut asks = venue.client();
+    asks.send([request("/0?else"), request("/7?well")].concat().as_bytes());
+    assert_eq!(asks.response().0, 429);
+    assert_eq!(asks.maybe_response(), None);
+    // Those who come and say nothing are not kept without end: the others are refused as they come.
+    let silent: Vec<_> = (0..32).map(|_| venue.client()).collect();
+    let mut refused = venue.client();
+    assert_eq!(refused.response().0, 429);
+    drop(silent);
+    eventually("they have gone", || {
+        let mut asks = venue.client();
+        asks.get("/7?well");
+        asks.response().0 == 200
+    });
+    inside.ask("still here");
+}
+
+#[test]
 fn without_a_limit_one_address_may_have_many() {
     let venue = Venue::up();
     let mut clients: Vec<_> = (0..100).map(|_| venue.websocket()).collect();

@@ -216,6 +216,7 @@ fn an_address_has_its_places_at_both_doors_together() {
     assert!(matches!(third.read(&mut [0; 16]), Ok(0)));
     let mut plain = TcpStream::connect(venue.address).unwrap();
     plain.set_read_timeout(Some(PATIENCE)).unwrap();
+    plain.write_all(b"GET /0?more HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     assert!(answer(&mut plain).0.starts_with("HTTP/1.1 429 "));
     let mut end = silent;
     end.set_read_timeout(Some(PATIENCE)).unwrap();

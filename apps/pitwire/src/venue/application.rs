@@ -520,6 +520,10 @@ impl Client {
 impl Application for VenueApplication {
     const STOPPING: &'static str = "the venue is stopping";
 
+    fn answers_anybody(&self, request: &HttpRequest<'_>) -> bool {
+        matches!(request.method, "GET" | "HEAD") && matches!(request.path(), "/healthz" | "/metrics")
+    }
+
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         self.counters.http_requests += 1;
         let path = request.path();

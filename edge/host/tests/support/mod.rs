@@ -64,6 +64,10 @@ impl Application for Toy {
         HttpResponse::new(200, "text/plain", body)
     }
 
+    fn answers_anybody(&self, request: &HttpRequest<'_>) -> bool {
+        request.path() == "/7"
+    }
+
     fn accepts_websocket(&self, path: &str) -> bool {
         path == "/ws"
     }
