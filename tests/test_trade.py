@@ -150,6 +150,7 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
         (["buy", "BTC_USDC", "1"], "<PRICE>"),
         (["buy", "BTC_USDC", "1", "5", "--market"], "--market"),
         (["buy", "BTC_USDC", "0", "5"], "'0'"),
+        (["buy", "BTC_USDC", "-0.5", "59000"], "not a positive decimal number"),
         (["buy", "BTC_USDC", "1", "NaN"], "NaN"),
         (["buy", "BTC_USDC", "1", "1,5"], "1,5"),
         (["buy", "BTC_USDC", "1", "5", "--tif", "forever"], "forever"),

@@ -37,8 +37,12 @@ impl Doctor {
     pub fn run(self) -> Result<(), Failure> {
         let findings = self.examine()?;
         if self.json {
-            let fields: Vec<String> =
-                findings.iter().map(|finding| format!("\"{}\":{}", finding.name, finding.value)).collect();
+            let field = |(name, value): (&str, &str)| format!("\"{name}\":{value}");
+            let mut fields: Vec<String> =
+                findings.iter().map(|finding| field((finding.name, &finding.value))).collect();
+            let remedies = findings.iter().filter_map(|finding| Some((finding.name, quoted(finding.remedy?))));
+            let remedies: Vec<String> = remedies.map(|(name, remedy)| field((name, &remedy))).collect();
+            fields.push(format!("\"remedies\":{{{}}}", remedies.join(",")));
             say(&format!("{{{}}}", fields.join(",")));
             return Ok(());
         }
@@ -64,6 +68,7 @@ impl Doctor {
         })?;
         let pipe_max = read("/proc/sys/fs/pipe-max-size");
         let shared = shared_memory_bytes();
+        let clock = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
         let ktls = available.split_whitespace().any(|name| name == "tls");
         let say = |name, value: String, remedy: Option<&'static str>| Finding { name, value, remedy };
         Ok(vec![
@@ -81,17 +86,15 @@ impl Doctor {
             say("pipe_max_bytes", number(&pipe_max), (bytes(&pipe_max) < PIPE_BYTES).then_some(PIPE_REMEDY)),
             say("shared_memory_bytes", shared.to_string(), (shared < SHARED_BYTES).then_some(SHARED_REMEDY)),
             say("huge_pages", quoted(&huge), None),
-            say(
-                "clock_source",
-                quoted(&read("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
-                None,
-            ),
+            say("clock_source", quoted(&clock), (clock != "tsc").then_some(CLOCK_REMEDY)),
             say("sync_p50_us", format!("{:.1}", sync.p50_us), slow_disk(sync.p50_us)),
             say("sync_p99_us", format!("{:.1}", sync.p99_us), None),
         ])
     }
 }
 
+const CLOCK_REMEDY: &str =
+    "each look at the clock may be a call of the kernel; take a machine whose time-stamp counter can be trusted";
 /// What `pitwire split` asks of the kernel for each worker.
 const PIPE_BYTES: u64 = 1 << 20;
 const PIPE_REMEDY: &str = "pipes of `pitwire split` stay smaller: sysctl fs.pipe-max-size=1048576";

@@ -37,6 +37,7 @@ enum Verb {
     Sell(Entry),
     /// Change an open order's amount and price.
     #[command(
+        allow_negative_numbers = true,
         after_help = "Examples:\n  pitwire trade edit 4711 0.25 59000.5      the amount includes what has traded already"
     )]
     Edit {
@@ -91,6 +92,7 @@ enum Verb {
 /// Enter an order.
 #[derive(Args)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Examples:\n  pitwire trade buy BTC_USDC 0.5 59000\n  pitwire trade sell NPN_ZAR 10 3201.05 --tif ioc\n  \
                   pitwire trade buy BTC_USDC 0.5 --market\n  pitwire trade sell BTC_USDC 0.5 61000 --post-only --label mm-1"
 )]

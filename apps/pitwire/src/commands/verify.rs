@@ -22,12 +22,13 @@ const EXAMPLES: &str = "Examples:
 
 /// Check a data directory: checksums, hash chain, replay, and every invariant by an independent auditor.
 ///
-/// Nothing is changed. The venue must be stopped. Everything that is kept is read: from the first command if the
-/// journal still reaches back to it, else from the oldest snapshot.
+/// Nothing is changed. Everything that is kept is read: from the first command if the journal still reaches back to it, else
+/// from the oldest snapshot. The venue should be stopped: beside one that runs, what was written when this began is
+/// judged, and a segment that it gives up meanwhile is told as missing.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// The data directory of a stopped venue.
+    /// The venue's data directory.
     dir: PathBuf,
     /// Give the figures as they stood after this command; everything is checked all the same.
     #[arg(long, value_name = "N")]
