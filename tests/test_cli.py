@@ -2,12 +2,13 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import ops
 import pytest
-from venue import run_pitwire
+from venue import BINARY, run_pitwire
 
 COMMANDS = ["up", "sim", "verify", "export", "trade", "operator", "engine-bench", "order-bench", "split", "doctor"]
 
@@ -170,3 +171,24 @@ def test_doctor_says_what_the_machine_offers() -> None:
     # What can be better from one moment to the next is the disk alone.
     remedies = [line.split("remedy: ")[1] for line in lines if "remedy: " in line and "acknowledgement" not in line]
     assert [remedy for name, remedy in told["remedies"].items() if name != "sync_p50_us"] == remedies
+
+
+# A full disk
+
+
+@pytest.mark.parametrize(
+    "args", [["doctor"], ["sim", "--preset", "demo", "--seed", "1", "--events", "500"]], ids=lambda args: args[0]
+)
+def test_an_output_that_cannot_be_written_is_no_success(args: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([BINARY, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert ended.returncode == 1 and ended.stderr.count("\n") == 1, ended.stderr
+    assert "could not be written" in ended.stderr and "No space left" in ended.stderr
+
+
+def test_a_reader_that_goes_away_is_no_failure() -> None:
+    running = subprocess.Popen(
+        [BINARY, "sim", "--preset", "demo", "--seed", "1", "--events", "500"], stdout=subprocess.PIPE
+    )
+    running.stdout.close()
+    assert running.wait(timeout=60) == 0

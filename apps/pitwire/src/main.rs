@@ -16,6 +16,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use crate::failure::Failure;
+
 #[derive(Parser)]
 #[command(name = "pitwire", version, about = "An exchange you run on your own machine.", max_term_width = 110)]
 struct Arguments {
@@ -45,6 +47,16 @@ enum Command {
     Doctor(commands::doctor::Doctor),
 }
 
+impl Command {
+    /// Whether it is there for others; what it prints is by the way.
+    fn serves(&self) -> bool {
+        matches!(
+            self,
+            Command::Up(_) | Command::Split(_) | Command::Tape(_) | Command::Publish(_) | Command::Gateway(_)
+        )
+    }
+}
+
 /// Unless PITWIRE_LOG says otherwise. What the NATS client meets we say ourselves.
 const LOGGED: &str = "info,async_nats=warn";
 
@@ -59,6 +71,7 @@ fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| LOGGED.into()))
         .init();
+    let serves = arguments.command.serves();
     let done = match arguments.command {
         Command::Up(up) => up.run(),
         Command::Sim(sim) => sim.run(),
@@ -79,6 +92,12 @@ fn main() -> ExitCode {
         Command::Gateway(gateway) => gateway.run(),
         Command::Doctor(doctor) => doctor.run(),
     };
+    let done =
+        done.and_then(|()| match output::unsaid() {
+            Some(error) if !serves => Err(Failure::new(format!("the output could not be written: {error}"))
+                .remedy("make room, or send it elsewhere")),
+            _ => Ok(()),
+        });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
