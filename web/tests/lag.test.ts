@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ClockOffset, Lag } from '../src/lib/lag';
+import { ClockOffset, FeedLag, Lag } from '../src/lib/lag';
 
 test('the offset is taken from the quickest answer, half a round trip after it was asked', () => {
   const clock = new ClockOffset();
@@ -41,4 +41,29 @@ test('one late frame does not move the lag; a feed that is late does', () => {
   expect(lag.median).toBe(5);
   for (let i = 0; i < 31; i++) lag.add(200);
   expect(lag.median).toBe(200);
+});
+
+test('a lag is told on a clock of this pace, and taken back when the clock turns out to run at another', () => {
+  const feed = new FeedLag();
+  feed.stamped(5_000, 0);
+  expect(feed.median).toBeNull();
+  feed.compared(0, 5_001, 2);
+  feed.stamped(5_090, 100);
+  expect(feed.median).toBe(10);
+  // A quarter of a second later it is a quarter of a minute on.
+  feed.compared(250, 20_001, 252);
+  expect(feed.median).toBeNull();
+  feed.stamped(20_500, 260);
+  expect(feed.median).toBeNull();
+});
+
+test('a market whose time is not that of the day gives no lag', () => {
+  const feed = new FeedLag();
+  feed.compared(0, 1, 2);
+  feed.stamped(5, 30);
+  expect(feed.median).toBe(25);
+  feed.stamped(3_000_000, 100);
+  expect(feed.median).toBeNull();
+  feed.stamped(-3_000_000, 100);
+  expect(feed.median).toBeNull();
 });

@@ -10,6 +10,8 @@ const SAMPLES = 8;
 const WINDOW = 31;
 /** Whole milliseconds on the wire, and a little drift. */
 const SLACK = 20;
+/** Nobody's feed is so late: the market's time is another than the day's, as where a session is played back. */
+const ANOTHER_TIME = 60_000;
 
 /** Venue clock less local clock. Of the last few questions the quickest answer is the most exact. */
 export class ClockOffset {
@@ -59,5 +61,35 @@ export class Lag {
   get median(): number | null {
     const sorted = this.#recent.toSorted((a, b) => a - b);
     return sorted[sorted.length >> 1] ?? null;
+  }
+}
+
+/** How old the market is, once both clocks have been compared; null where they do not run together. */
+export class FeedLag {
+  #offset = new ClockOffset();
+  #lag = new Lag();
+
+  compared(sent: number, venue: number, received: number): void {
+    this.#offset.add(sent, venue, received);
+    // What the first answers made of it counted on a clock that runs with this one.
+    if (this.#offset.value === null) this.#lag.clear();
+  }
+
+  /** A message stamped by the venue has come at this local time. */
+  stamped(timestamp: number, at: number): void {
+    const offset = this.#offset.value;
+    if (offset === null) return;
+    const lag = at + offset - timestamp;
+    if (Math.abs(lag) < ANOTHER_TIME) this.#lag.add(lag);
+    else this.#lag.clear();
+  }
+
+  clear(): void {
+    this.#offset.clear();
+    this.#lag.clear();
+  }
+
+  get median(): number | null {
+    return this.#lag.median;
   }
 }

@@ -1,5 +1,5 @@
 import { Connection, type Listener, type Status } from '../lib/connection';
-import { ClockOffset, Lag } from '../lib/lag';
+import { FeedLag } from '../lib/lag';
 
 const CLOCK_INTERVAL = 5_000;
 /** Questions at the start, a little apart: the first alone may have waited behind a snapshot. */
@@ -15,8 +15,7 @@ export class Link {
   /** From the venue's stamp on a book message to its arrival here, in ms; null until both clocks are compared. */
   lag = $state<number | null>(null);
   readonly connection: Connection;
-  #offset = new ClockOffset();
-  #lag = new Lag();
+  #lag = new FeedLag();
   #messages = 0;
   #metered = 0;
   #timers: ReturnType<typeof setInterval>[] = [];
@@ -60,8 +59,7 @@ export class Link {
 
   /** Told of each message of the market that carries the venue's time. */
   stamped(timestamp: number): void {
-    const offset = this.#offset.value;
-    if (offset !== null) this.#lag.add(now() + offset - timestamp);
+    this.#lag.stamped(timestamp, now());
   }
 
   async #compareClocks(): Promise<void> {
@@ -69,7 +67,7 @@ export class Link {
     const sent = now();
     try {
       const venue = await this.connection.call<number>('public/get_time');
-      this.#offset.add(sent, venue, now());
+      this.#lag.compared(sent, venue, now());
     } catch {
       // Without it the lag stays unknown, and is shown so.
     }
@@ -84,7 +82,6 @@ export class Link {
   }
 
   #forgetMeters(): void {
-    this.#offset.clear();
     this.#lag.clear();
     this.#messages = 0;
     this.#metered = now();
