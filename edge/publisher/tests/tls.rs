@@ -116,18 +116,24 @@ fn every_message_comes_to_every_reader() {
     assert_eq!(frame(&mut readers[0]), (1, b"hello".to_vec()));
 }
 
-/// Far more than sockets and the ring hold: who reads on gets all of it, who stopped is closed with 1013 when it looks again.
-#[test]
-fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
-    let (mut stage, trust) = stage(Lag::Close);
-    let mut stopped = join(stage.address, &trust);
-    let mut reading = join(stage.address, &trust);
+/// Of two readers one reads all of 6,000 messages and the other none: far more than sockets and the ring hold.
+fn one_of_two_stops(stage: &mut Stage, trust: &Arc<ClientConfig>) -> Secure {
+    let stopped = join(stage.address, trust);
+    let mut reading = join(stage.address, trust);
     stage.wait_for_listeners(2);
     for n in 1..=6_000 {
         stage.say("k", 1_000);
         stage.send();
         assert_eq!(seq(&frame(&mut reading).1), n);
     }
+    stopped
+}
+
+/// Who reads on gets all of it, who stopped is closed with 1013 when it looks again.
+#[test]
+fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
+    let (mut stage, trust) = stage(Lag::Close);
+    let mut stopped = one_of_two_stops(&mut stage, &trust);
     let mut last = 0;
     let code = loop {
         let (opcode, payload) = frame(&mut stopped);
@@ -148,14 +154,7 @@ fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
 #[test]
 fn a_reader_that_stopped_is_told_what_others_keep_and_goes_on() {
     let (mut stage, trust) = stage_of(Options::default(), &StreamSpec { keep: false, ..spec(Lag::Ask) });
-    let mut stopped = join(stage.address, &trust);
-    let mut reading = join(stage.address, &trust);
-    stage.wait_for_listeners(2);
-    for n in 1..=6_000 {
-        stage.say("k", 1_000);
-        stage.send();
-        assert_eq!(seq(&frame(&mut reading).1), n);
-    }
+    let mut stopped = one_of_two_stops(&mut stage, &trust);
     let (mut pieces, mut first) = (0, None);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
