@@ -65,7 +65,7 @@ enum Verb {
     #[command(after_help = "Examples:\n  pitwire trade book BTC_USDC\n  pitwire trade book NPN_ZAR --depth 20 --json")]
     Book {
         instrument: String,
-        /// Levels on each side.
+        /// Levels on each side; the dialect rounds up to 1, 5, 10, 20, 50, 100, 1000 or 10000.
         #[arg(long, default_value = "10", value_parser = clap::value_parser!(u32).range(1..=10_000))]
         depth: u32,
     },
