@@ -37,10 +37,10 @@ test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust,
 	$(WITH) rust node python strace openssl -- $(PYTEST) -n auto --maxprocesses 4 --dist worksteal tests
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
-check: web/node_modules/.stamp .venv/.stamp ## format, lint, arrows, tidy; changes nothing
+check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy; changes nothing
 	$(WITH) rust -- cargo fmt --all --check
 	$(WITH) rust -- cargo clippy --locked --workspace --all-targets -- -D warnings
-	$(WITH) rust -- cargo run -q -p xtask -- arrows
+	$(WITH) rust -- cargo run -q -p xtask -- dependencies
 	$(WITH) rust -- cargo run -q -p xtask -- tidy
 	$(WITH) rust -- cargo run -q -p xtask -- table --check
 	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q tests scripts clients/python

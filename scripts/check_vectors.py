@@ -17,7 +17,7 @@ from typing import Any
 
 TOP = Path(__file__).resolve().parent.parent
 VECTORS = TOP / "contracts" / "vectors" / "rules"
-# Trades beside the book have steps of their own; both engines and the auditor play them (sim/scenario/tests).
+# Trades beside the book have steps of their own; both engines and the auditor play them (crates/scenario/tests).
 BESIDE_THE_BOOK = "trade-reporting.json"
 Scenario = dict[str, Any]
 Order = dict[str, Any]

@@ -34,7 +34,7 @@ def small_disk(path: Path, mib: int) -> Iterator[Path]:
     path.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=700", "tmpfs", path], check=False)
     if mounted.returncode != 0:
-        pytest.skip("no permission to mount a small disk; sim/world/tests/space.rs has one of its own")
+        pytest.skip("no permission to mount a small disk; testing/faulty-disk/tests/space.rs has one of its own")
     try:
         yield path
     finally:
@@ -46,7 +46,7 @@ def injected(venue: Venue, what: str) -> Iterator[None]:
     """Has the kernel do something else with the venue's system calls, as long as this lasts."""
     assert venue.process is not None
     if shutil.which("strace") is None:
-        pytest.skip("strace is not installed; sim/world/tests have a faulty disk of their own")
+        pytest.skip("strace is not installed; testing/faulty-disk/tests have a faulty disk of their own")
     call = what.split(":")[0]
     command = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={what}", "-p"]
     tracer = subprocess.Popen([*command, str(venue.process.pid)], stderr=subprocess.PIPE, text=True)

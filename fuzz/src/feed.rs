@@ -3,6 +3,6 @@
 
 mod seeds;
 
-use pitwire_hostile::feed as target;
+use pitwire_hostile_input::feed as target;
 
 libfuzzer_sys::fuzz_target!(init: seeds::write(&target::seeds()), |input: &[u8]| target::run(input));

@@ -3,6 +3,6 @@
 
 mod seeds;
 
-use pitwire_hostile::journal as target;
+use pitwire_hostile_input::journal as target;
 
 libfuzzer_sys::fuzz_target!(init: seeds::write(&target::seeds()), |input: &[u8]| target::run(input));

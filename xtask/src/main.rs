@@ -1,11 +1,11 @@
-//! Our own checks: arrows, vectors, generated tables.
+//! The project's own checks: dependencies, rules of CONTRIBUTING.md, generated tables.
 //!
-//! Does        compare the manifests with `docs/arrows.toml`, and the sources with the rules of CONTRIBUTING.md.
+//! Does        compare the manifests with `docs/dependencies.toml`, and the sources with the rules of CONTRIBUTING.md.
 //! Holds       each check is a function from a [`Tree`] to offences, so its tests plant an offence and see it found.
 //! Leaves out  what rustfmt, clippy, ruff and the web's own checks already keep.
-//! Start at    [`main`], then `arrows`, `tidy`, `table`.
+//! Start at    [`main`], then `dependencies`, `tidy`, `table`.
 
-mod arrows;
+mod dependencies;
 mod imports;
 mod table;
 mod tidy;
@@ -19,9 +19,9 @@ const USAGE: &str = "\
 xtask - the project's own checks
 
 Usage
-  cargo run -q -p xtask -- arrows          manifests, web and lab against docs/arrows.toml
+  cargo run -q -p xtask -- dependencies    manifests, web and lab against docs/dependencies.toml
   cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md
-  cargo run -q -p xtask -- table           write the table of arrows into ARCHITECTURE.md
+  cargo run -q -p xtask -- table           write the table of crates into ARCHITECTURE.md
   cargo run -q -p xtask -- table --check   say whether that table is up to date
 
 Exit status  0 nothing to say, 1 offences (one line each, with the cure), 2 could not run";
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args[..] {
-        ["arrows"] => Tree::of_checkout().and_then(|tree| arrows::check(&tree)),
+        ["dependencies"] => Tree::of_checkout().and_then(|tree| dependencies::check(&tree)),
         ["tidy"] => Tree::of_checkout().and_then(|tree| tidy::check(&tree)),
         ["table"] => Tree::of_checkout().and_then(|tree| table::write(&tree)),
         ["table", "--check"] => Tree::of_checkout().and_then(|tree| table::check(&tree)),

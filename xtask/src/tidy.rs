@@ -1,89 +1,60 @@
 //! The rules of CONTRIBUTING.md that no other tool keeps.
 //!
 //! Does        read every source line once and name the rule it breaks, with the cure.
-//! Leaves out  test code (from `#[cfg(test)]` to the end of a file, and `tests.rs`) for the rules about the world:
-//!             a test may read a seed from the environment.
+//! Leaves out  test code (from `#[cfg(test)]` to the end of a file, and `tests.rs`) for the purity rules: a test may
+//!             read a seed from the environment.
 //! Start at    [`check`], then [`BANS`].
 
 use serde::Deserialize;
 
+use crate::dependencies::{self, Entry};
 use crate::imports::{rust_uses, without_comment};
-use crate::tree::{File, Tree, matches, top};
+use crate::tree::{File, Tree, top};
 
 const LONGEST_FILE: usize = 800;
 const SOURCES: [&str; 7] = [".rs", ".py", ".ts", ".svelte", ".js", ".mjs", ".css"];
 const ERRORS: &str = "contracts/errors.toml";
 
-/// Names that a group of rooms may not use. `why` ends with the cure.
+/// Names that a pure crate may not use unless its entry in `docs/dependencies.toml` allows them.
 struct Ban {
-    rooms: &'static [&'static str],
-    except: &'static [&'static str],
     names: &'static [&'static str],
-    why: &'static str,
+    /// Why the names are refused and what to do instead.
+    remedy: &'static str,
 }
-
-/// The venue's one door to the world, its publisher, the bus to its gateways, and the two programs beside the venue: a feed's
-/// reader and a feed's server.
-const WORLDLY: &[&str] = &["edge/host", "edge/publisher", "edge/gateway", "edge/splitter", "edge/tape"];
-const PURE: &[&str] = &["core/*", "wire/*"];
-const CLOCK: &[&str] = &["std::time::Instant", "std::time::SystemTime"];
-const RANDOM: &[&str] = &["rand", "getrandom", "fastrand"];
 
 const BANS: &[Ban] = &[
     Ban {
-        rooms: PURE,
-        except: &[],
-        names: &["std::fs", "std::net", "std::thread", "std::env", "std::process", "tokio", "mio", "rustix"],
-        why: "core and wire know no world; take it through a port of core/ports, or do it in edge/host",
+        names: &["std::fs", "std::net", "std::os::fd", "std::os::unix", "std::env", "std::process"],
+        remedy: "a pure crate touches no file, socket or process; take what is needed as an argument",
     },
     Ban {
-        rooms: PURE,
-        except: &["core/ports"],
-        names: &["std::io"],
-        why: "core and wire know no world; only core/ports may name std::io",
+        names: &["std::thread", "tokio", "mio", "rustix"],
+        remedy: "a pure crate has no threads and no event loop; the caller provides them",
+    },
+    Ban { names: &["std::io"], remedy: "a pure crate does no I/O; only crates that define an I/O trait allow it" },
+    Ban {
+        names: &["std::time::Instant", "std::time::SystemTime"],
+        remedy: "time is an argument; a pure crate reads no clock",
     },
     Ban {
-        rooms: &["core/*", "wire/*", "edge/*", "sim/*"],
-        except: WORLDLY,
-        names: CLOCK,
-        why: "time is an argument; of the venue, only edge/host reads a clock",
+        names: &["rand", "getrandom", "fastrand"],
+        remedy: "a run is determined by its seed; take the random generator as an argument",
     },
     Ban {
-        rooms: &["core/*", "wire/*", "sim/*"],
-        except: &[],
-        names: RANDOM,
-        why: "a run is named by its seed; take the generator as an argument",
-    },
-    Ban {
-        rooms: PURE,
-        except: &[],
         names: &["std::collections::HashMap", "std::collections::HashSet", "std::collections::hash_map"],
-        why: "its order differs from run to run; use BTreeMap, or hashbrown with a fixed hasher and never iterate it",
+        remedy: "its iteration order differs from run to run; use BTreeMap, or hashbrown with a fixed hasher",
     },
-    Ban {
-        rooms: &["core/*", "wire/*", "sim/*"],
-        except: &[],
-        names: &["println!", "eprintln!", "print!", "eprint!"],
-        why: "return it; only programs print",
-    },
-    Ban {
-        rooms: &["core/*"],
-        except: &[],
-        names: &["serde", "serde_json"],
-        why: "inner types have no byte layout; encode them in wire",
-    },
-    Ban {
-        rooms: &["edge/*"],
-        except: WORLDLY,
-        names: &["std::fs", "std::net", "std::os::fd", "std::os::unix", "mio", "rustix", "tokio"],
-        why: "of the venue, only edge/host touches sockets and disks, so that everything else also runs in sim/world",
-    },
+    Ban { names: &["println!", "eprintln!", "print!", "eprint!"], remedy: "return the text; only programs print" },
 ];
 
 pub fn check(tree: &Tree) -> Result<Vec<String>, String> {
+    let crates = dependencies::read(tree)?.crates;
     let mut offences = Vec::new();
     for file in &tree.files {
-        offences.extend(judge_world(file));
+        let home = crate_of_source(&file.path);
+        if let Some(entry) = crates.iter().find(|entry| entry.pure && home == Some(&entry.path)) {
+            offences.extend(judge_purity(file, entry));
+        }
         offences.extend(judge_header(file));
         offences.extend(judge_length(file));
         offences.extend(judge_marks(file));
@@ -93,18 +64,15 @@ pub fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(offences)
 }
 
-fn judge_world(file: &File) -> Vec<String> {
-    let Some(room) = room_of_source(&file.path) else { return Vec::new() };
-    let any = |patterns: &[&str]| patterns.iter().any(|pattern| matches(pattern, room));
-    let bans: Vec<&Ban> = BANS.iter().filter(|ban| any(ban.rooms) && !any(ban.except)).collect();
+fn judge_purity(file: &File, entry: &Entry) -> Vec<String> {
     let code = without_tests(file);
     let mut offences = Vec::new();
     let mut report = |line: usize, name: &str, ban: &Ban| {
-        offences.push(format!("{}:{line}: {name} in {room}; {}", file.path, ban.why));
+        offences.push(format!("{}:{line}: {name} in {}; {}", file.path, entry.path, ban.remedy));
     };
     let uses = rust_uses(code);
-    for ban in &bans {
-        for name in ban.names {
+    for ban in BANS {
+        for name in ban.names.iter().filter(|name| !entry.allows.iter().any(|allowed| allowed == *name)) {
             for named in uses.iter().filter(|named| reaches(&named.path, name)) {
                 report(named.line, name, ban);
             }
@@ -120,11 +88,11 @@ fn judge_world(file: &File) -> Vec<String> {
     offences
 }
 
-/// `core/engine` for `core/engine/src/book/mod.rs`; nothing for files outside `src`, or of tests alone.
-fn room_of_source(path: &str) -> Option<&str> {
-    let (room, inside) = path.split_once("/src/")?;
+/// `crates/engine` for `crates/engine/src/book/mod.rs`; `None` for files outside `src` and for test modules.
+fn crate_of_source(path: &str) -> Option<&str> {
+    let (home, inside) = path.split_once("/src/")?;
     let is_test = inside.ends_with("tests.rs") || inside.contains("tests/");
-    (path.ends_with(".rs") && room.matches('/').count() == 1 && !is_test).then_some(room)
+    (path.ends_with(".rs") && home.matches('/').count() == 1 && !is_test).then_some(home)
 }
 
 fn without_tests(file: &File) -> &str {
@@ -151,7 +119,7 @@ fn mentions(line: &str, name: &str) -> bool {
 fn judge_header(file: &File) -> Option<String> {
     let group = file.path.split('/').next()?;
     let is_module = file.path.contains("/src/") && file.path.ends_with(".rs");
-    let needs = ["core", "wire", "edge", "sim"].contains(&group) && is_module;
+    let needs = ["crates", "testing"].contains(&group) && is_module;
     (needs && !file.text.starts_with("//!"))
         .then(|| format!("{}:1: no header; start with //! and say what it does and leaves out", file.path))
 }

@@ -54,14 +54,6 @@ pub fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// Whether `path` is what `pattern` names: itself, or for `core/*` anything directly in `core`.
-pub fn matches(pattern: &str, path: &str) -> bool {
-    match pattern.strip_suffix("/*") {
-        Some(group) => path.rsplit_once('/').is_some_and(|(parent, _)| parent == group),
-        None => pattern == path,
-    }
-}
-
 #[cfg(test)]
 pub fn planted(files: &[(&str, &str)]) -> Tree {
     let files = files.iter().map(|(path, text)| File { path: (*path).to_string(), text: (*text).to_string() });

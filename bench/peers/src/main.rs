@@ -17,11 +17,11 @@
 
 mod failure;
 mod matchers;
-#[path = "../../../apps/pitwire/src/commands/engine_bench/operations.rs"]
+#[path = "../../../crates/pitwire/src/commands/engine_bench/operations.rs"]
 #[allow(dead_code)]
 mod operations;
 mod peers;
-#[path = "../../../apps/pitwire/src/commands/engine_bench/reports.rs"]
+#[path = "../../../crates/pitwire/src/commands/engine_bench/reports.rs"]
 #[allow(dead_code)]
 mod reports;
 

@@ -12,6 +12,6 @@ pub trait Matcher {
     fn live(&self) -> usize;
 }
 
-#[path = "../../../apps/pitwire/src/commands/engine_bench/book.rs"]
+#[path = "../../../crates/pitwire/src/commands/engine_bench/book.rs"]
 #[allow(dead_code)]
 pub mod book;

@@ -1,0 +1,373 @@
+//! A second honest run, with every order term and operator command in it, and what must be noticed about each.
+
+mod floor;
+
+use floor::{HOUSE, MARKET, MEMBER, Run, step};
+use pitwire_auditor::{Auditor, Offence};
+use pitwire_model::{
+    Bust, CancelReason, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Reject, Side, Ticks,
+    TradeSeq,
+};
+
+fn audit(run: &Run) -> Result<Auditor, Offence> {
+    let mut auditor = Auditor::new();
+    for (_, stamped, events) in run {
+        auditor.observe(stamped, events)?;
+    }
+    auditor.reckon()?;
+    Ok(auditor)
+}
+
+#[test]
+fn an_honest_run_with_every_term_passes() {
+    assert_eq!(audit(&floor::run()).map(|auditor| auditor.live_orders()), Ok(0));
+}
+
+/// What was tampered with, how, and the sentence it must lead to.
+type Planted = (&'static str, fn(&mut Run), &'static str);
+
+fn events<'a>(run: &'a mut Run, name: &str) -> &'a mut Vec<Event> {
+    let at = step(run, name);
+    &mut run[at].2
+}
+
+fn entered<'a>(run: &'a mut Run, name: &str) -> &'a mut NewOrder {
+    let at = step(run, name);
+    match &mut run[at].1.command {
+        Command::Enter(new) => new,
+        other => panic!("{other:?} enters nothing"),
+    }
+}
+
+fn rejected(run: &mut Run, name: &str, reason: Reject) {
+    let new = entered(run, name).clone();
+    *events(run, name) = vec![Event::Rejected { order: new.id, account: new.account, reason }];
+}
+
+/// Accepts an order that was refused: it rests.
+fn accepted(run: &mut Run, name: &str, level: u64, change: u64) {
+    let new = entered(run, name).clone();
+    let price = new.order_type.limit_price().unwrap_or_default();
+    *events(run, name) = vec![floor::accepted(&new), floor::level(new.side, price.0, level), floor::changed(change)];
+}
+
+#[test]
+fn every_planted_offence_against_terms_is_named() {
+    let table: &[Planted] = &[
+        // Icebergs.
+        (
+            "an iceberg shows itself whole",
+            |run| events(run, "iceberg")[1] = floor::level(Side::Sell, 100, 10),
+            "was told as 10 and shows 3",
+        ),
+        ("an iceberg is not refreshed", |run| _ = events(run, "sweep").remove(2), "and was not refreshed"),
+        ("a refresh comes late", |run| events(run, "sweep").swap(2, 3), "and was not refreshed"),
+        (
+            "an iceberg shows more than its peak",
+            |run| {
+                if let Event::Refreshed { shown, .. } = &mut events(run, "sweep")[2] {
+                    *shown = Lots(4);
+                }
+            },
+            "was refreshed as",
+        ),
+        (
+            "a refresh that nothing called for",
+            |run| {
+                let refreshed = events(run, "sweep")[2].clone();
+                events(run, "sweep").insert(4, refreshed);
+            },
+            "was refreshed and had no need of it",
+        ),
+        (
+            "hidden lots trade before shown ones behind them",
+            |run| {
+                let events = events(run, "sweep");
+                *events = vec![events[0].clone(), floor::traded(1, 100, 6, ('i', HOUSE, 4), ('s', MEMBER, 0))];
+            },
+            "trade 1 of 6, and 3 were to be had",
+        ),
+        (
+            "a reduction takes the shown part first",
+            |run| events(run, "reduce")[1] = floor::level(Side::Sell, 100, 1),
+            "was told as 1 and shows 2",
+        ),
+        (
+            "a display larger than the order",
+            |run| entered(run, "iceberg").display = Some(Lots(11)),
+            "accepted as another than was entered",
+        ),
+        (
+            "an iceberg of nothing",
+            |run| {
+                entered(run, "iceberg").display = Some(Lots(0));
+                if let Event::Accepted { display, .. } = &mut events(run, "iceberg")[0] {
+                    *display = Some(Lots(0));
+                }
+            },
+            "was to be refused: display_out_of_range",
+        ),
+        // Fill or kill.
+        (
+            "a fill-or-kill order fills in part",
+            |run| {
+                let (accepted, change) = (events(run, "fok")[0].clone(), 5);
+                *events(run, "fok") = vec![
+                    accepted,
+                    floor::traded(4, 100, 2, ('i', HOUSE, 2), ('f', MEMBER, 3)),
+                    floor::refreshed('i', 100, 2),
+                    floor::traded(5, 100, 2, ('i', HOUSE, 0), ('f', MEMBER, 1)),
+                    floor::level(Side::Sell, 100, 0),
+                    floor::cancelled('f', MEMBER, Side::Buy, 100, 1, CancelReason::FillOrKill),
+                    floor::changed(change),
+                ];
+            },
+            "finds 4 of 5 and was to be killed whole",
+        ),
+        (
+            "a fill-or-kill order that fits is killed",
+            |run| {
+                let accepted = events(run, "fok whole")[0].clone();
+                let killed = floor::cancelled('g', MEMBER, Side::Buy, 100, 4, CancelReason::FillOrKill);
+                *events(run, "fok whole") = vec![accepted, killed];
+            },
+            "expired while it could still trade",
+        ),
+        (
+            "a killed order touches the book",
+            |run| events(run, "fok").push(floor::changed(5)),
+            "was given change 5 and had not changed",
+        ),
+        // Post-only.
+        (
+            "a post-only order is not moved",
+            |run| {
+                if let Event::Accepted { order_type, .. } = &mut events(run, "reprice")[0] {
+                    *order_type = OrderType::Limit { price: Ticks(107) };
+                }
+            },
+            "accepted as another than was entered",
+        ),
+        ("a post-only order that would trade", |run| accepted(run, "post", 1, 8), "refused: post_only_would_trade"),
+        (
+            "a post-only order refused though it would not trade",
+            |run| rejected(run, "reprice", Reject::PostOnlyWouldTrade),
+            "which was not so",
+        ),
+        // Self-match prevention.
+        (
+            "a member trades with itself",
+            |run| {
+                let accepted = events(run, "self")[0].clone();
+                let trade = floor::sold(6, 104, 1, ('r', MEMBER, 1), ('t', MEMBER, 0));
+                *events(run, "self") = vec![accepted, trade, floor::level(Side::Buy, 104, 1), floor::changed(8)];
+            },
+            "of the same member",
+        ),
+        (
+            "an incoming order goes on after meeting its own",
+            |run| {
+                let new = entered(run, "self incoming").clone();
+                *events(run, "self incoming") =
+                    vec![floor::accepted(&new), floor::level(Side::Buy, 104, 3), floor::changed(9)];
+            },
+            "may not rest (SelfMatch)",
+        ),
+        (
+            "cancelled as having met its own, and it had not",
+            |run| {
+                let (accepted, change) = (events(run, "plain")[0].clone(), 2);
+                let met = floor::cancelled('i', HOUSE, Side::Sell, 100, 10, CancelReason::SelfMatch);
+                *events(run, "plain") = vec![accepted, met, floor::level(Side::Sell, 100, 0), floor::changed(change)];
+            },
+            "changed and was not told",
+        ),
+        (
+            "met its own, told as another reason",
+            |run| {
+                if let Event::Cancelled { reason, .. } = &mut events(run, "self incoming")[1] {
+                    *reason = CancelReason::ImmediateRemainder;
+                }
+            },
+            "and the reason is SelfMatch",
+        ),
+        (
+            "the wrong mode",
+            |run| entered(run, "self").self_match = Some(pitwire_model::SelfMatch::Allow),
+            "it was to trade 1 at 104",
+        ),
+        // The throttle.
+        ("a throttle that does not trip", |run| _ = events(run, "trip").remove(2), "and was not stopped"),
+        ("a throttle that trips too late", |run| events(run, "trip").swap(2, 3), "and was not stopped"),
+        (
+            "a throttle that trips twice",
+            |run| {
+                let tripped = events(run, "trip")[2].clone();
+                events(run, "trip").insert(3, tripped);
+            },
+            "which was not due",
+        ),
+        ("a throttled account enters", |run| accepted(run, "throttled", 1, 10), "refused: execution_throttle"),
+        // Busts.
+        ("a bust at another price", |run| bust(run, |bust| bust.price = Ticks(104)), "was busted as"),
+        ("a bust of another's trade", |run| bust(run, |bust| bust.seller = MEMBER), "was busted as"),
+        (
+            "a bust of no trade",
+            |run| bust(run, |bust| bust.trade_seq = TradeSeq(8)),
+            "was to be refused: unknown_trade",
+        ),
+        (
+            "a trade busted twice",
+            |run| {
+                let at = step(run, "bust");
+                run[at + 1].1.command = run[at].1.command.clone();
+                run[at + 1].2 = run[at].2.clone();
+            },
+            "was to be refused: already_busted",
+        ),
+        ("a bust unanswered", |run| events(run, "bust").clear(), "nothing was said to"),
+        // Kills.
+        (
+            "a kill that leaves an order",
+            |run| *events(run, "kill") = vec![floor::killed(0)],
+            "was to be cancelled and is still there",
+        ),
+        ("a kill that counts wrong", |run| events(run, "kill")[3] = floor::killed(2), "took 1 orders and says 2"),
+        ("a killed session enters again", |run| accepted(run, "killed", 1, 12), "was to be refused: killed"),
+        (
+            "refused as killed without a kill",
+            |run| rejected(run, "after epoch", Reject::Killed),
+            "refused as killed, which was not so",
+        ),
+        (
+            "a kill of an order that is not there",
+            |run| {
+                let at = step(run, "kill");
+                run[at].1.command = Command::Kill {
+                    scope: pitwire_model::KillScope::Order(OrderId(999)),
+                    reason: pitwire_model::Label::NONE,
+                };
+            },
+            "was to be refused: unknown_order",
+        ),
+        // Sessions and epochs.
+        (
+            "an order outlives its session",
+            |run| _ = events(run, "epoch").drain(..3),
+            "was to be cancelled and is still there",
+        ),
+        (
+            "an epoch ends an order that may stay",
+            |run| entered(run, "with session").cancel_on_disconnect = false,
+            "epoch 2 was to start and did not",
+        ),
+        (
+            "gone with its session, for another reason",
+            |run| {
+                if let Event::Cancelled { reason, .. } = &mut events(run, "epoch")[0] {
+                    *reason = CancelReason::Requested;
+                }
+            },
+            "and the reason is Disconnected",
+        ),
+        // Limits.
+        ("more lots than allowed", |run| accepted(run, "large", 7, 15), "was to be refused: quantity_above_limit"),
+        ("more money than allowed", |run| accepted(run, "dear", 6, 15), "was to be refused: notional_above_limit"),
+        ("a price beyond the collar", |run| accepted(run, "collar", 1, 15), "was to be refused: price_above_collar"),
+        (
+            "a limit broken, told as another",
+            |run| rejected(run, "large", Reject::PriceAboveCollar),
+            "first rule broken is quantity_above_limit",
+        ),
+        ("more open orders than allowed", |run| accepted(run, "too many", 1, 15), "refused: too_many_open_orders"),
+        // Credit.
+        (
+            "spending beyond the credit line",
+            |run| {
+                let at = step(run, "credit");
+                if let Command::SetCreditLine { units, .. } = &mut run[at].1.command {
+                    *units = 1;
+                }
+                if let Event::CreditLineSet { units, .. } = &mut run[at].2[0] {
+                    *units = 1;
+                }
+            },
+            "account 1 spends",
+        ),
+        (
+            "refused for want of funds within the credit line",
+            |run| rejected(run, "on credit", Reject::NotEnoughFunds),
+            "was refused for want of",
+        ),
+        // Closing and deleting.
+        (
+            "a closed account keeps an order",
+            |run| _ = events(run, "close").drain(..3),
+            "was to be cancelled and is still there",
+        ),
+        ("a closed account enters", |run| accepted(run, "closed", 1, 18), "was to be refused: account_closed"),
+        (
+            "a deletion that only halts",
+            |run| events(run, "delete")[3] = Event::PhaseChanged { instrument: MARKET, phase: Phase::Halted },
+            "phase: Deleted } was due",
+        ),
+        (
+            "a deleted instrument keeps an order",
+            |run| _ = events(run, "delete").drain(..3),
+            "was to be cancelled and is still there",
+        ),
+        (
+            "entered where nothing trades",
+            |run| accepted(run, "deleted", 1, 19),
+            "was to be refused: instrument_deleted",
+        ),
+        (
+            "a deleted instrument opens",
+            |run| {
+                let at = step(run, "flow");
+                let (instrument, phase) = (MARKET, Phase::Continuous);
+                run[at].1.command = Command::SetPhase { instrument, phase };
+                run[at].2 = vec![Event::PhaseChanged { instrument, phase }];
+            },
+            "was to be refused: instrument_deleted",
+        ),
+        // Quarantine and flow.
+        ("a quarantine that lets trading go on", |run| _ = events(run, "quarantine").pop(), "is no answer to"),
+        (
+            "a flow beyond its bounds",
+            |run| *events(run, "flow") = vec![Event::FlowSet(pitwire_model::FlowSetting::default())],
+            "was to be refused: bad_definition",
+        ),
+        (
+            "a limit set elsewhere",
+            |run| {
+                if let Event::InstrumentLimitsSet { instrument, .. } = &mut events(run, "limits")[0] {
+                    *instrument = InstrumentId(1);
+                }
+            },
+            "is no answer to",
+        ),
+    ];
+    let mut missed = Vec::new();
+    for (what, tamper, sentence) in table {
+        let mut tampered = floor::run();
+        tamper(&mut tampered);
+        match audit(&tampered) {
+            Ok(_) => missed.push(format!("{what}: the auditor saw nothing")),
+            Err(offence) if offence.sentence.contains(sentence) => {}
+            Err(offence) => missed.push(format!("{what}: {offence}")),
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+/// The same lie in the command and in the event.
+fn bust(run: &mut Run, lie: fn(&mut Bust)) {
+    let at = step(run, "bust");
+    if let Command::BustTrade(bust) = &mut run[at].1.command {
+        lie(bust);
+    }
+    if let Event::TradeBusted(bust) = &mut run[at].2[0] {
+        lie(bust);
+    }
+}

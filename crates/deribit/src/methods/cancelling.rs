@@ -1,0 +1,167 @@
+//! Orders out: one, or all that a request covers.
+//!
+//! Holds       a mass cancel takes off what was asked for and nothing else; where a word could be read either way, it
+//!             is refused.
+
+use std::collections::BTreeMap;
+
+use pitwire_jsonrpc::objects::OrderMoment;
+use pitwire_jsonrpc::{Json, RpcError, objects};
+use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, OrderId, SessionId};
+use pitwire_projections::OrderRecord;
+
+use super::Done;
+use super::cover::{self, Cover, Types};
+use super::trading::{no_history, not_live, order_id};
+use crate::desk::Call;
+
+pub fn cancel(call: &mut Call<'_>) -> Done {
+    let (account, id) = (call.account()?, order_id(call)?);
+    call.submit(Command::Cancel { account, order: id })?;
+    if let Some(Event::CancelRefused { .. }) = call.venue.events().first() {
+        return Err(not_live(call, account, id, "already_closed"));
+    }
+    let Call { venue, out, .. } = call;
+    let record = venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
+    let market = venue.engine().market(record.instrument).ok_or_else(no_history)?;
+    objects::order(&mut Json::new(out), &market.spec, record, OrderMoment::default());
+    Ok(())
+}
+
+/// What a mass cancel goes by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    All,
+    Instrument,
+    Segment,
+    Currency,
+    KindOrType,
+    Label,
+}
+
+/// Whose orders: all of the account (the firm), or those that this connection has entered (the client).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Firm,
+    Client(SessionId),
+}
+
+fn whose(call: &Call<'_>) -> Result<Whose, RpcError> {
+    match call.params.text("pitwire_scope")?.as_deref() {
+        None | Some("" | "firm") => Ok(Whose::Firm),
+        Some("client") if call.session.id == SessionId::ZERO => {
+            Err(RpcError::param("must_be_websocket", "pitwire_scope", "only a connection has orders of its own"))
+        }
+        Some("client") => Ok(Whose::Client(call.session.id)),
+        Some(_) => Err(RpcError::invalid("pitwire_scope", "pitwire_scope is firm or client")),
+    }
+}
+
+/// Answers with the number of orders that were cancelled; with `detailed`, with the orders, instrument by instrument.
+pub fn cancel_where(call: &mut Call<'_>, which: Which) -> Done {
+    let account = call.account()?;
+    let detailed = call.params.boolean("detailed")?.unwrap_or(false);
+    let filters = filters(call, account, which)?;
+    let mut cancelled = Cancelled::new();
+    for which in filters {
+        call.submit(Command::CancelAll { account, which, reason: CancelReason::Requested })?;
+        collect(call, &mut cancelled);
+    }
+    if detailed {
+        write_details(call, account, &cancelled);
+    } else {
+        call.json().uint(cancelled.values().map(|orders| orders.len() as u64).sum());
+    }
+    Ok(())
+}
+
+/// What a request covers as the engine can be told of it, one command each: instrument by instrument where a segment is
+/// meant, by numbers where the engine has no word for it.
+fn filters(call: &Call<'_>, account: AccountId, which: Which) -> Result<Vec<CancelFilter>, RpcError> {
+    let (types, whose) = (cover::types(call)?, whose(call)?);
+    let given = |name| Ok::<_, RpcError>(call.params.text(name)?.is_some_and(|text| !text.is_empty()));
+    let (cover, label) = match which {
+        Which::All => (Cover::default(), None),
+        Which::Instrument => (Cover::instrument(call)?, None),
+        Which::Segment => return segment_filters(call, account, types, whose),
+        Which::Currency => (Cover::named_currency(call)?, None),
+        Which::KindOrType if !given("kind")? && !given("type")? => {
+            return Err(RpcError::invalid("kind", "kind or type is required"));
+        }
+        Which::KindOrType => (Cover::currency(call)?, None),
+        Which::Label => (Cover::currency(call)?, Some(call.required_label()?)),
+    };
+    let whole = match (which, whose) {
+        _ if !types.is_all() => None,
+        (Which::All, Whose::Firm) => Some(CancelFilter::All),
+        (Which::All, Whose::Client(session)) => Some(CancelFilter::Session(session)),
+        (Which::Instrument, Whose::Firm) => Some(CancelFilter::Instrument(call.instrument_id()?)),
+        _ => None,
+    };
+    let wanted = |order: &OrderRecord| label.as_ref().is_none_or(|label| order.label == *label);
+    Ok(vec![whole.unwrap_or_else(|| {
+        listed(call, account, (types, whose), |order| {
+            cover.covers(call.venue.engine(), order.instrument) && wanted(order)
+        })
+    })])
+}
+
+/// One command for each instrument of the segment, in order of number.
+fn segment_filters(
+    call: &Call<'_>,
+    account: AccountId,
+    types: Types,
+    whose: Whose,
+) -> Result<Vec<CancelFilter>, RpcError> {
+    let of = |id: InstrumentId| match whose {
+        Whose::Firm if types.is_all() => CancelFilter::Instrument(id),
+        _ => listed(call, account, (types, whose), |order| order.instrument == id),
+    };
+    Ok(call.segment()?.into_iter().map(of).collect())
+}
+
+/// Open orders of an account by number, in order of entry.
+fn listed(
+    call: &Call<'_>,
+    account: AccountId,
+    (types, whose): (Types, Whose),
+    wanted: impl Fn(&OrderRecord) -> bool,
+) -> CancelFilter {
+    let is_theirs = |order: &&OrderRecord| match whose {
+        Whose::Firm => true,
+        Whose::Client(session) => order.session == session,
+    };
+    let open = call.venue.views().account(account).into_iter().flat_map(|book| book.open_orders());
+    let found = open.filter(is_theirs).filter(|order| types.covers(order) && wanted(order));
+    CancelFilter::Listed(found.map(|order| order.id).collect())
+}
+
+type Cancelled = BTreeMap<InstrumentId, Vec<OrderId>>;
+
+fn collect(call: &Call<'_>, cancelled: &mut Cancelled) {
+    for event in call.venue.events() {
+        if let Event::Cancelled { order, instrument, .. } = event {
+            cancelled.entry(*instrument).or_default().push(*order);
+        }
+    }
+}
+
+fn write_details(call: &mut Call<'_>, account: AccountId, cancelled: &Cancelled) {
+    let Call { venue, out, .. } = call;
+    let (engine, book) = (venue.engine(), venue.views().account(account));
+    Json::new(out).array(|j| {
+        for (id, orders) in cancelled {
+            let Some(market) = engine.market(*id) else { continue };
+            j.object(|j| {
+                j.key("type").string("limit");
+                j.key("currency").string(objects::settlement_name(&market.spec, engine.currencies()));
+                j.key("instrument_name").string(&market.spec.name);
+                j.key("result").array(|j| {
+                    for record in orders.iter().filter_map(|id| book?.order(*id)) {
+                        objects::order(j, &market.spec, record, OrderMoment::default());
+                    }
+                });
+            });
+        }
+    });
+}

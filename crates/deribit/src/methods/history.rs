@@ -1,0 +1,194 @@
+//! Questions about one's own orders and fills.
+
+use pitwire_jsonrpc::{Json, RpcError, objects};
+use pitwire_ports::Explained;
+use pitwire_projections::{AccountBook, OrderRecord, UserTrade};
+
+use super::cover::{self, Cover};
+use super::{Done, trading};
+use crate::access::{Area, Level};
+use crate::desk::Call;
+
+/// What a question goes by. A label goes with a currency, if one is named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Instrument,
+    Currency,
+    Label,
+}
+
+/// How many orders of a list are told their place in the queue: each costs the orders before it.
+const MOST_PLACED: usize = 200;
+
+/// Most records that one question looks at: all that an account keeps of either sort, and a bound on one call's work
+/// whatever becomes of that cap.
+const MOST_LOOKED_AT: usize = 50_000;
+
+fn cover_by(call: &Call<'_>, by: By) -> Result<Cover, RpcError> {
+    match by {
+        By::Instrument => Cover::instrument(call),
+        By::Currency | By::Label => Cover::currency(call),
+    }
+}
+
+fn book<'a>(call: &'a Call<'_>) -> Result<Option<&'a AccountBook>, RpcError> {
+    Ok(call.venue.views().account(call.account()?))
+}
+
+fn write_orders(call: &Call<'_>, orders: &[&OrderRecord]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let engine = call.venue.engine();
+    Json::new(&mut out).array(|j| {
+        for (at, order) in orders.iter().enumerate() {
+            if let Some(market) = engine.market(order.instrument) {
+                let moment = if at < MOST_PLACED { trading::moment_of(engine, order) } else { Default::default() };
+                objects::order(j, &market.spec, order, moment);
+            }
+        }
+    });
+    out
+}
+
+fn write_fills(call: &Call<'_>, j: &mut Json<'_>, fills: &[&UserTrade]) {
+    let engine = call.venue.engine();
+    j.array(|j| {
+        for fill in fills {
+            if let Some(market) = engine.market(fill.instrument) {
+                objects::user_trade(j, &market.spec, fill, engine.currencies());
+            }
+        }
+    });
+}
+
+pub fn order_state(call: &mut Call<'_>) -> Done {
+    let id = trading::order_id(call)?;
+    let record = book(call)?.and_then(|book| book.order(id));
+    let record = record.ok_or_else(|| RpcError::param("unknown_order", "order_id", format!("no order {id}")))?;
+    let market = call.market(record.instrument)?;
+    let mut out = Vec::new();
+    objects::order(&mut Json::new(&mut out), &market.spec, record, trading::moment_of(call.venue.engine(), record));
+    call.out = out;
+    Ok(())
+}
+
+/// What the log says about an own order or report (each has its command's number), or, to an operator, about any: `state` is `working` until it has been looked up.
+pub fn explain(call: &mut Call<'_>) -> Done {
+    let id = trading::order_id(call)?;
+    let mut member = None;
+    if call.operator().is_err() {
+        call.must_reach(Area::Trade, Level::Read)?;
+        let account = call.account()?;
+        let is_own_order = book(call)?.is_some_and(|book| book.order(id).is_some());
+        let is_own_report = || call.venue.views().reports(account).any(|record| record.report.0 == id.0);
+        if !is_own_order && !is_own_report() {
+            return Err(RpcError::param("unknown_order", "order_id", format!("no order {id}")));
+        }
+        member = Some(account);
+    }
+    let (state, notes) = match call.venue.explain(id, member) {
+        Explained::Nowhere => return Err(RpcError::invalid("order_id", "this venue keeps no log on disk")),
+        Explained::Failed(what) => return Err(RpcError::new("internal_error", what)),
+        Explained::Working => ("working", "[]".to_owned()),
+        Explained::Notes(notes) => ("done", notes),
+    };
+    call.json().object(|j| {
+        j.key("order_id").quoted_uint(id.0);
+        j.key("state").string(state);
+        j.key("notes").raw(notes.as_bytes());
+    });
+    Ok(())
+}
+
+pub fn order_state_by_label(call: &mut Call<'_>) -> Done {
+    let (label, cover) = (call.required_label()?, cover_by(call, By::Label)?);
+    let Some(book) = book(call)? else { return empty(call) };
+    let engine = call.venue.engine();
+    // Open ones first, then the newest of the past.
+    let all = book.open_orders().chain(book.closed_orders().rev()).take(MOST_LOOKED_AT);
+    let found: Vec<_> = all.filter(|order| order.label == label && cover.covers(engine, order.instrument)).collect();
+    call.out = write_orders(call, &found);
+    Ok(())
+}
+
+fn empty(call: &mut Call<'_>) -> Done {
+    call.json().array(|_| {});
+    Ok(())
+}
+
+pub fn open_orders(call: &mut Call<'_>, by: By) -> Done {
+    let cover = cover_by(call, by)?;
+    let label = if by == By::Label { Some(call.required_label()?) } else { None };
+    let types = cover::types(call)?;
+    let Some(book) = book(call)? else { return empty(call) };
+    let engine = call.venue.engine();
+    let wanted = |order: &&OrderRecord| {
+        types.covers(order)
+            && cover.covers(engine, order.instrument)
+            && label.as_ref().is_none_or(|label| order.label == *label)
+    };
+    let found: Vec<_> = book.open_orders().filter(wanted).collect();
+    call.out = write_orders(call, &found);
+    Ok(())
+}
+
+/// Closed orders, newest first. Those cancelled without a fill are left out unless `include_unfilled`.
+pub fn order_history(call: &mut Call<'_>, by: By) -> Done {
+    let cover = cover_by(call, by)?;
+    let count = call.count(20)?;
+    let offset = usize::try_from(call.params.integer("offset")?.unwrap_or(0).max(0)).unwrap_or(0);
+    let unfilled = call.params.boolean("include_unfilled")?.unwrap_or(false);
+    let Some(book) = book(call)? else { return empty(call) };
+    let engine = call.venue.engine();
+    let wanted = |order: &&OrderRecord| cover.covers(engine, order.instrument) && (unfilled || !order.filled.is_zero());
+    let newest = book.closed_orders().rev().take(MOST_LOOKED_AT);
+    let found: Vec<_> = newest.filter(wanted).skip(offset).take(count).collect();
+    call.out = write_orders(call, &found);
+    Ok(())
+}
+
+pub fn user_trades(call: &mut Call<'_>, by: By) -> Done {
+    let cover = cover_by(call, by)?;
+    let count = call.count(10)?;
+    let (from_ms, to_ms) = call.time_range()?;
+    let ascending = call.is_ascending()?;
+    let seq = |name| Ok::<_, RpcError>(call.params.integer(name)?.and_then(|value| u64::try_from(value).ok()));
+    let (start_seq, end_seq) = (seq("start_seq")?.unwrap_or(0), seq("end_seq")?.unwrap_or(u64::MAX));
+    let fills = book(call)?.map(|book| book.trades());
+    let engine = call.venue.engine();
+    let wanted = |fill: &&UserTrade| {
+        cover.covers(engine, fill.instrument)
+            && (from_ms..=to_ms).contains(&fill.trade.at.as_millis())
+            && (start_seq..=end_seq).contains(&fill.trade.seq.0)
+    };
+    let mut found: Vec<&UserTrade> = match fills {
+        None => Vec::new(),
+        Some(fills) if ascending => fills.iter().take(MOST_LOOKED_AT).filter(wanted).take(count + 1).collect(),
+        Some(fills) => fills.iter().rev().take(MOST_LOOKED_AT).filter(wanted).take(count + 1).collect(),
+    };
+    let has_more = found.len() > count;
+    found.truncate(count);
+    let mut out = Vec::new();
+    Json::new(&mut out).object(|j| {
+        j.key("trades");
+        write_fills(call, j, &found);
+        j.key("has_more").bool(has_more);
+    });
+    call.out = out;
+    Ok(())
+}
+
+/// A bare array, oldest first unless asked otherwise: the one answer of this family without an object around it.
+pub fn user_trades_by_order(call: &mut Call<'_>) -> Done {
+    let id = trading::order_id(call)?;
+    call.is_ascending()?;
+    let descending = call.params.text("sorting")?.as_deref() == Some("desc");
+    let Some(book) = book(call)? else { return empty(call) };
+    let mut found: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
+    if descending {
+        found.reverse();
+    }
+    let mut out = Vec::new();
+    write_fills(call, &mut Json::new(&mut out), &found);
+    call.out = out;
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! What operators do: `private/pitwire_…`. Everything that changes the venue is a journaled command.
+
+mod accounts;
+mod instruments;
+mod sessions;
+mod stops;
+
+use pitwire_jsonrpc::{Json, RpcError};
+use pitwire_model::{AccountId, Command, Event, FlowSetting, KillScope, Label, OrderId};
+
+use super::{Done, Method};
+use crate::auth::hex;
+use crate::desk::Call;
+
+pub const METHODS: &[(&str, Method)] = &[
+    ("private/pitwire_status", status),
+    ("private/pitwire_order_flow", flow),
+    ("private/pitwire_halt", sessions::halt),
+    ("private/pitwire_halt_and_close", sessions::halt_and_close),
+    ("private/pitwire_pause", sessions::pause),
+    ("private/pitwire_resume", sessions::resume),
+    ("private/pitwire_reopen", sessions::reopen),
+    ("private/pitwire_volatility_call", sessions::volatility_call),
+    ("private/pitwire_extend", sessions::extend),
+    ("private/pitwire_closing_price", sessions::closing_price),
+    ("private/pitwire_create_instrument", instruments::create),
+    ("private/pitwire_change_instrument", instruments::change),
+    ("private/pitwire_delete_instrument", instruments::delete),
+    ("private/pitwire_get_accounts", accounts::list),
+    ("private/pitwire_create_account", accounts::create),
+    ("private/pitwire_create_credential", accounts::create_credential),
+    ("private/pitwire_change_account", accounts::change),
+    ("private/pitwire_delete_account", accounts::delete),
+    ("private/pitwire_deposit", accounts::deposit),
+    ("private/pitwire_set_credit_line", accounts::set_credit_line),
+    ("private/pitwire_get_orders", stops::orders),
+    ("private/pitwire_kill", stops::kill),
+    ("private/pitwire_lift", stops::lift),
+    ("private/pitwire_bust", stops::bust),
+];
+
+/// Ours, and for every member.
+const OF_MEMBERS: [&str; 6] = [
+    "private/pitwire_advance",
+    "private/pitwire_explain",
+    "private/pitwire_report_trade",
+    "private/pitwire_confirm_report",
+    "private/pitwire_decline_report",
+    "private/pitwire_get_reports",
+];
+
+/// Whether a method is for operators only.
+pub fn is_operators(method: &str) -> bool {
+    method.starts_with("private/pitwire_") && !OF_MEMBERS.contains(&method)
+}
+
+impl Call<'_> {
+    /// Submits an operator's command; a refusal is the answer.
+    fn command(&mut self, command: Command) -> Result<OrderId, RpcError> {
+        let seq = self.submit(command)?;
+        match self.venue.events().last() {
+            Some(Event::CommandRefused { reason }) => Err(RpcError::from(*reason)),
+            _ => Ok(seq),
+        }
+    }
+
+    fn done(&mut self) -> Done {
+        self.json().string("ok");
+        Ok(())
+    }
+
+    /// The account that `name` means.
+    fn named_account(&self) -> Result<AccountId, RpcError> {
+        let name = self.params.required("name")?;
+        let found = self.venue.engine().account_named(&name).map(|account| account.spec.id);
+        found.ok_or_else(|| {
+            RpcError::invalid("name", format!("no account {name:?}: private/pitwire_get_accounts lists them"))
+        })
+    }
+
+    /// Why something was done, for the log. Operators must say.
+    fn reason(&self) -> Result<Label, RpcError> {
+        let text = self.params.required("reason")?;
+        Label::new(&text).ok_or_else(|| RpcError::invalid("reason", "a reason is at most 64 bytes"))
+    }
+
+    /// A limit: absent leaves it, zero takes it away.
+    fn limit(&self, name: &'static str) -> Result<Option<Option<u64>>, RpcError> {
+        let Some(value) = self.params.integer(name)? else { return Ok(None) };
+        let value = u64::try_from(value).map_err(|_| RpcError::invalid(name, "a limit is zero (none) or more"))?;
+        Ok(Some((value > 0).then_some(value)))
+    }
+}
+
+fn status(call: &mut Call<'_>) -> Done {
+    let Call { venue, out, .. } = call;
+    let (engine, standing) = (venue.engine(), venue.standing());
+    Json::new(out).object(|j| {
+        j.key("epoch").uint(engine.epoch().0);
+        j.key("sequence").uint(standing.last.0);
+        j.key("venue_time").uint(venue.now().as_millis());
+        j.key("venue_time_ns").string(&venue.now().to_string());
+        j.key("durability").string(if standing.is_durable { "disk" } else { "memory" });
+        j.key("live_orders").uint(engine.live_orders() as u64);
+        j.key("instruments").uint(engine.markets().len() as u64);
+        j.key("accounts").uint(engine.accounts().len() as u64);
+        j.key("takes_orders").bool(venue.takes_orders());
+        j.key("venue_killed").bool(engine.is_killed(KillScope::Venue));
+        j.key("killed_accounts").array(|j| {
+            for account in engine.accounts().iter().filter(|account| account.is_killed()) {
+                j.string(&account.spec.name);
+            }
+        });
+        j.key("killed_sessions").array(|j| {
+            for session in engine.killed_sessions() {
+                j.uint(u64::from(session.0));
+            }
+        });
+        j.key("tape_hash").string(&hex(&standing.tape_hash));
+        j.key("flow").object(|j| write_flow(j, engine.flow()));
+    });
+    Ok(())
+}
+
+fn write_flow(j: &mut Json<'_>, flow: FlowSetting) {
+    j.key("running").bool(flow.running);
+    j.key("rate_percent").uint(u64::from(flow.rate_percent));
+}
+
+/// `action`: start, stop, status; `rate_percent` scales events per second.
+fn flow(call: &mut Call<'_>) -> Done {
+    let held = call.venue.engine().flow();
+    let running = match call.params.text("action")?.as_deref() {
+        None | Some("" | "status") => held.running,
+        Some("start") => true,
+        Some("stop") => false,
+        Some(_) => return Err(RpcError::invalid("action", "action is start, stop or status")),
+    };
+    let rate = call.params.integer("rate_percent")?.unwrap_or(i64::from(held.rate_percent));
+    let most = i64::from(FlowSetting::MOST_RATE_PERCENT);
+    let rate_percent = u32::try_from(rate).ok().filter(|_| (1..=most).contains(&rate));
+    let rate_percent = rate_percent.ok_or_else(|| RpcError::invalid("rate_percent", format!("1 to {most}")))?;
+    let wanted = FlowSetting { running, rate_percent };
+    if wanted != held {
+        call.command(Command::SetFlow(wanted))?;
+    }
+    call.json().object(|j| write_flow(j, wanted));
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Trades made beside the book: reported by one member, confirmed by another (rulebook 23).
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::objects::ReportFacts;
+use pitwire_jsonrpc::{Json, RpcError, objects};
+use pitwire_model::{AccountId, Command, Event, Seq, Side, TradeReport};
+use pitwire_projections::{ReportRecord, ReportState};
+
+use super::{Done, terms};
+use crate::access::{Area, Level};
+use crate::desk::Call;
+
+/// By one party: `direction` is its own.
+pub fn report(call: &mut Call<'_>) -> Done {
+    call.must_reach(Area::Trade, Level::ReadWrite)?;
+    let account = call.account()?;
+    let instrument = call.instrument_id()?;
+    let side = match call.params.required("direction")?.as_ref() {
+        "buy" => Side::Buy,
+        "sell" => Side::Sell,
+        _ => return Err(RpcError::invalid("direction", "direction is buy or sell: what this account did")),
+    };
+    let spec = call.spec(instrument)?;
+    let (price, lots) = (terms::required_price(call, spec)?, terms::required_lots(call, spec)?);
+    let (counterparty, label) = (counterparty(call)?, call.label()?);
+    let trade = TradeReport { instrument, account, counterparty, side, price, lots, label };
+    let number = submit(call, Command::ReportTrade(Box::new(trade)))?;
+    answer(call, account, number)
+}
+
+fn counterparty(call: &Call<'_>) -> Result<AccountId, RpcError> {
+    let name = call.params.required("counterparty")?;
+    let found = call.venue.engine().account_named(&name).map(|account| account.spec.id);
+    let shown = || name.chars().take(40).collect::<String>();
+    found.ok_or_else(|| RpcError::param("unknown_account", "counterparty", format!("no account {:?}", shown())))
+}
+
+/// By the other party: this is the trade.
+pub fn confirm(call: &mut Call<'_>) -> Done {
+    answer_report(call, true)
+}
+
+/// By either: no trade comes of it.
+pub fn decline(call: &mut Call<'_>) -> Done {
+    answer_report(call, false)
+}
+
+fn answer_report(call: &mut Call<'_>, confirm: bool) -> Done {
+    call.must_reach(Area::Trade, Level::ReadWrite)?;
+    let (account, report) = (call.account()?, report_id(call)?);
+    submit(call, Command::AnswerReport { account, report, confirm })?;
+    answer(call, account, report)
+}
+
+fn report_id(call: &Call<'_>) -> Result<Seq, RpcError> {
+    let text = call.params.required("report_id")?;
+    let shown = || text.chars().take(40).collect::<String>();
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(RpcError::invalid("report_id", format!("{:?} is no number", shown())));
+    }
+    // A number too long for us is well-formed, and nobody's report.
+    let parsed = text.parse().map(Seq);
+    parsed.map_err(|_| RpcError::param("unknown_report", "report_id", format!("no report {:?}", shown())))
+}
+
+fn submit(call: &mut Call<'_>, command: Command) -> Result<Seq, RpcError> {
+    let number = call.submit(command)?;
+    match call.venue.events().last() {
+        Some(Event::CommandRefused { reason }) => Err(RpcError::from(*reason)),
+        _ => Ok(Seq(number.0)),
+    }
+}
+
+/// The report as it now stands; of accounts that are not remembered, the house's, its number alone.
+fn answer(call: &mut Call<'_>, account: AccountId, number: Seq) -> Done {
+    let Call { venue, out, .. } = call;
+    let found = venue.views().reports(account).rev().find(|record| record.report == number);
+    let mut j = Json::new(out);
+    match found {
+        Some(record) => write_report(&mut j, venue.engine(), record, account),
+        None => {
+            j.object(|j| {
+                j.key("report_id").string(&number.to_string());
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Those of the caller, newest first; `waiting` alone, or of one instrument.
+pub fn list(call: &mut Call<'_>) -> Done {
+    call.must_reach(Area::Trade, Level::Read)?;
+    let account = call.account()?;
+    let only = if call.params.has("instrument_name") { Some(call.instrument_id()?) } else { None };
+    let waiting = call.params.boolean("waiting")?.unwrap_or(false);
+    let count = call.count(100)?;
+    let Call { venue, out, .. } = call;
+    let wanted = |record: &&ReportRecord| {
+        only.is_none_or(|only| only == record.trade.instrument) && (!waiting || record.state == ReportState::Waiting)
+    };
+    Json::new(out).array(|j| {
+        let found = venue.views().reports(account).rev().filter(wanted).take(count);
+        found.for_each(|record| write_report(j, venue.engine(), record, account));
+    });
+    Ok(())
+}
+
+/// What everybody may know: the hours, the day's figures, the newest trades.
+pub fn off_book(call: &mut Call<'_>) -> Done {
+    let (id, count) = (call.instrument_id()?, call.count(20)?);
+    let Call { venue, out, .. } = call;
+    if let Some(market) = venue.engine().market(id) {
+        let view = venue.views().off_book(id);
+        objects::off_book_trades(&mut Json::new(out), &market.spec, venue.now(), view, count);
+    }
+    Ok(())
+}
+
+pub(crate) fn write_report(j: &mut Json<'_>, engine: &Engine, record: &ReportRecord, viewer: AccountId) {
+    let Some(market) = engine.market(record.trade.instrument) else { return };
+    let other = if record.trade.account == viewer { record.trade.counterparty } else { record.trade.account };
+    let counterparty = engine.account(other).map_or("", |holder| holder.spec.name.as_str());
+    objects::trade_report(j, &ReportFacts { spec: &market.spec, record, viewer, counterparty });
+}

@@ -1,0 +1,374 @@
+//! Orders in and changed; how they go out is in `cancelling`, what their parameters say in `terms`.
+//!
+//! Holds       1. an order entered again under one `client_order_id` is the first one, however often and whatever else it
+//!                says: the answer is how that one stands;
+//!             2. what has outlived its `valid_until` does not reach the market.
+
+use pitwire_engine::{Engine, OrderView};
+use pitwire_jsonrpc::{Json, RpcError, objects, rules};
+use pitwire_model::{
+    AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side,
+    Ticks, TimeInForce, VenueDay, format_date,
+};
+use pitwire_projections::{OrderRecord, OrderState, Place, UserTrade};
+
+use super::terms;
+use super::{Done, disconnect};
+use crate::desk::Call;
+
+pub fn enter(call: &mut Call<'_>, side: Side) -> Done {
+    let account = call.account()?;
+    if let Some(first) = entered_before(call, account)? {
+        return write_entered(call, account, first);
+    }
+    terms::check_valid_until(call, call.wall_ms)?;
+    let instrument = call.instrument_id()?;
+    let mut order = terms::of_entry(call, account, instrument, side)?;
+    if order.reduce_only {
+        reduce(call, &mut order)?;
+    }
+    submit_order(call, order)
+}
+
+/// The order that the caller has entered under this number already.
+fn entered_before(call: &Call<'_>, account: AccountId) -> Result<Option<OrderId>, RpcError> {
+    let number = terms::client_order_id(call)?;
+    let book = call.venue.views().account(account).filter(|_| !number.as_str().is_empty());
+    Ok(book.and_then(|book| book.by_client_order_id(number.as_str())))
+}
+
+/// Holds an order to the position as it is now, before which nothing can come any more.
+fn reduce(call: &Call<'_>, order: &mut NewOrder) -> Done {
+    let holder = call.venue.engine().account(order.account);
+    let held = holder.map_or(0, |holder| holder.position(order.instrument).lots);
+    let reduces = if order.side == Side::Buy { held < 0 } else { held > 0 };
+    if !reduces {
+        let reason = "there is no position on the other side of this order";
+        return Err(RpcError::param("nothing_to_reduce", "reduce_only", reason));
+    }
+    order.lots = order.lots.min(Lots(held.unsigned_abs()));
+    Ok(())
+}
+
+impl Call<'_> {
+    /// Submits a command; a log that fails ends the venue, and this answer is never sent.
+    pub(super) fn submit(&mut self, command: Command) -> Result<OrderId, RpcError> {
+        if let Some(name) = self.venue.refuses(&command) {
+            return Err(RpcError::named(name));
+        }
+        if matches!(command, Command::Enter(_) | Command::Amend(_) | Command::ReportTrade(_)) {
+            terms::check_valid_until(self, self.wall_ms_now())?;
+            self.spend_signature()?;
+        }
+        match self.venue.submit(command) {
+            Ok(seq) => Ok(OrderId(seq.0)),
+            Err(error) => {
+                self.log_failed = true;
+                Err(RpcError::new("internal_error", error.to_string()))
+            }
+        }
+    }
+
+    /// A signed request enters or changes one order once.
+    fn spend_signature(&mut self) -> Done {
+        let signature = self.login.as_ref().ok().and_then(|login| login.as_ref()?.signature);
+        match (signature, &mut self.desk.replays) {
+            (Some(digest), Some(replays)) => replays.spend(digest, self.clock.steady_ns),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> Done {
+    let account = order.account;
+    order.session = call.session.id;
+    order.cancel_on_disconnect = disconnect::settled(call, account);
+    let asked = Asked::of_entry(&order);
+    let id = call.submit(Command::Enter(order))?;
+    if let Some(Event::Rejected { reason, .. }) = call.venue.events().first() {
+        return Err(explained(call, *reason, &asked));
+    }
+    call.session.on_disconnect.entered.insert(account);
+    write_outcome(call, account, id)
+}
+
+/// What a refusal is measured against.
+struct Asked {
+    account: AccountId,
+    instrument: InstrumentId,
+    side: Side,
+    order_type: OrderType,
+    price: Option<Ticks>,
+    is_iceberg: bool,
+    tif: TimeInForce,
+}
+
+impl Asked {
+    fn of_entry(order: &NewOrder) -> Self {
+        let NewOrder { account, instrument, side, order_type, tif, .. } = *order;
+        let price = order_type.limit_price();
+        Asked { account, instrument, side, order_type, price, is_iceberg: order.display.is_some(), tif }
+    }
+
+    fn of_edit(live: &OrderView, record: Option<&OrderRecord>, amend: &Amend) -> Self {
+        let OrderView { account, instrument, side, tif, .. } = *live;
+        let order_type = record.map_or(OrderType::Limit { price: live.price }, |record| record.order_type);
+        let price = Some(amend.price);
+        Asked { account, instrument, side, order_type, price, is_iceberg: live.display.is_some(), tif }
+    }
+}
+
+/// A reject of the engine, with the numbers that were compared and the sentence of the rulebook that decided.
+fn explained(call: &Call<'_>, reason: Reject, asked: &Asked) -> RpcError {
+    let engine = call.venue.engine();
+    let mut error = RpcError::from(reason);
+    if let Some(limit) = limit_of(engine, reason, asked) {
+        error = error.with_limit(limit);
+    }
+    let Some(market) = engine.market(asked.instrument) else { return error };
+    let (session, tif) = (market.phase().name(), asked.tif.name());
+    let order_type = rules::type_word(asked.order_type, asked.is_iceberg);
+    let (what, rule) = match reason {
+        Reject::TifNotAllowedForType => {
+            (format!("{order_type} x {tif}"), rules::type_rule(asked.order_type, asked.is_iceberg, asked.tif))
+        }
+        Reject::TifNotAllowedInSession => {
+            (format!("{session} x {tif}"), rules::session_tif_rule(market.phase(), asked.tif))
+        }
+        Reject::TypeNotAllowedInSession => (
+            format!("{session} x {order_type}"),
+            rules::session_type_rule(market.phase(), asked.order_type, asked.is_iceberg),
+        ),
+        Reject::NotOpen => (format!("the session is {session}"), None),
+        Reject::ExpiryPassed | Reject::ExpiryTooFar => (expiry_words(engine, asked.tif), None),
+        Reject::NoAuctionScheduled => (format!("{tif} in {session}"), None),
+        _ => return error,
+    };
+    match rule {
+        Some(rule) => {
+            error.reason = format!("{what}: {}", rule.text);
+            error.with_rule(&rule.id)
+        }
+        None => {
+            error.reason = format!("{what}: {}", error.reason);
+            error
+        }
+    }
+}
+
+/// The last moment that an order may name, beside the present.
+fn expiry_words(engine: &Engine, tif: TimeInForce) -> String {
+    const MOST_DAYS: u32 = 90;
+    match tif {
+        TimeInForce::GoodTillTime { .. } => {
+            format!("the venue day closes at {} ms", engine.day_closes().as_millis())
+        }
+        _ => {
+            let day = engine.day();
+            let last = VenueDay(day.0.saturating_add(MOST_DAYS));
+            format!("the venue day is {}, ninety days later {}", format_date(day), format_date(last))
+        }
+    }
+}
+
+fn limit_of(engine: &Engine, reason: Reject, asked: &Asked) -> Option<Decimal> {
+    let market = engine.market(asked.instrument)?;
+    let (spec, limits) = (&market.spec, market.spec.limits);
+    let whole = |count: u32| Decimal::new(i128::from(count), 0);
+    match reason {
+        Reject::QuantityOutOfRange => Some(spec.amount(Lots::MAX_ORDER)),
+        Reject::QuantityAboveLimit => limits.max_lots.map(|lots| spec.amount(lots)),
+        Reject::QuantityBelowReserve => spec.rules.as_ref()?.minimum_reserve.map(|lots| spec.amount(lots)),
+        Reject::MinimumExecutionOutOfRange => {
+            let least = spec.rules.as_ref().and_then(|rules| rules.minimum_reserve);
+            Some(spec.amount(least.unwrap_or(Lots(1))))
+        }
+        Reject::NotionalAboveLimit => {
+            let valued_in = if spec.is_spot() { spec.quote() } else { spec.base() };
+            Some(Decimal::new(limits.max_notional_units?, engine.currency(valued_in)?.decimals))
+        }
+        Reject::PriceAboveCollar | Reject::PriceBelowCollar => {
+            Some(spec.price(collar(market.last().unwrap_or(spec.start_price), limits.collar_bps?, asked.side)))
+        }
+        Reject::PriceOutsideBand => {
+            let (reference, percent) = (market.static_reference()?, market.rules().band_pct?);
+            Some(spec.price(band_edge(reference, percent, asked.price?)))
+        }
+        Reject::TooManyOpenOrders => engine.account(asked.account)?.spec.settings.max_open_orders.map(whole),
+        Reject::BookFull => Some(whole(spec.max_resting_orders)),
+        _ => None,
+    }
+}
+
+/// The price nearest to the one asked for that the band around a reference takes.
+fn band_edge(reference: Ticks, percent: u32, asked: Ticks) -> Ticks {
+    let (reference, percent, whole) = (i128::from(reference.0), i128::from(percent), 100);
+    let edge = if asked.0 > i64::try_from(reference).unwrap_or(i64::MAX) {
+        reference * (whole + percent) / whole
+    } else {
+        // Rounded up: a tick below would be outside.
+        (reference * (whole - percent) + whole - 1) / whole
+    };
+    Ticks(i64::try_from(edge).unwrap_or(i64::MAX).max(1))
+}
+
+/// The worst price that the collar allows an order on a side, as the order rules have it.
+fn collar(reference: Ticks, bps: u32, side: Side) -> Ticks {
+    const WHOLE: i64 = 10_000;
+    Ticks(match side {
+        Side::Buy => reference.0 * (WHOLE + i64::from(bps)) / WHOLE,
+        Side::Sell => ((reference.0 * (WHOLE - i64::from(bps)) + WHOLE - 1) / WHOLE).max(1),
+    })
+}
+
+/// `{order, trades[]}`: the order as it stands, and the fills of the last command.
+fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
+    let events = call.venue.events();
+    // As taker first; once it rests, what it causes may make it a maker still within the command.
+    let is_its = |event: &&Event| matches!(event, Event::Trade { taker, maker, .. } if *taker == id || *maker == id);
+    let fills = events.iter().filter(is_its).count();
+    let book = call.venue.views().account(account).ok_or_else(no_history)?;
+    let is_ours = |fill: &&UserTrade| fill.order == id;
+    let mut trades: Vec<&UserTrade> = book.trades().iter().rev().filter(is_ours).take(fills).collect();
+    trades.reverse();
+    let mut out = std::mem::take(&mut call.out);
+    let done = order_and_trades(call, account, id, &trades, &mut out);
+    call.out = out;
+    done
+}
+
+/// The same for an order that was entered before: as it stands now, and all its fills.
+fn write_entered(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
+    let book = call.venue.views().account(account).ok_or_else(no_history)?;
+    let trades: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
+    let mut out = std::mem::take(&mut call.out);
+    let done = order_and_trades(call, account, id, &trades, &mut out);
+    call.out = out;
+    done
+}
+
+fn order_and_trades(
+    call: &Call<'_>,
+    account: AccountId,
+    id: OrderId,
+    trades: &[&UserTrade],
+    out: &mut Vec<u8>,
+) -> Done {
+    let engine = call.venue.engine();
+    let record = call.venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
+    let market = engine.market(record.instrument).ok_or_else(no_history)?;
+    Json::new(out).object(|j| {
+        j.key("order");
+        objects::order(j, &market.spec, record, moment_of(engine, record));
+        j.key("trades").array(|j| {
+            for fill in trades {
+                objects::user_trade(j, &market.spec, fill, engine.currencies());
+            }
+        });
+    });
+    Ok(())
+}
+
+/// What the book says of an order right now. Costs the orders before it in its queue.
+pub fn moment_of(engine: &Engine, record: &OrderRecord) -> objects::OrderMoment {
+    let is_open = record.state == OrderState::Open;
+    // Only what stands in the visible book stands behind something.
+    let is_visible = record.place == Place::Active && record.minimum_execution().is_none();
+    let queue_ahead = if is_open && is_visible { engine.queue_ahead(record.id) } else { None };
+    objects::OrderMoment { queue_ahead, ..objects::OrderMoment::default() }
+}
+
+/// House accounts keep no history, so they cannot trade over the API.
+pub fn no_history() -> RpcError {
+    RpcError::new("internal_error", "this account keeps no order history")
+}
+
+/// Ours are plain numbers; some clients put a currency before them, as in `ETH-123`.
+pub fn order_id(call: &Call<'_>) -> Result<OrderId, RpcError> {
+    let text = call.params.required("order_id")?;
+    let shown = || text.chars().take(40).collect::<String>();
+    let digits = match text.split_once('-') {
+        Some((currency, digits)) if is_currency(currency) => digits,
+        _ => text.as_ref(),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let reason = format!("{:?} is not a number, nor a currency and a number", shown());
+        return Err(RpcError::param("invalid_order_id", "order_id", reason));
+    }
+    // A number too long for us is well-formed, and nobody's order.
+    let parsed = digits.parse().map(OrderId);
+    parsed.map_err(|_| RpcError::param("unknown_order", "order_id", format!("no order {:?}", shown())))
+}
+
+fn is_currency(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Why an order of this account cannot be changed or cancelled: finished, or never there.
+pub fn not_live(call: &Call<'_>, account: AccountId, id: OrderId, filled: &'static str) -> RpcError {
+    let known = call.venue.views().account(account).and_then(|book| book.order(id));
+    match known.map(|order| order.state) {
+        Some(OrderState::Filled) => RpcError::param(filled, "order_id", format!("order {id} has filled")),
+        Some(_) => RpcError::param("already_closed", "order_id", format!("order {id} has been cancelled")),
+        None => RpcError::param("unknown_order", "order_id", format!("no order {id}")),
+    }
+}
+
+pub fn edit(call: &mut Call<'_>) -> Done {
+    let id = order_id(call)?;
+    edit_order(call, id)
+}
+
+pub fn edit_by_label(call: &mut Call<'_>) -> Done {
+    let account = call.account()?;
+    let label = call.required_label()?;
+    let instrument = call.instrument_id()?;
+    let book = call.venue.views().account(account).ok_or_else(no_history)?;
+    let is_meant = |order: &&OrderRecord| order.instrument == instrument && order.label == label;
+    let found: Vec<OrderId> = book.open_orders().filter(is_meant).map(|order| order.id).collect();
+    match found[..] {
+        [id] => edit_order(call, id),
+        [] => Err(RpcError::param("unknown_order", "label", "no open order has this label")),
+        _ => Err(RpcError::param("non_unique_label", "label", format!("{} open orders have this label", found.len()))),
+    }
+}
+
+fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
+    let account = call.account()?;
+    terms::check_valid_until(call, call.wall_ms)?;
+    let live = call.venue.engine().order(id).filter(|order| order.account == account);
+    let live = live.ok_or_else(|| not_live(call, account, id, "already_filled"))?;
+    let record = call.venue.views().account(account).and_then(|book| book.order(id));
+    let amend: Amend = terms::of_edit(call, &live, record)?;
+    let asked = Asked::of_edit(&live, record, &amend);
+    call.submit(Command::Amend(amend))?;
+    if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
+        return Err(explained(call, *reason, &asked));
+    }
+    write_outcome(call, account, id)
+}
+
+/// Brings a perpetual position to zero with a market order, or a limit order at `price`.
+pub fn close_position(call: &mut Call<'_>) -> Done {
+    let account = call.account()?;
+    let instrument = call.instrument_id()?;
+    let held = call.venue.engine().account(account).map_or(0, |holder| holder.position(instrument).lots);
+    if held == 0 {
+        return Err(RpcError::param("unsupported_combination", "instrument_name", "there is no position to close"));
+    }
+    terms::check_valid_until(call, call.wall_ms)?;
+    let spec = call.spec(instrument)?;
+    let order_type = match call.params.required("type")?.as_ref() {
+        "limit" => OrderType::Limit { price: terms::required_price(call, spec)? },
+        "market" => OrderType::Market,
+        _ => return Err(RpcError::invalid("type", "type is limit or market")),
+    };
+    let side = if held > 0 { Side::Sell } else { Side::Buy };
+    let tif = if order_type == OrderType::Market { TimeInForce::Day } else { TimeInForce::GoodTillCancel };
+    let lots = Lots(held.unsigned_abs());
+    let label = Label::default();
+    let reduce_only = order_type == OrderType::Market;
+    let order = NewOrder { account, instrument, side, order_type, lots, tif, reduce_only, label, ..NewOrder::PLAIN };
+    submit_order(call, order)
+}

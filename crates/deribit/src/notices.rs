@@ -1,0 +1,280 @@
+//! Private channels: what an account's sessions are told after a command.
+
+use std::collections::BTreeMap;
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::{Channel, Interval, Json, Scope, objects, write_notification, write_numbered};
+use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId, Seq};
+use pitwire_projections::{Change, UserTrade, Views};
+
+use crate::methods::account::{facts, write_position};
+use crate::methods::reports::write_report;
+use crate::methods::trading::moment_of;
+use crate::session::{PrivateSubscription, Session, Waiting};
+
+type Subscriptions = BTreeMap<String, PrivateSubscription>;
+
+impl Session {
+    /// Tells this session what commands changed for the accounts that it listens to: `send` gets each message. Fills
+    /// come before the state they lead to.
+    pub fn notify(&mut self, engine: &Engine, views: &Views, changes: &[Change], send: &mut dyn FnMut(&[u8])) {
+        let venue = Venue { engine, views };
+        for (&listener, subs) in &mut self.private {
+            // Then all that is raw is told from there, in one order: see `resume`.
+            let by_diary = subs.values().any(PrivateSubscription::is_told_from_diary);
+            // An account's fills are told oldest first, but its book keeps the newest last: count back.
+            let mut fills = changes.iter().filter(|change| is_fill_of(change, listener)).count();
+            for change in changes {
+                match *change {
+                    Change::Trade { account, instrument } if account == listener => {
+                        venue.tell_trade((subs, by_diary), account, instrument, fills, send);
+                        fills -= 1;
+                    }
+                    Change::Order { account, order } if account == listener => {
+                        venue.tell_order((subs, by_diary), account, order, false, send);
+                    }
+                    Change::Elected { account, order } if account == listener => {
+                        venue.tell_order((subs, by_diary), account, order, true, send);
+                    }
+                    Change::Report { account, report } if account == listener => {
+                        venue.tell_report(subs, account, report, send);
+                    }
+                    _ => {}
+                }
+            }
+            for (name, sub) in subs {
+                sub.portfolio.stale |= changes.iter().any(|change| venue.moves_money_of(change, listener));
+                if sub.channel.interval() == Interval::Raw {
+                    venue.tell_changes(name, sub, listener, send);
+                }
+            }
+        }
+    }
+
+    /// Tells what merged channels have collected in a window that has just closed.
+    pub fn close_window(&mut self, interval: Interval, engine: &Engine, views: &Views, send: &mut dyn FnMut(&[u8])) {
+        let venue = Venue { engine, views };
+        for (&account, subs) in &mut self.private {
+            let mut due: Vec<_> = subs.iter_mut().filter(|(_, sub)| sub.waits_for(interval)).collect();
+            // Here too fills come before the state they lead to.
+            due.sort_by_key(|(_, sub)| !matches!(sub.channel, Channel::UserTrades { .. }));
+            for (name, sub) in due {
+                match sub.channel {
+                    Channel::UserPortfolio { .. } => venue.tell_portfolio(name, sub, account, send),
+                    Channel::UserChanges { .. } => venue.tell_changes(name, sub, account, send),
+                    _ => venue.tell_collected(name, sub, account, send),
+                }
+            }
+        }
+    }
+}
+
+/// What is told from.
+#[derive(Clone, Copy)]
+pub(crate) struct Venue<'a> {
+    pub engine: &'a Engine,
+    pub views: &'a Views,
+}
+
+impl Venue<'_> {
+    fn tell_trade(
+        self,
+        (subs, by_diary): (&mut Subscriptions, bool),
+        account: AccountId,
+        instrument: InstrumentId,
+        from_end: usize,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
+        let (Some(market), Some(book)) = (self.engine.market(instrument), self.views.account(account)) else { return };
+        let Some(fill) = book.trades().len().checked_sub(from_end).and_then(|at| book.trades().get(at)) else { return };
+        for (name, sub) in subs {
+            match &sub.channel {
+                _ if by_diary && sub.is_raw_of_diary() => {}
+                Channel::UserTrades { scope, interval } if covers(scope, &market.spec, self.engine) => {
+                    if *interval == Interval::Raw {
+                        let mut out = Vec::new();
+                        write_notification(&mut out, name, |j| {
+                            j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
+                        });
+                        send(&out);
+                    } else {
+                        self.collect(&mut sub.trades, &market.spec, fill);
+                    }
+                }
+                Channel::UserChanges { scope, .. } if covers(scope, &market.spec, self.engine) => {
+                    self.collect_change(sub, fill);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_report(self, subs: &Subscriptions, account: AccountId, report: Seq, send: &mut dyn FnMut(&[u8])) {
+        let Some(record) = self.views.reports(account).rev().find(|record| record.report == report) else { return };
+        let Some(market) = self.engine.market(record.trade.instrument) else { return };
+        for (name, sub) in subs {
+            let Channel::UserReports { scope } = &sub.channel else { continue };
+            if covers(scope, &market.spec, self.engine) {
+                let mut out = Vec::new();
+                write_notification(&mut out, name, |j| write_report(j, self.engine, record, account));
+                send(&out);
+            }
+        }
+    }
+
+    /// Adds one fill to what `user.changes` will tell of its instrument.
+    pub(crate) fn collect_change(self, sub: &mut PrivateSubscription, fill: &UserTrade) {
+        if let Some(market) = self.engine.market(fill.instrument) {
+            self.collect(&mut sub.changes.entry(fill.instrument).or_default().trades, &market.spec, fill);
+        }
+    }
+
+    /// Adds one fill to a list that will be told later.
+    fn collect(self, list: &mut Vec<u8>, spec: &InstrumentSpec, fill: &UserTrade) {
+        if !list.is_empty() {
+            list.push(b',');
+        }
+        objects::user_trade(&mut Json::new(list), spec, fill, self.engine.currencies());
+    }
+
+    /// `triggers`: it is told of for having been elected; merged channels tell what has become of it instead.
+    fn tell_order(
+        self,
+        (subs, by_diary): (&mut Subscriptions, bool),
+        account: AccountId,
+        order: OrderId,
+        triggers: bool,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
+        let Some(record) = self.views.account(account).and_then(|book| book.order(order)) else { return };
+        let Some(market) = self.engine.market(record.instrument) else { return };
+        for (name, sub) in subs {
+            match &sub.channel {
+                _ if by_diary && sub.is_raw_of_diary() => {}
+                Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
+                    if *interval == Interval::Raw {
+                        let mut out = Vec::new();
+                        write_notification(&mut out, name, |j| {
+                            let moment = objects::OrderMoment { triggers, ..moment_of(self.engine, record) };
+                            objects::order(j, &market.spec, record, moment);
+                        });
+                        send(&out);
+                    } else {
+                        sub.orders.insert(order);
+                    }
+                }
+                Channel::UserChanges { scope, .. } if covers(scope, &market.spec, self.engine) => {
+                    sub.changes.entry(record.instrument).or_default().orders.insert(order);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_collected(
+        self,
+        name: &str,
+        sub: &mut PrivateSubscription,
+        account: AccountId,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
+        let mut out = Vec::new();
+        write_numbered(&mut out, name, sub.stands, |j| {
+            j.array(|j| match sub.channel {
+                Channel::UserTrades { .. } => j.raw(&sub.trades).end(),
+                _ => sub.orders.iter().for_each(|id| self.write_order(j, account, *id)),
+            });
+        });
+        send(&out);
+        sub.trades.clear();
+        sub.orders.clear();
+    }
+
+    /// One message for each instrument in which something happened: its orders, fills and position together. Who has
+    /// heard them all stands where the last one says.
+    pub(crate) fn tell_changes(
+        self,
+        name: &str,
+        sub: &mut PrivateSubscription,
+        account: AccountId,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
+        let last = sub.changes.last_key_value().map(|(instrument, _)| *instrument);
+        for (instrument, Waiting { orders, trades }) in std::mem::take(&mut sub.changes) {
+            let Some(market) = self.engine.market(instrument) else { continue };
+            let token = sub.stands.filter(|_| Some(instrument) == last);
+            let mut out = Vec::new();
+            write_numbered(&mut out, name, token, |j| {
+                j.object(|j| {
+                    j.key("instrument_name").string(&market.spec.name);
+                    j.key("trades").array(|j| j.raw(&trades).end());
+                    j.key("orders").array(|j| orders.iter().for_each(|id| self.write_order(j, account, *id)));
+                    j.key("positions").array(|j| {
+                        if !market.spec.is_spot() && !trades.is_empty() {
+                            write_position(j, self.engine, account, instrument);
+                        }
+                    });
+                });
+            });
+            send(&out);
+        }
+    }
+
+    /// One message for each currency whose summary differs from the one told last.
+    fn tell_portfolio(
+        self,
+        name: &str,
+        sub: &mut PrivateSubscription,
+        account: AccountId,
+        send: &mut dyn FnMut(&[u8]),
+    ) {
+        let Channel::UserPortfolio { currency: wanted } = &sub.channel else { return };
+        sub.portfolio.stale = false;
+        for currency in self.engine.currencies() {
+            if !wanted.eq_ignore_ascii_case("any") && !wanted.eq_ignore_ascii_case(&currency.name) {
+                continue;
+            }
+            let mut summary = Vec::new();
+            objects::summary(&mut Json::new(&mut summary), currency, &facts(self.engine, account, currency));
+            if sub.portfolio.told.get(&currency.id) == Some(&summary) {
+                continue;
+            }
+            let mut out = Vec::new();
+            write_notification(&mut out, name, |j| j.raw(&summary).end());
+            send(&out);
+            sub.portfolio.told.insert(currency.id, summary);
+        }
+    }
+
+    /// Whether a change may have moved the money of an account, or what its positions are worth.
+    fn moves_money_of(self, change: &Change, listener: AccountId) -> bool {
+        match *change {
+            Change::Order { account, .. }
+            | Change::Elected { account, .. }
+            | Change::Trade { account, .. }
+            | Change::Balance { account } => account == listener,
+            Change::Revalued { instrument } => {
+                self.engine.account(listener).is_some_and(|holder| holder.position(instrument).lots != 0)
+            }
+            Change::Report { .. } => false,
+        }
+    }
+
+    fn write_order(self, j: &mut Json<'_>, account: AccountId, id: OrderId) {
+        let Some(record) = self.views.account(account).and_then(|book| book.order(id)) else { return };
+        if let Some(market) = self.engine.market(record.instrument) {
+            objects::order(j, &market.spec, record, moment_of(self.engine, record));
+        }
+    }
+}
+
+fn is_fill_of(change: &Change, account: AccountId) -> bool {
+    matches!(change, Change::Trade { account: of, .. } if *of == account)
+}
+
+pub(crate) fn covers(scope: &Scope, spec: &InstrumentSpec, engine: &Engine) -> bool {
+    match scope {
+        Scope::Instrument(name) => *name == spec.name,
+        Scope::Kind { kind, currency } => objects::is_of_family(spec, engine.currencies(), kind, currency),
+    }
+}

@@ -1,0 +1,325 @@
+//! Accounts' own channels for those who come back: `user.orders`, `user.trades`, and both together in `user.changes`.
+//!
+//! Does        tell each message with its token; say what was missed, from the diary or else from the account's history.
+//! Holds       1. of one epoch exactly what was missed is told, in order, as far as the diary reaches;
+//!             2. else every fill and every order that has changed since the token's time, as they stand now: a fill or an
+//!                order of that very nanosecond may be told again, none is left out without a word.
+//! Start at    [`Session::tell_resumed`], [`come_back`].
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::{
+    CaughtUp, Channel, Interval, Scope, Token, Why, objects, write_notification, write_numbered, write_resumption,
+};
+use pitwire_model::{AccountId, InstrumentId, VenueNanos};
+use pitwire_projections::{AccountBook, Change, OrderRecord, UserTrade, Views};
+
+use crate::desk::{Call, Desk, Effect};
+use crate::diary::{Diary, Entry, Pages, Place, What};
+use crate::methods::trading::moment_of;
+use crate::notices::{Venue, covers};
+use crate::session::{PrivateSubscription, Session};
+
+/// Most bytes of missed messages that one request fetches of public channels, and of private ones.
+pub const RESUMED_BYTES: usize = 1024 * 1024;
+/// How long what those may come back to who have gone is written on, in venue time.
+pub const RESUMABLE_NS: u64 = 120_000_000_000;
+/// What a look into an account's history takes of that at least: it goes through all its orders.
+const HISTORY_BYTES: usize = 128 * 1024;
+/// What each closed order counts as that is looked at on the way, wanted or not.
+const LOOKED_BYTES: usize = 16;
+/// What an order that waits for the end of a window counts as.
+const ORDER_BYTES: usize = 512;
+/// Most fills, and most orders, that are told from history, and most of either in one message.
+const HISTORY_MOST: usize = 1_000;
+const A_MESSAGE: usize = 100;
+
+impl Desk {
+    /// The start that tokens are of, and whether what earlier ones have told is in this venue's history.
+    pub fn begin_epoch(&mut self, epoch: u64, remembers: bool) {
+        self.diary.epoch = epoch;
+        self.diary.remembers = remembers;
+    }
+
+    /// Takes in what commands have changed, for those who will come back. Before any session is told.
+    pub fn record(&mut self, engine: &Engine, views: &Views, changes: &[Change]) {
+        self.diary.record(engine, views, changes);
+    }
+
+    /// Tells a session's resumable channels what was recorded: `send` gets each message.
+    pub fn tell_resumed(&self, session: &mut Session, engine: &Engine, views: &Views, send: &mut dyn FnMut(&[u8])) {
+        session.tell_resumed(&self.diary, Venue { engine, views }, send);
+    }
+
+    /// Every now and then: these sessions are all there are.
+    pub fn keep_diaries<'a>(&mut self, sessions: impl Iterator<Item = &'a Session>, now: VenueNanos) {
+        self.diary.keep(sessions.flat_map(Session::accounts_resumable), now);
+    }
+}
+
+impl Session {
+    fn accounts_resumable(&self) -> impl Iterator<Item = AccountId> {
+        let resumable = self.private.iter().filter(|(_, subs)| subs.values().any(|sub| sub.stands.is_some()));
+        resumable.map(|(account, _)| *account)
+    }
+
+    fn tell_resumed(&mut self, diary: &Diary, venue: Venue<'_>, send: &mut dyn FnMut(&[u8])) {
+        for (account, subs) in &mut self.private {
+            let Some(pages) = diary.of(*account) else { continue };
+            let Some(from) = subs.values().filter_map(|sub| sub.stands).map(Place::of).min() else { continue };
+            // Channels without tokens beside those that have them too: fills come before the state they lead to, by place,
+            // and then by channel. Between two calls each has heard all up to the same place.
+            let by_diary = subs.values().any(PrivateSubscription::is_told_from_diary);
+            for entry in pages.after(from).take_while(|_| by_diary) {
+                for (name, sub) in subs.iter_mut() {
+                    let is_new = sub.stands.is_none_or(|stands| entry.place > Place::of(stands));
+                    if !(is_new && sub.is_raw_of_diary() && tells(&sub.channel, entry, venue.engine)) {
+                        continue;
+                    }
+                    match sub.channel {
+                        Channel::UserChanges { .. } => sub.collect(entry),
+                        _ => send(&message(name, entry, sub.stands.map(|_| diary.epoch))),
+                    }
+                }
+            }
+            // What a merged channel has collected goes with the end of its window.
+            for (name, sub) in subs.iter_mut() {
+                if let Some(stands) = &mut sub.stands {
+                    *stands = pages.last.token(diary.epoch);
+                }
+                if by_diary && sub.is_raw_of_diary() {
+                    venue.tell_changes(name, sub, *account, send);
+                }
+            }
+        }
+    }
+}
+
+/// With its token, if its reader has asked for tokens.
+fn message(name: &str, entry: &Entry, epoch: Option<u64>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_numbered(&mut out, name, epoch.map(|epoch| entry.place.token(epoch)), |j| match entry.what {
+        What::Fill => j.array(|j| j.raw(&entry.object).end()).end(),
+        What::Order { .. } => j.raw(&entry.object).end(),
+    });
+    out
+}
+
+fn tells(channel: &Channel, entry: &Entry, engine: &Engine) -> bool {
+    let scope = match (channel, entry.what) {
+        (Channel::UserTrades { scope, .. }, What::Fill)
+        | (Channel::UserOrders { scope, .. }, What::Order { .. })
+        | (Channel::UserChanges { scope, .. }, _) => scope,
+        _ => return false,
+    };
+    is_covered(scope, entry.instrument, engine)
+}
+
+fn is_covered(scope: &Scope, instrument: InstrumentId, engine: &Engine) -> bool {
+    engine.market(instrument).is_some_and(|market| covers(scope, &market.spec, engine))
+}
+
+/// Whether a channel's messages can be resumed by their place.
+pub(crate) fn is_numbered(channel: &Channel) -> bool {
+    matches!(channel, Channel::UserOrders { .. } | Channel::UserTrades { .. } | Channel::UserChanges { .. })
+}
+
+/// Subscribes a private channel whose reader wants to be able to come back, and comes back now if it has a token.
+pub(crate) fn come_back(
+    call: &mut Call<'_>,
+    account: AccountId,
+    (name, channel): (String, Channel),
+    token: Option<Token>,
+    room: &mut usize,
+) {
+    let mut told = Vec::new();
+    if call.session.hears(&name, Some(account)) {
+        write_resumption(&mut told, &name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
+        return call.effects.push(Effect::Tell(told));
+    }
+    call.session.subscribe_private(account, &name, channel);
+    let Some(sub) = call.session.private.get_mut(&account).and_then(|subs| subs.get_mut(&name)) else { return };
+    if !is_numbered(&sub.channel) {
+        write_resumption(&mut told, &name, CaughtUp::Nothing(Why::NotNumbered), None);
+        return call.effects.push(Effect::Tell(told));
+    }
+    let now = call.venue.now();
+    let (epoch, remembers) = (call.desk.diary.epoch, call.desk.diary.remembers);
+    let pages = call.desk.diary.open(account, now);
+    let mut stands = pages.last.token(epoch);
+    sub.stands = Some(stands);
+    let venue = Venue { engine: call.venue.engine(), views: call.venue.views() };
+    let (caught_up, messages) = match token {
+        None => (CaughtUp::Nothing(Why::New), Vec::new()),
+        Some(token) if token.epoch != epoch && !(remembers && token.epoch < epoch) => {
+            (CaughtUp::Nothing(Why::OtherEpoch), Vec::new())
+        }
+        Some(token) if token.epoch == epoch && Place::of(token) > pages.last => {
+            (CaughtUp::Nothing(Why::Unknown), Vec::new())
+        }
+        Some(_) if *room == 0 => (CaughtUp::Nothing(Why::TooMuch), Vec::new()),
+        Some(token) if token.epoch == epoch && Place::of(token) >= pages.first => {
+            let messages = from_diary(&name, sub, pages, (venue, account), token);
+            // What waits for the end of a window has been fetched as well.
+            let (bytes, orders) = sub.collected();
+            *room = room.saturating_sub(bytes + orders * ORDER_BYTES);
+            if sub.awaits() {
+                // The end of the window tells it, and a better token.
+                stands = token;
+            }
+            (CaughtUp::Messages, messages)
+        }
+        Some(token) => {
+            let why = if token.epoch == epoch { Why::TooOld } else { Why::OtherEpoch };
+            let mut looked = HISTORY_BYTES;
+            let history = from_history(&name, sub, (venue, account), token.number, &mut looked);
+            *room = room.saturating_sub(looked);
+            history.map_or((CaughtUp::Nothing(why), Vec::new()), |(is_whole, messages)| {
+                (CaughtUp::History(if is_whole { why } else { Why::TooMuch }), messages)
+            })
+        }
+    };
+    *room = room.saturating_sub(messages.iter().map(Vec::len).sum());
+    call.effects.extend(messages.into_iter().map(Effect::Tell));
+    write_resumption(&mut told, &name, caught_up, Some(stands));
+    call.effects.push(Effect::Tell(told));
+}
+
+/// What came after a place. A merged channel collects it for the end of its window.
+fn from_diary(
+    name: &str,
+    sub: &mut PrivateSubscription,
+    pages: &Pages,
+    (venue, account): (Venue<'_>, AccountId),
+    token: Token,
+) -> Vec<Vec<u8>> {
+    let missed = pages.after(Place::of(token)).filter(|entry| tells(&sub.channel, entry, venue.engine));
+    let (is_raw, is_changes) = (sub.is_told_from_diary(), matches!(sub.channel, Channel::UserChanges { .. }));
+    if is_raw && !is_changes {
+        return missed.map(|entry| message(name, entry, Some(token.epoch))).collect();
+    }
+    let missed: Vec<&Entry> = missed.collect();
+    missed.into_iter().for_each(|entry| sub.collect(entry));
+    let mut messages = Vec::new();
+    if is_raw {
+        venue.tell_changes(name, sub, account, &mut |text| messages.push(text.to_vec()));
+    }
+    messages
+}
+
+/// What has happened since a token's time, as far as the account's book goes back; whether that is all. An account
+/// without a book has no history.
+fn from_history(
+    name: &str,
+    sub: &mut PrivateSubscription,
+    (venue, account): (Venue<'_>, AccountId),
+    since: u64,
+    looked: &mut usize,
+) -> Option<(bool, Vec<Vec<u8>>)> {
+    let book = venue.views.account(account)?;
+    Some(match &sub.channel {
+        Channel::UserTrades { scope, .. } => {
+            let (fills, is_whole) = fills_since(book, scope, venue.engine, since);
+            (is_whole, fills.chunks(A_MESSAGE).map(|fills| fills_message(name, fills, venue.engine)).collect())
+        }
+        Channel::UserOrders { scope, interval } => {
+            let (orders, is_whole) = orders_since(book, scope, venue.engine, since, looked);
+            let is_raw = *interval == Interval::Raw;
+            let messages = orders.iter().filter_map(|order| order_message(name, order, is_raw, venue.engine));
+            (is_whole, messages.collect())
+        }
+        Channel::UserChanges { scope, .. } => {
+            let (fills, has_all_fills) = fills_since(book, scope, venue.engine, since);
+            let (orders, has_all_orders) = orders_since(book, scope, venue.engine, since, looked);
+            (has_all_fills && has_all_orders, changes_messages(name, sub, (venue, account), &fills, &orders))
+        }
+        _ => (true, Vec::new()),
+    })
+}
+
+fn fills_since<'b>(book: &'b AccountBook, scope: &Scope, engine: &Engine, since: u64) -> (Vec<&'b UserTrade>, bool) {
+    let later = book.trades().iter().rev().take_while(|fill| fill.trade.at.0 >= since);
+    let mut fills: Vec<_> =
+        later.filter(|fill| is_covered(scope, fill.instrument, engine)).take(HISTORY_MOST + 1).collect();
+    let is_forgotten = book.trades().len() == AccountBook::TRADES
+        && book.trades().front().is_some_and(|oldest| oldest.trade.at.0 >= since);
+    let is_whole = fills.len() <= HISTORY_MOST && !is_forgotten;
+    fills.truncate(HISTORY_MOST);
+    fills.reverse();
+    (fills, is_whole)
+}
+
+fn orders_since<'b>(
+    book: &'b AccountBook,
+    scope: &Scope,
+    engine: &Engine,
+    since: u64,
+    looked: &mut usize,
+) -> (Vec<&'b OrderRecord>, bool) {
+    // Closed ones stand in the order in which they have closed.
+    let closed = book.closed_orders().rev().take_while(|order| order.updated.0 >= since);
+    let closed = closed.inspect(|_| *looked += LOOKED_BYTES);
+    let closed = closed.filter(|order| is_covered(scope, order.instrument, engine)).take(HISTORY_MOST + 1);
+    let open = book.open_orders().filter(|order| order.updated.0 >= since);
+    let open = open.filter(|order| is_covered(scope, order.instrument, engine));
+    let mut orders: Vec<_> = closed.chain(open).collect();
+    orders.sort_by_key(|order| (order.updated, order.id));
+    let is_forgotten = book.closed_orders_len() >= AccountBook::CLOSED_ORDERS
+        && book.closed_orders().next().is_some_and(|oldest| oldest.updated.0 >= since);
+    let is_whole = orders.len() <= HISTORY_MOST && !is_forgotten;
+    orders.drain(..orders.len().saturating_sub(HISTORY_MOST));
+    (orders, is_whole)
+}
+
+fn fills_message(name: &str, fills: &[&UserTrade], engine: &Engine) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_notification(&mut out, name, |j| {
+        j.array(|j| {
+            for fill in fills {
+                if let Some(market) = engine.market(fill.instrument) {
+                    objects::user_trade(j, &market.spec, fill, engine.currencies());
+                }
+            }
+        });
+    });
+    out
+}
+
+fn order_message(name: &str, order: &OrderRecord, is_raw: bool, engine: &Engine) -> Option<Vec<u8>> {
+    let market = engine.market(order.instrument)?;
+    let mut out = Vec::new();
+    write_notification(&mut out, name, |j| {
+        let moment = moment_of(engine, order);
+        if is_raw {
+            objects::order(j, &market.spec, order, moment);
+        } else {
+            j.array(|j| objects::order(j, &market.spec, order, moment));
+        }
+    });
+    Some(out)
+}
+
+/// For each instrument a message of up to so many fills, and of as many orders; told at once by merged channels too.
+fn changes_messages(
+    name: &str,
+    sub: &mut PrivateSubscription,
+    (venue, account): (Venue<'_>, AccountId),
+    fills: &[&UserTrade],
+    orders: &[&OrderRecord],
+) -> Vec<Vec<u8>> {
+    let mut messages = Vec::new();
+    let mut send = |text: &[u8]| messages.push(text.to_vec());
+    // Without tokens: what they tell is not of this epoch's numbering.
+    let stands = sub.stands.take();
+    for fills in fills.chunks(A_MESSAGE) {
+        fills.iter().for_each(|fill| venue.collect_change(sub, fill));
+        venue.tell_changes(name, sub, account, &mut send);
+    }
+    for orders in orders.chunks(A_MESSAGE) {
+        for order in orders {
+            sub.changes.entry(order.instrument).or_default().orders.insert(order.id);
+        }
+        venue.tell_changes(name, sub, account, &mut send);
+    }
+    sub.stands = stands;
+    messages
+}

@@ -1,0 +1,257 @@
+//! Subscriptions, and what private channels tell.
+
+mod common;
+
+use common::World;
+use pitwire_deribit::{Effect, Session};
+use pitwire_jsonrpc::Interval;
+use serde_json::{Value, json};
+
+fn subscribe(world: &mut World, session: &mut Session, channels: &[&str]) {
+    let reply = world.ok(session, "private/subscribe", json!({"channels": channels}));
+    assert_eq!(*reply.result(), json!(channels));
+}
+
+#[test]
+fn what_answers_an_error_has_not_happened() {
+    let mut world = World::new();
+    let mut stranger = Session::new();
+    for (channels, code) in [
+        (json!(["ticker.NPN_ZAR.100ms", "user.orders.any.any.raw"]), 10000),
+        (json!(["ticker.NPN_ZAR.100ms", "book.NPN_ZAR.raw"]), 13778),
+        (json!(["user.orders.any.any.raw"]), 10000),
+        (json!(["nonsense"]), -32602),
+        (json!({"a": 1}), -32602),
+    ] {
+        let reply = world.call(&mut stranger, "public/subscribe", json!({"channels": channels}));
+        assert_eq!((reply.code(), reply.effects), (code, vec![]), "{channels}");
+    }
+    // Nothing stuck: the same name is new now.
+    let reply = world.ok(&mut stranger, "public/subscribe", json!({"channels": ["ticker.NPN_ZAR.100ms"]}));
+    assert!(matches!(reply.effects[..], [Effect::Subscribe(..)]));
+
+    // A private name before the one that fails.
+    let mut alice = world.login("alice");
+    let names: Vec<String> = (0..2_000).map(|n| format!("user.orders.any.X{n}.raw")).collect();
+    assert_eq!(world.call(&mut alice, "private/subscribe", json!({"channels": names})).code(), 10028);
+    assert!(!alice.listens());
+}
+
+#[test]
+fn unknown_instruments_are_left_out_and_malformed_names_refused() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    for (channels, answer) in [
+        (json!(["ticker.NO_ZAR.100ms"]), Ok(json!([]))),
+        (json!(["quote.NPN_ZAR", "user.portfolio.any"]), Ok(json!(["quote.NPN_ZAR", "user.portfolio.any"]))),
+        (json!(["incremental_ticker.NPN_ZAR", "perpetual.BTC-PERPETUAL.50ms"]), Ok(json!([]))),
+        (json!(["trades.any.NOBODY.raw", "trades.spot.ZAR.raw"]), Ok(json!(["trades.spot.ZAR.raw"]))),
+        (json!(["trades.share.ZAR.raw"]), Err(-32602)),
+        (json!(["book.NPN_ZAR.none.10.raw"]), Err(-32602)),
+        (json!(["book.NPN_ZAR.none.10.100ms"]), Ok(json!(["book.NPN_ZAR.none.10.100ms"]))),
+        (json!(["ticker.NPN_ZAR.100ms", "ticker.NPN_ZAR.50ms"]), Ok(json!(["ticker.NPN_ZAR.100ms"]))),
+        (json!(["ticker.AGL_ZAR.100ms", "ticker.AGL_ZAR.100ms"]), Ok(json!(["ticker.AGL_ZAR.100ms"]))),
+        (json!("ticker.BTC_USDC.100ms"), Ok(json!(["ticker.BTC_USDC.100ms"]))),
+        (json!(["user.orders.spot.ZAR.raw"]), Ok(json!(["user.orders.spot.ZAR.raw"]))),
+        (json!(["user.trades.future_combo.SOL.100ms"]), Ok(json!(["user.trades.future_combo.SOL.100ms"]))),
+        (json!(["user.orders.NO_ZAR.raw"]), Ok(json!([]))),
+        (json!(["user.orders.share.any.raw"]), Err(-32602)),
+        (json!(["user.orders.any.Z-R.raw"]), Err(-32602)),
+        (json!(["user.orders.any.ABCDEFGHIJKLMNOPQ.raw"]), Err(-32602)),
+        (json!(["user.trades.x y.any.agg2"]), Err(-32602)),
+        (json!(["user.trades.any.any.50ms"]), Err(-32602)),
+        (json!([""]), Err(-32602)),
+    ] {
+        let reply = world.call(&mut alice, "private/subscribe", json!({"channels": channels}));
+        match answer {
+            Ok(expected) => assert_eq!(*reply.result(), expected, "{channels}"),
+            Err(code) => assert_eq!(reply.code(), code, "{channels}"),
+        }
+    }
+}
+
+#[test]
+fn a_connection_hears_at_most_a_thousand_channels() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    let names: Vec<String> = (0..999).map(|n| format!("user.orders.any.X{n}.raw")).collect();
+    world.ok(&mut alice, "private/subscribe", json!({"channels": names}));
+    world.ok(&mut alice, "private/subscribe", json!({"channels": ["ticker.NPN_ZAR.100ms"]}));
+    let one_more = json!({"channels": ["ticker.AGL_ZAR.100ms"]});
+    assert_eq!(world.call(&mut alice, "public/subscribe", one_more.clone()).code(), 10028);
+    world.ok(&mut alice, "private/subscribe", json!({"channels": names}));
+    world.ok(&mut alice, "public/unsubscribe", json!({"channels": ["user.orders.any.X5.raw"]}));
+    assert_eq!(world.ok(&mut alice, "public/subscribe", one_more.clone()).effects.len(), 1);
+    assert_eq!(world.ok(&mut alice, "public/subscribe", one_more.clone()).effects.len(), 0, "it is open already");
+    let gone = world.ok(&mut alice, "public/unsubscribe", one_more.clone());
+    assert_eq!(gone.effects, [Effect::Unsubscribe("ticker.AGL_ZAR.100ms".into())]);
+    assert_eq!(world.ok(&mut alice, "public/subscribe", one_more).effects.len(), 1, "and here it is new again");
+    let all = world.ok(&mut alice, "public/unsubscribe_all", json!({}));
+    assert_eq!(all.effects, [Effect::UnsubscribeAll]);
+    assert!(!alice.listens());
+    world.ok(&mut alice, "private/subscribe", json!({"channels": names}));
+}
+
+/// Channel, and of each datum what is told: a fill's liquidity, an order's state and filled amount.
+fn told(heard: &[Value]) -> Vec<String> {
+    let datum = |item: &Value| match item["liquidity"].as_str() {
+        Some(liquidity) => format!("{liquidity} {}@{}", item["amount"], item["price"]),
+        None => format!("{} {}", item["order_state"].as_str().unwrap(), item["filled_amount"]),
+    };
+    let line = |message: &Value| {
+        assert_eq!((&message["jsonrpc"], &message["method"]), (&json!("2.0"), &json!("subscription")));
+        assert!(message.get("id").is_none(), "a notification has no id");
+        let (channel, data) = (&message["params"]["channel"], &message["params"]["data"]);
+        let data = match data.as_array() {
+            Some(items) => format!("[{}]", items.iter().map(datum).collect::<Vec<_>>().join(", ")),
+            None => datum(data),
+        };
+        format!("{} {data}", channel.as_str().unwrap())
+    };
+    heard.iter().map(line).collect()
+}
+
+const BOTH: [&str; 2] = ["user.orders.any.any.raw", "user.trades.any.any.raw"];
+
+#[test]
+fn fills_come_oldest_first_and_before_the_state_they_lead_to() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    subscribe(&mut world, &mut alice, &BOTH);
+    subscribe(&mut world, &mut bob, &BOTH);
+    world.limit(&mut bob, "sell", "NPN_ZAR", 2.0, 3200.0);
+    world.limit(&mut bob, "sell", "NPN_ZAR", 3.0, 3200.5);
+    assert_eq!(told(&world.heard(&mut bob)), ["user.orders.any.any.raw open 0.0"; 2]);
+    world.venue.changes.clear();
+    world.limit(&mut alice, "buy", "NPN_ZAR", 4.0, 3200.5);
+    // A second command in the same turn of the loop: its fill is the newest of the book.
+    world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3200.5);
+    assert_eq!(
+        told(&world.heard(&mut alice)),
+        [
+            "user.trades.any.any.raw [T 2.0@3200.0]",
+            "user.trades.any.any.raw [T 2.0@3200.5]",
+            "user.orders.any.any.raw filled 4.0",
+            "user.trades.any.any.raw [T 1.0@3200.5]",
+            "user.orders.any.any.raw filled 1.0",
+        ]
+    );
+    let maker = told(&world.heard(&mut bob));
+    assert_eq!(maker[0], "user.trades.any.any.raw [M 2.0@3200.0]");
+    assert_eq!(maker[1], "user.orders.any.any.raw filled 2.0");
+    assert_eq!(maker[2], "user.trades.any.any.raw [M 2.0@3200.5]");
+    assert_eq!(maker.last().unwrap(), "user.orders.any.any.raw filled 3.0");
+    assert_eq!(maker.iter().filter(|line| line.contains('M')).count(), 3);
+}
+
+#[test]
+fn only_the_account_itself_is_told() {
+    let mut world = World::new();
+    let (mut alice, mut bob, mut operator) = (world.login("alice"), world.login("bob"), world.login("operator"));
+    subscribe(&mut world, &mut operator, &BOTH);
+    subscribe(
+        &mut world,
+        &mut bob,
+        &["user.orders.AGL_ZAR.raw", "user.trades.future.any.raw", "user.orders.spot.NPN.raw"],
+    );
+    world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
+    world.limit(&mut bob, "buy", "NPN_ZAR", 1.0, 3000.0);
+    assert_eq!(told(&world.heard(&mut operator)), Vec::<String>::new());
+    assert_eq!(told(&world.heard(&mut alice)), Vec::<String>::new(), "who subscribes to nothing hears nothing");
+    assert_eq!(told(&world.heard(&mut bob)), ["user.orders.spot.NPN.raw open 0.0"], "by its base, as lists do");
+}
+
+#[test]
+fn both_sides_of_a_trade_with_oneself_are_told() {
+    let mut world = World::new();
+    let (mut alice, mut operator) = (world.login("alice"), world.login("operator"));
+    world.ok(&mut operator, "private/pitwire_change_account", json!({"name": "alice", "self_match": "none"}));
+    subscribe(&mut world, &mut alice, &BOTH);
+    let maker = world.limit(&mut alice, "sell", "NPN_ZAR", 1.0, 3200.0);
+    world.heard(&mut alice);
+    world.venue.changes.clear();
+    let taker = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3200.0);
+    let heard = world.heard(&mut alice);
+    let fills: Vec<&Value> =
+        heard.iter().map(|message| &message["params"]["data"][0]).filter(|fill| !fill.is_null()).collect();
+    let sides: Vec<[&str; 3]> = fills
+        .iter()
+        .map(|fill| ["liquidity", "direction", "order_id"].map(|key| fill[key].as_str().unwrap()))
+        .collect();
+    assert_eq!(sides, [["T", "buy", &taker], ["M", "sell", &maker]]);
+    assert!(fills.iter().all(|fill| fill["self_trade"] == true && fill["trade_id"] == fills[0]["trade_id"]));
+    assert_eq!(heard.len(), 4, "two fills, two orders");
+}
+
+#[test]
+fn merged_channels_tell_once_at_the_end_of_their_window() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    subscribe(
+        &mut world,
+        &mut alice,
+        &["user.orders.any.any.100ms", "user.trades.any.any.100ms", "user.orders.any.any.agg2"],
+    );
+    let id = world.limit(&mut alice, "buy", "NPN_ZAR", 5.0, 3000.0);
+    world.ok(&mut alice, "private/edit", json!({"order_id": id, "amount": 4}));
+    world.limit(&mut bob, "sell", "NPN_ZAR", 1.0, 3000.0);
+    world.limit(&mut bob, "sell", "NPN_ZAR", 2.0, 3000.0);
+    assert_eq!(told(&world.heard(&mut alice)), Vec::<String>::new());
+    let close = |world: &World, session: &mut Session, interval| {
+        let mut heard = Vec::new();
+        session.close_window(interval, &world.venue.engine, &world.venue.views, &mut |text| {
+            heard.push(common::parsed(text))
+        });
+        told(&heard)
+    };
+    assert_eq!(
+        close(&world, &mut alice, Interval::Ms100),
+        ["user.trades.any.any.100ms [M 1.0@3000.0, M 2.0@3000.0]", "user.orders.any.any.100ms [open 3.0]"]
+    );
+    assert_eq!(close(&world, &mut alice, Interval::Ms100), Vec::<String>::new(), "nothing is told twice");
+    world.venue.changes.clear();
+    world.ok(&mut alice, "private/cancel", json!({"order_id": id}));
+    world.heard(&mut alice);
+    assert_eq!(close(&world, &mut alice, Interval::Agg2), ["user.orders.any.any.agg2 [cancelled 3.0]"]);
+    assert_eq!(close(&world, &mut alice, Interval::Ms100), ["user.orders.any.any.100ms [cancelled 3.0]"]);
+}
+
+#[test]
+fn a_connection_that_becomes_somebody_else_hears_no_more_of_whom_it_was() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    let mut session = world.login("alice");
+    subscribe(&mut world, &mut session, &["user.orders.any.any.raw", "user.orders.any.any.100ms"]);
+    world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
+    assert_eq!(world.heard(&mut session).len(), 1);
+    // The same account again keeps them: that is how tokens are refreshed.
+    world.grant(&mut session, "alice");
+    assert!(session.listens());
+    world.grant(&mut session, "bob");
+    assert_eq!(world.heard(&mut session), Vec::<Value>::new());
+    let mut heard = 0;
+    session.close_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut |_| heard += 1);
+    assert_eq!(heard, 0, "nor what a window had collected");
+    subscribe(&mut world, &mut session, &["user.orders.any.any.raw"]);
+    world.venue.changes.clear();
+    world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
+    assert_eq!(world.heard(&mut session), Vec::<Value>::new());
+    world.limit(&mut session, "buy", "NPN_ZAR", 1.0, 3000.0);
+    assert_eq!(world.heard(&mut session).len(), 1);
+}
+
+#[test]
+fn a_channel_opened_with_a_token_tells_of_the_tokens_account() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    let token = world.token("bob");
+    let channels = json!(["user.orders.any.any.raw"]);
+    world.ok(&mut alice, "private/subscribe", json!({"channels": channels, "access_token": token}));
+    world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
+    assert_eq!(world.heard(&mut alice), Vec::<Value>::new());
+    world.limit(&mut bob, "buy", "NPN_ZAR", 1.0, 3000.0);
+    let heard = world.heard(&mut alice);
+    assert_eq!((heard.len(), &heard[0]["params"]["data"]["user_id"]), (1, &json!(2)));
+    world.ok(&mut alice, "private/unsubscribe", json!({"channels": channels}));
+    assert!(!alice.listens());
+}

@@ -1,0 +1,335 @@
+//! A venue in memory and a client beside it: what every test of the methods starts from.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+pub mod requests;
+pub mod shape;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pitwire_deribit::{Access, Answer, Clock, Credential, Desk, Effect, Entrance, Session, Visit};
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::Request;
+use pitwire_model::{
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Label, OrderId, Phase, Seq, Stamped, Ticks, TradingRules,
+    VenueNanos,
+};
+use pitwire_ports::{LogError, Standing, Venue};
+use pitwire_projections::{Change, Views};
+use serde_json::{Value, json};
+
+/// The instants of the example in the dialect's text.
+pub const VENUE_MS: u64 = 1_795_219_359_707;
+pub const WALL_US: u64 = 1_795_219_359_706_101;
+const ANSWERED_US: u64 = 1_795_219_359_707_003;
+
+pub const ALICE: AccountId = AccountId(0);
+pub const BOB: AccountId = AccountId(1);
+
+/// Name and decimals.
+const CURRENCIES: [(&str, u8); 7] =
+    [("ZAR", 2), ("USDC", 6), ("USD", 2), ("BTC", 8), ("NPN", 0), ("AGL", 0), ("ETH", 8)];
+
+fn currency(name: &str) -> CurrencyId {
+    let at = CURRENCIES.iter().position(|(known, _)| *known == name).expect("a currency of the table");
+    CurrencyId(u32::try_from(at).expect("a short table"))
+}
+
+/// Engine and views without a log. Venue time stands still unless a test moves it.
+pub struct TestVenue {
+    pub engine: Engine,
+    pub views: Views,
+    events: Vec<Event>,
+    pub changes: Vec<Change>,
+    pub commands: u64,
+    pub now: VenueNanos,
+    pub takes_orders: bool,
+    pub log_fails: bool,
+    pub is_manual: bool,
+}
+
+impl Venue for TestVenue {
+    fn submit(&mut self, mut command: Command) -> Result<Seq, LogError> {
+        if self.log_fails {
+            return Err(LogError::Poisoned);
+        }
+        self.commands += 1;
+        if let Command::Enter(order) = &mut command {
+            order.id = OrderId(self.commands);
+        }
+        let stamped = Stamped { seq: Seq(self.commands), at: self.now, command };
+        self.events.clear();
+        self.engine.apply(&stamped, &mut self.events);
+        self.views.observe(&stamped, &self.events, &mut self.changes);
+        Ok(stamped.seq)
+    }
+
+    fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn views(&self) -> &Views {
+        &self.views
+    }
+
+    fn now(&self) -> VenueNanos {
+        self.now
+    }
+
+    fn takes_orders(&self) -> bool {
+        self.takes_orders
+    }
+
+    fn standing(&self) -> Standing {
+        Standing { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
+    }
+
+    fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {
+        self.is_manual.then(|| {
+            self.now = VenueNanos(self.now.0 + ns);
+            Ok(self.now)
+        })
+    }
+}
+
+/// The shares of the table are of one segment.
+fn rules(name: &str) -> Option<Box<TradingRules>> {
+    let segment = Label::new("ZA01").expect("a short text");
+    name.ends_with("_ZAR").then(|| Box::new(TradingRules { segment, ..TradingRules::default() }))
+}
+
+fn instruments() -> Vec<InstrumentSpec> {
+    let spot = |base, quote| InstrumentKind::Spot { base: currency(base), quote: currency(quote) };
+    let perpetual = InstrumentKind::InversePerpetual {
+        base: currency("BTC"),
+        quote: currency("USD"),
+        index: InstrumentId(1),
+        max_leverage: 50,
+    };
+    let rows = [
+        ("NPN_ZAR", spot("NPN", "ZAR"), (1, 2), (1, 0), 320_000),
+        ("BTC_USDC", spot("BTC", "USDC"), (5, 1), (1, 4), 120_000),
+        ("AGL_ZAR", spot("AGL", "ZAR"), (1, 2), (1, 0), 51_000),
+        ("BTC-PERPETUAL", perpetual, (5, 1), (10, 0), 120_000),
+    ];
+    (0..)
+        .zip(rows)
+        .map(|(id, (name, kind, tick, lot, start))| InstrumentSpec {
+            id: InstrumentId(id),
+            name: name.into(),
+            kind,
+            tick: Decimal::new(tick.0, tick.1),
+            lot: Decimal::new(lot.0, lot.1),
+            start_price: Ticks(start),
+            max_resting_orders: 10_000,
+            limits: InstrumentLimits::default(),
+            rules: rules(name),
+        })
+        .collect()
+}
+
+impl TestVenue {
+    pub fn new() -> Self {
+        let mut venue = TestVenue {
+            engine: Engine::new(),
+            views: Views::new(),
+            events: Vec::new(),
+            changes: Vec::new(),
+            commands: 0,
+            now: VenueNanos(VENUE_MS * 1_000_000),
+            takes_orders: true,
+            log_fails: false,
+            is_manual: false,
+        };
+        for (name, decimals) in CURRENCIES {
+            venue.must(Command::AddCurrency(Currency { id: currency(name), name: name.into(), decimals }));
+        }
+        for (id, name) in (0..).zip(["alice", "bob", "operator"]) {
+            let spec = AccountSpec {
+                id: AccountId(id),
+                name: name.into(),
+                credit: Credit::Limited,
+                settings: AccountSettings::default(),
+            };
+            venue.must(Command::AddAccount(spec));
+            for (currency_name, whole) in
+                [("ZAR", 1_000_000), ("USDC", 1_000_000), ("BTC", 20), ("NPN", 100), ("AGL", 100)]
+            {
+                let currency = currency(currency_name);
+                let decimals = CURRENCIES[currency.0 as usize].1;
+                let units = whole * 10_i128.pow(u32::from(decimals));
+                venue.must(Command::Deposit { account: AccountId(id), currency, units });
+            }
+        }
+        for spec in instruments() {
+            let instrument = spec.id;
+            venue.must(Command::AddInstrument(Box::new(spec)));
+            venue.must(Command::SetPhase { instrument, phase: Phase::Continuous });
+        }
+        venue
+    }
+
+    pub fn must(&mut self, command: Command) {
+        self.submit(command).expect("a log that cannot fail");
+        let refused = self.events.iter().any(|event| matches!(event, Event::CommandRefused { .. }));
+        assert!(!refused, "{:?}", self.events);
+    }
+}
+
+/// Texts that never repeat, which is all that tokens need in a test.
+fn random() -> [u8; 32] {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    bytes
+}
+
+pub struct World {
+    pub venue: TestVenue,
+    pub desk: Desk,
+    pub wall_us: u64,
+    pub steady_ns: u64,
+}
+
+/// One answer: as it stood on the wire, and what it means.
+#[derive(Debug)]
+pub struct Reply {
+    pub text: String,
+    pub value: Value,
+    pub effects: Vec<Effect>,
+    pub is_error: bool,
+    pub log_failed: bool,
+}
+
+impl Reply {
+    pub fn code(&self) -> i64 {
+        self.value["error"]["code"].as_i64().unwrap_or(0)
+    }
+
+    #[track_caller]
+    pub fn result(&self) -> &Value {
+        self.value.get("result").unwrap_or_else(|| panic!("{}", self.text))
+    }
+
+    /// Names of instruments, ids of orders: one field of a list.
+    #[track_caller]
+    pub fn each(&self, field: &str) -> Vec<&str> {
+        let list = self.result().as_array().unwrap_or_else(|| panic!("{}", self.text));
+        list.iter().map(|item| item[field].as_str().expect("a text")).collect()
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        let credentials = ["alice", "bob", "operator"].into_iter().zip(0..).map(|(name, account)| Credential {
+            client_id: name.into(),
+            secret: format!("{name}-secret").into(),
+            account: AccountId(account),
+            access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
+        });
+        let desk = Desk::new(credentials.collect(), random);
+        World { venue: TestVenue::new(), desk, wall_us: WALL_US, steady_ns: 0 }
+    }
+
+    fn visited(
+        &mut self,
+        session: &mut Session,
+        entrance: Entrance,
+        ask: impl FnOnce(&mut Desk, Visit<'_>, &mut Vec<u8>) -> Answer,
+    ) -> Reply {
+        let clock = Clock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
+        let mut out = Vec::new();
+        let visit = Visit { venue: &mut self.venue, session, entrance, clock };
+        let Answer { effects, is_error, log_failed } = ask(&mut self.desk, visit, &mut out);
+        let text = String::from_utf8(out).expect("UTF-8");
+        let value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Reply { text, value, effects, is_error, log_failed }
+    }
+
+    /// One text over a WebSocket.
+    pub fn text(&mut self, session: &mut Session, text: &str) -> Reply {
+        self.visited(session, Entrance::WebSocket, |desk, visit, out| desk.answer_text(visit, text, None, out))
+    }
+
+    pub fn call(&mut self, session: &mut Session, method: &str, params: Value) -> Reply {
+        let text = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
+        self.text(session, &text)
+    }
+
+    /// A call that must succeed.
+    #[track_caller]
+    pub fn ok(&mut self, session: &mut Session, method: &str, params: Value) -> Reply {
+        let reply = self.call(session, method, params);
+        assert!(!reply.is_error, "{method}: {}", reply.text);
+        reply
+    }
+
+    /// `GET /api/v2/{method}?{query}`.
+    pub fn get(&mut self, session: &mut Session, method: &str, query: &str) -> Reply {
+        let request = Request::from_query(method, query).expect("a query without broken escapes");
+        self.visited(session, Entrance::Http, |desk, visit, out| desk.answer(visit, &request, out))
+    }
+
+    pub fn grant(&mut self, session: &mut Session, name: &str) -> Value {
+        let grant = json!({"grant_type": "client_credentials", "client_id": name,
+            "client_secret": format!("{name}-secret")});
+        self.ok(session, "public/auth", grant).result().clone()
+    }
+
+    /// A connection on which nobody has logged in.
+    pub fn connect(&mut self) -> Session {
+        self.desk.connect(&self.venue.engine)
+    }
+
+    pub fn login(&mut self, name: &str) -> Session {
+        let mut session = self.connect();
+        self.grant(&mut session, name);
+        session
+    }
+
+    pub fn token(&mut self, name: &str) -> String {
+        let granted = self.grant(&mut Session::new(), name);
+        granted["access_token"].as_str().expect("a token").into()
+    }
+
+    /// Enters a limit order and returns its id.
+    #[track_caller]
+    pub fn limit(&mut self, session: &mut Session, side: &str, instrument: &str, amount: f64, price: f64) -> String {
+        let params = json!({"instrument_name": instrument, "amount": amount, "type": "limit", "price": price});
+        let reply = self.ok(session, &format!("private/{side}"), params);
+        reply.result()["order"]["order_id"].as_str().expect("a text").into()
+    }
+
+    /// What a session is told of everything that has happened since the last call.
+    pub fn heard(&mut self, session: &mut Session) -> Vec<Value> {
+        let mut heard = Vec::new();
+        let TestVenue { engine, views, changes, .. } = &self.venue;
+        session.notify(engine, views, changes, &mut |text| heard.push(parsed(text)));
+        heard
+    }
+}
+
+pub fn parsed(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(text)))
+}
+
+/// Steele, Lea and Flood's generator: the whole state is one number, so a seed is a whole run.
+pub struct SplitMix64(pub u64);
+
+impl SplitMix64 {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).expect("below a usize")
+    }
+}

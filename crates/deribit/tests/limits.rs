@@ -1,0 +1,175 @@
+//! How often a member may ask, where the venue limits it.
+
+mod common;
+
+use common::World;
+use pitwire_deribit::{Desk, Effect, Limits, Session};
+use serde_json::json;
+
+const TOO_MANY: i64 = 10028;
+
+fn limited() -> World {
+    let mut world = World::new();
+    let desk = std::mem::replace(&mut world.desk, Desk::new(Vec::new(), || [0; 32]));
+    world.desk = desk.with_limits(Limits::default());
+    world
+}
+
+/// How many of `tries` calls pass at one instant.
+fn passes(world: &mut World, session: &mut Session, method: &str, params: &str, tries: u32) -> u32 {
+    let params: serde_json::Value = serde_json::from_str(params).unwrap();
+    (0..tries).map(|_| u32::from(world.call(session, method, params.clone()).code() != TOO_MANY)).sum()
+}
+
+const ORDER: &str = r#"{"instrument_name":"NPN_ZAR","amount":1,"price":2000}"#;
+
+#[test]
+fn each_sort_has_its_burst() {
+    for (method, params, burst) in [
+        ("private/buy", ORDER, 20),
+        ("private/cancel", r#"{"order_id":"1"}"#, 20),
+        // One of a hundred went to the login.
+        ("private/get_open_orders", "{}", 100),
+        ("public/subscribe", r#"{"channels":["ticker.NPN_ZAR.100ms"]}"#, 10),
+        ("public/get_instruments", "{}", 50),
+    ] {
+        let mut world = limited();
+        let mut alice = world.login("alice");
+        assert_eq!(passes(&mut world, &mut alice, method, params, 90 + burst), burst, "{method}");
+    }
+}
+
+#[test]
+fn a_refusal_says_when_to_come_back_and_does_nothing() {
+    let mut world = limited();
+    let mut alice = world.login("alice");
+    passes(&mut world, &mut alice, "private/buy", ORDER, 20);
+    let commands = world.venue.commands;
+    let order: serde_json::Value = serde_json::from_str(ORDER).unwrap();
+    let reply = world.call(&mut alice, "private/buy", order.clone());
+    let error = &reply.value["error"];
+    assert_eq!((&error["code"], &error["message"]), (&json!(TOO_MANY), &json!("too_many_requests")));
+    assert_eq!(error["data"]["retry_after_ms"], 200);
+    assert_eq!(reply.value["id"], 7, "the request's own id");
+    assert!(reply.effects.is_empty());
+    assert_eq!(world.venue.commands, commands);
+    // Time alone helps; neither clock that can be set does.
+    world.wall_us += 3_600_000_000;
+    world.venue.now.0 += 3_600_000_000_000;
+    assert_eq!(world.call(&mut alice, "private/buy", order.clone()).code(), TOO_MANY);
+    world.steady_ns += 200_000_000;
+    assert_eq!(world.call(&mut alice, "private/buy", order).code(), 0);
+}
+
+#[test]
+fn whoever_has_used_up_the_orders_can_take_them_off() {
+    let mut world = limited();
+    let mut alice = world.login("alice");
+    assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 30), 20);
+    assert_eq!(*world.ok(&mut alice, "private/cancel_all", json!({})).result(), json!(20));
+}
+
+#[test]
+fn an_account_has_one_allowance_however_many_connections_it_has() {
+    let mut world = limited();
+    let (mut alice, mut elsewhere, mut bob) = (world.login("alice"), world.login("alice"), world.login("bob"));
+    assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 15), 15);
+    assert_eq!(passes(&mut world, &mut elsewhere, "private/buy", ORDER, 15), 5);
+    assert_eq!(passes(&mut world, &mut bob, "private/buy", ORDER, 15), 15, "another's is untouched");
+    // Without a login each connection has its own.
+    let (mut one, mut two) = (world.connect(), world.connect());
+    assert_eq!(passes(&mut world, &mut one, "public/get_time", "{}", 150), 100);
+    assert_eq!(passes(&mut world, &mut two, "public/get_time", "{}", 100), 100);
+}
+
+/// The dialect's tiers: who has traded more in a week may enter orders faster; what is not in dollars does not count.
+#[test]
+fn who_has_traded_much_in_a_week_may_enter_faster() {
+    const DAY_NS: u64 = 86_400_000_000_000;
+    let mut world = limited();
+    world.venue.now.0 = 100 * DAY_NS + DAY_NS / 2;
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    let allowed = |world: &mut World, session: &mut Session| {
+        let params = json!({"currency": "ZAR", "extended": true});
+        let limits = world.ok(session, "private/get_account_summary", params).result()["limits"].clone();
+        assert_eq!(limits["matching_engine"], limits["cancels"]);
+        let (rate, burst) = (limits["matching_engine"]["rate"].clone(), limits["matching_engine"]["burst"].clone());
+        (rate.as_u64().unwrap(), burst.as_u64().unwrap())
+    };
+    let trade = |world: &mut World, [seller, buyer]: [&mut Session; 2], instrument: &str, amount: f64, price: f64| {
+        world.limit(seller, "sell", instrument, amount, price);
+        world.limit(buyer, "buy", instrument, amount, price);
+    };
+    trade(&mut world, [&mut bob, &mut alice], "NPN_ZAR", 10.0, 3_250.0);
+    trade(&mut world, [&mut bob, &mut alice], "BTC-PERPETUAL", 1_000_000.0, 60_000.0);
+    assert_eq!(allowed(&mut world, &mut alice), (5, 20), "not above a million, and rands are no dollars");
+    // The next day a few dollars more, by the other side of the book.
+    world.venue.now.0 += DAY_NS;
+    trade(&mut world, [&mut alice, &mut bob], "BTC_USDC", 0.0001, 60_000.0);
+    for session in [&mut alice, &mut bob] {
+        assert_eq!(allowed(&mut world, session), (10, 30));
+        world.steady_ns += 60_000_000_000;
+        assert_eq!(passes(&mut world, session, "private/buy", ORDER, 60), 30);
+        assert_eq!(passes(&mut world, session, "private/cancel", r#"{"order_id":"1"}"#, 60), 30);
+        world.steady_ns += 1_000_000_000;
+        assert_eq!(passes(&mut world, session, "private/buy", ORDER, 60), 10);
+    }
+    // The day of the million is the seventh and still counts, then it does not.
+    world.venue.now.0 += 5 * DAY_NS;
+    assert_eq!(allowed(&mut world, &mut alice), (10, 30));
+    world.venue.now.0 += DAY_NS;
+    assert_eq!(allowed(&mut world, &mut alice), (5, 20));
+    world.steady_ns += 60_000_000_000;
+    assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 60), 20);
+}
+
+/// A request over HTTP is a session of its own: without a login, its address is what counts.
+#[test]
+fn strangers_are_counted_by_address() {
+    let mut world = limited();
+    let mut passes = |address: &str| {
+        let from = Some(address.parse().unwrap());
+        let tries = (0..150).filter(|_| {
+            let mut session = Session::new().coming_from(from);
+            world.get(&mut session, "public/get_time", "").code() != TOO_MANY
+        });
+        tries.count()
+    };
+    assert_eq!((passes("10.0.0.1"), passes("::ffff:10.0.0.1"), passes("10.0.0.2")), (100, 0, 100));
+}
+
+#[test]
+fn nonsense_counts_too() {
+    let mut world = limited();
+    let mut session = world.connect();
+    let refused = (0..150).filter(|_| world.text(&mut session, "{").code() == TOO_MANY).count();
+    assert_eq!(refused, 50);
+    assert_eq!(world.text(&mut session, "{").code(), TOO_MANY);
+}
+
+#[test]
+fn sustained_abuse_ends_the_connection_after_its_error() {
+    let mut world = limited();
+    let mut session = world.connect();
+    for n in 0..200 {
+        let reply = world.call(&mut session, "public/get_time", json!({}));
+        assert!(reply.effects.is_empty(), "request {n}");
+    }
+    let reply = world.call(&mut session, "public/get_time", json!({}));
+    assert_eq!(reply.code(), TOO_MANY, "answered all the same");
+    assert!(matches!(&reply.effects[..], [Effect::Expel(why)] if why.contains("too many")), "{:?}", reply.effects);
+}
+
+#[test]
+fn without_limits_nobody_is_refused_but_the_figures_are_told() {
+    for (mut world, enforced) in [(World::new(), false), (limited(), true)] {
+        let mut alice = world.login("alice");
+        let params = json!({"currency": "ZAR", "extended": true});
+        let limits = world.ok(&mut alice, "private/get_account_summary", params).result()["limits"].clone();
+        assert_eq!(limits["enforced"], enforced);
+        assert_eq!(limits["matching_engine"], json!({"rate": 5, "burst": 20}));
+        assert_eq!(limits["non_matching_engine"], json!({"rate": 20, "burst": 100}));
+        let passed = passes(&mut world, &mut alice, "private/get_open_orders", "{}", 300);
+        assert_eq!(passed == 300, !enforced);
+    }
+}

@@ -1,0 +1,104 @@
+//! `user.changes` and `user.portfolio`: what happened in one instrument together, and what an account has.
+
+mod common;
+
+use common::{World, parsed};
+use pitwire_deribit::Session;
+use pitwire_jsonrpc::Interval;
+use serde_json::{Value, json};
+
+fn subscribe(world: &mut World, session: &mut Session, channels: &[&str]) {
+    let reply = world.ok(session, "private/subscribe", json!({"channels": channels}));
+    assert_eq!(*reply.result(), json!(channels));
+    world.venue.changes.clear();
+}
+
+/// What a session hears at the end of a window.
+fn window(world: &World, session: &mut Session) -> Vec<Value> {
+    let mut heard = Vec::new();
+    session
+        .close_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut |text| heard.push(parsed(text)));
+    heard
+}
+
+fn data(message: &Value) -> &Value {
+    &message["params"]["data"]
+}
+
+#[test]
+fn changes_of_one_instrument_come_together() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    subscribe(&mut world, &mut alice, &["user.changes.any.any.raw", "user.changes.BTC-PERPETUAL.100ms"]);
+    world.limit(&mut alice, "buy", "BTC-PERPETUAL", 100.0, 60_000.0);
+    let heard = world.heard(&mut alice);
+    assert_eq!(heard.len(), 1);
+    let first = data(&heard[0]);
+    assert_eq!(first["instrument_name"], "BTC-PERPETUAL");
+    assert_eq!((first["orders"].as_array().map(Vec::len), &first["trades"]), (Some(1), &json!([])));
+    assert_eq!(first["positions"], json!([]), "an order that rests is no position");
+    world.venue.changes.clear();
+
+    world.limit(&mut bob, "sell", "BTC-PERPETUAL", 40.0, 60_000.0);
+    let heard = world.heard(&mut alice);
+    let filled = data(&heard[0]);
+    assert_eq!(filled["trades"][0]["amount"], json!(40.0));
+    assert_eq!(filled["orders"][0]["filled_amount"], json!(40.0));
+    assert_eq!(filled["positions"][0]["size"], json!(40.0));
+    world.venue.changes.clear();
+
+    // The merged channel has all of it at once, once.
+    let heard = window(&world, &mut alice);
+    assert_eq!(heard.len(), 1);
+    assert_eq!(data(&heard[0])["trades"].as_array().map(Vec::len), Some(1));
+    assert_eq!(data(&heard[0])["orders"].as_array().map(Vec::len), Some(1));
+    assert_eq!(window(&world, &mut alice), Vec::<Value>::new());
+}
+
+#[test]
+fn a_portfolio_is_told_at_once_and_then_when_it_differs() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    subscribe(&mut world, &mut alice, &["user.portfolio.any", "user.portfolio.SOL", "user.portfolio.zar"]);
+    assert!(alice.awaits_window());
+    let heard = window(&world, &mut alice);
+    let of = |heard: &[Value], channel: &str| -> Vec<Value> {
+        heard
+            .iter()
+            .filter(|message| message["params"]["channel"] == channel)
+            .map(|message| data(message).clone())
+            .collect()
+    };
+    assert_eq!(of(&heard, "user.portfolio.any").len(), 7, "one message per currency");
+    assert_eq!(of(&heard, "user.portfolio.SOL"), Vec::<Value>::new());
+    assert_eq!(of(&heard, "user.portfolio.zar")[0]["available_funds"], json!(1_000_000.0));
+    assert!(!alice.awaits_window());
+
+    world.limit(&mut alice, "buy", "NPN_ZAR", 10.0, 3_000.0);
+    world.heard(&mut alice);
+    world.venue.changes.clear();
+    let heard = window(&world, &mut alice);
+    let any = of(&heard, "user.portfolio.any");
+    assert_eq!(any.len(), 1, "only the currency that moved");
+    let zar = (&any[0]["currency"], &any[0]["available_funds"], &any[0]["spot_reserve"]);
+    assert_eq!(zar, (&json!("ZAR"), &json!(970_000.0), &json!(30_000.0)));
+
+    // What others do is not told.
+    let mut bob = world.login("bob");
+    world.limit(&mut bob, "buy", "NPN_ZAR", 10.0, 2_000.0);
+    world.heard(&mut alice);
+    assert_eq!(window(&world, &mut alice), Vec::<Value>::new());
+}
+
+#[test]
+fn a_drop_copy_is_for_operators() {
+    let mut world = World::new();
+    let channels = json!({"channels": ["drop_copy.any"]});
+    assert_eq!(world.call(&mut Session::new(), "public/subscribe", channels.clone()).code(), 10000);
+    let mut alice = world.login("alice");
+    assert_eq!(world.call(&mut alice, "private/subscribe", channels.clone()).code(), 13021);
+    let mut operator = world.login("operator");
+    assert_eq!(world.ok(&mut operator, "private/subscribe", channels).effects.len(), 1);
+    let unknown = json!({"channels": ["drop_copy.nobody"]});
+    assert_eq!(*world.ok(&mut operator, "private/subscribe", unknown).result(), json!([]));
+}

@@ -1,0 +1,305 @@
+//! Own channels for those who come back: from the diary of this start, else from the account's history.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{TestVenue, World, parsed};
+use pitwire_deribit::{Effect, Session};
+use pitwire_jsonrpc::Interval;
+use pitwire_model::VenueNanos;
+use serde_json::{Value, json};
+
+const FILLS: &str = "user.trades.any.any.raw";
+const ORDERS: &str = "user.orders.NPN_ZAR.raw";
+const SLOW_FILLS: &str = "user.trades.NPN_ZAR.100ms";
+
+/// Subscribes as one who comes back; what it is told, the notice last.
+#[track_caller]
+fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Value) -> (Vec<Value>, Value) {
+    let reply = world.ok(session, "private/subscribe", json!({"channels": [channel], "resume": {channel: token}}));
+    let mut told: Vec<Value> = reply
+        .effects
+        .iter()
+        .map(|effect| match effect {
+            Effect::Tell(text) => parsed(text)["params"].clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let notice = told.pop().expect("a notice");
+    (told, notice)
+}
+
+/// What a session is told of everything that has happened since the last call.
+fn heard(world: &mut World, session: &mut Session) -> Vec<Value> {
+    let TestVenue { engine, views, changes, .. } = &world.venue;
+    world.desk.record(engine, views, changes);
+    let heard = heard_of_recorded(world, session);
+    world.venue.changes.clear();
+    heard
+}
+
+/// The same, of what has been recorded and somebody else is to hear as well.
+fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
+    let mut heard = Vec::new();
+    let TestVenue { engine, views, changes, .. } = &world.venue;
+    let mut send = |text: &[u8]| heard.push(parsed(text)["params"].clone());
+    session.notify(engine, views, changes, &mut send);
+    world.desk.tell_resumed(session, engine, views, &mut send);
+    heard
+}
+
+fn window(world: &World, session: &mut Session) -> Vec<Value> {
+    let mut heard = Vec::new();
+    let TestVenue { engine, views, .. } = &world.venue;
+    session.close_window(Interval::Ms100, engine, views, &mut |text| heard.push(parsed(text)["params"].clone()));
+    heard
+}
+
+/// One buys one from the other; a nanosecond passes.
+fn trade(world: &mut World, buyer: &mut Session, seller: &mut Session) {
+    world.limit(buyer, "buy", "NPN_ZAR", 1.0, 3200.0);
+    world.limit(seller, "sell", "NPN_ZAR", 1.0, 3200.0);
+    world.venue.now = VenueNanos(world.venue.now.0 + 1);
+}
+
+fn fills(told: &[Value]) -> Vec<u64> {
+    let fills = told.iter().flat_map(|params| params["data"].as_array().expect("a list").clone());
+    fills.map(|fill| fill["trade_seq"].as_u64().expect("a number")).collect()
+}
+
+fn market() -> (World, Session, Session) {
+    let mut world = World::new();
+    world.desk.begin_epoch(4, true);
+    let (alice, bob) = (world.login("alice"), world.login("bob"));
+    (world, alice, bob)
+}
+
+#[test]
+fn each_message_has_the_token_behind_which_the_next_begins() {
+    let (mut world, mut alice, mut bob) = market();
+    let mut reader = world.login("alice");
+    let start = world.venue.now.0;
+    let (told, notice) = come_back(&mut world, &mut reader, ORDERS, &Value::Null);
+    assert_eq!((told, &notice["by"], &notice["reason"]), (vec![], &json!("nothing"), &json!("new")));
+    assert_eq!(notice["token"], format!("4:{start}"));
+    trade(&mut world, &mut alice, &mut bob);
+    trade(&mut world, &mut alice, &mut bob);
+    // Each trade is three messages of hers: entered, filled, and the fill. Only two of them are this channel's.
+    let told = heard(&mut world, &mut reader);
+    let tokens: Vec<&str> = told.iter().map(|params| params["token"].as_str().expect("a token")).collect();
+    assert_eq!(tokens.len(), 4);
+    for at in 0..4 {
+        let mut back = world.login("alice");
+        let (missed, notice) = come_back(&mut world, &mut back, ORDERS, &json!(tokens[at]));
+        assert_eq!((&missed[..], &notice["resumed"]), (&told[at + 1..], &json!(true)));
+        // Behind it nothing comes twice.
+        assert_eq!(heard(&mut world, &mut back), Vec::<Value>::new());
+    }
+    // Another's token is a place in time as well, and leads to nothing of hers.
+    let mut other = world.login("bob");
+    let (missed, notice) = come_back(&mut world, &mut other, ORDERS, &json!(tokens[0]));
+    assert_eq!((missed.len(), &notice["by"], &notice["reason"]), (2, &json!("history"), &json!("too_old")));
+    assert!(missed.iter().all(|params| params["data"]["direction"] == "sell"), "{missed:?}");
+}
+
+#[test]
+fn a_merged_channel_tells_what_was_missed_with_its_next_window_and_keeps_the_old_token_until_then() {
+    let (mut world, mut alice, mut bob) = market();
+    let mut reader = world.login("alice");
+    let (_, begun) = come_back(&mut world, &mut reader, SLOW_FILLS, &Value::Null);
+    trade(&mut world, &mut alice, &mut bob);
+    assert_eq!(heard(&mut world, &mut reader), Vec::<Value>::new());
+    // Cut before the window has ended, twice.
+    let mut token = begun["token"].clone();
+    for _ in 0..2 {
+        let mut back = world.login("alice");
+        let (missed, notice) = come_back(&mut world, &mut back, SLOW_FILLS, &token);
+        assert_eq!((missed, &notice["resumed"]), (vec![], &json!(true)));
+        token = notice["token"].clone();
+        assert_eq!(token, begun["token"], "nothing of it is told yet");
+        trade(&mut world, &mut alice, &mut bob);
+        heard(&mut world, &mut back);
+        reader = back;
+    }
+    let told = window(&world, &mut reader);
+    assert_eq!(fills(&told), [1, 2, 3]);
+    let mut back = world.login("alice");
+    let (missed, notice) = come_back(&mut world, &mut back, SLOW_FILLS, &told[0]["token"]);
+    assert_eq!((missed, &notice["token"]), (vec![], &told[0]["token"]));
+    assert_eq!(window(&world, &mut back), Vec::<Value>::new());
+}
+
+#[test]
+fn history_tells_what_has_happened_since_and_says_where_it_ends() {
+    let (mut world, mut alice, mut bob) = market();
+    let start = world.venue.now.0;
+    for n in 0..1_005 {
+        // To and fro: neither has goods for a thousand.
+        let (buyer, seller) = if n % 2 == 0 { (&mut alice, &mut bob) } else { (&mut bob, &mut alice) };
+        trade(&mut world, buyer, seller);
+    }
+    // The first was made at the start, the last 1,004 later.
+    for (token, by, reason, expected) in [
+        (format!("3:{}", start + 900), "history", "other_epoch", 901..1_006),
+        (format!("4:{}", start + 900), "history", "too_old", 901..1_006),
+        (format!("3:{}", start + 5), "history", "other_epoch", 6..1_006),
+        (format!("3:{}", start + 4), "history", "too_much", 6..1_006),
+        (format!("3:{}", start + 1_005), "history", "other_epoch", 0..0),
+        (format!("5:{start}"), "nothing", "other_epoch", 0..0),
+        (format!("4:{}", start + 1_006), "nothing", "unknown", 0..0),
+    ] {
+        let mut back = world.login("alice");
+        let (told, notice) = come_back(&mut world, &mut back, FILLS, &json!(token));
+        assert_eq!((&notice["by"], &notice["reason"]), (&json!(by), &json!(reason)), "{token}");
+        assert_eq!(fills(&told), expected.collect::<Vec<u64>>(), "{token}");
+        assert!(
+            told.iter().all(|params| params.get("token").is_none() && params["data"].as_array().unwrap().len() <= 100)
+        );
+    }
+    // Orders as they stand: each once.
+    let mut back = world.login("alice");
+    let (told, notice) = come_back(&mut world, &mut back, ORDERS, &json!(format!("3:{}", start + 1_003)));
+    assert_eq!(notice["reason"], "other_epoch");
+    assert_eq!(
+        told.iter().map(|params| params["data"]["order_state"].clone()).collect::<Vec<_>>(),
+        ["filled", "filled"]
+    );
+    world.desk.begin_epoch(4, false);
+    let mut back = world.login("alice");
+    let (told, notice) = come_back(&mut world, &mut back, FILLS, &json!(format!("3:{start}")));
+    assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "nobody remembers that start");
+}
+
+/// The fills of `user.changes` messages by number, and the last state told of each order.
+fn changes(told: &[Value]) -> (Vec<u64>, BTreeMap<String, String>) {
+    let mut orders = BTreeMap::new();
+    let mut fills = Vec::new();
+    for params in told {
+        let data = &params["data"];
+        fills.extend(data["trades"].as_array().expect("a list").iter().map(|fill| fill["trade_seq"].as_u64().unwrap()));
+        for order in data["orders"].as_array().expect("a list") {
+            let text = |name: &str| order[name].as_str().expect("a text").to_owned();
+            orders.insert(text("order_id"), text("order_state"));
+        }
+    }
+    (fills, orders)
+}
+
+#[test]
+fn fills_and_orders_together_are_told_once_and_the_token_is_beside_the_last_instrument() {
+    let (mut world, mut alice, mut bob) = market();
+    for channel in ["user.changes.any.any.raw", "user.changes.any.any.100ms"] {
+        let mut reader = world.login("alice");
+        let (_, begun) = come_back(&mut world, &mut reader, channel, &Value::Null);
+        trade(&mut world, &mut alice, &mut bob);
+        world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
+        let is_merged = channel.ends_with("100ms");
+        let told = heard(&mut world, &mut reader);
+        let told = if is_merged { window(&world, &mut reader) } else { told };
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].get("token").is_none(), "whoever is cut off between the two has heard neither");
+        let token = &told[1]["token"];
+
+        // Before all of it, in another order of calls: what it tells is the same.
+        let mut back = world.login("alice");
+        let (missed, notice) = come_back(&mut world, &mut back, channel, &begun["token"]);
+        assert_eq!((&notice["resumed"], &notice["by"]), (&json!(true), &json!("messages")));
+        let missed = if is_merged { window(&world, &mut back) } else { missed };
+        assert_eq!(missed, told);
+        // Behind it: nothing, and what is new once.
+        let mut back = world.login("alice");
+        let (missed, notice) = come_back(&mut world, &mut back, channel, token);
+        assert_eq!((missed, &notice["token"]), (vec![], token));
+        trade(&mut world, &mut alice, &mut bob);
+        let told = heard(&mut world, &mut back);
+        let told = if is_merged { window(&world, &mut back) } else { told };
+        let (fills, orders) = changes(&told);
+        assert_eq!((fills.len(), orders.len()), (1, 1), "{told:?}");
+        assert!(heard(&mut world, &mut back).is_empty() && window(&world, &mut back).is_empty());
+    }
+}
+
+#[test]
+fn beside_a_channel_with_tokens_fills_still_come_before_the_orders_they_lead_to() {
+    let (mut world, mut alice, mut bob) = market();
+    let (changes, slow) = ("user.changes.any.any.raw", "user.orders.any.any.100ms");
+    let plain = json!({"channels": [ORDERS, FILLS, changes, slow]});
+    let mut reference = world.login("alice");
+    world.ok(&mut reference, "private/subscribe", plain.clone());
+    for with_token in [FILLS, ORDERS, changes] {
+        let mut reader = world.login("alice");
+        world.ok(&mut reader, "private/subscribe", plain.clone());
+        world.ok(&mut reader, "private/unsubscribe", json!({"channels": [with_token]}));
+        come_back(&mut world, &mut reader, with_token, &Value::Null);
+        for _ in 0..3 {
+            trade(&mut world, &mut alice, &mut bob);
+            world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
+            let expected = heard_of_recorded(&world, &mut reference);
+            let mut told = heard(&mut world, &mut reader);
+            for params in &mut told {
+                let token = params.as_object_mut().unwrap().remove("token");
+                assert_eq!(
+                    token.is_some(),
+                    params["channel"] == with_token && !is_first_of_changes(params),
+                    "{params}"
+                );
+            }
+            // The very messages, in the very order, that one without tokens hears.
+            assert_eq!(told, expected, "{with_token}");
+            let slow_of = |told: &[Value]| told.iter().map(|params| params["data"].clone()).collect::<Vec<_>>();
+            assert_eq!(slow_of(&window(&world, &mut reader)), slow_of(&window(&world, &mut reference)));
+        }
+    }
+}
+
+/// The message of `user.changes` behind which there is another.
+fn is_first_of_changes(params: &Value) -> bool {
+    params["data"]["instrument_name"] == "NPN_ZAR" && params["data"].get("trades").is_some()
+}
+
+#[test]
+fn history_tells_fills_and_then_orders_of_each_instrument() {
+    for channel in ["user.changes.any.any.raw", "user.changes.any.any.100ms"] {
+        let (mut world, mut alice, mut bob) = market();
+        let start = world.venue.now.0;
+        for n in 0..150 {
+            let (buyer, seller) = if n % 2 == 0 { (&mut alice, &mut bob) } else { (&mut bob, &mut alice) };
+            trade(&mut world, buyer, seller);
+        }
+        world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
+        world.venue.changes.clear();
+        let mut back = world.login("alice");
+        let (told, notice) = come_back(&mut world, &mut back, channel, &json!(format!("3:{}", start + 10)));
+        assert_eq!((&notice["by"], &notice["reason"]), (&json!("history"), &json!("other_epoch")));
+        let (fills, orders) = changes(&told);
+        assert_eq!(fills, (11..151).collect::<Vec<u64>>());
+        let open = orders.values().filter(|state| *state == "open").count();
+        assert_eq!((orders.len(), open), (141, 1));
+        assert!(told.iter().all(|params| {
+            let of = |name: &str| params["data"][name].as_array().unwrap().len();
+            params.get("token").is_none() && of("trades") <= 100 && of("orders") <= 100
+        }));
+        // And goes on from here.
+        trade(&mut world, &mut alice, &mut bob);
+        let told = heard(&mut world, &mut back);
+        let told = if channel.ends_with("100ms") { window(&world, &mut back) } else { told };
+        assert_eq!(changes(&told).0, [151]);
+        assert!(told[0]["token"].is_string());
+    }
+}
+
+#[test]
+fn whoever_is_here_hears_all_of_one_command_however_much_it_is() {
+    let (mut world, mut alice, _bob) = market();
+    for n in 0..1_200 {
+        world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 100.0 + f64::from(n % 50));
+    }
+    world.venue.changes.clear();
+    let mut back = world.login("alice");
+    come_back(&mut world, &mut back, ORDERS, &Value::Null);
+    world.ok(&mut alice, "private/cancel_all", json!({}));
+    // More than a diary keeps of the past.
+    assert_eq!(heard(&mut world, &mut back).len(), 1_200);
+    assert!(heard(&mut world, &mut back).is_empty());
+}

@@ -1,0 +1,468 @@
+//! The fast engine against the slow one, over two million random commands of the whole rulebook, with the auditor looking on.
+//!
+//! Does        play many short worlds, each with habits of its own, from fixed seeds and a fresh one; the first world that
+//!             fails is cut down to the fewest commands that still fail before it is printed.
+//! Holds       1. the events of every command are equal, the images are equal, and the auditor finds no offence;
+//!             2. an engine restored from its own image goes on as the one it was taken of;
+//!             3. a refused command leaves the state as it was, the image before it equal to the one after it;
+//!             4. every cell of both tables of `contracts/rules` is met, and every reason, call and derivation.
+//! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-engine --test differential`; `TEST_COMMANDS=100000000` plays longer,
+//!             `TEST_SURVEY=1` prints every world that fails and goes on.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::cells::Cells;
+use common::flow::Flow;
+use common::world::{HOUSE, NPN_ZAR, Stamper, opening_commands};
+use common::{SplitMix64, test_seed};
+use pitwire_auditor::Auditor;
+use pitwire_auditor_snapshot::opening;
+use pitwire_engine::reference::ReferenceEngine;
+use pitwire_engine::{Engine, EngineImage};
+use pitwire_model::{
+    CancelReason, Command, Derivation, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reference, Reject,
+    ReportEnd, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, VenueNanos,
+};
+
+/// Played from each fixed seed and from a fresh one together, unless `TEST_COMMANDS` says otherwise.
+const COMMANDS: u64 = 2_000_000;
+/// What the slow engine and the auditor play among themselves.
+const COMMANDS_ALONE: u64 = 250_000;
+const FIXED_SEEDS: [u64; 3] = [20_260_105, 31_337, 4_294_967_291];
+/// How many commands pass between two comparisons of the whole state.
+const IMAGE_EVERY: usize = 17;
+/// How many replays the cutting down may cost.
+const REPLAYS: usize = 600;
+
+/// Which answers were heard, so that a flow that no longer provokes one is noticed.
+#[derive(Default)]
+struct Heard {
+    rejects: BTreeMap<u8, u64>,
+    cancels: BTreeMap<u8, u64>,
+    commands: u64,
+    accepted: u64,
+    trades: u64,
+    kept_places: u64,
+    /// Commands that traded at more than one price.
+    sweeps: u64,
+    refreshes: u64,
+    whole_fills: u64,
+    repriced: u64,
+    self_matches: u64,
+    trips: u64,
+    busts: u64,
+    /// Refused commands, by reason, before and after which the state was looked at.
+    left_alone: BTreeMap<u8, u64>,
+    cells: Cells,
+    /// What the rulebook adds, by its name here.
+    marks: BTreeMap<String, u64>,
+}
+
+impl Heard {
+    fn hear(&mut self, command: &Command, events: &[Event]) {
+        self.commands += 1;
+        self.cells.hear(command, events);
+        for event in events {
+            if let Some(mark) = marks(event) {
+                *self.marks.entry(mark).or_default() += 1;
+            }
+        }
+        let mut prices = events.iter().filter_map(|event| match event {
+            Event::Trade { price, .. } => Some(*price),
+            _ => None,
+        });
+        let first = prices.next();
+        self.sweeps += u64::from(prices.any(|price| Some(price) != first));
+        if let (Command::Enter(asked), Some(Event::Accepted { order_type, .. })) = (command, events.first()) {
+            let traded = first.is_some() && asked.tif == TimeInForce::FillOrKill;
+            self.whole_fills += u64::from(traded);
+            self.repriced += u64::from(asked.post_only == PostOnly::Reprice && *order_type != asked.order_type);
+            assert_eq!(order_type.limit_price().is_some(), asked.order_type.limit_price().is_some());
+        }
+        for event in events {
+            match event {
+                Event::Accepted { .. } => self.accepted += 1,
+                Event::Rejected { reason, .. }
+                | Event::AmendRefused { reason, .. }
+                | Event::CancelRefused { reason, .. }
+                | Event::CommandRefused { reason } => *self.rejects.entry(*reason as u8).or_default() += 1,
+                Event::Cancelled { reason, .. } => {
+                    *self.cancels.entry(*reason as u8).or_default() += 1;
+                    self.self_matches += u64::from(*reason == CancelReason::SelfMatch);
+                }
+                Event::Trade { .. } => self.trades += 1,
+                Event::Amended { kept_priority: true, .. } => self.kept_places += 1,
+                Event::Refreshed { .. } => self.refreshes += 1,
+                Event::ThrottleTripped { .. } => self.trips += 1,
+                Event::TradeBusted(_) => self.busts += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether so many worlds were worth playing.
+    fn expect_plenty(&self, seed: u64, worlds: u64) {
+        println!(
+            "{} commands: {} accepted, {} trades, {} sweeps, {} places kept, {} refreshes, {} orders filled whole, \
+             {} repriced, {} self-matches, {} trips, {} busts, {} refusals that changed nothing",
+            self.commands,
+            self.accepted,
+            self.trades,
+            self.sweeps,
+            self.kept_places,
+            self.refreshes,
+            self.whole_fills,
+            self.repriced,
+            self.self_matches,
+            self.trips,
+            self.busts,
+            self.left_alone.values().sum::<u64>()
+        );
+        let named = |code: u8| Reject::from_code(code).map_or("?", Reject::name);
+        let mut refusals: Vec<(u64, &str)> = self.rejects.iter().map(|(code, times)| (*times, named(*code))).collect();
+        refusals.sort();
+        println!("refusals, rarest first: {refusals:?}");
+        // What is rare is asked for where there is enough of everything.
+        let (cells, unmet) = self.cells.unmet();
+        println!("{} of {cells} cells met, rarest {:?}", cells - unmet.len(), self.cells.rarest());
+        let unseen = self.cells.changes_unseen();
+        println!("changes of session not told: {unseen:?}; {:?}", self.marks);
+        if self.commands < COMMANDS {
+            return;
+        }
+        assert!(unmet.is_empty(), "TEST_SEED={seed}: cells nobody met: {unmet:?}");
+        assert!(unseen.is_empty(), "TEST_SEED={seed}: no change of session {unseen:?}");
+        let counts = [self.trades / 40, self.sweeps / 4, self.kept_places / 4, self.refreshes / 4];
+        let counts =
+            counts.into_iter().chain([self.whole_fills, self.repriced, self.self_matches, self.trips, self.busts]);
+        assert!(counts.min() > Some(worlds / 4), "TEST_SEED={seed}: a flow in which something hardly happens");
+        // The engine never refuses by quarantine: who takes the command out of the log does. A book whose best offer is
+        // one tick is too rare to count on; `terms.rs` has it.
+        let uncounted = [Reject::Quarantined, Reject::PostOnlyNoPlace];
+        for reason in Reject::ALL.iter().filter(|reason| !uncounted.contains(reason)) {
+            let heard = self.rejects.contains_key(&(*reason as u8));
+            assert!(heard, "TEST_SEED={seed}: nothing was refused as {}", reason.name());
+            let looked = self.left_alone.contains_key(&(*reason as u8));
+            assert!(looked, "TEST_SEED={seed}: no state was looked at around a refusal as {}", reason.name());
+        }
+        for reason in CancelReason::ALL {
+            assert!(self.cancels.contains_key(&(reason as u8)), "TEST_SEED={seed}: nothing left as {reason:?}");
+        }
+        for mark in expected_marks() {
+            assert!(self.marks.contains_key(&mark), "TEST_SEED={seed}: never seen: {mark}");
+        }
+    }
+}
+
+/// What an event shows of the rulebook at work.
+fn marks(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Trade { kind, .. } => format!("trade {kind:?}"),
+        Event::Uncrossed { call, .. } => format!("uncross {}", call.name()),
+        Event::Breached { against, .. } => format!("breach {against:?}"),
+        Event::ClosingPriceSet { derivation, .. } => format!("close {}", derivation.name()),
+        Event::SessionChanged { reason, .. } => format!("session {}", reason.name()),
+        Event::Parked { .. } => "parked".to_owned(),
+        Event::Injected { .. } => "injected".to_owned(),
+        Event::Triggered { .. } => "triggered".to_owned(),
+        Event::Indicative { price, .. } => format!("indicative {}", price.is_some()),
+        Event::ReportingChanged { open, .. } => format!("reporting {open}"),
+        Event::TradeReported { .. } => "reported".to_owned(),
+        Event::ReportEnded { end, .. } => format!("report {}", end.name()),
+        Event::OffBookTrade(_) => "off book".to_owned(),
+        _ => return None,
+    })
+}
+
+fn expected_marks() -> Vec<String> {
+    let mut marks: Vec<String> =
+        ["parked", "injected", "triggered", "indicative true", "indicative false"].map(str::to_owned).to_vec();
+    marks.extend(["reporting true", "reporting false", "reported", "off book"].map(str::to_owned));
+    marks.extend(ReportEnd::ALL.map(|end| format!("report {}", end.name())));
+    let calls = Phase::ALL.into_iter().filter(|phase| phase.is_call() || *phase == Phase::Continuous);
+    for call in calls {
+        marks.push(format!("uncross {}", call.name()));
+        marks.push(format!("trade {:?}", TradeKind::Call(call)));
+    }
+    marks.extend([TradeKind::Continuous, TradeKind::Filter, TradeKind::Cross].map(|kind| format!("trade {kind:?}")));
+    marks.extend([Reference::Static, Reference::Dynamic].map(|against| format!("breach {against:?}")));
+    marks.extend(Derivation::ALL.map(|derivation| format!("close {}", derivation.name())));
+    marks.extend(SessionReason::ALL.map(|reason| format!("session {}", reason.name())));
+    marks
+}
+
+/// The first event in which two answers differ, and both answers.
+fn difference(fast: &[Event], slow: &[Event]) -> String {
+    let at = fast.iter().zip(slow).take_while(|(fast, slow)| fast == slow).count();
+    let (f, s) = (fast.get(at), slow.get(at));
+    format!("event {at}: fast {f:?}\n              slow {s:?}\nfast says {fast:?}\nslow says {slow:?}")
+}
+
+/// The first lines in which two images differ.
+fn unlike(one: &EngineImage, other: &EngineImage) -> Vec<String> {
+    let (one, other) = (format!("{one:#?}"), format!("{other:#?}"));
+    let lines = one.lines().zip(other.lines()).enumerate().filter(|(_, (one, other))| one != other).take(6);
+    lines.map(|(at, (one, other))| format!("{at}: {}, {}", one.trim(), other.trim())).collect()
+}
+
+/// Why a command was refused, whatever it was.
+fn refusal(events: &[Event]) -> Option<Reject> {
+    match events {
+        [
+            Event::Rejected { reason, .. }
+            | Event::AmendRefused { reason, .. }
+            | Event::CancelRefused { reason, .. }
+            | Event::CommandRefused { reason },
+        ] => Some(*reason),
+        _ => None,
+    }
+}
+
+/// The judges of one world.
+struct Court {
+    fast: Option<Engine>,
+    slow: ReferenceEngine,
+    /// Not there when operators lie about the trades they bust, which he alone would notice.
+    auditor: Option<Auditor>,
+    /// Whether the fast engine is put together anew from its image whenever that is compared.
+    is_restored: bool,
+    seq: Seq,
+    /// The state before the next command, where the one before it was compared.
+    before: Option<EngineImage>,
+    /// How many refused commands, by reason, were seen to leave the state as it was.
+    left_alone: BTreeMap<u8, u64>,
+}
+
+/// Who judges a world.
+#[derive(Clone, Copy, Debug)]
+struct Bench {
+    is_fast: bool,
+    is_audited: bool,
+    is_restored: bool,
+}
+
+impl Court {
+    fn new(bench: Bench) -> Self {
+        Court {
+            fast: bench.is_fast.then(Engine::new),
+            slow: ReferenceEngine::new(),
+            auditor: bench.is_audited.then(Auditor::new),
+            is_restored: bench.is_restored,
+            seq: Seq(0),
+            before: None,
+            left_alone: BTreeMap::new(),
+        }
+    }
+
+    /// Applies a command; its number is its place here, whatever it was when it was made.
+    fn judge(&mut self, stamped: &Stamped, is_image_due: bool) -> Result<Vec<Event>, String> {
+        self.seq = self.seq.next();
+        let stamped = Stamped { seq: self.seq, ..stamped.clone() };
+        let mut events = Vec::new();
+        self.slow.apply(&stamped, &mut events);
+        if let Some(fast) = &mut self.fast {
+            let mut got = Vec::new();
+            fast.apply(&stamped, &mut got);
+            if got != events {
+                return Err(difference(&got, &events));
+            }
+        }
+        if let Some(Err(offence)) = self.auditor.as_mut().map(|auditor| auditor.observe(&stamped, &events)) {
+            return Err(format!("the auditor says: {offence}\nevents {events:#?}"));
+        }
+        if let (Some(before), Some(reason)) = (self.before.take(), refusal(&events)) {
+            self.has_left_alone(&before, reason)?;
+        }
+        if is_image_due {
+            self.compare_images(&stamped)?;
+        }
+        Ok(events)
+    }
+
+    /// A refused command has changed nothing, in either engine.
+    fn has_left_alone(&mut self, before: &EngineImage, reason: Reject) -> Result<(), String> {
+        for (which, after) in [("slow", Some(self.slow.image())), ("fast", self.fast.as_ref().map(Engine::image))] {
+            if let Some(after) = after.filter(|after| after != before) {
+                let told = unlike(before, &after);
+                return Err(format!("a command refused as {} changed the state, {which}: {told:#?}", reason.name()));
+            }
+        }
+        *self.left_alone.entry(reason as u8).or_default() += 1;
+        Ok(())
+    }
+
+    fn compare_images(&mut self, stamped: &Stamped) -> Result<(), String> {
+        let image = self.slow.image();
+        if let Some(fast) = self.fast.as_ref().map(Engine::image)
+            && fast != image
+        {
+            return Err(format!("images differ, fast and slow: {:#?}", unlike(&fast, &image)));
+        }
+        self.before = Some(image.clone());
+        if self.is_restored && self.fast.is_some() {
+            let again =
+                Engine::from_image(image.clone()).map_err(|error| format!("its image is refused: {}", error.0))?;
+            self.fast = Some(again);
+        }
+        let Some(auditor) = &self.auditor else { return Ok(()) };
+        let told = opening(&image, stamped.seq, stamped.at);
+        let audited = auditor.compare(&told).and_then(|()| auditor.reckon());
+        audited.map_err(|offence| format!("the auditor says: {offence}"))
+    }
+}
+
+/// Where a list of commands first fails, and how.
+fn failure(commands: &[Stamped], bench: Bench) -> Option<(usize, String)> {
+    let mut court = Court::new(bench);
+    commands.iter().enumerate().find_map(|(at, stamped)| {
+        let judged = catch_unwind(AssertUnwindSafe(|| court.judge(stamped, true).map(|_| ())));
+        let sentence = match judged {
+            Ok(Ok(())) => return None,
+            Ok(Err(sentence)) => sentence,
+            Err(panic) => format!("panicked: {:?}", panic.downcast_ref::<String>()),
+        };
+        Some((at, sentence))
+    })
+}
+
+/// Cuts a failing list down, first to its prefix and then by leaving out what does not matter.
+fn shrink(mut commands: Vec<Stamped>, court: Bench) -> (Vec<Stamped>, String) {
+    let Some((at, mut sentence)) = failure(&commands, court) else {
+        return (commands, "it does not fail again".to_owned());
+    };
+    let complaint = complaint_of(&sentence);
+    commands.truncate(at + 1);
+    let (mut step, mut replays) = (commands.len() / 2, 0);
+    while step > 0 {
+        let mut from = 0;
+        while from < commands.len() && replays < REPLAYS {
+            let mut fewer = commands.clone();
+            fewer.drain(from..(from + step).min(commands.len()));
+            replays += 1;
+            match failure(&fewer, court) {
+                Some((at, said)) if complaint_of(&said) == complaint => {
+                    fewer.truncate(at + 1);
+                    (commands, sentence) = (fewer, said);
+                }
+                _ => from += step,
+            }
+        }
+        step /= 2;
+    }
+    (commands, sentence)
+}
+
+/// What a sentence complains of, without the numbers: the cut-down list must fail for the reason for which the whole did.
+/// (A trade left out renumbers the others, and then a true bust is a false one.)
+fn complaint_of(sentence: &str) -> String {
+    sentence.chars().filter(|c| c.is_alphabetic() || *c == ' ').take(50).collect()
+}
+
+fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard) {
+    let mut flow = Flow::new(world_seed);
+    let steps = SplitMix64::new(world_seed).pick(&[200, 400, 800, 3_000]);
+    let kind = Bench { is_fast, is_audited: !flow.lies, is_restored: world.is_multiple_of(3) };
+    let mut court = Court::new(kind);
+    let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
+    let mut stamper = Stamper::default();
+    let mut commands: Vec<Stamped> = Vec::new();
+    heard.cells.forget();
+    while commands.len() < steps {
+        stamper.at.0 += flow.wait();
+        let at = VenueNanos(stamper.at.0 + 1000);
+        let command = opening.next().unwrap_or_else(|| flow.command(stamper.seq.next(), at));
+        let stamped = stamper.stamp(command);
+        commands.push(stamped.clone());
+        let is_image_due = commands.len().is_multiple_of(IMAGE_EVERY) || commands.len() == steps;
+        match catch_unwind(AssertUnwindSafe(|| court.judge(&stamped, is_image_due))) {
+            Ok(Ok(events)) => {
+                heard.hear(&stamped.command, &events);
+                flow.learn(&events);
+            }
+            _ => return fail(seed, world, commands.clone(), kind),
+        }
+    }
+    for (reason, times) in court.left_alone {
+        *heard.left_alone.entry(reason).or_default() += times;
+    }
+}
+
+/// Cuts the world down and panics; a survey (`TEST_SURVEY=1`) prints and goes on.
+fn fail(seed: u64, world: u64, commands: Vec<Stamped>, kind: Bench) {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {})); // the replays may panic many times over
+    let (fewest, sentence) = shrink(commands, kind);
+    std::panic::set_hook(hook);
+    println!("TEST_SEED={seed} world={world} fails with these {} commands:", fewest.len());
+    for Stamped { at, command, .. } in &fewest {
+        println!("  at {at}: {command:?}");
+    }
+    if std::env::var("TEST_SURVEY").is_ok() {
+        println!("SURVEY {sentence}");
+        return;
+    }
+    panic!("TEST_SEED={seed} world={world}: {sentence}");
+}
+
+/// Plays so many commands and some more, in equal parts from each seed.
+fn play_all(commands: u64, is_fast: bool) {
+    let fresh = test_seed();
+    println!("TEST_SEED={fresh}");
+    let mut seeds = vec![fresh];
+    if std::env::var("TEST_SEED").is_err() {
+        seeds.extend(FIXED_SEEDS);
+    }
+    let mut heard = Heard::default();
+    let mut worlds = 0;
+    for (part, seed) in (1..).zip(&seeds) {
+        let mut world_seeds = SplitMix64::new(*seed);
+        let mut world = 0;
+        while heard.commands < commands * part / seeds.len() as u64 {
+            play(*seed, world, world_seeds.next(), is_fast, &mut heard);
+            world += 1;
+        }
+        worlds += world;
+    }
+    heard.expect_plenty(fresh, worlds);
+}
+
+/// How many trades the filter makes of a hidden order whose minimum two others meet, where so many pairs rest behind them
+/// that only each other's minimum keeps from trading.
+fn trades_beside_nested_pairs(pairs: u64) -> usize {
+    let mut court = Court::new(Bench { is_fast: true, is_audited: true, is_restored: false });
+    let (mut stamper, mut trades) = (Stamper::default(), 0);
+    let mut judge = |command: Command| {
+        let events = court.judge(&stamper.stamp(command), true).unwrap_or_else(|sentence| panic!("{sentence}"));
+        assert!(!events.iter().any(|event| matches!(event, Event::Rejected { .. } | Event::CommandRefused { .. })));
+        trades += events.iter().filter(|event| matches!(event, Event::Trade { .. })).count();
+    };
+    opening_commands(1_000, 100).into_iter().for_each(&mut judge);
+    let nested = (0..pairs).flat_map(|_| [(Side::Buy, 200, 2_003), (Side::Sell, 100, 2_010)]);
+    let three = [(Side::Buy, 201, 2), (Side::Sell, 99, 1), (Side::Sell, 99, 1)];
+    for (id, (side, price, lots)) in (1_000..).map(OrderId).zip(nested.chain(three)) {
+        let (account, lots) = (if side == Side::Buy { HOUSE[0] } else { HOUSE[1] }, Lots(lots));
+        let order_type = OrderType::Hidden { price: Ticks(price), minimum_execution: lots };
+        let order = NewOrder { id, account, instrument: NPN_ZAR, side, order_type, lots, ..NewOrder::PLAIN };
+        judge(Command::Enter(NewOrder { tif: TimeInForce::Day, ..order }));
+    }
+    trades
+}
+
+#[test]
+fn what_does_not_settle_within_sixty_four_passes_counts_no_hidden_order_for_any_of_the_three() {
+    assert_eq!([0, 20, 40].map(trades_beside_nested_pairs), [2, 2, 0]);
+}
+
+#[test]
+fn the_slow_engine_does_nothing_that_the_auditor_minds() {
+    play_all(COMMANDS_ALONE, false);
+}
+
+#[test]
+fn fast_engine_agrees_with_the_slow_one() {
+    let asked = std::env::var("TEST_COMMANDS").map(|text| text.parse().expect("TEST_COMMANDS is a number"));
+    play_all(asked.unwrap_or(COMMANDS), true);
+}

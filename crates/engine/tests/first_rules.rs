@@ -1,0 +1,105 @@
+//! What was journaled under rule version 1 is replayed as it was: the few orders that version 2 judges otherwise. The
+//! auditor, told the same, agrees; either of them by itself does not.
+
+mod common;
+
+use common::world::{MEMBERS, NPN_ZAR, Stamper, apply, opening_commands};
+use pitwire_auditor::Auditor;
+use pitwire_engine::{Engine, RULE_VERSION};
+use pitwire_model::{
+    CancelReason, Command, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reject, Side, Ticks, TimeInForce,
+};
+
+struct Told {
+    engine: Engine,
+    auditor: Auditor,
+    stamper: Stamper,
+}
+
+impl Told {
+    fn under(rules: u16) -> Told {
+        let mut told = Told { engine: Engine::new(), auditor: Auditor::new(), stamper: Stamper::default() };
+        told.follow(rules);
+        for command in opening_commands(10, 100) {
+            told.apply(command);
+        }
+        let bid = limit(Side::Buy, TimeInForce::GoodTillCancel);
+        told.apply(Command::Enter(NewOrder { id: OrderId(1), ..bid }));
+        told
+    }
+
+    fn follow(&mut self, rules: u16) {
+        self.engine.follow(rules);
+        self.auditor.follow(rules);
+    }
+
+    fn apply(&mut self, command: Command) -> Vec<Event> {
+        let stamped = self.stamper.stamp(command);
+        let events = apply(&mut self.engine, &stamped);
+        self.auditor.observe(&stamped, &events).unwrap_or_else(|offence| panic!("{offence}: {events:?}"));
+        events
+    }
+
+    fn enter(&mut self, order: NewOrder) -> Vec<Event> {
+        self.apply(Command::Enter(order))
+    }
+}
+
+fn limit(side: Side, tif: TimeInForce) -> NewOrder {
+    let (id, account) = (OrderId(2), MEMBERS[usize::from(side == Side::Sell)]);
+    let order_type = OrderType::Limit { price: Ticks(100) };
+    NewOrder { id, account, instrument: NPN_ZAR, side, order_type, lots: Lots(3), tif, ..NewOrder::PLAIN }
+}
+
+fn market_gtc() -> NewOrder {
+    let order = limit(Side::Sell, TimeInForce::GoodTillCancel);
+    NewOrder { order_type: OrderType::Market, lots: Lots(5), ..order }
+}
+
+fn refused(events: &[Event]) -> Option<Reject> {
+    match events {
+        [Event::Rejected { reason, .. }] => Some(*reason),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_market_order_that_was_good_till_cancelled_trades_and_expires_as_it_did() {
+    let mut first = Told::under(1);
+    let events = first.enter(market_gtc());
+    let tif = TimeInForce::GoodTillCancel;
+    assert!(matches!(events[0], Event::Accepted { tif: of, order_type: OrderType::Market, .. } if of == tif));
+    assert!(matches!(events[1], Event::Trade { lots: Lots(3), taker_open: Lots(2), .. }));
+    let reason = CancelReason::ImmediateRemainder;
+    let expired = |event: &Event| matches!(event, Event::Cancelled { open: Lots(2), reason: of, .. } if *of == reason);
+    assert!(events.iter().any(expired), "{events:?}");
+    assert_eq!(refused(&Told::under(RULE_VERSION).enter(market_gtc())), Some(Reject::TifNotAllowedForType));
+}
+
+#[test]
+fn while_trading_was_halted_it_was_refused_for_that() {
+    for rules in [1, RULE_VERSION] {
+        let mut told = Told::under(rules);
+        told.apply(Command::SetPhase { instrument: NPN_ZAR, phase: Phase::Halted });
+        assert_eq!(refused(&told.enter(market_gtc())), Some(Reject::NotOpen));
+    }
+}
+
+#[test]
+fn post_only_came_before_the_display_of_what_cannot_rest() {
+    for tif in [TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill] {
+        let order = NewOrder { post_only: PostOnly::Reject, display: Some(Lots(1)), ..limit(Side::Sell, tif) };
+        let display_alone = NewOrder { post_only: PostOnly::No, ..order.clone() };
+        assert_eq!(refused(&Told::under(1).enter(order.clone())), Some(Reject::PostOnlyNotAllowed));
+        assert_eq!(refused(&Told::under(1).enter(display_alone)), Some(Reject::DisplayOutOfRange));
+        assert_eq!(refused(&Told::under(RULE_VERSION).enter(order)), Some(Reject::DisplayOutOfRange));
+    }
+}
+
+#[test]
+fn what_comes_after_the_old_groups_is_judged_by_the_new_rules() {
+    let mut told = Told::under(1);
+    told.follow(RULE_VERSION);
+    assert_eq!(refused(&told.enter(market_gtc())), Some(Reject::TifNotAllowedForType));
+    assert_eq!(told.engine.image(), Engine::from_image(told.engine.image()).expect("an image").image());
+}

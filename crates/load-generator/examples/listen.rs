@@ -1,0 +1,55 @@
+//! Listens on a URL, for measurements without the whole program: `listen URL CONNECTIONS SECONDS THREADS`.
+
+use std::net::ToSocketAddrs;
+use std::time::Duration;
+
+use pitwire_load_generator::{Address, Control, Faults, Plan, RunError, Share, Start, Traffic, raise_file_limit, run};
+
+fn main() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [url, connections, seconds, threads] = words.as_slice() else {
+        return Err("listen URL CONNECTIONS SECONDS THREADS".into());
+    };
+    let number = |text: &str| text.parse::<u32>().map_err(|error| format!("{text}: {error}"));
+    let address = Address::parse(url).map_err(|error| error.to_string())?;
+    let mut servers = (address.host.as_str(), address.port).to_socket_addrs().map_err(|error| error.to_string())?;
+    raise_file_limit();
+    let plan = Plan {
+        server: servers.next().ok_or("no address")?,
+        address,
+        tls: None,
+        share: Share::whole(number(connections)?),
+        lasts: Duration::from_secs(u64::from(number(seconds)?)),
+        traffic: Traffic::Listen,
+        arrivals: None,
+        subscribe: None,
+        subprotocol: None,
+        deflate: false,
+        faults: Faults::default(),
+        storm: None,
+        threads: number(threads)? as usize,
+        sources: 0,
+        patience: Duration::from_secs(20),
+        wave: 1_000,
+        sequence_field: "seq".into(),
+        seed: 1,
+    };
+    let report = run(&plan, &Control::default(), Start::WhenOpen, |_| {}).map_err(|error| match error {
+        RunError::Hopeless(refusal) => refusal.to_string(),
+        RunError::Machine(cause) => cause,
+    })?;
+    let (tally, generator) = (&report.tally, &report.generator);
+    println!(
+        "{} deliveries, {} late, {} lost; p50 {:?} p99 {:?} us; {} reads; {} ns CPU a delivery, busy {:.2}, waiting {:.2}",
+        tally.deliveries,
+        tally.late,
+        tally.lost,
+        report.latencies.percentile_us(50.0),
+        report.latencies.percentile_us(99.0),
+        tally.reads,
+        generator.cpu_ns / tally.deliveries.max(1),
+        generator.busy,
+        generator.waiting
+    );
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! Bytes of the journal and of snapshots: records, groups, hash chains.
+//!
+//! Does        turn commands into records and back, events into their canonical bytes, and frame records into
+//!             groups, superblocks and snapshots. Every layout is little-endian and stands, with its offsets, at
+//!             the head of its module.
+//! Holds       1. decoding never panics and never allocates more than its input is long;
+//!             2. one value has one encoding: what decodes encodes back to the same bytes;
+//!             3. a whole group has no 512-byte sector of zeros, so that a lost sector can be told from a written one.
+//! Leaves out  files, segments, recovery: see `crates/journal`.
+//! Costs       one pass over the bytes; BLAKE3 over each group, and over what the commands of a commit put out.
+//! Start at    [`command`], then [`group`].
+
+pub mod bytes;
+pub mod chain;
+pub mod command;
+pub mod event;
+pub mod group;
+pub mod image;
+pub mod snapshot;
+pub mod stream;
+pub mod superblock;
+
+pub use bytes::{DecodeError, Reader, Writer};
+pub use chain::{ChainState, OutputChain};
+pub use command::{decode_command, encode_command, fits};
+pub use event::{encode_event, encode_public_event};
+pub use group::{Group, GroupFault, GroupHeader, GroupSeal};
+pub use snapshot::{JournalPosition, SNAPSHOT_VERSION, SnapshotFault, SnapshotMeta};
+pub use stream::StreamHash;
+pub use superblock::{Superblock, SuperblockFault};
+
+/// Of records, groups and superblocks together. Written into each container; another one is refused. Snapshots have a
+/// version of their own, [`SNAPSHOT_VERSION`]: what they hold can be made again from the log.
+pub const FORMAT_VERSION: u16 = 2;
+
+/// A BLAKE3 hash.
+pub type Hash = [u8; 32];

@@ -1,0 +1,241 @@
+//! Channels of one instrument that tell a state and not its changes: quotes, grouped depth, candles, index prices.
+//!
+//! Holds       1. a message is sent when the state differs from the one told last, and then holds all of it;
+//!             2. whoever joins starts from the state told last, so that everyone has heard the same.
+
+use pitwire_jsonrpc::objects::{AuctionFacts, Curves, OffBookFacts, SessionFacts};
+use pitwire_jsonrpc::{Channel, Interval, Json, PriceGroup, Resolution, objects};
+use pitwire_model::{Decimal, InstrumentSpec, Lots, Side, Ticks};
+use pitwire_projections::{Candle, MarketFacts, Tape};
+
+use crate::levels::Levels;
+use crate::publisher::FeedId;
+
+/// What a channel tells of its instrument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Quote,
+    Depth {
+        group: i64,
+        levels: usize,
+        interval: Interval,
+    },
+    Chart(Resolution),
+    Perpetual(Interval),
+    Index(String),
+    Session,
+    /// Each change; with an interval at the ends of windows, and then with both curves.
+    Auction(Option<Interval>),
+    /// Trades made beside the book, each of them, and the hours for them.
+    OffBook,
+}
+
+/// When there may be something to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A command changed the book or traded.
+    Command,
+    Sample,
+    Window(Interval),
+    /// A minute has begun, before any command of it.
+    Minute,
+}
+
+type Level = (Ticks, Lots);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Quote(Option<Level>, Option<Level>),
+    Depth(Vec<Level>, Vec<Level>),
+    Candle(Candle),
+    Index(Ticks),
+    Session(SessionFacts),
+    Auction(AuctionFacts, Option<Box<Curves>>),
+    OffBook(OffBookFacts),
+}
+
+/// Levels of each side that an auction channel's curves have at most.
+const CURVE_LEVELS: usize = 200;
+
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub feed: FeedId,
+    what: What,
+    told: Option<State>,
+}
+
+/// An instrument as it stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Present<'a> {
+    pub facts: &'a MarketFacts<'a>,
+    pub levels: &'a Levels,
+    pub change_id: u64,
+    pub tape: Option<&'a Tape>,
+}
+
+impl What {
+    /// `None` for a channel that is no line, or not one of this instrument.
+    pub fn of(channel: &Channel, spec: &InstrumentSpec) -> Option<What> {
+        Some(match channel {
+            Channel::Quote { .. } => What::Quote,
+            Channel::Depth { group, levels, interval, .. } => {
+                What::Depth { group: group_ticks(*group, spec)?, levels: *levels, interval: *interval }
+            }
+            Channel::Chart { resolution, .. } => What::Chart(*resolution),
+            Channel::Perpetual { interval, .. } if !spec.is_spot() => What::Perpetual(*interval),
+            Channel::PriceIndex { index } => What::Index(index.clone()),
+            Channel::Session { .. } => What::Session,
+            Channel::Auction { interval, .. } => What::Auction(*interval),
+            Channel::OffBook { .. } => What::OffBook,
+            _ => return None,
+        })
+    }
+
+    fn speaks_at(&self, moment: Moment) -> bool {
+        match self {
+            What::Quote | What::Session | What::Auction(None) | What::OffBook => moment == Moment::Command,
+            What::Auction(Some(interval)) => moment == Moment::Window(*interval),
+            What::Depth { interval, .. } => moment == Moment::Window(*interval),
+            // A bucket that ends is told even where nothing traded, and where nothing happened at all.
+            What::Chart(_) => matches!(moment, Moment::Command | Moment::Minute | Moment::Window(Interval::Ms100)),
+            What::Perpetual(Interval::Raw) | What::Index(_) => moment == Moment::Sample,
+            What::Perpetual(interval) => moment == Moment::Window(*interval),
+        }
+    }
+
+    pub fn is_candle(&self) -> bool {
+        matches!(self, What::Chart(_))
+    }
+
+    fn state(&self, now: &Present<'_>) -> Option<State> {
+        Some(match self {
+            What::Quote => State::Quote(now.levels.best(Side::Buy), now.levels.best(Side::Sell)),
+            What::Depth { group, levels, .. } => State::Depth(
+                grouped(now.levels, Side::Buy, *group, *levels),
+                grouped(now.levels, Side::Sell, *group, *levels),
+            ),
+            What::Chart(resolution) => {
+                let now_ms = now.facts.at.as_millis();
+                State::Candle(now.tape?.candles(now_ms, now_ms, resolution.minutes, 1).pop()?)
+            }
+            What::Perpetual(_) | What::Index(_) => State::Index(now.facts.index),
+            What::Session => State::Session(SessionFacts::of(now.facts.session?)),
+            What::OffBook => State::OffBook(OffBookFacts::of(now.facts.off_book)),
+            What::Auction(interval) => {
+                let call = AuctionFacts::of(now.facts.session?);
+                let curves = interval.filter(|_| call.collects()).map(|_| {
+                    let [bids, asks] =
+                        [Side::Buy, Side::Sell].map(|side| now.levels.best_first(side).collect::<Vec<_>>());
+                    Box::new(Curves::of(&bids, &asks, call.indicative.as_ref(), CURVE_LEVELS))
+                });
+                State::Auction(call, curves)
+            }
+        })
+    }
+
+    /// States of which each is told to everyone, however late: a reader too far behind is closed instead of moved on.
+    pub fn tells_each(&self) -> bool {
+        matches!(self, What::Session | What::Auction(_) | What::OffBook)
+    }
+
+    fn write(&self, j: &mut Json<'_>, now: &Present<'_>, state: &State) {
+        let facts = now.facts;
+        match (self, state) {
+            (_, State::Quote(bid, ask)) => {
+                objects::quote(j, &MarketFacts { best_bid: *bid, best_ask: *ask, ..*facts });
+            }
+            (_, State::Depth(bids, asks)) => objects::depth(j, facts.spec, facts.at, now.change_id, bids, asks),
+            (_, State::Candle(candle)) => objects::candle(j, facts.spec, candle),
+            (What::Index(name), State::Index(index)) => {
+                objects::price_index(j, name, &MarketFacts { index: *index, ..*facts });
+            }
+            (_, State::Session(told)) => objects::session(j, facts.spec, facts.at, told),
+            (_, State::Auction(told, curves)) => objects::auction(j, facts.spec, facts.at, told, curves.as_deref()),
+            (_, State::OffBook(told)) => objects::off_book(j, facts.spec, facts.at, told),
+            (_, State::Index(index)) => objects::perpetual(j, &MarketFacts { index: *index, ..*facts }),
+        }
+    }
+}
+
+impl Line {
+    pub fn new(feed: FeedId, what: What) -> Self {
+        Line { feed, what, told: None }
+    }
+
+    /// Forgets what was told: nobody has listened since.
+    pub fn start_anew(&mut self) {
+        self.told = None;
+    }
+
+    /// What a joiner begins with; `None` when there is nothing to tell yet.
+    pub fn first<'a>(&'a mut self, now: &'a Present<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
+        if self.told.is_none() {
+            self.told = self.what.state(now);
+        }
+        let (what, state) = (&self.what, self.told.as_ref()?);
+        Some(move |j: &mut Json<'_>| what.write(j, now, state))
+    }
+
+    /// The message due at this moment, if the state is another than the one told last.
+    pub fn due<'a>(&'a mut self, moment: Moment, now: &'a Present<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
+        if !self.what.speaks_at(moment) {
+            return None;
+        }
+        let state = self.what.state(now)?;
+        if self.told.as_ref() == Some(&state) {
+            return None;
+        }
+        let (what, state) = (&self.what, &*self.told.insert(state));
+        Some(move |j: &mut Json<'_>| what.write(j, now, state))
+    }
+}
+
+/// A group's width in ticks; `None` when it is not a whole number of them.
+fn group_ticks(group: PriceGroup, spec: &InstrumentSpec) -> Option<i64> {
+    let Some(width) = group.width() else { return Some(1) };
+    i64::try_from(Decimal::new(i128::from(width), 0).in_steps_of(spec.tick)?).ok()
+}
+
+/// The best levels of a side, bids rounded down to whole groups and offers up.
+fn grouped(levels: &Levels, side: Side, group: i64, most: usize) -> Vec<Level> {
+    let mut out: Vec<Level> = Vec::with_capacity(most);
+    for (price, lots) in levels.best_first(side) {
+        let price = Ticks(match side {
+            Side::Buy => price.0.div_euclid(group) * group,
+            Side::Sell => -((-price.0).div_euclid(group) * group),
+        });
+        let full = out.len() == most;
+        match out.last_mut() {
+            Some((last, sum)) if *last == price => sum.0 += lots.0,
+            _ if full => break,
+            _ => out.push((price, lots)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_round_away_from_the_touch_and_add_up() {
+        let mut levels = Levels::default();
+        for (side, price, lots) in [
+            (Side::Buy, 99, 1),
+            (Side::Buy, 95, 2),
+            (Side::Buy, 90, 4),
+            (Side::Sell, 100, 1),
+            (Side::Sell, 101, 2),
+            (Side::Sell, 110, 4),
+            (Side::Sell, 111, 8),
+        ] {
+            levels.set(side, Ticks(price), Lots(lots));
+        }
+        let level = |price, lots| (Ticks(price), Lots(lots));
+        assert_eq!(grouped(&levels, Side::Buy, 10, 5), [level(90, 7)]);
+        assert_eq!(grouped(&levels, Side::Buy, 5, 2), [level(95, 3), level(90, 4)]);
+        assert_eq!(grouped(&levels, Side::Sell, 10, 5), [level(100, 1), level(110, 6), level(120, 8)]);
+        assert_eq!(grouped(&levels, Side::Sell, 1, 2), [level(100, 1), level(101, 2)]);
+    }
+}

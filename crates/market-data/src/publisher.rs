@@ -1,0 +1,441 @@
+//! All public channels: which exist, what they have yet to tell, and to whom.
+
+use std::collections::BTreeMap;
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::objects;
+use pitwire_jsonrpc::{Interval, write_notification};
+use pitwire_model::{Event, InstrumentId, Lots, Seq, Side, Stamped, Ticks, VenueNanos};
+use pitwire_projections::{MarketFacts, PublicTrade, Views};
+
+use crate::across::{self, DropCopies, States, TradesOf};
+use crate::feed::{Effort, Feed, Lag, Merged};
+use crate::lent::LentMessages;
+use crate::levels::{Levels, Pending};
+use crate::lines::{Line, Moment, Present};
+use crate::ring::{Cursor, Overrun};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FeedId(pub(crate) u32);
+
+/// A merged channel of the slow kind speaks when the venue's second turns.
+const AGG2_NS: u64 = 1_000_000_000;
+
+/// What one merged or raw channel has yet to tell of an instrument.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    pub levels: Pending,
+    /// The `change_id` of the channel's last message.
+    pub told: u64,
+    pub trades: Vec<PublicTrade>,
+    touched: bool,
+    pub book: Option<FeedId>,
+    pub tape: Option<FeedId>,
+    pub ticker: Option<FeedId>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Instrument {
+    pub levels: Levels,
+    pub change_id: u64,
+    /// By interval, in the order of [`Interval::ALL`].
+    pub backlogs: [Backlog; 3],
+    pub lines: Vec<Line>,
+}
+
+/// The message being written, and those that are read elsewhere too.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    message: Vec<u8>,
+    pub lent: LentMessages,
+}
+
+#[derive(Debug, Default)]
+pub struct Publisher {
+    pub(crate) feeds: Vec<Feed>,
+    pub(crate) by_name: BTreeMap<String, FeedId>,
+    pub(crate) instruments: Vec<Instrument>,
+    pub(crate) trades_of: Vec<TradesOf>,
+    pub(crate) states: Vec<States>,
+    pub(crate) drop_copies: Vec<DropCopies>,
+    last_second: u64,
+    /// The command being told.
+    seq: Seq,
+    pub(crate) scratch: Scratch,
+    effort: Effort,
+    /// Subscriptions to candles.
+    pub(crate) candles: u32,
+}
+
+impl Publisher {
+    /// Takes over the public books of a recovered engine. Channels start anew: every start is a new epoch.
+    pub fn new(engine: &Engine) -> Self {
+        let mut publisher = Publisher::default();
+        for market in engine.markets() {
+            let mut instrument = Instrument { change_id: market.change_id(), ..Instrument::default() };
+            for side in [Side::Buy, Side::Sell] {
+                for (price, lots) in market.book().levels(side) {
+                    instrument.levels.set(side, price, lots);
+                }
+            }
+            for backlog in &mut instrument.backlogs {
+                backlog.told = market.change_id();
+            }
+            publisher.instruments.push(instrument);
+        }
+        publisher
+    }
+
+    /// Takes in one command's events. Within one command trades are told first, then the book, then the ticker.
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
+        self.seq = stamped.seq;
+        // A session changes in the middle of what its command causes: told at the end, with the rest.
+        let mut turned: Vec<InstrumentId> = Vec::new();
+        for event in events {
+            self.tell_state(event, stamped.at, engine);
+            match event {
+                Event::InstrumentAdded(_) => self.instruments.push(Instrument::default()),
+                Event::Level { instrument, side, price, lots } => self.level(*instrument, *side, *price, *lots),
+                Event::Trade { instrument, .. } => self.trade(*instrument, events, views),
+                Event::SessionChanged { instrument, .. } | Event::ClosingPriceSet { instrument, .. } => {
+                    turned.push(*instrument);
+                }
+                Event::BookChanged { instrument, change_id } => {
+                    turned.retain(|other| other != instrument);
+                    self.collect_across(*instrument, events, engine, views);
+                    self.changed(*instrument, *change_id, stamped.at, engine, views);
+                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                    self.tell_trades_of(Interval::Raw, engine);
+                }
+                Event::PhaseChanged { instrument, .. } => {
+                    self.touched(*instrument, stamped.at, engine, views);
+                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                }
+                Event::IndexSampled { instrument, .. } => {
+                    self.touched(*instrument, stamped.at, engine, views);
+                    self.tell_lines(*instrument, Moment::Sample, stamped.at, engine, views);
+                }
+                Event::ReportingChanged { instrument, .. } => {
+                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                }
+                Event::OffBookTrade(made) => {
+                    self.tell_lines(made.instrument, Moment::Command, stamped.at, engine, views);
+                }
+                Event::WindowClosed => self.close_windows(stamped.at, engine, views),
+                _ => {}
+            }
+        }
+        for instrument in turned {
+            self.touched(instrument, stamped.at, engine, views);
+            self.tell_lines(instrument, Moment::Command, stamped.at, engine, views);
+        }
+        if !self.drop_copies.is_empty() {
+            self.tell_copies(stamped, events, engine);
+        }
+    }
+
+    fn level(&mut self, id: InstrumentId, side: Side, price: Ticks, lots: Lots) {
+        let Some(instrument) = self.instruments.get_mut(id.0 as usize) else { return };
+        let before = instrument.levels.set(side, price, lots);
+        for backlog in instrument.backlogs.iter_mut().filter(|backlog| listens(&self.feeds, backlog.book)) {
+            backlog.levels.touch(side, price, before);
+        }
+    }
+
+    /// Collects a command's trades at its first one: the tape has them all by now.
+    fn trade(&mut self, id: InstrumentId, events: &[Event], views: &Views) {
+        let Some(instrument) = self.instruments.get_mut(id.0 as usize) else { return };
+        let Some(tape) = views.tape(id) else { return };
+        let Some(Event::Trade { trade_seq: first, .. }) = trades_in(events, id).next() else { return };
+        for backlog in instrument.backlogs.iter_mut().filter(|backlog| listens(&self.feeds, backlog.tape)) {
+            let known = backlog.trades.last().map_or(first.0, |last| last.seq.0 + 1).max(first.0);
+            let fresh = tape.trades().iter().rev().take_while(|trade| trade.seq.0 >= known);
+            let mut fresh: Vec<PublicTrade> = fresh.copied().collect();
+            fresh.reverse();
+            backlog.trades.extend(fresh);
+        }
+    }
+
+    fn changed(&mut self, id: InstrumentId, change_id: u64, at: VenueNanos, engine: &Engine, views: &Views) {
+        if let Some(instrument) = self.instruments.get_mut(id.0 as usize) {
+            instrument.change_id = change_id;
+        }
+        self.touched(id, at, engine, views);
+    }
+
+    fn touched(&mut self, id: InstrumentId, at: VenueNanos, engine: &Engine, views: &Views) {
+        let Some(instrument) = self.instruments.get_mut(id.0 as usize) else { return };
+        instrument.backlogs.iter_mut().for_each(|backlog| backlog.touched = true);
+        self.tell(id, Interval::Raw, at, engine, views);
+    }
+
+    fn close_windows(&mut self, at: VenueNanos, engine: &Engine, views: &Views) {
+        let second = at.0 / AGG2_NS;
+        let second_turned = second != self.last_second;
+        self.last_second = second;
+        let ended = if second_turned { &[Interval::Ms100, Interval::Agg2][..] } else { &[Interval::Ms100] };
+        for interval in ended {
+            for market in engine.markets() {
+                self.tell(market.spec.id, *interval, at, engine, views);
+                self.tell_lines(market.spec.id, Moment::Window(*interval), at, engine, views);
+            }
+            self.tell_trades_of(*interval, engine);
+        }
+    }
+
+    /// Whether anybody hears candles.
+    pub fn has_candles(&self) -> bool {
+        self.candles > 0
+    }
+
+    /// A minute of venue time has begun, before any command of it: candles turn with the clock, whatever else happens.
+    pub fn turn_minute(&mut self, at: VenueNanos, engine: &Engine, views: &Views) {
+        for market in engine.markets() {
+            self.tell_lines(market.spec.id, Moment::Minute, at, engine, views);
+        }
+    }
+
+    /// Tells what has another state than was told last.
+    fn tell_lines(&mut self, id: InstrumentId, moment: Moment, at: VenueNanos, engine: &Engine, views: &Views) {
+        let Self { feeds, instruments, scratch, seq, .. } = self;
+        let Some(instrument) = instruments.get_mut(id.0 as usize).filter(|instrument| !instrument.lines.is_empty())
+        else {
+            return;
+        };
+        let Some(facts) = MarketFacts::of(engine, views, id, at) else { return };
+        let Instrument { levels, change_id, lines, .. } = instrument;
+        let now = Present { facts: &facts, levels, change_id: *change_id, tape: views.tape(id) };
+        for line in lines {
+            let Some(feed) = heard(feeds, Some(line.feed)) else { continue };
+            if let Some(message) = line.due(moment, &now) {
+                publish(feed, place(*seq, Kind::State), scratch, message);
+            }
+        }
+    }
+
+    /// Hands one instrument's trades of this command to the channels across instruments.
+    fn collect_across(&mut self, id: InstrumentId, events: &[Event], engine: &Engine, views: &Views) {
+        let Self { feeds, trades_of, .. } = self;
+        let traded = trades_in(events, id).count();
+        let (Some(market), Some(tape)) = (engine.market(id), views.tape(id)) else { return };
+        let fresh = tape.trades().len().saturating_sub(traded);
+        for channel in trades_of.iter_mut().filter(|channel| traded > 0 && listens(feeds, Some(channel.feed))) {
+            if channel.family.covers(&market.spec, engine) {
+                channel.pending.extend(tape.trades().range(fresh..).map(|trade| (id, *trade)));
+            }
+        }
+    }
+
+    fn tell_trades_of(&mut self, interval: Interval, engine: &Engine) {
+        let Self { feeds, trades_of, scratch, seq, .. } = self;
+        for channel in trades_of.iter_mut().filter(|channel| channel.interval == interval) {
+            let trades = std::mem::take(&mut channel.pending);
+            let Some(feed) = heard(feeds, Some(channel.feed)).filter(|_| !trades.is_empty()) else { continue };
+            publish(feed, place(*seq, Kind::Trades), scratch, |j| {
+                j.array(|j| {
+                    for (id, trade) in &trades {
+                        if let Some(market) = engine.market(*id) {
+                            objects::public_trade(j, &market.spec, trade);
+                        }
+                    }
+                });
+            });
+        }
+    }
+
+    fn tell_state(&mut self, event: &Event, at: VenueNanos, engine: &Engine) {
+        let Self { feeds, states, scratch, seq, .. } = self;
+        if states.is_empty() {
+            return;
+        }
+        let Some((id, word)) = across::state_word(event) else { return };
+        let Some(market) = engine.market(id) else { return };
+        for channel in states.iter().filter(|channel| channel.family.covers(&market.spec, engine)) {
+            if let Some(feed) = heard(feeds, Some(channel.feed)) {
+                publish(feed, place(*seq, Kind::State), scratch, |j| {
+                    objects::instrument_state(j, &market.spec, at, word);
+                });
+            }
+        }
+    }
+
+    fn tell_copies(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine) {
+        let Self { feeds, drop_copies, scratch, seq, .. } = self;
+        let mut index = 0;
+        for event in events {
+            let (parties, instrument) = across::parties(event, engine);
+            let spec = instrument.and_then(|id| engine.market(id)).map(|market| &market.spec);
+            for (account, is_taker) in parties {
+                let name = engine.account(account).map_or("", |holder| holder.spec.name.as_str());
+                let copy =
+                    objects::DropCopy { seq: stamped.seq, at: stamped.at, index, account: name, spec, event, is_taker };
+                index += 1;
+                for channel in drop_copies.iter().filter(|channel| channel.account.is_none_or(|only| only == account)) {
+                    if let Some(feed) = heard(feeds, Some(channel.feed)) {
+                        publish(feed, place(*seq, Kind::Copy), scratch, |j| objects::drop_copy(j, &copy));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what one interval of an instrument has yet to tell.
+    fn tell(&mut self, id: InstrumentId, interval: Interval, at: VenueNanos, engine: &Engine, views: &Views) {
+        let Self { feeds, instruments, scratch, seq, .. } = self;
+        let place = |kind| place(*seq, kind);
+        let (Some(instrument), Some(market)) = (instruments.get_mut(id.0 as usize), engine.market(id)) else { return };
+        let Instrument { levels, change_id, backlogs, .. } = instrument;
+        let backlog = &mut backlogs[interval as usize];
+        if !std::mem::take(&mut backlog.touched) {
+            return;
+        }
+        let spec = &market.spec;
+        if let Some(feed) = heard(feeds, backlog.tape).filter(|_| !backlog.trades.is_empty()) {
+            let trades = std::mem::take(&mut backlog.trades);
+            publish(feed, place(Kind::Trades), scratch, |j| {
+                j.array(|j| trades.iter().for_each(|trade| objects::public_trade(j, spec, trade)));
+            });
+        }
+        // A message with two empty sides must not be sent.
+        if let Some(feed) = heard(feeds, backlog.book) {
+            let now = *change_id;
+            let (bids, asks) = backlog.levels.take(levels, |side, price, before, lots| {
+                if let Some(chain) = &mut feed.chain {
+                    chain.told.record(now, side, price, before, lots);
+                }
+            });
+            if !(bids.is_empty() && asks.is_empty()) {
+                let ids = (std::mem::replace(&mut backlog.told, now), now);
+                let message = scratch.write(feed, |j| objects::book_change(j, spec, at, ids, &bids, &asks));
+                feed.publish_change(place(Kind::Book), now, at, message);
+                scratch.note(feed, place(Kind::Book));
+            }
+        }
+        if let Some(feed) = heard(feeds, backlog.ticker)
+            && let Some(facts) = MarketFacts::of(engine, views, id, at)
+        {
+            publish(feed, place(Kind::Ticker), scratch, |j| objects::ticker(j, &facts));
+        }
+    }
+
+    /// Everything appended so far is durable: readers may see it. Says whether anything is new.
+    pub fn release(&mut self) -> bool {
+        let mut fresh = false;
+        for feed in self.feeds.iter_mut().filter(|feed| feed.dirty) {
+            fresh |= feed.release();
+        }
+        // Whoever was put off is to be asked again.
+        self.effort.start_anew() | fresh
+    }
+
+    /// Whether readers who have fallen behind wait for the next turn: a host that would sleep must come back instead.
+    pub fn has_put_off(&self) -> bool {
+        self.effort.has_put_off()
+    }
+
+    /// The place in the venue's order of a subscriber's next frame, if there is one. An error means that the reader
+    /// must be closed; a state channel's reader is moved to the latest message instead, a merged book's is told the sum
+    /// of what it has missed.
+    pub fn peek(&self, id: FeedId, cursor: &mut Cursor) -> Result<Option<u64>, Overrun> {
+        self.feeds.get(id.0 as usize).map_or(Ok(None), |feed| feed.peek(cursor, &self.effort))
+    }
+
+    /// Copies a subscriber's next frame to `out`.
+    pub fn read(&self, id: FeedId, cursor: &mut Cursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
+        self.feeds.get(id.0 as usize).map_or(Ok(()), |feed| feed.read(cursor, out, &self.effort))
+    }
+
+    /// What a reader who holds `from` of a merged book has missed of what may be read; for one whose ring is elsewhere.
+    pub fn merged(&self, id: FeedId, from: u64) -> Merged {
+        self.feeds.get(id.0 as usize).map_or(Merged::Gone, |feed| feed.merged(from))
+    }
+
+    /// The same, unless there has been enough of that in this turn: then it is for the next, see [`Self::has_put_off`].
+    pub fn merged_in_turn(&self, id: FeedId, from: u64) -> Option<Merged> {
+        self.feeds.get(id.0 as usize).map_or(Some(Merged::Gone), |feed| feed.merged_in_turn(from, &self.effort))
+    }
+
+    /// How many levels a merge of this book looks at, some 30 ns each.
+    pub fn levels_told(&self, id: FeedId) -> usize {
+        self.feeds.get(id.0 as usize).and_then(|feed| feed.chain.as_ref()).map_or(0, |chain| chain.told.len())
+    }
+
+    /// The `change_id` of a merged book's newest message that may be read; zero for other channels.
+    pub fn told(&self, id: FeedId) -> u64 {
+        self.feeds.get(id.0 as usize).map_or(0, |feed| feed.ring.visible_number())
+    }
+
+    /// What happens to a reader who falls behind.
+    pub fn lag(&self, id: FeedId) -> Lag {
+        self.feeds.get(id.0 as usize).map_or(Lag::Close, |feed| feed.lag)
+    }
+
+    pub fn name(&self, id: FeedId) -> &str {
+        self.feeds.get(id.0 as usize).map_or("", |feed| &feed.name)
+    }
+
+    /// Channels with at least one subscriber.
+    pub fn open_channels(&self) -> usize {
+        self.feeds.iter().filter(|feed| feed.subscribers > 0).count()
+    }
+}
+
+impl Backlog {
+    /// A channel that nobody heard for a while starts from the present.
+    pub(crate) fn start_anew(&mut self, kind: &str, change_id: u64) {
+        match kind {
+            "book" => {
+                self.levels = Pending::default();
+                self.told = change_id;
+            }
+            "trades" => self.trades.clear(),
+            _ => {}
+        }
+    }
+}
+
+fn listens(feeds: &[Feed], id: Option<FeedId>) -> bool {
+    id.and_then(|id| feeds.get(id.0 as usize)).is_some_and(|feed| feed.subscribers > 0)
+}
+
+fn heard(feeds: &mut [Feed], id: Option<FeedId>) -> Option<&mut Feed> {
+    id.and_then(|id| feeds.get_mut(id.0 as usize)).filter(|feed| feed.subscribers > 0)
+}
+
+fn trades_in(events: &[Event], id: InstrumentId) -> impl Iterator<Item = &Event> {
+    events.iter().filter(move |event| matches!(event, Event::Trade { instrument, .. } if *instrument == id))
+}
+
+/// Within one command trades are told first, then the book, then the states that follow from it, then the ticker.
+#[derive(Clone, Copy)]
+enum Kind {
+    Trades = 0,
+    Book = 1,
+    State = 2,
+    Ticker = 3,
+    Copy = 4,
+}
+
+fn place(seq: Seq, kind: Kind) -> u64 {
+    seq.0 * 8 + kind as u64
+}
+
+fn publish(feed: &mut Feed, place: u64, scratch: &mut Scratch, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) {
+    feed.publish(place, scratch.write(feed, fill));
+    scratch.note(feed, place);
+}
+
+impl Scratch {
+    fn write(&mut self, feed: &Feed, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) -> &[u8] {
+        self.message.clear();
+        write_notification(&mut self.message, &feed.name, fill);
+        &self.message
+    }
+
+    /// What was written last is told; whoever reads the channel elsewhere is to have it too.
+    fn note(&mut self, feed: &Feed, place: u64) {
+        if feed.lent > 0 {
+            self.lent.note(feed, place, &self.message);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a subscriber who comes back has missed of a public channel.
+//!
+//! Does        books: the very messages, from the channel's ring; trades: from the tape, whoever has listened meanwhile.
+//! Holds       1. what is given here leads from the subscriber's number to where its cursor stands: nothing twice, no hole;
+//!             2. what would not is refused by name, and the channel begins as for every joiner.
+//! Leaves out  epochs: the host compares them.
+//! Costs       books: a look at every frame of a ring; trades: what is told.
+//! Start at    [`Publisher::missed`].
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::{Channel, Why, objects, write_notification};
+use pitwire_model::TradeSeq;
+use pitwire_projections::{PublicTrade, Views};
+use pitwire_websocket::payload_of;
+
+use crate::publisher::{FeedId, Publisher};
+
+/// Trades of one message, when many are told at once.
+const TRADES_A_MESSAGE: usize = 100;
+
+impl Publisher {
+    /// The number of the newest message that a cursor made now is behind; `None` for channels without numbers.
+    pub fn number(&self, id: FeedId, channel: &Channel, engine: &Engine, views: &Views) -> Option<u64> {
+        match channel {
+            Channel::Book { .. } => self.feeds.get(id.0 as usize).map(|feed| feed.ring.end().number()),
+            Channel::Trades { .. } => self.last_told(channel, engine, views).map(|seq| seq.0),
+            _ => None,
+        }
+    }
+
+    /// The messages between the one of this number and a cursor made now, in no more than so many bytes.
+    pub fn missed(
+        &self,
+        id: FeedId,
+        channel: &Channel,
+        number: u64,
+        most_bytes: usize,
+        (engine, views): (&Engine, &Views),
+    ) -> Result<Vec<Vec<u8>>, Why> {
+        let missed = match channel {
+            Channel::Book { .. } => self.missed_changes(id, number, most_bytes)?,
+            Channel::Trades { .. } => self.missed_trades(id, channel, number, most_bytes, (engine, views))?,
+            _ => return Err(Why::NotNumbered),
+        };
+        if missed.iter().map(Vec::len).sum::<usize>() > most_bytes {
+            return Err(Why::TooMuch);
+        }
+        Ok(missed)
+    }
+
+    fn missed_changes(&self, id: FeedId, number: u64, most_bytes: usize) -> Result<Vec<Vec<u8>>, Why> {
+        let ring = &self.feeds.get(id.0 as usize).ok_or(Why::Unknown)?.ring;
+        let why = if number < ring.oldest_number() { Why::TooOld } else { Why::Unknown };
+        let mut frames = ring.since(number, most_bytes).ok_or(why)?;
+        frames.iter_mut().for_each(unframe);
+        Ok(frames)
+    }
+
+    fn missed_trades(
+        &self,
+        id: FeedId,
+        channel: &Channel,
+        number: u64,
+        most_bytes: usize,
+        (engine, views): (&Engine, &Views),
+    ) -> Result<Vec<Vec<u8>>, Why> {
+        let market = channel.instrument().and_then(|name| engine.instrument_named(name)).ok_or(Why::Unknown)?;
+        let tape = views.tape(market.spec.id).ok_or(Why::Unknown)?;
+        let last = self.last_told(channel, engine, views).ok_or(Why::Unknown)?;
+        if number > last.0 {
+            return Err(Why::Unknown);
+        }
+        if number < last.0 && tape.trade(TradeSeq(number + 1)).is_none() {
+            return Err(Why::TooOld);
+        }
+        let missed: Vec<_> = (number + 1..=last.0).map_while(|seq| tape.trade(TradeSeq(seq))).collect();
+        // A trade is more than that: what is certainly too much is not written.
+        if missed.len() > most_bytes / 100 {
+            return Err(Why::TooMuch);
+        }
+        let write = |trades: &[&PublicTrade]| {
+            let mut out = Vec::new();
+            write_notification(&mut out, self.name(id), |j| {
+                j.array(|j| trades.iter().for_each(|trade| objects::public_trade(j, &market.spec, trade)));
+            });
+            out
+        };
+        Ok(missed.chunks(TRADES_A_MESSAGE).map(write).collect())
+    }
+
+    /// The newest trade that a trades channel has told, or had nobody to tell.
+    fn last_told(&self, channel: &Channel, engine: &Engine, views: &Views) -> Option<TradeSeq> {
+        let market = engine.instrument_named(channel.instrument()?)?;
+        let instrument = self.instruments.get(market.spec.id.0 as usize)?;
+        let waiting = instrument.backlogs[channel.interval() as usize].trades.first();
+        let newest = views.tape(market.spec.id)?.trades().back();
+        Some(waiting.map_or(newest.map_or(TradeSeq(0), |trade| trade.seq), |trade| TradeSeq(trade.seq.0 - 1)))
+    }
+
+    /// Has a channel written also while nobody hears it, so that a subscriber who has gone can come back to it. It counts
+    /// as one, until [`Publisher::unsubscribe`].
+    pub fn hold(&mut self, id: FeedId) {
+        if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
+            feed.subscribers += 1;
+            self.candles += u32::from(feed.is_candle);
+        }
+    }
+}
+
+/// A frame's payload.
+fn unframe(frame: &mut Vec<u8>) {
+    let header = frame.len() - payload_of(frame).len();
+    frame.drain(..header);
+}

@@ -1,0 +1,267 @@
+//! Joining a channel and leaving it.
+//!
+//! Holds       a joiner's first message and its cursor stand at one point: nothing is told twice, nothing is missed.
+
+use pitwire_engine::Engine;
+use pitwire_jsonrpc::objects;
+use pitwire_jsonrpc::{Channel, Interval, write_notification};
+use pitwire_model::{InstrumentSpec, VenueNanos};
+use pitwire_projections::{MarketFacts, Views};
+
+use crate::across::{DropCopies, Family, States, TradesOf};
+use crate::feed::{Chain, Feed, Lag};
+use crate::lines::{Line, Present, What};
+use crate::publisher::{FeedId, Publisher};
+use crate::ring::Cursor;
+
+/// What a new subscriber starts from.
+#[derive(Debug)]
+pub struct Subscribed {
+    pub feed: FeedId,
+    pub cursor: Cursor,
+    /// The payload to send before anything from the ring.
+    pub first: Option<Vec<u8>>,
+}
+
+/// Large enough for seconds of a busy channel; a subscriber further behind than this is past helping.
+const DELTA_RING: usize = 1 << 20;
+const STATE_RING: usize = 1 << 18;
+/// Whoever falls behind further than this gets a merged change, which is less to read than what it has missed.
+const MERGED_RING: usize = 1 << 18;
+/// States and quiet channels: a few seconds' worth.
+const SMALL_RING: usize = 1 << 16;
+
+/// The venue as a joiner finds it.
+#[derive(Clone, Copy)]
+struct Here<'a> {
+    engine: &'a Engine,
+    views: &'a Views,
+    at: VenueNanos,
+}
+
+impl Publisher {
+    /// Adds a subscriber; `None` when the channel is not one of something that is here.
+    pub fn subscribe(
+        &mut self,
+        channel: &Channel,
+        engine: &Engine,
+        views: &Views,
+        at: VenueNanos,
+    ) -> Option<Subscribed> {
+        let here = Here { engine, views, at };
+        let (feed, first) = match channel {
+            Channel::Book { instrument, interval } => self.join_book(instrument, *interval, here)?,
+            Channel::Trades { instrument, interval } => {
+                (self.open_feed("trades", &engine.instrument_named(instrument)?.spec, *interval)?, None)
+            }
+            Channel::Ticker { instrument, interval } => self.join_ticker(instrument, *interval, here)?,
+            Channel::PriceIndex { index } => {
+                // Perpetuals are sampled; the spot instrument of the same name only tells where it started.
+                let of_index = |spec: &InstrumentSpec| objects::index_name(spec, engine.currencies()) == *index;
+                let found = engine.markets().iter().find(|market| !market.spec.is_spot() && of_index(&market.spec))?;
+                self.join_line(channel, &format!("deribit_price_index.{index}"), &found.spec, here)?
+            }
+            Channel::Quote { instrument }
+            | Channel::Depth { instrument, .. }
+            | Channel::Chart { instrument, .. }
+            | Channel::Perpetual { instrument, .. }
+            | Channel::Session { instrument }
+            | Channel::Auction { instrument, .. }
+            | Channel::OffBook { instrument } => {
+                let spec = &engine.instrument_named(instrument)?.spec;
+                self.join_line(channel, &line_name(channel, spec)?, spec, here)?
+            }
+            Channel::TradesOf { kind, currency, interval } => (self.open_trades_of(kind, currency, *interval)?, None),
+            Channel::InstrumentState { kind, currency } => (self.open_states(kind, currency)?, None),
+            Channel::DropCopy { account } => (self.open_drop_copy(account.as_deref(), engine)?, None),
+            Channel::UserOrders { .. }
+            | Channel::UserTrades { .. }
+            | Channel::UserChanges { .. }
+            | Channel::UserPortfolio { .. }
+            | Channel::UserReports { .. } => return None,
+        };
+        let joined = &mut self.feeds[feed.0 as usize];
+        joined.subscribers += 1;
+        self.candles += u32::from(joined.is_candle);
+        Some(Subscribed { feed, cursor: joined.ring.end(), first })
+    }
+
+    pub fn unsubscribe(&mut self, id: FeedId) {
+        if let Some(feed) = self.feeds.get_mut(id.0 as usize).filter(|feed| feed.subscribers > 0) {
+            feed.subscribers -= 1;
+            self.candles -= u32::from(feed.is_candle);
+        }
+    }
+
+    fn is_silent(&self, feed: FeedId) -> bool {
+        self.feeds[feed.0 as usize].subscribers == 0
+    }
+
+    fn join_book(&mut self, name: &str, interval: Interval, here: Here<'_>) -> Option<(FeedId, Option<Vec<u8>>)> {
+        let spec = &here.engine.instrument_named(name)?.spec;
+        let feed = self.open_feed("book", spec, interval)?;
+        let first = self.snapshot(&self.feeds[feed.0 as usize].name, spec, interval, here.at);
+        Some((feed, Some(first)))
+    }
+
+    fn join_ticker(&mut self, name: &str, interval: Interval, here: Here<'_>) -> Option<(FeedId, Option<Vec<u8>>)> {
+        let spec = &here.engine.instrument_named(name)?.spec;
+        let feed = self.open_feed("ticker", spec, interval)?;
+        let facts = MarketFacts::of(here.engine, here.views, spec.id, here.at)?;
+        let mut out = Vec::new();
+        write_notification(&mut out, &self.feeds[feed.0 as usize].name, |j| objects::ticker(j, &facts));
+        Some((feed, Some(out)))
+    }
+
+    fn join_line(
+        &mut self,
+        channel: &Channel,
+        name: &str,
+        spec: &InstrumentSpec,
+        here: Here<'_>,
+    ) -> Option<(FeedId, Option<Vec<u8>>)> {
+        let what = What::of(channel, spec)?;
+        let feed = match self.by_name.get(name) {
+            Some(feed) => *feed,
+            None => {
+                let lag = if what.tells_each() { Lag::Close } else { Lag::Latest };
+                let feed = self.add_feed(name, SMALL_RING, lag)?;
+                self.feeds.get_mut(feed.0 as usize)?.is_candle = what.is_candle();
+                self.instruments.get_mut(spec.id.0 as usize)?.lines.push(Line::new(feed, what));
+                feed
+            }
+        };
+        let anew = self.is_silent(feed);
+        let facts = MarketFacts::of(here.engine, here.views, spec.id, here.at)?;
+        let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
+        let now = Present {
+            facts: &facts,
+            levels: &instrument.levels,
+            change_id: instrument.change_id,
+            tape: here.views.tape(spec.id),
+        };
+        let line = instrument.lines.iter_mut().find(|line| line.feed == feed)?;
+        if anew {
+            line.start_anew();
+        }
+        let first = line.first(&now).map(|write| {
+            let mut out = Vec::new();
+            write_notification(&mut out, name, write);
+            out
+        });
+        Some((feed, first))
+    }
+
+    fn open_trades_of(&mut self, kind: &str, currency: &str, interval: Interval) -> Option<FeedId> {
+        let name = format!("trades.{kind}.{currency}.{}", interval.name());
+        if let Some(feed) = self.by_name.get(&name).copied() {
+            if self.is_silent(feed) {
+                self.trades_of.iter_mut().filter(|of| of.feed == feed).for_each(|of| of.pending.clear());
+            }
+            return Some(feed);
+        }
+        let feed = self.add_feed(&name, DELTA_RING, Lag::Close)?;
+        let family = Family { kind: kind.into(), currency: currency.into() };
+        self.trades_of.push(TradesOf { feed, family, interval, pending: Vec::new() });
+        Some(feed)
+    }
+
+    fn open_states(&mut self, kind: &str, currency: &str) -> Option<FeedId> {
+        let name = format!("instrument.state.{kind}.{currency}");
+        if let Some(feed) = self.by_name.get(&name) {
+            return Some(*feed);
+        }
+        let feed = self.add_feed(&name, SMALL_RING, Lag::Close)?;
+        self.states.push(States { feed, family: Family { kind: kind.into(), currency: currency.into() } });
+        Some(feed)
+    }
+
+    fn open_drop_copy(&mut self, account: Option<&str>, engine: &Engine) -> Option<FeedId> {
+        let only = match account {
+            Some(name) => Some(engine.account_named(name)?.spec.id),
+            None => None,
+        };
+        let name = format!("drop_copy.{}", account.unwrap_or("any"));
+        if let Some(feed) = self.by_name.get(&name) {
+            return Some(*feed);
+        }
+        let feed = self.add_feed(&name, DELTA_RING, Lag::Close)?;
+        self.drop_copies.push(DropCopies { feed, account: only });
+        Some(feed)
+    }
+
+    fn add_feed(&mut self, name: &str, capacity: usize, lag: Lag) -> Option<FeedId> {
+        let id = FeedId(u32::try_from(self.feeds.len()).ok()?);
+        self.feeds.push(Feed::new(id, name.to_owned(), capacity, lag));
+        self.by_name.insert(name.to_owned(), id);
+        Some(id)
+    }
+
+    fn open_feed(&mut self, kind: &str, spec: &InstrumentSpec, interval: Interval) -> Option<FeedId> {
+        let name = format!("{kind}.{}.{}", spec.name, interval.name());
+        if let Some(id) = self.by_name.get(&name).copied() {
+            let anew = self.is_silent(id);
+            let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
+            if anew {
+                instrument.backlogs[interval as usize].start_anew(kind, instrument.change_id);
+                if kind == "book" {
+                    self.feeds.get_mut(id.0 as usize)?.start_from(instrument.change_id);
+                }
+            }
+            return Some(id);
+        }
+        let (capacity, lag) = match (kind, interval) {
+            ("ticker", _) => (STATE_RING, Lag::Latest),
+            ("book", Interval::Ms100 | Interval::Agg2) => (MERGED_RING, Lag::Merge),
+            _ => (DELTA_RING, Lag::Close),
+        };
+        let id = self.add_feed(&name, capacity, lag)?;
+        let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
+        let backlog = &mut instrument.backlogs[interval as usize];
+        match kind {
+            "book" => {
+                backlog.told = instrument.change_id;
+                backlog.book = Some(id);
+                let feed = self.feeds.get_mut(id.0 as usize)?;
+                feed.chain = (lag == Lag::Merge).then(|| Chain::new(spec, instrument.change_id));
+                feed.start_from(instrument.change_id);
+            }
+            "trades" => backlog.tape = Some(id),
+            _ => backlog.ticker = Some(id),
+        }
+        Some(id)
+    }
+
+    /// The book as this channel's last message left it, so that the next change joins on.
+    fn snapshot(&self, name: &str, spec: &InstrumentSpec, interval: Interval, at: VenueNanos) -> Vec<u8> {
+        let mut out = Vec::new();
+        let Some(instrument) = self.instruments.get(spec.id.0 as usize) else { return out };
+        let backlog = &instrument.backlogs[interval as usize];
+        let (bids, asks) = backlog.levels.snapshot(&instrument.levels);
+        write_notification(&mut out, name, |j| objects::book_snapshot(j, spec, at, backlog.told, &bids, &asks));
+        out
+    }
+}
+
+/// The name under which everyone hears a line, however a client has written it.
+fn line_name(channel: &Channel, spec: &InstrumentSpec) -> Option<String> {
+    let name = &spec.name;
+    Some(match channel {
+        Channel::Quote { .. } => format!("quote.{name}"),
+        Channel::Depth { group, levels, interval, .. } => {
+            let group = group.width().map_or("none".into(), |width| width.to_string());
+            format!("book.{name}.{group}.{levels}.{}", interval.name())
+        }
+        Channel::Chart { resolution, .. } => {
+            let minutes = resolution.minutes;
+            let word = if minutes == 1_440 { "1D".into() } else { minutes.to_string() };
+            format!("chart.trades.{name}.{word}")
+        }
+        Channel::Perpetual { interval, .. } => format!("perpetual.{name}.{}", interval.name()),
+        Channel::Session { .. } => format!("session.{name}"),
+        Channel::OffBook { .. } => format!("off_book.{name}"),
+        Channel::Auction { interval: None, .. } => format!("auction.{name}"),
+        Channel::Auction { interval: Some(interval), .. } => format!("auction.{name}.{}", interval.name()),
+        _ => return None,
+    })
+}

@@ -1,0 +1,122 @@
+//! Answers that are put off, and a loop that is woken by another thread: over real sockets.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use pitwire_net::{
+    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Waker, stop_signals,
+};
+
+/// Another thread answers; what it says comes back through a queue.
+struct Slow {
+    asked: Sender<(ConnectionId, bool, String)>,
+    answers: Receiver<(ConnectionId, bool, String)>,
+    opened: Vec<String>,
+}
+
+impl Application for Slow {
+    const STOPPING: &'static str = "the toy is stopping";
+
+    fn request(&mut self, request: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
+        if request.path() == "/now" {
+            return HttpResponse::text(200, "now");
+        }
+        self.asked.send((request.connection, request.keep_alive, request.target.to_owned())).unwrap();
+        HttpResponse::later()
+    }
+    fn accepts_websocket(&self, path: &str) -> bool {
+        path == "/ws"
+    }
+    fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}
+    fn opened(&mut self, id: ConnectionId, target: &str, notices: &mut Notices) {
+        self.opened.push(target.to_owned());
+        notices.reply(id, target.as_bytes());
+    }
+    fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
+    fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
+    fn next_due_ns(&self) -> Option<u64> {
+        None
+    }
+    fn tick(&mut self, _: u64, notices: &mut Notices) {
+        while let Ok((to, keep_alive, text)) = self.answers.try_recv() {
+            notices.respond(to, &HttpResponse::text(200, &text), keep_alive, false);
+        }
+    }
+    fn commit(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn for_each_subscriber(&self, _: impl FnMut(ConnectionId)) {}
+    fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
+        Ok(())
+    }
+    fn stopping(&mut self, _: &mut Notices) {}
+}
+
+fn serve() -> std::net::SocketAddr {
+    let (asked, to_answer) = channel();
+    let (answered, answers) = channel();
+    let waker = Waker::default();
+    let copy = waker.clone();
+    thread::spawn(move || {
+        while let Ok((id, keep_alive, target)) = to_answer.recv() {
+            thread::sleep(Duration::from_millis(20));
+            if answered.send((id, keep_alive, format!("late {target}"))).is_err() {
+                return;
+            }
+            copy.wake();
+        }
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let app = Slow { asked, answers, opened: Vec::new() };
+    let server = Server::new(app, listener, stop_signals().unwrap(), SystemClock::start()).unwrap();
+    let server = server.with_waker(&waker).unwrap();
+    let address = server.local_address().unwrap();
+    thread::spawn(move || server.run());
+    address
+}
+
+fn all_of(mut stream: TcpStream) -> String {
+    let mut text = String::new();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn what_is_asked_behind_an_answer_that_is_put_off_waits_for_it() {
+    let address = serve();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let requests = "GET /a HTTP/1.1\r\n\r\nGET /now HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\nConnection: close\r\n\r\n";
+    stream.write_all(requests.as_bytes()).unwrap();
+    let text = all_of(stream);
+    let bodies: Vec<&str> = text.split("\r\n\r\n").skip(1).map(|part| part.lines().next().unwrap()).collect();
+    assert_eq!(bodies, ["late /a", "now", "late /b"]);
+}
+
+#[test]
+fn who_has_ended_its_side_is_answered_all_the_same() {
+    let address = serve();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /a HTTP/1.1\r\n\r\n").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert!(all_of(stream).ends_with("late /a\n"));
+}
+
+#[test]
+fn the_application_hears_what_a_handshake_asked_for() {
+    let address = serve();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = "GET /ws?x=1 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    // A masked close frame without a code, so that the other side ends.
+    stream.write_all(&[0x88, 0x80, 0, 0, 0, 0]).unwrap();
+    let mut bytes = Vec::new();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.read_to_end(&mut bytes).unwrap();
+    let said = bytes.windows(9).any(|window| window == b"\x81\x07/ws?x=1");
+    assert!(said, "{}", String::from_utf8_lossy(&bytes));
+}

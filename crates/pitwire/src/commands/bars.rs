@@ -1,0 +1,149 @@
+//! `pitwire bars`: a worker of `pitwire split` that makes bars and indicators. The work is in `crates/bars`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use pitwire_bars::worker::{self, Job, Summary, WorkerError};
+use pitwire_bars::{Rules, check_buckets};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::commands::arguments;
+use crate::failure::Failure;
+use crate::output::say;
+
+const EXAMPLES: &str = "Examples:
+  pitwire split ws://feed:8080/ --workers 4 -- pitwire bars --out bars      pipes: split appends four descriptors
+  pitwire split ws://feed:8080/ --workers 4 --transport shm -- pitwire bars --out bars --listen 127.0.0.1:8090
+  pitwire bars --out bars --buckets 60,300 --rules mine.toml 3 3<shard.records
+
+Rules, formulas, columns and the WebSocket's messages: docs/bars.md.";
+
+/// Make bars and indicators of every symbol: a worker of `pitwire split`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Bars {
+    /// Write finished bars there, as Parquet.
+    #[arg(long, value_name = "DIR", required_unless_present = "listen")]
+    out: Option<PathBuf>,
+    /// Serve the latest bars over WebSocket.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    listen: Option<SocketAddr>,
+    /// Written once readers can connect.
+    #[arg(long, value_name = "PATH", requires = "listen")]
+    ready_file: Option<PathBuf>,
+    /// Lengths of bars in seconds.
+    #[arg(long, value_name = "S,S,…", value_delimiter = ',', default_value = "30,90,180")]
+    buckets: Vec<u32>,
+    /// One's own bar conditions (TOML).
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Begin a new file after so many seconds.
+    #[arg(long, value_name = "S", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    rotate: u32,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+    /// Descriptors of pipes or names of rings, one a shard; `pitwire split` appends them.
+    #[arg(value_name = "SHARD", required = true)]
+    shards: Vec<String>,
+}
+
+impl Bars {
+    pub fn run(self) -> Result<(), Failure> {
+        let rules = self.rules.as_deref().map_or_else(|| Ok(Rules::default()), read_rules)?;
+        check_buckets(&self.buckets, &rules).map_err(Failure::usage)?;
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        let job = Job {
+            shards: self.shards,
+            buckets_s: self.buckets,
+            rules,
+            out: self.out,
+            rotate: Duration::from_secs(u64::from(self.rotate)),
+            listen: self.listen,
+            stop,
+        };
+        let running = worker::start(job).map_err(failure)?;
+        if let (Some(path), Some(address)) = (&self.ready_file, running.address()) {
+            write_ready(path, address)?;
+        }
+        if let Some(address) = running.address() {
+            tracing::info!("bars: the latest ones at ws://{address}/");
+        }
+        let (summary, ended) = running.wait();
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        say(&if self.json { as_json(&summary) } else { in_words(&summary) });
+        ended.map_err(failure)
+    }
+}
+
+fn read_rules(path: &Path) -> Result<Rules, Failure> {
+    let text = std::fs::read_to_string(path);
+    let text = text
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())).remedy("check --rules"))?;
+    Rules::parse(&text, &path.display().to_string())
+        .map_err(|error| Failure::usage(error.to_string()).remedy("docs/bars.md has every key"))
+}
+
+fn failure(error: WorkerError) -> Failure {
+    let remedy = error.remedy();
+    Failure::new(error.to_string()).remedy(remedy)
+}
+
+fn as_json(summary: &Summary) -> String {
+    let totals = &summary.totals;
+    json!({
+        "trades": totals.trades, "records": totals.records, "bars": totals.bars, "symbols": totals.symbols,
+        "late": totals.late, "strays": totals.strays, "merged": totals.merged, "gaps": totals.gaps,
+        "other": totals.other, "unreadable": totals.unreadable, "refused": totals.refused,
+        "files": summary.files, "rows": summary.rows, "seconds": summary.seconds,
+    })
+    .to_string()
+}
+
+fn in_words(summary: &Summary) -> String {
+    let totals = &summary.totals;
+    format!(
+        "{} trades of {} symbols, {} bars, {} rows in {} files; late {}, strays {}, merged {}, gaps {}, unreadable {}, refused {}",
+        totals.trades,
+        totals.symbols,
+        totals.bars,
+        summary.rows,
+        summary.files,
+        totals.late,
+        totals.strays,
+        totals.merged,
+        totals.gaps,
+        totals.unreadable,
+        totals.refused
+    )
+}
+
+fn remove_old(path: &Path) -> Result<(), Failure> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::new(format!("cannot remove the old {}: {error}", path.display())).remedy("check --ready-file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whole or not at all: a temporary file, renamed.
+fn write_ready(path: &Path, address: SocketAddr) -> Result<(), Failure> {
+    let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
+    let temporary = path.with_extension("tmp");
+    let text = json!({"http": address.to_string(), "pid": std::process::id()}).to_string();
+    std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path)).map_err(failed)
+}

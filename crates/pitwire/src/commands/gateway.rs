@@ -1,0 +1,157 @@
+//! `pitwire gateway`: the venue's public channels from another process or machine.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use pitwire_gateway::{Failure as BusFailure, Inlet, Node, Upstream, without_password};
+use pitwire_net::{Limits, Server, SystemClock, Waker, stop_signals};
+use tracing::{info, warn};
+
+use super::up::{Ready, announce_tls, listen, prepare_ready, remove_old};
+use crate::bus_key;
+use crate::certificate::{self, Shown};
+use crate::commands::arguments;
+use crate::failure::Failure;
+use crate::gateway::application::{GatewayApplication, Parts};
+use crate::output::say;
+
+/// Of the venue's messages, for clients that come, come back or are slow.
+const HISTORY_BYTES: usize = 64 * 1024 * 1024;
+
+const EXAMPLES: &str = "Examples:
+  pitwire up --publish nats://127.0.0.1:4222
+  pitwire gateway --upstream nats://127.0.0.1:4222                    on 127.0.0.1:8081, key in ./pitwire-data/bus.key
+  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:8080 --bus-key bus.key --venue http://10.0.0.6:8080
+  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:80 --host md.example.com     clients come by that name
+  pitwire gateway --upstream nats://127.0.0.1:4222 --tls 0.0.0.0:8443 https and wss as well; says whom to trust";
+
+/// Serve a venue's public channels from another process or machine, over NATS (docs/gateway.md).
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Gateway {
+    /// The NATS server that the venue publishes to.
+    #[arg(long, value_name = "NATS_URL")]
+    upstream: String,
+    /// Where to listen; port 0 takes any free one.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8081")]
+    http: SocketAddr,
+    /// Where to listen for TLS as well: https and wss; port 0 takes any free one. Without --tls-cert an authority is made
+    /// under --tls-dir, once, and it is said how to trust it.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    tls: Option<SocketAddr>,
+    /// The server's certificate and what it hangs on, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Where an authority made here is kept.
+    #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
+    tls_dir: PathBuf,
+    /// A name besides localhost and the address under which clients reach this gateway; can be given several times.
+    #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
+    host: Vec<String>,
+    /// The venue's HTTP address; without it, the one that the venue itself says over the bus.
+    #[arg(long, value_name = "URL")]
+    venue: Option<String>,
+    /// A copy of the venue's bus.key, readable by you alone.
+    #[arg(long, value_name = "FILE", default_value = "pitwire-data/bus.key")]
+    bus_key: PathBuf,
+    /// The NATS subject, as the venue's --publish-subject.
+    #[arg(long, value_name = "SUBJECT", default_value = "pitwire.public")]
+    subject: String,
+    /// Written whole once everything that the venue has is there: {"http":"ADDR:PORT","pid":N}, with --tls also
+    /// "tls":"ADDR:PORT" and, where the authority was made here, "ca":"PATH".
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// At the end print the counters as one JSON object; everything else goes to standard error.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Gateway {
+    pub fn run(self) -> Result<(), Failure> {
+        // An old one must not be taken for ours, whatever happens next.
+        if let Some(path) = &self.ready_file {
+            prepare_ready(path)?;
+        }
+        let key = bus_key::read(&self.bus_key)?;
+        let listener = listen(self.http, "--http")?;
+        let address = listener.local_addr()?;
+        let secure = self.secure_door()?;
+        let signals = stop_signals()?;
+        let waker = Waker::default();
+        let wake: Arc<dyn Fn() + Send + Sync> = {
+            let waker = waker.clone();
+            Arc::new(move || waker.wake())
+        };
+        let upstream = Upstream::open(&key, &wake)?;
+        let mut node = Node::new(pitwire_deribit::VERSION, HISTORY_BYTES);
+        if let Some(url) = &self.venue {
+            upstream.set_venue(url)?;
+            url.trim_end_matches('/').clone_into(&mut node.venue);
+        }
+        let inlet = Inlet::open(&self.upstream, &self.subject, key, wake)?;
+        let clock = SystemClock::start();
+        let parts = Parts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some(), waker: waker.clone() };
+        let door = secure
+            .as_ref()
+            .map(|(listener, shown)| Ok::<_, Failure>((listener.local_addr()?, shown.authority.clone())));
+        let ready = Ready { http: address, tls: door.transpose()? };
+        let (ready_file, tells) = (self.ready_file.clone(), !self.json);
+        let on_ready = Box::new(move || announce(&ready, ready_file.as_deref(), tells));
+        info!("waiting for a venue on {} of {}", self.subject, without_password(&self.upstream));
+        let app = GatewayApplication::new(parts, on_ready);
+        let mut limits = Limits::default();
+        limits.hosts.extend(self.host.iter().cloned());
+        let mut server = Server::new(app, listener, signals, clock)?.with_limits(limits)?.with_waker(&waker)?;
+        if let Some((listener, shown)) = secure {
+            server = server.with_tls(listener, shown.config)?;
+        }
+        let ended = server.run();
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        let app =
+            ended.map_err(|error| Failure::new(format!("the gateway stopped: {error}")).remedy("start it again"))?;
+        if self.json {
+            say(&app.summary().json());
+        }
+        info!("stopped cleanly");
+        Ok(())
+    }
+
+    /// The second door, and what is shown there.
+    fn secure_door(&self) -> Result<Option<(TcpListener, Shown)>, Failure> {
+        let Some(address) = self.tls else { return Ok(None) };
+        let listener = listen(address, "--tls")?;
+        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let shown = certificate::shown(files, &self.tls_dir, listener.local_addr()?)?;
+        Ok(Some((listener, shown)))
+    }
+}
+
+/// The gateway serves: says so to who sees it start and to who waits for its file.
+fn announce(ready: &Ready, file: Option<&Path>, tells: bool) {
+    let address = ready.http;
+    if tells {
+        say(&format!("Pitwire gateway is up: ws://{address}/ws/api/v2"));
+        if let Some((address, authority)) = &ready.tls {
+            announce_tls(*address, authority.as_deref());
+        }
+    }
+    info!(%address, "the gateway serves");
+    if let Some(path) = file
+        && let Err(failure) = ready.write(path)
+    {
+        warn!(%failure, "no ready file");
+    }
+}
+
+impl From<BusFailure> for Failure {
+    fn from(failure: BusFailure) -> Self {
+        Failure::usage(failure.what).remedy(failure.remedy)
+    }
+}

@@ -1,0 +1,208 @@
+//! More connections than one process may have files: children, each with its part.
+//!
+//! Does        start this program several times, begin them together, add up what they report.
+//! Holds       a child says on its standard output, a JSON object a line, how far it is and at the end its report; its
+//!             standard input says when measuring begins, and its end ends the child.
+//! Start at    [`run`] for the parent, [`serve`] for a child.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pitwire_load_generator::{Control, NEVER, Plan, Report, RunError, Start, mono_ns, run as run_here};
+use serde::{Deserialize, Serialize};
+
+use super::progress::{Progress, Standing};
+use crate::failure::Failure;
+use crate::output::say;
+
+/// From the order to begin until children begin.
+const SETTLE_NS: i64 = 200_000_000;
+const STEP: Duration = Duration::from_millis(50);
+const SAY_EVERY: Duration = Duration::from_millis(200);
+
+/// What a child says.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Standing { opened: u64, failed: u64, deliveries: u64, late: u64, lost: u64 },
+    Report(Box<Report>),
+    Failed { what: String, remedy: String },
+}
+
+/// A child's last words so far.
+#[derive(Default)]
+struct Heard {
+    standing: Standing,
+    report: Option<Report>,
+    failed: Option<Failure>,
+    has_ended: bool,
+}
+
+pub fn serve(plan: &Plan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let control = Arc::new(Control::default());
+    let listener = Arc::clone(&control);
+    // It ends with the process: nothing else stops a read from standard input.
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            match line.as_deref().map(str::parse::<i64>) {
+                Ok(Ok(start_ns)) => listener.start_at(start_ns),
+                _ => break,
+            }
+        }
+        listener.stop();
+    });
+    let mut next = Instant::now();
+    let lead = |control: &Control| {
+        if stop.load(Ordering::Relaxed) {
+            control.stop();
+        }
+        if Instant::now() >= next {
+            next = Instant::now() + SAY_EVERY;
+            let Standing { opened, failed, deliveries, late, lost, .. } = Standing::of(control);
+            tell(&Word::Standing { opened, failed, deliveries, late, lost });
+        }
+    };
+    match run_here(plan, &control, Start::WhenTold, lead) {
+        Ok(report) => tell(&Word::Report(Box::new(report))),
+        Err(RunError::Hopeless(refusal)) => {
+            tell(&Word::Failed { what: refusal.to_string(), remedy: refusal.remedy().into() });
+        }
+        Err(RunError::Machine(what)) => tell(&Word::Failed { what, remedy: "see `pitwire doctor`".into() }),
+    }
+    Ok(())
+}
+
+fn tell(word: &Word) {
+    // A report that cannot be written down is missed by the parent, which says so.
+    if let Ok(line) = serde_json::to_string(word) {
+        say(&line);
+    }
+}
+
+pub fn run(parts: usize, plan: &Plan, stop: &Arc<AtomicBool>, progress: &mut Progress) -> Result<Report, Failure> {
+    let mut children = Vec::new();
+    for index in 0..parts {
+        match start(plan, index, parts) {
+            Ok(child) => children.push(child),
+            Err(error) => {
+                end(&mut children);
+                return Err(Failure::new(format!("cannot start process {index} of {parts}: {error}"))
+                    .remedy("raise the open-file limit, so that fewer are needed: ulimit -n"));
+            }
+        }
+    }
+    let heard: Vec<Arc<Mutex<Heard>>> = children.iter_mut().map(listen).collect();
+    let outcome = lead(&mut children, &heard, plan, stop, progress);
+    end(&mut children);
+    outcome
+}
+
+fn start(plan: &Plan, index: usize, parts: usize) -> std::io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    // What was said last counts: a step of --find-limit differs from what the command line says.
+    command.args(std::env::args_os().skip(1)).args(["--connections", &plan.share.total.to_string()]);
+    if let Some(arrivals) = plan.arrivals {
+        let process = if arrivals.is_even { "even" } else { "poisson" };
+        command.args(["--arrivals", &format!("{process}:{}/s", arrivals.per_s)]);
+    }
+    command.args(["--part", &format!("{index}/{parts}")]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+}
+
+/// A thread that hears what a child says.
+fn listen(child: &mut Child) -> Arc<Mutex<Heard>> {
+    let heard = Arc::new(Mutex::new(Heard::default()));
+    let said = Arc::clone(&heard);
+    let output = child.stdout.take();
+    thread::spawn(move || {
+        for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
+            let mut heard = said.lock().unwrap_or_else(PoisonError::into_inner);
+            match serde_json::from_str(&line) {
+                Ok(Word::Standing { opened, failed, deliveries, late, lost }) => {
+                    heard.standing = Standing { opened, failed, deliveries, late, lost, start_ns: NEVER };
+                }
+                Ok(Word::Report(report)) => heard.report = Some(*report),
+                Ok(Word::Failed { what, remedy }) => heard.failed = Some(Failure::new(what).remedy(remedy)),
+                Err(_) => {}
+            }
+        }
+        said.lock().unwrap_or_else(PoisonError::into_inner).has_ended = true;
+    });
+    heard
+}
+
+fn lead(
+    children: &mut [Child],
+    heard: &[Arc<Mutex<Heard>>],
+    plan: &Plan,
+    stop: &Arc<AtomicBool>,
+    progress: &mut Progress,
+) -> Result<Report, Failure> {
+    let mut start_ns = NEVER;
+    let arrives = plan.traffic == pitwire_load_generator::Traffic::Listen && plan.arrivals.is_some();
+    loop {
+        let mut all = Standing { start_ns, ..Standing::default() };
+        let mut running = 0;
+        for one in heard {
+            let mut one = one.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(failure) = one.failed.take() {
+                return Err(failure);
+            }
+            all.opened += one.standing.opened;
+            all.failed += one.standing.failed;
+            all.deliveries += one.standing.deliveries;
+            all.late += one.standing.late;
+            all.lost += one.standing.lost;
+            running += usize::from(!one.has_ended);
+        }
+        progress.show_standing(&all);
+        if running == 0 {
+            return add_up(heard);
+        }
+        if start_ns == NEVER && (arrives || all.opened + all.failed >= u64::from(plan.share.count)) {
+            start_ns = mono_ns() + SETTLE_NS;
+            for child in &mut *children {
+                if let Some(input) = &mut child.stdin {
+                    // A child that is gone is noticed by what it does not report.
+                    let _ = writeln!(input, "{start_ns}").and_then(|()| input.flush());
+                }
+            }
+        }
+        if stop.load(Ordering::Relaxed) {
+            for child in &mut *children {
+                child.stdin = None;
+            }
+        }
+        thread::sleep(STEP);
+    }
+}
+
+fn add_up(heard: &[Arc<Mutex<Heard>>]) -> Result<Report, Failure> {
+    let mut whole = Report::default();
+    for one in heard {
+        let report = one.lock().unwrap_or_else(PoisonError::into_inner).report.take();
+        let report = report.ok_or_else(|| {
+            Failure::new("a process of the load client ended without a report").remedy("see what it said above")
+        })?;
+        whole.merge(report);
+    }
+    Ok(whole)
+}
+
+/// None outlives this process.
+fn end(children: &mut [Child]) {
+    for child in children.iter_mut() {
+        child.stdin = None;
+    }
+    for child in children {
+        // Whoever has reported ends by itself; whoever has not is not waited for.
+        if !matches!(child.try_wait(), Ok(Some(_))) {
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+    }
+}

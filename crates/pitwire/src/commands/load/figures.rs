@@ -1,0 +1,165 @@
+//! What `pitwire load` says at the end.
+
+use pitwire_load_generator::{Plan, Report};
+use serde_json::{Value, json};
+
+#[allow(clippy::cast_precision_loss)]
+fn per_s(count: u64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn seconds(report: &Report) -> f64 {
+    report.lasted_ns as f64 / 1e9
+}
+
+fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub fn json(plan: &Plan, report: &Report) -> Value {
+    let (tally, generator) = (&report.tally, &report.generator);
+    let us = |percent: f64| report.latencies.percentile_us(percent).map(|us| rounded(us, 1));
+    let arrived = |percent: f64| report.arrivals.percentile_us(percent).map(|us| rounded(us, 1));
+    let (spread, last) = (report.spread_us(), report.last_us());
+    let per_delivery_ns = (tally.deliveries > 0).then(|| rounded(generator.cpu_ns as f64 / tally.deliveries as f64, 1));
+    let mut figures = json!({
+        "connections": plan.share.total,
+        "failed_connections": tally.failed,
+        "deliveries": tally.deliveries,
+        "deliveries_per_s": rounded(per_s(tally.deliveries, report.lasted_ns), 1),
+        "late": tally.late,
+        "lost": tally.lost,
+        "conflated": tally.conflated,
+        "duplicated": tally.duplicated,
+        "p50_us": us(50.0),
+        "p99_us": us(99.0),
+        "p999_us": us(99.9),
+        "spread_us": spread.map(|(half, _)| rounded(half, 1)),
+        "generator_cpu_s": rounded(generator.cpu_ns as f64 / 1e9, 3),
+        "generator_bound": generator.is_bound(),
+    });
+    let more = json!({
+        "arrived_p50_us": arrived(50.0),
+        "arrived_p99_us": arrived(99.0),
+        "generator_busy": rounded(generator.busy, 3),
+        "generator_waiting": rounded(generator.waiting, 3),
+        "generator_threads": generator.threads,
+        "generator_ns_per_delivery": per_delivery_ns,
+        "seconds": rounded(seconds(report), 3),
+        "max_us": report.latencies.max_us().map(|us| rounded(us, 1)),
+        "timed": report.latencies.count(),
+        "untimed": tally.untimed,
+        "unnumbered": tally.unnumbered,
+        "undelivered": tally.undelivered,
+        "silent_connections": tally.silent,
+        "ended_early": tally.ended_early,
+        "faulty_ended": tally.faulty_ended,
+        "gap_notices": tally.gap_notices,
+        "malformed": tally.malformed,
+        "breaches": report.breaches,
+        "closes": report.closes,
+        "sent": tally.sent,
+        "unsent": tally.unsent,
+        "slow_deliveries": tally.slow_deliveries,
+        "bytes": tally.bytes,
+        "reads": tally.reads,
+        "spread_p99_us": spread.map(|(_, most)| rounded(most, 1)),
+        "last_us": last.map(|(half, _)| rounded(half, 1)),
+        "last_p99_us": last.map(|(_, most)| rounded(most, 1)),
+        "opening_s": rounded(report.opening_ns as f64 / 1e9, 3),
+        "storm_s": report.storm_ns.map(|ns| rounded(ns as f64 / 1e9, 3)),
+        "storm_retries": tally.storm_retries,
+        "tls": plan.tls.is_some(),
+        "failures": report.failures,
+        "interrupted": is_interrupted(plan, report),
+    });
+    if let (Value::Object(figures), Value::Object(more)) = (&mut figures, more) {
+        figures.extend(more);
+    }
+    figures
+}
+
+/// Whether somebody ended it before its time.
+fn is_interrupted(plan: &Plan, report: &Report) -> bool {
+    u128::from(report.lasted_ns) < plan.lasts.as_nanos()
+}
+
+/// What a person should know before the figures.
+pub fn complaints(plan: &Plan, report: &Report) -> Vec<String> {
+    let mut lines: Vec<String> = report
+        .failures
+        .iter()
+        .map(|failures| format!("{} connections failed: {} ({})", failures.count, failures.cause, failures.remedy))
+        .collect();
+    if is_interrupted(plan, report) {
+        lines.push(format!("interrupted: measured {:.1} s of {:.1} s", seconds(report), plan.lasts.as_secs_f64()));
+    }
+    lines.extend(report.breaches.iter().map(|what| format!("the server broke the WebSocket protocol: {what}")));
+    if report.tally.ended_early > 0 {
+        let codes: Vec<String> = report.closes.iter().map(|(code, count)| format!("{code} × {count}")).collect();
+        let what = "connections were ended by the server before their time; close codes";
+        let remedy = "1013: they did not keep up; 1006: without a close frame";
+        lines.push(format!("{} {what}: {} ({remedy})", report.tally.ended_early, codes.join(", ")));
+    }
+    let tally = &report.tally;
+    if tally.silent > 0 {
+        let remedy = "check the path in the URL, or say with --subscribe what is wanted";
+        lines.push(format!("{} connections never got anything ({remedy})", tally.silent));
+    }
+    if tally.unnumbered > 0 && tally.unnumbered >= tally.deliveries {
+        lines.push("messages carry no number, so nothing can be said of lost ones (--sequence-field names another than \"seq\")".into());
+    } else if tally.untimed > tally.opened && report.latencies.count() == 0 {
+        lines.push("messages say neither \"due_ns\" nor \"ts_ns\", so nothing can be said of their latency".into());
+    }
+    if report.generator.is_bound() {
+        lines.push(
+            "generator-bound: a thread of the load client had or wanted its processor more than nine tenths of the time; \
+             what it measured is its own limit (more --threads, or fewer connections)"
+                .into(),
+        );
+    }
+    lines
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub fn text(plan: &Plan, report: &Report) -> String {
+    let tally = &report.tally;
+    let us = |percent: f64| report.latencies.percentile_us(percent).map_or_else(|| "-".into(), |us| format!("{us:.0}"));
+    let mut lines = vec![
+        format!(
+            "{} connections ({} failed), {} deliveries in {:.1} s: {:.0} a second",
+            plan.share.total,
+            tally.failed,
+            tally.deliveries,
+            seconds(report),
+            per_s(tally.deliveries, report.lasted_ns)
+        ),
+        format!(
+            "late {}, lost {}, conflated {}, duplicated {}, malformed {}, ended early {}",
+            tally.late, tally.lost, tally.conflated, tally.duplicated, tally.malformed, tally.ended_early
+        ),
+        format!("latency µs: p50 {}, p99 {}, p99.9 {}", us(50.0), us(99.0), us(99.9)),
+    ];
+    if let (Some(half), Some(most)) = (report.arrivals.percentile_us(50.0), report.arrivals.percentile_us(99.0)) {
+        lines.push(format!("of that until it was at the load client's socket, µs: p50 {half:.0}, p99 {most:.0}"));
+    }
+    if let Some((half, most)) = report.spread_us() {
+        lines.push(format!("first to last connection of a message, µs: median {half:.0}, p99 {most:.0}"));
+    }
+    if let Some((half, most)) = report.last_us() {
+        lines.push(format!("until the last connection has it, µs: median {half:.0}, p99 {most:.0}"));
+    }
+    if let Some(ns) = report.storm_ns {
+        lines.push(format!("storm: all back after {:.3} s, {} retries", ns as f64 / 1e9, tally.storm_retries));
+    }
+    lines.push(format!(
+        "load client: {:.2} CPU seconds, busiest thread {:.0} %{}",
+        report.generator.cpu_ns as f64 / 1e9,
+        report.generator.busy * 100.0,
+        if report.generator.is_bound() { ", generator-bound" } else { "" }
+    ));
+    lines.join("\n")
+}

@@ -1,0 +1,492 @@
+//! `pitwire publish`: one feed to very many WebSockets.
+
+mod source;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use pitwire_delivery::{
+    Channels, Hearing, Kind, Lag, Limits, Options, Pace, Press, Publisher, StreamId, StreamSpec, counted,
+};
+use pitwire_net::stop_signals;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use self::source::Source;
+use crate::certificate::{self, Shown};
+use crate::commands::arguments;
+use crate::failure::{Failure, more_files};
+use crate::output::say;
+
+const EXAMPLES: &str = "Examples:
+  my-feed | pitwire publish --listen 127.0.0.1:9000 --stdin --key sym
+      one message a line; a slow reader is told what it missed and gets the latest of each sym
+  pitwire publish --listen 0.0.0.0:9000 --nats nats://127.0.0.1:4222 --subject 'trades.>' --lag close
+      from NATS; a slow reader is closed with 1013 and comes back with ?from=EPOCH:SEQ
+  pitwire publish --listen 127.0.0.1:9000 --tape day.tape --tape-speed 10
+      a recording, ten times as fast
+  pitwire publish --listen 127.0.0.1:9000 --synthetic 1000 --bytes 190
+      for pitwire load: a thousand messages a second that say when they were due
+Readers: ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz on the same port. See docs/publish.md.";
+
+/// Here nothing but readers wants the cores: the fewer sends and wake-ups, the less everybody waits for one of those.
+const FULL_US: u32 = 8_000;
+/// Readers get answers then, no stream: what is said of one does not apply.
+const ANSWERING: [&str; 2] = ["echo", "respond"];
+
+/// Serve one feed to whoever connects, each at its own speed.
+///
+/// Every message is encoded once and sent from one ring to everybody. A reader that does not keep up is told what it
+/// missed, or closed; it costs nobody else anything.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+#[command(group = clap::ArgGroup::new("from").required(true).args(["stdin", "tape", "nats", "synthetic", "respond", "echo"]))]
+pub struct Publish {
+    /// Where to listen; port 0 takes any free one.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    listen: SocketAddr,
+    /// A channel, read at /NAME; without any, every path is the one channel. With several, each message names its own in
+    /// its field "channel" (or, from NATS, by its subject).
+    #[arg(long, value_name = "NAME", value_parser = channel_name, conflicts_with_all = ANSWERING)]
+    channel: Vec<String>,
+    /// One message a line, until the end.
+    #[arg(long)]
+    stdin: bool,
+    /// The messages of a recording (pitwire tape record), until its end.
+    #[arg(long, value_name = "FILE")]
+    tape: Option<PathBuf>,
+    /// How many times as fast as it was recorded; 0 for as fast as the halls take it.
+    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "tape", conflicts_with_all = ["stdin", "nats", "synthetic", "respond", "echo"], value_parser = speed)]
+    tape_speed: f64,
+    /// What is published on a NATS server.
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// Which subjects; NATS's wildcards stand.
+    #[arg(long, value_name = "SUBJECT", default_value = ">", requires = "nats", conflicts_with_all = ["stdin", "tape", "synthetic", "respond", "echo"])]
+    subject: String,
+    /// Messages made here, so many a second, evenly spaced, each with "seq" and "ts_ns" (when it was due).
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "bytes")]
+    synthetic: Option<f64>,
+    /// Of each of those messages, about.
+    #[arg(long, value_name = "N", conflicts_with_all = ["stdin", "tape", "nats", "respond", "echo"], value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    bytes: Option<u32>,
+    /// Answer each text message with so many messages of so many bytes, for example 10x10000.
+    #[arg(long, value_name = "KxBYTES", value_parser = answer_size)]
+    respond: Option<(usize, usize)>,
+    /// Send back what is sent.
+    #[arg(long)]
+    echo: bool,
+    /// The field of a message that says what it is the latest of: for ?symbols= and for readers that fall behind.
+    #[arg(long, value_name = "FIELD", conflicts_with_all = ANSWERING)]
+    key: Option<String>,
+    /// Wrap each message: {"channel":…,"epoch":…,"seq":…,"data":MESSAGE}. Messages must be JSON.
+    #[arg(long, conflicts_with_all = ANSWERING)]
+    envelope: bool,
+    /// What becomes of a reader that falls behind: it is told what it missed and gets the latest of each key, or is closed.
+    #[arg(long, value_enum, default_value = "conflate", conflicts_with_all = ANSWERING)]
+    lag: LagName,
+    /// A reader that has waited so long for something has fallen behind too; 0 counts bytes only.
+    #[arg(long, value_name = "MS", default_value_t = 0, conflicts_with_all = ANSWERING)]
+    lag_ms: u32,
+    /// Bytes of each ring: what can be asked for again, and twice what a reader may be behind. At least eight times the
+    /// largest message.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = ring_bytes, conflicts_with_all = ANSWERING)]
+    ring: u64,
+    /// A reader gets the latest of each key when it comes.
+    #[arg(long, conflicts_with_all = ANSWERING)]
+    snapshot: bool,
+    /// What every reader must give (Authorization: Bearer, or ?token=); @FILE reads it from there, out of sight.
+    #[arg(long, value_name = "TOKEN")]
+    auth: Option<String>,
+    /// Pages of this origin may connect too (https://app.example; * for all); others than our own are refused.
+    #[arg(long, value_name = "ORIGIN", value_parser = arguments::origin)]
+    origin: Vec<String>,
+    /// A name besides localhost and the address under which readers come.
+    #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
+    host: Vec<String>,
+    /// Connections at most; more are answered 503. What open files allow, if absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    connections: Option<u32>,
+    /// Connections from one address at most; more are answered 429.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    per_address: Option<u32>,
+    /// A ping goes to everybody so often; whoever sends nothing for three times as long, not even a pong, is closed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    ping: u32,
+    /// Compress messages (permessage-deflate) for readers that offer to inflate them: once for all of them and thread, and
+    /// from the first such reader on, which may be anybody.
+    #[arg(long)]
+    deflate: bool,
+    /// What a reader may send in one message; more is closed with 1009. Above 32 KiB, in fragments of 64 bytes on average.
+    #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024, value_parser = clap::value_parser!(u32).range(125..=67_108_864))]
+    message_bytes: u32,
+    /// Threads that serve, each with connections of its own. If absent: one for every two cores, or as many as hold
+    /// --connections; and others in reserve, to which readers are moved while those are busy.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    threads: Option<u32>,
+    /// How those threads wait for sockets and write to them; uring where this machine allows it, if absent, else epoll.
+    /// With uring each thread holds as many connections as there may be files open; with the others all together do.
+    #[arg(long = "loop", value_enum)]
+    kind: Option<LoopName>,
+    /// Readers come by TLS (wss). Without --tls-cert an authority is made under --tls-dir, once, and it is said how to trust it.
+    #[arg(long)]
+    tls: bool,
+    /// The server's certificate and what it hangs on, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Where an authority made here is kept.
+    #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
+    tls_dir: PathBuf,
+    /// Written whole once it serves: {"http":"ADDR:PORT","pid":N,"epoch":E}; with --tls also "tls" and, where the authority
+    /// was made here, "ca".
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LagName {
+    Conflate,
+    Close,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LoopName {
+    Uring,
+    Epoll,
+    Tokio,
+}
+
+impl LoopName {
+    fn kind(self) -> Kind {
+        match self {
+            LoopName::Epoll => Kind::Epoll,
+            LoopName::Uring => Kind::Uring,
+            LoopName::Tokio => Kind::Tokio,
+        }
+    }
+}
+
+impl Publish {
+    pub fn run(self) -> Result<(), Failure> {
+        // An old one must not be taken for ours, whatever happens next.
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        let source = Source::open(&self)?;
+        let signals = stop_signals()?;
+        let channels = Arc::new(self.channels(&source)?);
+        let shown = self.certificate()?;
+        let mut options = self.options()?;
+        options.tls = shown.as_ref().map(|shown| Arc::clone(&shown.config));
+        let epoch = options.epoch;
+        let publisher = Publisher::start(options, Arc::clone(&channels) as _).map_err(|error| {
+            Failure::new(format!("cannot listen on {}: {error}", self.listen))
+                .remedy(more_files(&error).unwrap_or("stop what uses the port, or give another with --listen"))
+        })?;
+        let publisher = Arc::new(publisher);
+        let streams = self.create(&publisher);
+        let names: BTreeMap<String, StreamId> =
+            self.channel.iter().cloned().zip(streams.iter().map(|(_, id)| *id)).collect();
+        let only = if names.is_empty() { streams.first().map(|(_, id)| *id) } else { None };
+        channels.open_doors(Arc::clone(publisher.board()), names, only);
+        let press = Press::new(Arc::clone(&publisher), streams, self.key.clone());
+        let address = publisher.address().unwrap_or(self.listen);
+        if !self.json {
+            let scheme = if self.tls { "wss" } else { "ws" };
+            say(&format!("Serving {scheme}://{address}/; Ctrl-C stops it and says what was sent."));
+            if let Some(authority) = shown.as_ref().and_then(|shown| shown.authority.as_deref()) {
+                say(&format!("Readers trust {}, for example by SSL_CERT_FILE.", authority.display()));
+            }
+        }
+        if let Some(path) = &self.ready_file {
+            write_ready(path, address, epoch, shown.as_ref())?;
+        }
+        let began = Instant::now();
+        let ended = serve(source, press, &signals);
+        publisher.stop(if ended.is_ok() { "that is all" } else { "its source failed" })?;
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        self.report(&publisher, began.elapsed().as_secs_f64(), ended.as_ref().ok());
+        ended.map(|_| ())
+    }
+
+    fn certificate(&self) -> Result<Option<Shown>, Failure> {
+        if !self.tls {
+            return Ok(None);
+        }
+        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        certificate::shown(files, &self.tls_dir, self.listen).map(Some)
+    }
+
+    fn kind(&self) -> Result<Kind, Failure> {
+        if self.tls {
+            return match self.kind {
+                Some(LoopName::Uring | LoopName::Tokio) => {
+                    Err(Failure::usage("--tls is served by --loop epoll alone").remedy("leave --loop out"))
+                }
+                _ => Ok(Kind::Epoll),
+            };
+        }
+        let (best, why_not) = Kind::best();
+        match (self.kind.map(LoopName::kind), why_not) {
+            (Some(Kind::Uring), Some(error)) => Err(Failure::new(format!(
+                "--loop uring: this machine refuses it: {error}"
+            ))
+            .remedy("use --loop epoll, or allow io_uring (sysctl kernel.io_uring_disabled=0; containers forbid it)")),
+            (Some(kind), _) => Ok(kind),
+            (None, _) => Ok(best),
+        }
+    }
+
+    fn channels(&self, source: &Source) -> Result<Channels, Failure> {
+        let is_again = |(at, name): &(usize, &String)| self.channel[..*at].contains(name);
+        if let Some((_, name)) = self.channel.iter().enumerate().find(is_again) {
+            return Err(Failure::usage(format!("--channel {name} is given twice")).remedy("once is enough"));
+        }
+        let hearing = match (self.echo, self.respond.is_some()) {
+            (true, _) => Hearing::Echo,
+            (_, true) => Hearing::Respond,
+            _ => Hearing::Ignore,
+        };
+        let token = self.auth.as_deref().map(token).transpose()?;
+        Ok(Channels::new(hearing, self.envelope, token, source.is_away()))
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        let ping_ms = self.ping * 1_000;
+        let (lag_ms, deflate) = (self.lag_ms, self.deflate);
+        let mut limits = Limits { ping_ms, idle_ms: 3 * ping_ms, lag_ms, deflate, ..Limits::default() };
+        if self.message_bytes > 32 * 1024 {
+            limits.messages.fragments = self.message_bytes / 64;
+        }
+        limits.messages.message_bytes = usize::try_from(self.message_bytes).unwrap_or(usize::MAX);
+        let (count, bytes) = self.respond.unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| {
+            Failure::new("this machine's clock stands before 1970").remedy("set it: resume tokens are told apart by it")
+        })?;
+        let seed = now.subsec_nanos();
+        // What the process itself has open, and a connection that is being refused.
+        let files = open_files().saturating_sub(64).max(1);
+        let kind = self.kind()?;
+        // Its sockets are not open files; a thread that is full says so.
+        let files = if kind == Kind::Uring { usize::MAX } else { files };
+        if let Some(most) = self.connections.filter(|most| *most as usize > files) {
+            let remedy = if self.tls { "raise that (ulimit -n)" } else { "raise that (ulimit -n) or use --loop uring" };
+            eprintln!(
+                "pitwire publish: note: {files} connections instead of {most}: so many files may be open here; {remedy}"
+            );
+        }
+        let halls = self.threads.map_or_else(|| halls(kind, self.connections), |threads| threads as usize);
+        Ok(Options {
+            listen: Some(self.listen),
+            halls,
+            reserve: if self.threads.is_some() { 0 } else { reserve(halls) },
+            kind,
+            limits,
+            connections_most: self.connections.map_or(files, |most| files.min(most as usize)),
+            per_address: self.per_address,
+            hosts: self.host.clone(),
+            origins: self.origin.clone(),
+            epoch: u64::try_from(now.as_millis()).unwrap_or(0),
+            answer: (1..=count).map(|seq| answer(seq, bytes)).collect(),
+            seed: u64::from(seed),
+            enveloped: self.envelope,
+            pace: Pace { full_us: FULL_US, ..Pace::default() },
+            ..Options::default()
+        })
+    }
+
+    fn create(&self, publisher: &Publisher) -> Vec<(String, StreamId)> {
+        let names = if self.channel.is_empty() { vec!["stream".to_owned()] } else { self.channel.clone() };
+        let lag = match self.lag {
+            LagName::Conflate => Lag::Conflate,
+            LagName::Close => Lag::Close,
+        };
+        let ring_bytes = usize::try_from(self.ring).unwrap_or(1 << 20);
+        let create = |name: String| {
+            let spec = StreamSpec { name: name.clone(), lag, ring_bytes, snapshot: self.snapshot, keep: true };
+            (name, publisher.create(&spec))
+        };
+        names.into_iter().map(create).collect()
+    }
+
+    fn report(&self, publisher: &Publisher, seconds: f64, press: Option<&Press>) {
+        let total = |name: &str| counted(publisher.board(), name);
+        let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let cpu_s = std::time::Duration::try_from(cpu).map_or(0.0, |time| time.as_secs_f64());
+        let messages = press.map_or(0, Press::messages);
+        if self.json {
+            let figures = serde_json::json!({
+                "seconds": seconds, "cpu_s": cpu_s, "messages": messages, "unrouted": press.map_or(0, Press::unrouted),
+                "connections": total("opened_total"), "refused": total("refused_total"),
+                "sent_bytes": total("sent_bytes_total"), "sends": total("sends_total"), "sweeps": total("sweeps_total"),
+                "gaps": total("gaps_total"), "closed_slow": total("closed_slow_total"),
+                "closed_idle": total("closed_idle_total"), "violations": total("violations_total"),
+                "shed": total("shed_total"),
+            });
+            say(&figures.to_string());
+            return;
+        }
+        say(&format!(
+            "{messages} messages in {seconds:.1} s to {} readers: {} bytes in {} sends, {cpu_s:.2} s of CPU; {} fell behind, {} closed for it",
+            total("opened_total"),
+            total("sent_bytes_total"),
+            total("sends_total"),
+            total("gaps_total"),
+            total("closed_slow_total"),
+        ));
+    }
+}
+
+/// Until the source ends or we are asked to.
+fn serve(source: Source, mut press: Press, signals: &std::os::unix::net::UnixStream) -> Result<Press, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    let (tell, told) = mpsc::channel();
+    let source_stop = Arc::clone(&stop);
+    let run = move || {
+        let ended = source.run(&mut press, &source_stop);
+        press.flush();
+        // Nobody is left to tell when we were asked to end meanwhile.
+        let _ = tell.send(ended.map(|()| press));
+        drop(theirs);
+    };
+    std::thread::Builder::new().name("source".into()).spawn(run)?;
+    let mut polled = [PollFd::new(signals, PollFlags::IN), PollFd::new(&ours, PollFlags::IN)];
+    while matches!(poll(&mut polled, None), Err(rustix::io::Errno::INTR)) {}
+    stop.store(true, Ordering::Relaxed);
+    // Standard input may never say anything again: it is not waited for.
+    match told.recv_timeout(std::time::Duration::from_millis(500)) {
+        Ok(ended) => ended,
+        Err(_) => Err(Failure::new("the source did not end in time").remedy("its last messages may be missing")),
+    }
+}
+
+/// One for every two cores; and, where each holds only as many connections as there may be files open, as many as hold
+/// those that are expected.
+fn halls(kind: Kind, connections: Option<u32>) -> usize {
+    let expected = connections.filter(|_| kind == Kind::Uring).map_or(0, |most| most as usize);
+    // The kernel deals them out unevenly, by a per cent or two.
+    let each = (open_files() / 20 * 19).max(1);
+    cores().div_ceil(2).max(expected.div_ceil(each)).min(64)
+}
+
+/// Those in reserve: readers are moved to them once the others are busy. One core is left to whoever publishes.
+fn reserve(halls: usize) -> usize {
+    cores().saturating_sub(1 + halls).min(halls)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1 << 20)
+}
+
+/// One of the messages of an answer: it says which of them it is.
+fn answer(seq: usize, bytes: usize) -> Vec<u8> {
+    let mut text = format!(r#"{{"seq":{seq},"pad":""#).into_bytes();
+    if text.len() + 2 > bytes {
+        return vec![b'x'; bytes];
+    }
+    text.resize(bytes - 2, b'x');
+    text.extend_from_slice(b"\"}");
+    text
+}
+
+fn channel_name(text: &str) -> Result<String, String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@/:".contains(&byte);
+    if text.is_empty() || text.starts_with('/') || !text.bytes().all(is_plain) {
+        return Err("a channel's name has letters, digits and -_.@/: and does not begin with /".into());
+    }
+    Ok(text.to_owned())
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|x: &f64| x.is_finite() && *x >= 0.0)
+        .ok_or_else(|| "give a number, or 0 for no pauses".into())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| (0.001..=10_000_000.0).contains(rate));
+    rate.ok_or_else(|| "give messages a second, from 0.001 to 10000000".into())
+}
+
+fn ring_bytes(text: &str) -> Result<u64, String> {
+    let (number, shift) = match text {
+        _ if text.ends_with("KiB") => (&text[..text.len() - 3], 10),
+        _ if text.ends_with("MiB") => (&text[..text.len() - 3], 20),
+        _ => (text, 0),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .filter(|bytes| (4096..=1 << 30).contains(bytes))
+        .ok_or_else(|| "give bytes, or 64KiB, 4MiB: from 4KiB to 1024MiB".into())
+}
+
+fn answer_size(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('x').and_then(|(count, bytes)| Some((count.parse().ok()?, bytes.parse().ok()?)));
+    parts
+        .filter(|(count, bytes)| {
+            (1..=1_000).contains(count) && (1..=16 << 20).contains(bytes) && count * bytes <= 64 << 20
+        })
+        .ok_or_else(|| "write how many and how large, for example 10x10000 (64 MiB together at most)".into())
+}
+
+/// The text itself, or of `@FILE` what stands in it, without the line's end.
+fn token(text: &str) -> Result<String, Failure> {
+    if text.is_empty() {
+        return Err(
+            Failure::usage("the token of --auth is empty").remedy("give one, or leave --auth out to serve everybody")
+        );
+    }
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let read = fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("cannot read {path}: {error}")).remedy("name a readable text file after @")
+    })?;
+    let token = read.trim_end_matches(['\r', '\n']).to_owned();
+    if token.is_empty() {
+        return Err(Failure::usage(format!("{path} is empty")).remedy("write the token into it"));
+    }
+    Ok(token)
+}
+
+fn remove_old(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::new(format!("cannot remove the old {}: {error}", path.display()))
+                .remedy("name another --ready-file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_ready(path: &Path, address: SocketAddr, epoch: u64, shown: Option<&Shown>) -> Result<(), Failure> {
+    let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let mut ready = serde_json::json!({ "http": address.to_string(), "pid": std::process::id(), "epoch": epoch });
+    if let Some(shown) = shown {
+        ready["tls"] = address.to_string().into();
+        if let Some(authority) = &shown.authority {
+            ready["ca"] = authority.display().to_string().into();
+        }
+    }
+    fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)
+}

@@ -1,0 +1,186 @@
+//! Where `pitwire publish` has its messages from.
+
+use std::fs::File;
+use std::io::{Read, stdin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pitwire_delivery::{Bus, Press, Synthetic, monotonic_ns};
+use pitwire_recorder::recording::Reader;
+
+use super::Publish;
+use crate::failure::Failure;
+
+const LINE_MOST: usize = 16 << 20;
+const READ_BYTES: usize = 64 * 1024;
+/// A source that is told to stop sees it within this.
+const GLANCE: Duration = Duration::from_millis(100);
+const NO_ROOM: Duration = Duration::from_micros(500);
+
+pub enum Source {
+    Lines,
+    Tape {
+        reader: Box<Reader<File>>,
+        speed: f64,
+    },
+    Nats {
+        bus: Box<Bus>,
+        is_away: Arc<AtomicBool>,
+    },
+    Synthetic {
+        rate: f64,
+        bytes: usize,
+    },
+    /// Readers get answers, not messages.
+    Nothing,
+}
+
+impl Source {
+    pub fn open(publish: &Publish) -> Result<Self, Failure> {
+        if let Some(path) = &publish.tape {
+            let reader = Reader::open(path).map_err(|error| {
+                Failure::new(format!("cannot read {}: {error}", path.display()))
+                    .remedy("give a file that pitwire tape record has written")
+            })?;
+            return Ok(Source::Tape { reader: Box::new(reader), speed: publish.tape_speed });
+        }
+        if let Some(url) = &publish.nats {
+            let is_away = Arc::default();
+            let bus = Bus::connect(url, &publish.subject, Arc::clone(&is_away)).map_err(|failure| {
+                let make = if failure.is_usage { Failure::usage } else { Failure::new };
+                make(failure.what).remedy(failure.remedy)
+            })?;
+            return Ok(Source::Nats { bus: Box::new(bus), is_away });
+        }
+        Ok(match (publish.synthetic, publish.bytes) {
+            (Some(rate), Some(bytes)) => Source::Synthetic { rate, bytes: bytes as usize },
+            _ if publish.stdin => Source::Lines,
+            _ => Source::Nothing,
+        })
+    }
+
+    /// Whether it cannot be reached at present.
+    pub fn is_away(&self) -> Arc<AtomicBool> {
+        match self {
+            Source::Nats { is_away, .. } => Arc::clone(is_away),
+            _ => Arc::default(),
+        }
+    }
+
+    /// Until its end, or until told to stop.
+    pub fn run(self, press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+        match self {
+            Source::Lines => lines(press, stop),
+            Source::Tape { reader, speed } => tape(*reader, speed, press, stop),
+            Source::Nats { bus, .. } => {
+                bus.run(press, stop);
+                Ok(())
+            }
+            Source::Synthetic { rate, bytes } => synthetic(rate, bytes, press, stop),
+            Source::Nothing => {
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(GLANCE);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whoever publishes never waits; whoever reads a file can.
+fn wait_for_room(press: &Press, stop: &AtomicBool) {
+    while !press.has_room() && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(NO_ROOM);
+    }
+}
+
+fn lines(press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+    let (mut input, mut kept, mut bytes) = (stdin().lock(), Vec::new(), vec![0; READ_BYTES]);
+    while !stop.load(Ordering::Relaxed) {
+        let count = match input.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Failure::new(format!("cannot read standard input: {error}"))),
+        };
+        kept.extend_from_slice(&bytes[..count]);
+        let whole = kept.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for line in kept[..whole].split_inclusive(|byte| *byte == b'\n') {
+            take_line(press, line)?;
+        }
+        kept.drain(..whole);
+        if kept.len() > LINE_MOST {
+            return Err(
+                Failure::new("a line of standard input is above 16 MiB").remedy("end each message with a newline")
+            );
+        }
+        press.flush();
+        wait_for_room(press, stop);
+    }
+    take_line(press, &kept)
+}
+
+fn take_line(press: &mut Press, line: &[u8]) -> Result<(), Failure> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if std::str::from_utf8(line).is_err() {
+        return Err(Failure::new(format!("message {} of standard input is not UTF-8", press.messages() + 1))
+            .remedy("a WebSocket's text must be; write the bytes in base64 or JSON"));
+    }
+    if !line.is_empty() {
+        press.take(None, line, false);
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn tape(mut reader: Reader<File>, speed: f64, press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+    let start_ns = monotonic_ns();
+    while !stop.load(Ordering::Relaxed) {
+        let due = reader.peek_ns().map_err(damaged)?;
+        let Some(after_ns) = due else { return Ok(()) };
+        if speed > 0.0 {
+            sleep_until(start_ns + (after_ns as f64 / speed) as u64, press, stop);
+        }
+        let Some((_, is_binary, payload)) = reader.next_message().map_err(damaged)? else { return Ok(()) };
+        let is_text = !is_binary && std::str::from_utf8(payload).is_ok();
+        press.take(None, payload, !is_text);
+        wait_for_room(press, stop);
+    }
+    Ok(())
+}
+
+fn damaged(error: pitwire_recorder::recording::Error) -> Failure {
+    Failure::new(format!("the recording is damaged at {error}")).remedy("record it again, or cut the file before that")
+}
+
+/// Sleeps if it is not yet time; what has come together goes out first.
+fn sleep_until(due_ns: u64, press: &mut Press, stop: &AtomicBool) {
+    if due_ns <= monotonic_ns() {
+        return;
+    }
+    press.flush();
+    loop {
+        let left = Duration::from_nanos(due_ns.saturating_sub(monotonic_ns()));
+        if left.is_zero() || stop.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(left.min(GLANCE));
+    }
+}
+
+fn synthetic(rate: f64, bytes: usize, press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+    // The default slack of 50 microseconds would be added to every message.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut messages = Synthetic::new(rate, bytes, monotonic_ns(), u64::try_from(now.as_nanos()).unwrap_or(0));
+    let mut text = Vec::with_capacity(bytes + 64);
+    while !stop.load(Ordering::Relaxed) {
+        sleep_until(messages.due_ns(), press, stop);
+        text.clear();
+        messages.next(&mut text);
+        press.take_for_all(&text);
+    }
+    Ok(())
+}

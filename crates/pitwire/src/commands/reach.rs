@@ -1,0 +1,71 @@
+//! Reaching a venue as a client: where, how patiently, who asks, and what is printed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use pitwire_client::{Connection, Credentials, Error, Target};
+
+use crate::failure::Failure;
+use crate::output::say;
+
+/// Options of every command that is a client of a venue.
+#[derive(Args)]
+pub struct Reach {
+    /// The venue's WebSocket.
+    #[arg(long, global = true, value_name = "WS_URL", default_value = "ws://127.0.0.1:8080/ws/api/v2")]
+    url: String,
+    /// For wss://, trust the authorities of this PEM file and no others.
+    #[arg(long, global = true, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// How long to wait for an answer, in seconds.
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// Print the venue's result as one line of JSON, digit for digit.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl Reach {
+    pub fn open(&self, with_login: bool) -> Result<Connection, Failure> {
+        // Whoever has no credentials need not wait for a connection to hear it.
+        let credentials = if with_login { Some(Credentials::find().map_err(Error::from)?) } else { None };
+        let target =
+            Target { url: &self.url, authority: self.ca.as_deref(), patience: Duration::from_secs(self.timeout) };
+        let mut connection = Connection::open(&target)?;
+        if let Some(credentials) = &credentials {
+            connection.login(credentials)?;
+        }
+        Ok(connection)
+    }
+}
+
+/// Prints what the venue says on channels, one line of JSON each.
+pub fn watch(connection: &mut Connection, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
+    let granted = connection.subscribe(channels)?;
+    let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();
+    if let Some(refused) = channels.iter().find(|channel| !granted.contains(channel)) {
+        return Err(Failure::new(format!("the venue has no channel {refused}")).remedy("check its name"));
+    }
+    let mut left = count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let notice = connection.next_notice()?;
+        let channel = serde_json::Value::from(notice.channel);
+        say(&format!("{{\"channel\":{channel},\"data\":{}}}", notice.data.get()));
+        left -= 1;
+    }
+    Ok(())
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let failure = match &error {
+            Error::Url { .. } => Failure::usage(error.to_string()),
+            _ => Failure::new(error.to_string()),
+        };
+        match error.remedy() {
+            remedy if remedy.is_empty() => failure,
+            remedy => failure.remedy(remedy),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A run that is kept: a data directory like a venue's, which every command that reads one reads.
+
+use std::fs;
+use std::path::Path;
+
+use pitwire_log::OutputChain;
+use pitwire_model::Seq;
+use pitwire_net::DirectoryLock;
+use pitwire_ports::OutputHash;
+use pitwire_sequencer::Sequencer;
+
+use super::report::Figures;
+use crate::failure::Failure;
+use crate::venue::ledger::Ledger;
+use crate::venue::recovery::{Recovered, recover};
+
+/// Commands of one group in the journal. Nobody waits for an answer, so groups are large and syncs few.
+const GROUP: u64 = 4096;
+
+/// The writer of a new run, and the lock that must be held as long as it writes.
+pub fn begin(directory: &Path) -> Result<(Sequencer<Ledger>, DirectoryLock), Failure> {
+    let Recovered { sequencer, lock, .. } = recover(directory)?;
+    if sequencer.last() == Seq(0) {
+        return Ok((sequencer, lock));
+    }
+    Err(Failure::new(format!("{} holds a run already", directory.display()))
+        .remedy("give --out a directory that is empty"))
+}
+
+/// Puts what has come together on disk, if this run is kept and it is time.
+pub fn commit_group(sequencer: &mut Sequencer<Ledger>, chain: &mut OutputChain) -> Result<(), Failure> {
+    let is_time = sequencer.last().0.is_multiple_of(GROUP) && sequencer.log().journal().is_some();
+    if is_time { commit(sequencer, chain) } else { Ok(()) }
+}
+
+fn commit(sequencer: &mut Sequencer<Ledger>, chain: &mut OutputChain) -> Result<(), Failure> {
+    let output = chain.seal();
+    sequencer.commit(OutputHash(output))?;
+    Ok(())
+}
+
+/// The end of a run.
+pub fn finish(mut sequencer: Sequencer<Ledger>, chain: &mut OutputChain) -> Result<(), Failure> {
+    commit(&mut sequencer, chain)?;
+    if let Ledger::Disk(journal) = sequencer.into_log() {
+        journal.close()?;
+    }
+    Ok(())
+}
+
+/// Writes the report's two files.
+pub fn write_report(directory: &Path, title: &str, figures: &Figures) -> Result<(), Failure> {
+    let failed = |error: String| {
+        Failure::new(format!("cannot write the report to {}: {error}", directory.display())).remedy("look at --out")
+    };
+    let json = serde_json::to_string_pretty(figures).map_err(|error| failed(error.to_string()))?;
+    let page = super::page::page(title, figures).map_err(|error| failed(error.to_string()))?;
+    fs::write(directory.join("report.json"), json + "\n").map_err(|error| failed(error.to_string()))?;
+    fs::write(directory.join("report.html"), page).map_err(|error| failed(error.to_string()))
+}

@@ -1,0 +1,503 @@
+//! `pitwire split`: one market-wide feed, dealt to workers.
+
+use std::fs;
+use std::io::{sink, stderr, stdout};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use pitwire_net::stop_signals;
+use pitwire_splitter::{
+    Address, BadPolicy, Board, Counted, NoSym, Nowhere, Options, Plan, Policy, Printer, Program, Publication,
+    Publisher, Report, RunError, Server, Source, Transport, open_pipe, open_shm, open_shm_ref, serve, tls_config,
+};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use self::view::View;
+use crate::commands::arguments;
+use crate::failure::Failure;
+use crate::output::say;
+
+mod view;
+
+const EXAMPLES: &str = "Examples:
+  pitwire split ws://127.0.0.1:9000/feed --workers 8
+      deal to built-in counters and say what they counted
+  pitwire split wss://feed.example/stocks --workers 4 --auth @key.json --subscribe '{\"action\":\"subscribe\",\"params\":\"T.*\"}' -- ./worker
+      start ./worker with four pipes: their descriptors are its last arguments
+  pitwire split ws://127.0.0.1:9000/ --workers 4 --transport shm -- pitwire bars --out bars
+      the same over shared memory: the rings' names are the last arguments
+  pitwire split ws://127.0.0.1:9000/ --workers 4 --transport ws --listen 127.0.0.1:8090
+      serve the shards again, on ws://127.0.0.1:8090/shard/0 to 3
+
+Each statistics line: time, reads (r), frames (f), frames a read, trades a frame, trades of this connection (tt) and of all
+(ttt), bytes of this line (br) and of all (bt), trades a second. Records, rings, policies: docs/splitter.md.";
+
+/// Read one feed of trades over WebSocket and deal it to workers by symbol.
+///
+/// The feed sends JSON arrays of objects with a "sym" field. All trades of a symbol go to one worker, in their order.
+/// The connection comes back by itself when it is lost; every worker is then told with a gap record.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Split {
+    /// The feed: ws://HOST[:PORT]/PATH, or wss:// through TLS.
+    url: String,
+    /// How many workers the symbols are dealt to.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: u32,
+    /// How trades reach the workers: pipes, rings in shared memory, or a WebSocket path each.
+    #[arg(long, value_enum, default_value = "pipe")]
+    transport: TransportName,
+    /// Sent first on every connection, as it stands; @FILE reads it from there, out of sight of other users.
+    #[arg(long, value_name = "TEXT")]
+    auth: Option<String>,
+    /// Sent after that; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    subscribe: Vec<String>,
+    /// What becomes of what a slow worker does not take: spill:BYTES keeps so much in memory for each worker, then drops;
+    /// block stops the feed for all; conflate keeps one record a symbol; restart starts the program again.
+    #[arg(long, value_name = "POLICY", default_value = "spill:64MiB")]
+    on_slow: String,
+    /// What becomes of objects without a symbol.
+    #[arg(long, value_enum, default_value = "drop")]
+    no_sym: NoSymName,
+    /// Tell workers nothing of lost connections and dropped trades.
+    #[arg(long)]
+    no_gap_records: bool,
+    /// End with exit code 1 when the connection is lost, or cannot be had.
+    #[arg(long)]
+    no_reconnect: bool,
+    /// Where the program is started.
+    #[arg(long, value_name = "DIR", requires = "command")]
+    workdir: Option<PathBuf>,
+    /// For wss://, trust the authorities of this PEM file and no others.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// How long connecting and the handshakes may take together.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// Give a connection up on which nothing is heard for so long; at half of it, ask with a ping.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    silence: u64,
+    /// Bytes of the feed that the kernel keeps for us (SO_RCVBUF); 0 leaves it to the kernel.
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_RECEIVE_BUFFER)]
+    receive_buffer: usize,
+    /// Bytes of each worker's ring (--transport shm, shm-ref), a power of two.
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
+    ring: u64,
+    /// What becomes of the pages with trades for a pipe: copied by the kernel, or lent to it, which costs less CPU.
+    /// By itself only the built-in counters are lent pages. A program may be if it takes its trades with read(2): one that
+    /// moves them on with splice or tee would see them change.
+    #[arg(long, value_enum)]
+    pipe_pages: Option<PipePages>,
+    /// Where the shards are served (--transport ws); port 0 takes any free one.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8090")]
+    listen: SocketAddr,
+    /// Publish the shards on core NATS too: nats://HOST:PORT (docs/splitter.md has subjects and numbers).
+    #[arg(long, value_name = "NATS_URL")]
+    publish: Option<String>,
+    /// First part of every subject published on.
+    #[arg(long, value_name = "PREFIX", default_value = "pitwire", requires = "publish")]
+    publish_prefix: String,
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics; port 0 takes any free one.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    metrics: Option<SocketAddr>,
+    /// Written whole once everything is set up: {"pid":N}, with "http" (the shards) and "metrics" where they are served.
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// Trades from one statistics line to the next; 0 for none.
+    #[arg(long, value_name = "N", default_value = "8192")]
+    stats_every: u64,
+    /// End after exactly so many trades.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit_trades: Option<u64>,
+    /// Show rate, lag of each worker and the histogram of hand-over lag on the terminal; q ends.
+    #[arg(long)]
+    view: bool,
+    /// Print the summary as one JSON object; statistics lines go to standard error.
+    #[arg(long)]
+    json: bool,
+    /// The workers' program and its arguments; without it, built-in counters take the trades and verify them.
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// As measured over loopback (scripts/bench_feed.py): a larger window walks out of the cache of a small core.
+const DEFAULT_RECEIVE_BUFFER: usize = 512 * 1024;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TransportName {
+    /// One pipe each, records of a length and the object.
+    Pipe,
+    /// One ring each in /dev/shm.
+    Shm,
+    /// The same, but a ring refers to what was received, in memory that all workers map: less CPU a trade.
+    ShmRef,
+    /// One path each, /shard/0 and so on, JSON arrays.
+    Ws,
+    /// Nowhere: what cutting alone costs.
+    #[value(hide = true)]
+    Null,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PipePages {
+    /// The kernel copies them: right for every program.
+    Copy,
+    /// The kernel borrows them: for a program that takes its trades with read(2).
+    Lend,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum NoSymName {
+    /// Counted, and not dealt.
+    Drop,
+    /// Dealt to worker 0.
+    Worker0,
+}
+
+impl Split {
+    pub fn run(self) -> Result<(), Failure> {
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        let (stop, is_stopping) = (stop_signals()?, stop_flag()?);
+        let plan = self.plan()?;
+        let options = self.options(is_stopping)?;
+        let board = Arc::new(Board::default());
+        // Before a program is started: an address that is wrong costs nobody anything.
+        let publisher = self.publisher()?;
+        let shards_at = (self.transport == TransportName::Ws).then_some(self.listen);
+        let mut server = None;
+        let mut sinks: Vec<Box<dyn Transport>> = Vec::new();
+        if shards_at.is_some() || self.metrics.is_some() {
+            let (shards, serving) = serve(&options, Arc::clone(&board), shards_at, self.metrics)?;
+            sinks.extend(shards);
+            server = Some(serving);
+        }
+        match self.transport {
+            TransportName::Pipe => sinks.push(open_pipe(options)?),
+            TransportName::Shm => sinks.push(open_shm(options)?),
+            TransportName::ShmRef => sinks.push(open_shm_ref(options)?),
+            TransportName::Null => sinks.push(Box::new(Nowhere)),
+            TransportName::Ws => {}
+        }
+        sinks.extend(publisher);
+        if let Some(path) = &self.ready_file {
+            write_ready(path, server.as_ref())?;
+        }
+        let view = if self.view { Some(View::open(Arc::clone(&board))?) } else { None };
+        let to_stdout = !self.json && !view.as_ref().is_some_and(View::is_on_stdout);
+        let printer = match (to_stdout, &view) {
+            (true, _) => Printer::to(Box::new(stdout())),
+            (false, None) => Printer::to(Box::new(stderr())),
+            (false, Some(_)) => Printer::to(Box::new(sink())),
+        };
+        let mut report = Source::new(plan, sinks, printer, board, &stop).run();
+        drop(view);
+        drop(server);
+        let failure = report.failure.take();
+        self.print(&report)?;
+        match failure {
+            Some(error) => Err(failed(error)),
+            None => Ok(()),
+        }
+    }
+
+    fn publisher(&self) -> Result<Option<Box<dyn Transport>>, Failure> {
+        let Some(url) = self.publish.clone() else { return Ok(None) };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let epoch = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        let publication = Publication { url, prefix: self.publish_prefix.clone(), epoch, workers: self.workers };
+        Ok(Some(Box::new(Publisher::open(publication)?)))
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let address = Address::parse(&self.url)
+            .map_err(|error| Failure::usage(format!("{} is no feed's URL: {error}", self.url)))?;
+        let tls = match (address.is_secure, &self.ca) {
+            (true, ca) => Some(tls_config(ca.as_deref()).map_err(Failure::usage)?),
+            (false, Some(_)) => return Err(Failure::usage("--ca is for wss:// URLs")),
+            (false, None) => None,
+        };
+        let auth = self.auth.as_deref().map(text_or_file).transpose()?;
+        let subscriptions = self.subscribe.iter().map(|text| text_or_file(text)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Plan {
+            address,
+            tls,
+            introduction: auth.into_iter().chain(subscriptions).collect(),
+            workers: self.workers,
+            no_sym: match self.no_sym {
+                NoSymName::Drop => NoSym::Drop,
+                NoSymName::Worker0 => NoSym::Worker0,
+            },
+            reconnects: !self.no_reconnect,
+            gap_records: !self.no_gap_records,
+            limit: self.limit_trades,
+            stats_every: self.stats_every,
+            receive_buffer: (self.receive_buffer > 0).then_some(self.receive_buffer),
+            patience_ns: self.timeout * 1_000_000_000,
+            silence_ns: self.silence * 1_000_000_000,
+            is_quiet: self.view,
+        })
+    }
+
+    fn options(&self, stop: Arc<AtomicBool>) -> Result<Options, Failure> {
+        let policy: Policy = self.on_slow.parse().map_err(|error: BadPolicy| Failure::usage(error.to_string()))?;
+        let program = self.command.split_first().map(|(command, arguments)| Program {
+            command: command.clone(),
+            arguments: arguments.to_vec(),
+            workdir: self.workdir.clone(),
+        });
+        if program.is_some() && matches!(self.transport, TransportName::Ws | TransportName::Null) {
+            return Err(Failure::usage(
+                "a program takes pipes or rings; its readers of --transport ws connect by themselves",
+            ));
+        }
+        if policy == Policy::Restart && program.is_none() && self.transport != TransportName::Ws {
+            return Err(Failure::usage("--on-slow restart needs a program to start again; name one after --"));
+        }
+        let mut options = Options::new(self.workers);
+        options.policy = policy;
+        options.gap_records = !self.no_gap_records;
+        options.program = program;
+        options.lend_pages = self.pipe_pages.map(|pages| pages == PipePages::Lend);
+        options.ring_bytes = self.ring;
+        options.stop = stop;
+        Ok(options)
+    }
+
+    fn print(&self, report: &Report) -> Result<(), Failure> {
+        let figures = Figures::of(report);
+        if self.json {
+            let text = serde_json::to_string(&figures).map_err(|error| Failure::new(error.to_string()))?;
+            say(&text);
+        } else {
+            figures.say();
+        }
+        Ok(())
+    }
+}
+
+/// What is said of a run, and by which names.
+#[derive(Serialize)]
+struct Figures {
+    trades: u64,
+    bytes: u64,
+    seconds: f64,
+    trades_per_s: f64,
+    /// The splitter's own: `feed_` and all other threads but the built-in counters.
+    cpu_ns_per_trade: f64,
+    /// Of the thread that reads, cuts and deals.
+    feed_cpu_ns_per_trade: f64,
+    /// Of the built-in counters, which verify and are no part of splitting; absent without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counters_cpu_ns_per_trade: Option<f64>,
+    reads: u64,
+    frames: u64,
+    reconnects: u64,
+    gaps: u64,
+    dropped: u64,
+    spilled: u64,
+    conflated: u64,
+    restarts: u64,
+    lag_p50_us: f64,
+    lag_p99_us: f64,
+    lag_max_us: f64,
+    unusual: u64,
+    no_sym: u64,
+    malformed: u64,
+    oversized: u64,
+    stats_lines_left_out: u64,
+    /// What the built-in counters found; absent when a program took the trades.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counted: Option<Verified>,
+    /// How the workers' program ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+}
+
+/// What all built-in counters found together; docs/tape.md defines the checksum.
+#[derive(Serialize)]
+struct Verified {
+    trades: u64,
+    symbols: u64,
+    checksum: String,
+    lost: u64,
+    lost_declared: u64,
+    duplicated: u64,
+    reordered: u64,
+    gap_records: u64,
+    unnumbered: u64,
+    /// Trades of symbols beyond the most that are followed.
+    unchecked: u64,
+    faults: u64,
+}
+
+impl Verified {
+    fn of(counted: &[Counted]) -> Option<Self> {
+        let all = Counted::sum(counted);
+        (!counted.is_empty()).then(|| Verified {
+            trades: all.trades,
+            symbols: all.symbols,
+            checksum: format!("{:016x}", all.checksum),
+            lost: all.lost,
+            lost_declared: all.lost_declared,
+            duplicated: all.duplicated,
+            reordered: all.reordered,
+            gap_records: all.gaps,
+            unnumbered: all.unnumbered,
+            unchecked: all.unchecked,
+            faults: all.faults,
+        })
+    }
+}
+
+impl Figures {
+    #[allow(clippy::cast_precision_loss)]
+    fn of(report: &Report) -> Self {
+        let Report { totals, dealt, lag, .. } = report;
+        let seconds = report.elapsed_ns as f64 / 1e9;
+        let ratio = |above: f64, below: f64| if below > 0.0 { above / below } else { 0.0 };
+        let a_trade = |ns: u64| (ratio(ns as f64, totals.trades as f64) * 100.0).round() / 100.0;
+        let us = |ns: u64| (ns as f64 / 100.0).round() / 10.0;
+        Figures {
+            trades: totals.trades,
+            bytes: totals.bytes,
+            seconds,
+            trades_per_s: ratio(totals.trades as f64, seconds).round(),
+            cpu_ns_per_trade: a_trade(report.cpu_ns + report.others_cpu_ns),
+            feed_cpu_ns_per_trade: a_trade(report.cpu_ns),
+            counters_cpu_ns_per_trade: (report.counters_cpu_ns > 0).then(|| a_trade(report.counters_cpu_ns)),
+            reads: totals.reads,
+            frames: totals.frames,
+            reconnects: totals.connections.saturating_sub(1),
+            gaps: dealt.gaps,
+            dropped: dealt.dropped,
+            spilled: dealt.spilled,
+            conflated: dealt.conflated,
+            restarts: dealt.restarts,
+            lag_p50_us: us(lag.p50_ns),
+            lag_p99_us: us(lag.p99_ns),
+            lag_max_us: us(lag.max_ns),
+            unusual: report.unusual,
+            no_sym: report.no_sym,
+            malformed: report.malformed,
+            oversized: report.oversized,
+            stats_lines_left_out: report.lines_left_out,
+            counted: report.summaries.first().and_then(|summary| Verified::of(&summary.counted)),
+            program: report.summaries.first().and_then(|summary| summary.program.clone()),
+        }
+    }
+
+    fn say(&self) {
+        say(&format!(
+            "{} trades in {:.3} s: {:.0} a second, {:.1} ns of CPU each; {} bytes, {} reads, {} frames",
+            self.trades, self.seconds, self.trades_per_s, self.cpu_ns_per_trade, self.bytes, self.reads, self.frames
+        ));
+        say(&format!(
+            "hand-over after a read: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs; {} reconnects, {} gap records, {} dropped, {} spilled",
+            self.lag_p50_us, self.lag_p99_us, self.lag_max_us, self.reconnects, self.gaps, self.dropped, self.spilled
+        ));
+        say(&format!(
+            "{} conflated, {} restarts; {} unusual, {} without symbol, {} malformed, {} above 1 MiB",
+            self.conflated, self.restarts, self.unusual, self.no_sym, self.malformed, self.oversized
+        ));
+        if let Some(counted) = &self.counted {
+            say(&format!(
+                "counted: {} trades of {} symbols, checksum {}; {} lost undeclared, {} lost at gaps, {} duplicated, {} out of order",
+                counted.trades,
+                counted.symbols,
+                counted.checksum,
+                counted.lost,
+                counted.lost_declared,
+                counted.duplicated,
+                counted.reordered
+            ));
+        }
+        if let Some(program) = &self.program {
+            say(&format!("the program {program}"));
+        }
+    }
+}
+
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+fn failed(error: RunError) -> Failure {
+    match error {
+        RunError::Connect(error) => Failure::new(error.to_string()).remedy(error.remedy()),
+        RunError::Lost(why) => Failure::new(why).remedy("without --no-reconnect the connection comes back by itself"),
+        RunError::Transport(failure) => failure.into(),
+    }
+}
+
+impl From<pitwire_splitter::Failure> for Failure {
+    fn from(failure: pitwire_splitter::Failure) -> Self {
+        Failure::new(failure.what).remedy(failure.remedy)
+    }
+}
+
+/// The text itself, or of `@FILE` what stands in it, without the line's end.
+fn text_or_file(text: &str) -> Result<String, Failure> {
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let read = fs::read_to_string(path);
+    let read = read
+        .map_err(|error| Failure::usage(format!("cannot read {path}: {error}; name a readable text file after @")))?;
+    Ok(read.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn remove_old(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::new(format!("cannot remove the old {}: {error}", path.display()))
+                .remedy("name another --ready-file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An old file is gone before anything serves; the new one appears whole.
+fn write_ready(path: &Path, server: Option<&Server>) -> Result<(), Failure> {
+    let mut ready = serde_json::Map::new();
+    for (name, address) in [("http", server.and_then(|it| it.shards)), ("metrics", server.and_then(|it| it.metrics))] {
+        if let Some(address) = address {
+            ready.insert(name.into(), address.to_string().into());
+        }
+    }
+    ready.insert("pid".into(), std::process::id().into());
+    let failed = |error: std::io::Error| {
+        Failure::new(format!("cannot write {}: {error}", path.display()))
+            .remedy("name a writable place with --ready-file")
+    };
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&temporary, serde_json::Value::from(ready).to_string()).map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)
+}
+
+/// `4096`, `64KiB`, `4MiB`, `1GiB`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit {
+        "" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return Err("write bytes as 65536, 64KiB, 4MiB or 1GiB".into()),
+    };
+    let bytes =
+        number.parse::<u64>().ok().and_then(|number| number.checked_shl(shift).filter(|b| b >> shift == number));
+    bytes
+        .filter(|bytes| bytes.is_power_of_two() && (4096..=1 << 32).contains(bytes))
+        .ok_or_else(|| "a ring is a power of two from 4KiB to 4GiB".into())
+}

@@ -1,0 +1,283 @@
+//! `pitwire tape serve`: a feed for whoever connects.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pitwire_net::stop_signals;
+use pitwire_recorder::dialect::Venue;
+use pitwire_recorder::framing::Sizes;
+use pitwire_recorder::server::{Disconnect, Feed, Hello, Server, Service};
+use pitwire_recorder::tls::ServerConfig;
+use pitwire_recorder::{symbols, tls};
+
+use super::figures::{Figures, cpu_seconds};
+use super::source::{Plan, What};
+use super::values::{Rate, sizes};
+use crate::commands::arguments;
+use crate::failure::Failure;
+use crate::output::say;
+
+const EXAMPLES: &str = "Examples:
+  pitwire tape serve --listen 127.0.0.1:9000                               6,000 symbols as fast as they are read
+  pitwire tape serve --listen 127.0.0.1:9000 --rate open-close --frame-trades cutoff:1000
+                                                                           a market's day in a minute
+  pitwire tape serve --listen 127.0.0.1:9000 --trades 1000000 --disconnect-every 100000 --fragment 1000
+                                                                           a million trades, with faults
+  pitwire tape serve --listen 127.0.0.1:9000 --file day.tape --rate x10     a recording, ten times as fast
+A reader can prove what it got: see docs/tape.md.";
+
+/// Serve a feed over WebSocket and say at the end what was sent.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Serve {
+    /// Where to listen; port 0 takes any free one.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    listen: SocketAddr,
+    /// Make the trades from --seed; the default.
+    #[arg(long)]
+    synthetic: bool,
+    /// Serve this instead: a recording, a Parquet file or a .csv.
+    #[arg(long, value_name = "FILE", conflicts_with = "synthetic")]
+    file: Option<PathBuf>,
+    /// Whose messages are made: a provider's trades, or a venue's.
+    #[arg(long, value_enum, default_value = "trades")]
+    dialect: DialectName,
+    /// Markets of a venue's dialect; the URL may name others.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = market_count)]
+    markets: usize,
+    /// Symbols of the synthetic market, from 1 to 100000.
+    #[arg(long, value_name = "N", default_value_t = 6_000, value_parser = symbol_count)]
+    symbols: usize,
+    /// Trades of a message: a number, a random one between two (A-B), or whatever falls due within so many microseconds
+    /// (cutoff:US); 128 if absent. With a recording: takes its messages apart; they stay as they are if absent.
+    #[arg(long, value_name = "N|A-B|cutoff:US", value_parser = sizes)]
+    frame_trades: Option<Sizes>,
+    /// max, trades a second (messages, where they stay as they are), open-close or midday-burst; of a file also original or xN.
+    #[arg(long, value_name = "RATE", default_value = "max")]
+    rate: Rate,
+    /// End after so many trades.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    trades: Option<u64>,
+    /// Seed of everything that is left to chance.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    seed: u64,
+    /// Say hello as this provider does and wait for auth and subscribe.
+    #[arg(long, value_enum, default_value = "none")]
+    hello: HelloName,
+    /// The key that auth must give (any, if absent).
+    #[arg(long, value_name = "KEY")]
+    auth: Option<String>,
+    /// Cut each message into frames of at most so many bytes.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    fragment: Option<u32>,
+    /// Send a ping every so many milliseconds.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    ping_every: Option<u64>,
+    /// End each connection after so many trades; the next one continues.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    disconnect_every: Option<u64>,
+    /// How --disconnect-every ends a connection.
+    #[arg(long, value_enum, default_value = "close")]
+    disconnect_how: DisconnectName,
+    /// A stream of its own for each connection, from the beginning.
+    #[arg(long)]
+    per_client: bool,
+    /// Keep the checksum of content too (a few nanoseconds a trade).
+    #[arg(long)]
+    content: bool,
+    /// Serve wss:// with a certificate made for this run; says which file to trust.
+    #[arg(long, conflicts_with = "tls_cert")]
+    tls: bool,
+    /// Serve wss:// with this certificate chain in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of --tls-cert.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Written whole once the feed is served: {"http":"ADDR:PORT","pid":N,"url":"ws://…"}.
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum HelloName {
+    None,
+    Polygon,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DisconnectName {
+    /// A close frame, then the end: nothing is lost.
+    Close,
+    /// The end in the middle of a frame: nothing that was handed over is lost.
+    Cut,
+    /// A reset in the middle of a frame: what is under way is lost.
+    Reset,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DialectName {
+    Trades,
+    Binance,
+    Bithumb,
+    Gemini,
+}
+
+impl DialectName {
+    fn venue(self) -> Venue {
+        match self {
+            DialectName::Trades | DialectName::Binance => Venue::Binance,
+            DialectName::Bithumb => Venue::Bithumb,
+            DialectName::Gemini => Venue::Gemini,
+        }
+    }
+}
+
+fn market_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=1_024).contains(count));
+    count.ok_or_else(|| "give a number from 1 to 1024".into())
+}
+
+fn symbol_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=symbols::MOST).contains(count));
+    count.ok_or_else(|| format!("give a number from 1 to {}", symbols::MOST))
+}
+
+impl Serve {
+    pub fn run(self) -> Result<(), Failure> {
+        let plan = self.plan()?;
+        // An old one must not be taken for ours, whatever happens next.
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        let listener = TcpListener::bind(self.listen).map_err(|error| {
+            Failure::new(format!("cannot listen on {}: {error}", self.listen))
+                .remedy("stop what uses the port, or give another with --listen")
+        })?;
+        let signals = stop_signals()?;
+        let (tls, authority) = self.tls()?;
+        let is_tls = tls.is_some();
+        let server = Server::new(listener, self.service(&plan, tls)?)?;
+        let address = server.local_address()?;
+        let url = format!("{}://{address}/", if is_tls { "wss" } else { "ws" });
+        if !self.json {
+            say(&format!("Serving {url}; Ctrl-C stops it and says what was sent."));
+            if let Some(path) = &authority {
+                say(&format!("Its certificate is signed by {}: trust that file.", path.display()));
+            }
+        }
+        if let Some(path) = &self.ready_file {
+            write_ready(path, address, &url, authority.as_deref())?;
+        }
+        let before_s = cpu_seconds();
+        let report = server.run(signals.as_fd());
+        let took_s = cpu_seconds() - before_s;
+        for path in self.ready_file.iter().chain(&authority) {
+            remove_old(path)?;
+        }
+        let report = report?;
+        let figures = Figures::of(&report, took_s, plan.ceiling_per_s());
+        say(&if self.json { figures.json() } else { figures.text() });
+        match report.failure {
+            Some(reason) => Err(Failure::new(reason).remedy("record it again, or cut the file before that")),
+            None => Ok(()),
+        }
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let what = match (&self.file, self.dialect) {
+            (Some(_), _) if self.dialect != DialectName::Trades => {
+                return Err(Failure::usage("--dialect makes its own messages").remedy("leave --file or --dialect out"));
+            }
+            (Some(path), _) => What::of_file(path, self.frame_trades.is_some())?,
+            (None, DialectName::Trades) => What::Synthetic { symbols: self.symbols },
+            (None, dialect) => What::Dialect { venue: dialect.venue(), markets: self.markets },
+        };
+        if matches!(self.rate, Rate::Recorded(_)) && !what.has_times() {
+            return Err(Failure::usage("--rate original and xN need times that came with the trades")
+                .remedy("give a recording, or a table whose every row has a t, with --file"));
+        }
+        Ok(Plan {
+            what,
+            rate: self.rate,
+            sizes: self.frame_trades.unwrap_or(Sizes::Between { least: 128, most: 128 }),
+            fragment: self.fragment.and_then(|bytes| usize::try_from(bytes).ok()),
+            trades: self.trades,
+            disconnect_every: self.disconnect_every,
+            content: self.content,
+            seed: self.seed,
+        })
+    }
+
+    fn service(&self, plan: &Plan, tls: Option<Arc<ServerConfig>>) -> Result<Service, Failure> {
+        let feed = if self.per_client {
+            let plan = plan.clone();
+            Feed::PerClient(Box::new(move || plan.stream()))
+        } else {
+            Feed::One(Box::new(plan.stream().map_err(Failure::new)?))
+        };
+        Ok(Service {
+            hello: if self.hello == HelloName::Polygon { Hello::Polygon } else { Hello::None },
+            auth: self.auth.clone(),
+            ping_every: self.ping_every.map(Duration::from_millis),
+            disconnect: match self.disconnect_how {
+                DisconnectName::Close => Disconnect::Close,
+                DisconnectName::Cut => Disconnect::Cut,
+                DisconnectName::Reset => Disconnect::Reset,
+            },
+            tls,
+            feed,
+        })
+    }
+
+    /// What the certificate is, and the file of the authority if one was made.
+    fn tls(&self) -> Result<(Option<Arc<ServerConfig>>, Option<PathBuf>), Failure> {
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            let config = tls::from_files(certificate, key).map_err(|error| {
+                Failure::new(error.to_string()).remedy("give a chain and its key in PEM with --tls-cert and --tls-key")
+            })?;
+            return Ok((Some(config), None));
+        }
+        if !self.tls {
+            return Ok((None, None));
+        }
+        let (config, pem) = tls::made_for(self.listen.ip())?;
+        let path = std::env::temp_dir().join(format!("pitwire-tape-ca-{}.pem", std::process::id()));
+        fs::write(&path, pem).map_err(|error| {
+            Failure::new(format!("cannot write {}: {error}", path.display()))
+                .remedy("set TMPDIR to a writable directory")
+        })?;
+        Ok((Some(config), Some(path)))
+    }
+}
+
+fn remove_old(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::new(format!("cannot remove {}: {error}", path.display())).remedy("check --ready-file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_ready(path: &Path, address: SocketAddr, url: &str, authority: Option<&Path>) -> Result<(), Failure> {
+    let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
+    let temporary = path.with_extension("tmp");
+    let mut ready = serde_json::json!({ "http": address.to_string(), "pid": std::process::id(), "url": url });
+    if url.starts_with("wss") {
+        ready["tls"] = address.to_string().into();
+    }
+    if let Some(authority) = authority {
+        ready["ca"] = authority.display().to_string().into();
+    }
+    fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)
+}

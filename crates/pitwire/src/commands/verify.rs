@@ -1,0 +1,176 @@
+//! `pitwire verify`: is what stands on the disk whole, and does it say what was said?
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pitwire_auditor::Auditor;
+use pitwire_auditor_snapshot::opening;
+use pitwire_engine::EngineImage;
+use pitwire_journal::{RecoveredSnapshot, Recovery};
+use pitwire_log::ChainState;
+use pitwire_log::image::{encode_state, state_hash};
+use pitwire_model::Seq;
+use pitwire_net::DirectoryStorage;
+
+use crate::failure::Failure;
+use crate::output::{hex, say};
+use crate::venue::recovery::{Replay, inspect_settled};
+
+const EXAMPLES: &str = "Examples:
+  pitwire verify pitwire-data          exit 0 and a few figures, or exit 1 and the first offence
+  pitwire verify pitwire-data --json   the figures as one JSON object";
+
+/// Check a data directory: checksums, hash chain, replay, and every invariant by an independent auditor.
+///
+/// Nothing is changed. Everything that is kept is read: from the first command if the journal still reaches back to it, else
+/// from the oldest snapshot. The venue should be stopped: beside one that runs, what was written when this began is
+/// judged, and a segment that it gives up meanwhile is told as missing.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Verify {
+    /// The venue's data directory.
+    dir: PathBuf,
+    /// Give the figures as they stood after this command; everything is checked all the same.
+    #[arg(long, value_name = "N")]
+    until: Option<u64>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    #[cfg(test)]
+    pub fn of(dir: PathBuf) -> Self {
+        Verify { dir, until: None, json: false }
+    }
+
+    pub fn run(self) -> Result<(), Failure> {
+        let storage = DirectoryStorage::read_only(&self.dir).map_err(|error| {
+            Failure::new(format!("cannot read {}: {error}", self.dir.display()))
+                .remedy("name the data directory of a venue")
+        })?;
+        let recovery = inspect_settled(&storage)?;
+        if recovery.is_fresh {
+            return Err(Failure::new(format!("{} holds no journal", self.dir.display()))
+                .remedy("name the data directory of a venue"));
+        }
+        let mut replay = Replay::start(&recovery)?;
+        let mut auditor = auditor_at(&replay)?;
+        let offence = |offence: pitwire_auditor::Offence| {
+            Failure::new(format!("offence {offence}"))
+                .remedy("keep the directory as it is and report it: the log is whole but the engine broke a rule")
+        };
+        let mut then = None;
+        let replayed = replay.run(
+            &recovery,
+            &storage,
+            |replay, stamped, events| {
+                auditor.follow(replay.rule_version);
+                let judged = match replay.is_quarantined(stamped.seq) {
+                    true => auditor.pass_over(stamped, events),
+                    false => auditor.observe(stamped, events),
+                };
+                judged.map_err(offence)?;
+                if self.until == Some(stamped.seq.0) {
+                    then = Some(Figures::of(replay, &replay.engine.image()));
+                }
+                Ok(())
+            },
+            // Snapshots are taken between two commits.
+            |replay| match recovery.later_snapshots.iter().find(|snapshot| snapshot.meta.seq == replay.last) {
+                Some(snapshot) => check_snapshot(replay, snapshot),
+                None => Ok(()),
+            },
+        )?;
+        auditor.reckon().map_err(offence)?;
+        let image = replay.engine.image();
+        auditor.compare(&opening(&image, replay.last, replay.time)).map_err(offence)?;
+        let now = Figures::of(&replay, &image);
+        let figures = match (self.until, then) {
+            (None, _) => now,
+            (Some(_), Some(then)) => then,
+            (Some(until), None) => {
+                let kept = format!("commands {} to {} are kept", recovery.base().next(), replay.last);
+                return Err(Failure::new(format!("command {until} is not in this journal: {kept}"))
+                    .remedy("name one of them with --until"));
+            }
+        };
+        self.report(&recovery, &figures, replayed);
+        Ok(())
+    }
+
+    fn report(&self, recovery: &Recovery, figures: &Figures, replayed: u64) {
+        let counts = &figures.counts;
+        let (state, tape, output) = (hex(&figures.state), hex(&figures.tape), hex(&figures.output));
+        if self.json {
+            say(&format!(
+                "{{\"ok\":true,\"commands\":{},\"events\":{},\"orders\":{},\"trades\":{},\"replayed\":{replayed},\"from_command\":{},\
+                 \"watermark\":{},\"state_hash\":\"{state}\",\"tape_hash\":\"{tape}\",\"output_hash\":\"{output}\"}}",
+                counts.commands,
+                counts.events,
+                counts.orders,
+                counts.trades,
+                recovery.base(),
+                recovery.watermark,
+            ));
+        } else {
+            match &recovery.snapshot {
+                Some(snapshot) => {
+                    say(&format!("from          the oldest kept snapshot, at command {}", snapshot.meta.seq))
+                }
+                None => say("from          the first command"),
+            }
+            say(&format!("commands      {} ({replayed} replayed and audited)", counts.commands));
+            say(&format!("events        {}", counts.events));
+            say(&format!("orders        {}", counts.orders));
+            say(&format!("trades        {}", counts.trades));
+            say(&format!("watermark     {}", recovery.watermark));
+            say(&format!("state_hash    {state}"));
+            say(&format!("tape_hash     {tape}"));
+            say(&format!("output_hash   {output}"));
+        }
+        for damaged in &recovery.damaged_snapshots {
+            eprintln!("pitwire: note: {damaged}");
+        }
+        if let Some(torn) = &recovery.torn {
+            eprintln!("pitwire: note: torn tail, to be cut at the next start: {torn}");
+        }
+    }
+}
+
+/// What there was after some command.
+struct Figures {
+    counts: ChainState,
+    state: [u8; 32],
+    tape: [u8; 32],
+    output: [u8; 32],
+}
+
+impl Figures {
+    fn of(replay: &Replay, image: &EngineImage) -> Figures {
+        let chain = &replay.chain;
+        Figures { counts: chain.state().clone(), state: state_hash(image), tape: chain.tape(), output: chain.output() }
+    }
+}
+
+/// A start would begin from this: it must hold exactly what a replay up to it gives.
+fn check_snapshot(replay: &Replay, snapshot: &RecoveredSnapshot) -> Result<(), Failure> {
+    let mut payload = Vec::new();
+    encode_state(&replay.engine.image(), &replay.views.image(), &mut payload);
+    if *replay.chain.state() == snapshot.meta.chain && payload == snapshot.payload {
+        return Ok(());
+    }
+    let text =
+        format!("the snapshot at command {} holds something else than a replay up to it gives", snapshot.meta.seq);
+    Err(Failure::new(text).remedy("remove that snapshot: the journal before it is whole"))
+}
+
+fn auditor_at(replay: &Replay) -> Result<Auditor, Failure> {
+    if replay.last == Seq(0) {
+        return Ok(Auditor::new());
+    }
+    Auditor::resume(opening(&replay.engine.image(), replay.last, replay.time)).map_err(|offence| {
+        Failure::new(format!("the snapshot at command {} contradicts itself: {}", offence.seq, offence.sentence))
+            .remedy("remove that snapshot: an older one or the journal's beginning is used instead")
+    })
+}

@@ -1,0 +1,368 @@
+//! Connections that only listen to public channels: served by halls of the publisher, not by the venue's loop.
+//!
+//! Does        take their sockets over between two messages, hand each message of their channels to the halls once,
+//!             bring back what they say, say to them what the venue answers, and bring up to date who falls behind on a
+//!             merged book.
+//! Holds       1. nothing reaches a hall before [`Audience::release`], which is called after the commit;
+//!             2. messages, answers, snapshots and joins keep the order in which they were put here: an answer precedes
+//!                newer messages, a joiner misses nothing and is told nothing twice;
+//!             3. who logs in comes back to the loop: behind what it has read, with what it was told meanwhile;
+//!             4. who falls behind on a merged book gets one change on its own chain, and goes on behind it;
+//!             5. a message costs the loop one copy, however many listen; it never sends, and never waits.
+//! Leaves out  what is told and answered: the same code as for those who are on the loop.
+//! Start at    [`Audience::adopt`], [`Audience::take`], [`Voice`].
+
+use std::collections::BTreeMap;
+
+use pitwire_delivery::{Batch, GoOn, Limits, Opening, Released, StreamId, StreamSpec, Tag};
+use pitwire_deribit::RESUMED_BYTES;
+use pitwire_market_data::{FeedId, Lag, Lent, Merged, Publisher as Channels};
+use pitwire_net::{CloseCode, ConnectionId, Notices, Returned, Taken, Waker};
+use pitwire_websocket::{Opcode, write_frame};
+
+use crate::halls::{Adopted, Attention, Halls, Heard, Order};
+
+/// Of each hall's copy of a channel: many seconds of a busy one.
+const DELTA_RING: usize = 1 << 20;
+const STATE_RING: usize = 1 << 16;
+/// Behind by half of it, a reader gets a merged change, as on the loop.
+const MERGED_RING: usize = 1 << 19;
+/// As on the loop: whoever has said nothing for so long is closed. Here it is asked by a ping before.
+const IDLE_MS: u32 = 600_000;
+const PING_MS: u32 = 240_000;
+
+/// Of merged changes in one turn of the loop: orders must not wait for more.
+const MERGED_BYTES: usize = 1024 * 1024;
+
+/// Told to one that is coming back and has not come: beyond it, it reads too slowly. What one request to resume may fetch is
+/// not too much.
+const HELD_MOST: usize = 1024 * 1024 + 2 * RESUMED_BYTES;
+
+pub struct Audience {
+    halls: Halls,
+    /// Each channel's stream in the halls, once somebody there has listened to it.
+    streams: BTreeMap<FeedId, StreamId>,
+    feeds: BTreeMap<StreamId, FeedId>,
+    members: BTreeMap<ConnectionId, Member>,
+    items: Vec<Item>,
+    bytes: Vec<u8>,
+    /// Of channels of which only the newest message matters: where it is among the items, since the last order.
+    newest: BTreeMap<FeedId, usize>,
+    batch: Batch,
+    is_stopping: bool,
+}
+
+/// A connection in the halls.
+#[derive(Default)]
+struct Member {
+    is_secure: bool,
+    /// It was asked to come back: what it is told meanwhile.
+    returning: Option<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    frames: Vec<u8>,
+    close: Option<(CloseCode, String)>,
+}
+
+/// A connection on its way back to the loop.
+pub struct Comeback {
+    released: Released,
+    held: Held,
+}
+
+enum Item {
+    /// The next so many bytes.
+    Message {
+        /// `None`: a newer one follows.
+        feed: Option<FeedId>,
+        number: u64,
+        len: usize,
+    },
+    Order(Order),
+}
+
+impl Audience {
+    /// `waker` wakes the loop in whose turns [`Self::hear`] is called.
+    pub fn new(waker: &Waker) -> Audience {
+        let limits = Limits { idle_ms: IDLE_MS, ping_ms: PING_MS, ..Limits::default() };
+        Audience {
+            halls: Halls::new(limits, waker),
+            streams: BTreeMap::new(),
+            feeds: BTreeMap::new(),
+            members: BTreeMap::new(),
+            items: Vec::new(),
+            bytes: Vec::new(),
+            newest: BTreeMap::new(),
+            batch: Batch::default(),
+            is_stopping: false,
+        }
+    }
+
+    /// Whether a connection is in the halls.
+    pub fn has(&self, id: ConnectionId) -> bool {
+        self.members.contains_key(&id)
+    }
+
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether halls are there to take somebody in.
+    pub fn is_open(&mut self) -> bool {
+        !self.is_stopping && self.halls.start().is_ok()
+    }
+
+    /// Takes a connection in that hears these channels from here on. Everything told before has been sent to it.
+    pub fn adopt(&mut self, id: ConnectionId, taken: Taken, feeds: &[FeedId], channels: &mut Channels) {
+        let Taken { socket, session: tls, handshake: hello, rest } = taken;
+        let streams = feeds.iter().filter_map(|feed| self.lend(*feed, channels)).collect();
+        let opening = Opening { streams, ..Opening::default() };
+        self.members.insert(id, Member { is_secure: tls.is_some(), returning: None });
+        self.order(Order::Adopt(Box::new(Adopted { socket, tls, tag: Tag(id.0), rest, hello, opening })));
+    }
+
+    fn lend(&mut self, feed: FeedId, channels: &mut Channels) -> Option<StreamId> {
+        let begins = channels.lend(feed);
+        let stream = match self.streams.get(&feed) {
+            Some(stream) => *stream,
+            None => self.create(feed, channels)?,
+        };
+        if let Some(number) = begins {
+            self.order(Order::Begin(stream, number));
+        }
+        Some(stream)
+    }
+
+    fn create(&mut self, feed: FeedId, channels: &Channels) -> Option<StreamId> {
+        let (lag, ring_bytes) = match channels.lag(feed) {
+            Lag::Latest => (pitwire_delivery::Lag::Latest, STATE_RING),
+            Lag::Close => (pitwire_delivery::Lag::Close, DELTA_RING),
+            Lag::Merge => (pitwire_delivery::Lag::Ask, MERGED_RING),
+        };
+        let name = channels.name(feed).to_owned();
+        let spec = StreamSpec { name, lag, ring_bytes, snapshot: false, keep: false };
+        let stream = self.halls.running()?.create(&spec);
+        self.streams.insert(feed, stream);
+        self.feeds.insert(stream, feed);
+        Some(stream)
+    }
+
+    /// A connection hears one more channel from here on. Says whether it hears it here.
+    pub fn join(&mut self, id: ConnectionId, feed: FeedId, channels: &mut Channels) -> bool {
+        if self.members.get(&id).is_none_or(|member| member.returning.is_some()) {
+            return false;
+        }
+        if let Some(stream) = self.lend(feed, channels) {
+            self.order(Order::Join(Tag(id.0), stream));
+        }
+        true
+    }
+
+    /// A member hears one less of those it has here; `is_last` of those that it has for this channel.
+    pub fn leave(&mut self, id: ConnectionId, feed: FeedId, is_last: bool, channels: &mut Channels) {
+        channels.take_back(feed);
+        if let Some(stream) = self.streams.get(&feed).copied().filter(|_| is_last) {
+            self.order(Order::Leave(Tag(id.0), stream));
+        }
+    }
+
+    /// A member has ended.
+    pub fn forget(&mut self, id: ConnectionId) {
+        self.members.remove(&id);
+    }
+
+    /// A member is to be on the loop again: what it is told from here on waits until it is. Over TLS it stays.
+    pub fn bring_back(&mut self, id: ConnectionId) {
+        let Some(member) = self.members.get_mut(&id).filter(|member| !member.is_secure) else { return };
+        if member.returning.is_none() {
+            member.returning = Some(Held::default());
+            self.order(Order::Release(Tag(id.0)));
+        }
+    }
+
+    /// The number of the last message of a channel that a comeback may have read here.
+    pub fn number(&self, comeback: &Comeback, feed: FeedId) -> Option<u64> {
+        let stream = self.streams.get(&feed)?;
+        comeback.released.read.iter().find(|(of, _)| of == stream).map(|(_, number)| *number)
+    }
+
+    /// Gives a comeback's socket to the loop, with what it was told meanwhile.
+    pub fn give_back(&mut self, id: ConnectionId, comeback: Comeback, notices: &mut Notices) {
+        let Comeback { released: Released { socket, rest, .. }, held: Held { frames, close } } = comeback;
+        notices.give_back(id, Returned { socket, session: None, rest, frames });
+        if let Some((code, reason)) = close {
+            notices.close(id, code, reason);
+        }
+    }
+
+    fn say(&mut self, to: ConnectionId, text: &[u8]) {
+        let Some(member) = self.members.get_mut(&to) else { return };
+        let Some(held) = &mut member.returning else { return self.order(Order::Tell(Tag(to.0), text.to_vec())) };
+        write_frame(&mut held.frames, Opcode::Text, text);
+        if held.frames.len() > HELD_MOST {
+            self.order(Order::Close(
+                Tag(to.0),
+                CloseCode::TryAgainLater,
+                "too slow: notices are not being read".into(),
+            ));
+        }
+    }
+
+    fn close(&mut self, to: ConnectionId, code: CloseCode, reason: &str) {
+        match self.members.get_mut(&to).and_then(|member| member.returning.as_mut()) {
+            Some(held) => held.close = Some((code, reason.to_owned())),
+            None => self.order(Order::Close(Tag(to.0), code, reason.to_owned())),
+        }
+    }
+
+    /// A message of a channel that members hear. It waits for [`Self::release`].
+    pub fn take(&mut self, message: Lent<'_>) {
+        if message.lag == Lag::Latest
+            && let Some(before) = self.newest.insert(message.feed, self.items.len())
+            && let Some(Item::Message { feed, .. }) = self.items.get_mut(before)
+        {
+            *feed = None;
+        }
+        self.bytes.extend_from_slice(message.payload);
+        let (number, len) = (message.number, message.payload.len());
+        self.items.push(Item::Message { feed: Some(message.feed), number, len });
+    }
+
+    fn order(&mut self, order: Order) {
+        // What a joiner finds told before it came is not taken back.
+        self.newest.clear();
+        self.items.push(Item::Order(order));
+    }
+
+    /// Everything put here so far is durable: it may leave.
+    pub fn release(&mut self) {
+        self.newest.clear();
+        if let Some(halls) = self.halls.running() {
+            let mut start = 0;
+            for item in self.items.drain(..) {
+                match item {
+                    Item::Message { feed, number, len } => {
+                        let payload = self.bytes.get(start..start + len).unwrap_or_default();
+                        start += len;
+                        if let Some(stream) = feed.and_then(|feed| self.streams.get(&feed)) {
+                            self.batch.text(*stream, b"", number, payload);
+                        }
+                    }
+                    Item::Order(order) => {
+                        halls.send(&mut self.batch);
+                        order.carry_out(halls);
+                    }
+                }
+            }
+            halls.send(&mut self.batch);
+        }
+        self.items.clear();
+        self.bytes.clear();
+        if self.is_stopping {
+            self.halls.stop("the venue is stopping");
+        }
+    }
+
+    /// Messages may leave before they are durable, where nobody here has been answered since the last release: answers wait
+    /// for the commit, and what comes behind them with them.
+    pub fn release_early(&mut self) {
+        if !self.is_stopping && !self.items.iter().any(|item| matches!(item, Item::Order(_))) {
+            self.release();
+        }
+    }
+
+    /// What members have done, as long as this turn has attention left.
+    pub fn hear(&mut self, attention: &mut Attention) -> Option<(ConnectionId, Done)> {
+        Some(match self.halls.hear(attention)? {
+            Heard::Text(tag, text) => (ConnectionId(tag.0), Done::Said(text)),
+            Heard::Left(tag) => (ConnectionId(tag.0), Done::Left),
+            Heard::Back(tag, released) => {
+                let id = ConnectionId(tag.0);
+                let held = self.members.remove(&id).and_then(|member| member.returning).unwrap_or_default();
+                (id, Done::CameBack(Comeback { released, held }))
+            }
+        })
+    }
+
+    /// Tells those who have fallen behind on a merged book all that they have missed of what may be read, as many of them as
+    /// this turn has room for.
+    pub fn bring_up_to_date(&mut self, channels: &Channels) {
+        let (mut known, mut bytes) = (BTreeMap::new(), 0);
+        while let Some(behind) = self.halls.next_behind() {
+            // Whoever is on its way to the loop comes with what it has read, and is told there.
+            let member = self.members.get(&ConnectionId(behind.who.0));
+            let Some(feed) = self.feeds.get(&behind.stream) else { continue };
+            if member.is_none_or(|member| member.returning.is_some()) {
+                continue;
+            }
+            let merged = match known.get(&(*feed, behind.read)) {
+                _ if bytes > MERGED_BYTES => None,
+                None => channels.merged_in_turn(*feed, behind.read),
+                known => known.cloned(),
+            };
+            let Some(merged) = merged else { return self.halls.put_off(behind) };
+            let (how, seq) = (known.entry((*feed, behind.read)).or_insert(merged), channels.told(*feed));
+            let how = match how {
+                Merged::Change(payload) => GoOn::Told { payload: payload.clone(), seq },
+                Merged::Same => GoOn::Same { seq },
+                Merged::Gone => GoOn::Lost,
+            };
+            bytes += if let GoOn::Told { payload, .. } = &how { payload.len() } else { 0 };
+            self.order(Order::GoOn(behind, how));
+        }
+    }
+
+    /// A member's text of so many bytes has been acted on.
+    pub fn heard(&mut self, id: ConnectionId, bytes: usize) {
+        self.order(Order::Heard(Tag(id.0), bytes));
+    }
+
+    /// Nobody comes any more; those who are here leave with the next release.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+}
+
+/// What a member has done.
+pub enum Done {
+    Said(String),
+    Left,
+    /// It is the loop's again: see [`Audience::give_back`].
+    CameBack(Comeback),
+}
+
+/// Speaks to connections wherever they are.
+pub struct Voice<'a> {
+    pub notices: &'a mut Notices,
+    pub audience: &'a mut Audience,
+}
+
+impl Voice<'_> {
+    /// An answer.
+    pub fn reply(&mut self, to: ConnectionId, text: &[u8]) {
+        if self.audience.has(to) {
+            self.audience.say(to, text);
+        } else {
+            self.notices.reply(to, text);
+        }
+    }
+
+    /// Something nobody asked for just now.
+    pub fn notify(&mut self, to: ConnectionId, text: &[u8]) {
+        if self.audience.has(to) {
+            self.audience.say(to, text);
+        } else {
+            self.notices.notify(to, text);
+        }
+    }
+
+    pub fn close(&mut self, to: ConnectionId, code: CloseCode, reason: &str) {
+        if self.audience.has(to) {
+            self.audience.close(to, code, reason);
+        } else {
+            self.notices.close(to, code, reason);
+        }
+    }
+}

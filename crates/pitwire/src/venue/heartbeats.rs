@@ -1,0 +1,64 @@
+//! Whose heartbeat is due next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pitwire_net::ConnectionId;
+
+/// Connections that asked for heartbeats; the others cost nothing here. Times are the host's steady nanoseconds.
+#[derive(Default)]
+pub struct Heartbeats {
+    due: BTreeSet<(u64, ConnectionId)>,
+    of: BTreeMap<ConnectionId, u64>,
+}
+
+impl Heartbeats {
+    pub fn set(&mut self, id: ConnectionId, due_ns: Option<u64>) {
+        let before = match due_ns {
+            Some(due_ns) => self.of.insert(id, due_ns),
+            None => self.of.remove(&id),
+        };
+        if before == due_ns {
+            return;
+        }
+        if let Some(before) = before {
+            self.due.remove(&(before, id));
+        }
+        if let Some(due_ns) = due_ns {
+            self.due.insert((due_ns, id));
+        }
+    }
+
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.due.first().map(|(due_ns, _)| *due_ns)
+    }
+
+    /// The next of those that are due; it is due no more until it is set again.
+    pub fn take(&mut self, now_ns: u64) -> Option<ConnectionId> {
+        let (due_ns, id) = *self.due.first()?;
+        if due_ns > now_ns {
+            return None;
+        }
+        self.set(id, None);
+        Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_due_once_and_in_order() {
+        let (one, two) = (ConnectionId(1), ConnectionId(2));
+        let mut heartbeats = Heartbeats::default();
+        heartbeats.set(one, Some(20));
+        heartbeats.set(two, Some(10));
+        heartbeats.set(one, Some(5));
+        heartbeats.set(one, Some(5));
+        assert_eq!((heartbeats.next_due_ns(), heartbeats.take(4)), (Some(5), None));
+        assert_eq!((heartbeats.take(10), heartbeats.take(10), heartbeats.take(10)), (Some(one), Some(two), None));
+        heartbeats.set(one, Some(30));
+        heartbeats.set(one, None);
+        assert_eq!((heartbeats.next_due_ns(), heartbeats.take(u64::MAX)), (None, None));
+    }
+}

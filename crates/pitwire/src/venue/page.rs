@@ -1,0 +1,33 @@
+//! The page, as it was built into this binary.
+
+use pitwire_net::HttpResponse;
+
+include!(concat!(env!("OUT_DIR"), "/page.rs"));
+
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                   base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub fn serve(path: &str) -> Option<HttpResponse> {
+    let wanted = if path == "/" { "/index.html" } else { path };
+    let (name, bytes) = PAGE.iter().find(|(name, _)| *name == wanted)?;
+    let content_type = match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("json") => "application/json",
+        Some("txt") => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    };
+    let mut response = HttpResponse::new(200, content_type, bytes.to_vec());
+    // Names under /assets carry a hash of their content.
+    let cache = if name.starts_with("/assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
+    response.headers.push(("Cache-Control", cache.into()));
+    response.headers.push(("Content-Security-Policy", CSP.into()));
+    Some(response)
+}
+
+/// What stands at `/` in a development build made without the page.
+pub fn missing() -> HttpResponse {
+    HttpResponse::text(404, "this build has no page; run `make web` and build again")
+}

@@ -1,0 +1,76 @@
+//! How long requests over WebSocket stay in the process, by what they wait for.
+//!
+//! Costs       two readings of the monotonic clock a connection and turn, two a turn, and four counts in a histogram:
+//!             together some 150 ns, which are in the figures.
+
+use std::fmt::Write as _;
+
+use hdrhistogram::Histogram;
+use pitwire_net::Residence;
+
+/// The whole, then its parts.
+const STAGES: [&str; 4] = ["whole", "acting", "committing", "sending"];
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+pub struct ResidenceTimes {
+    stages: [Histogram<u64>; STAGES.len()],
+    sums_ns: [u64; STAGES.len()],
+}
+
+impl Default for ResidenceTimes {
+    fn default() -> Self {
+        // Bounds and digits are constants that the histogram accepts.
+        let histogram = || Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("a histogram from 1 ns to 10 s");
+        ResidenceTimes { stages: std::array::from_fn(|_| histogram()), sums_ns: [0; STAGES.len()] }
+    }
+}
+
+impl ResidenceTimes {
+    pub fn record(&mut self, residence: &Residence) {
+        let Residence { requests, acting_ns, committing_ns, sending_ns } = *residence;
+        let times = [residence.whole_ns(), acting_ns, committing_ns, sending_ns];
+        for ((stage, sum), ns) in self.stages.iter_mut().zip(&mut self.sums_ns).zip(times) {
+            stage.saturating_record_n(ns.max(1), u64::from(requests));
+            *sum += ns * u64::from(requests);
+        }
+    }
+
+    pub fn render(&self, out: &mut String) {
+        let name = "pitwire_request_residence_seconds";
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "# HELP {name} From a request's read to the send of its answer, over WebSocket.");
+        let _ = writeln!(out, "# TYPE {name} summary");
+        let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+        for ((stage, times), sum) in STAGES.iter().zip(&self.stages).zip(self.sums_ns) {
+            for quantile in QUANTILES {
+                let value = seconds(times.value_at_quantile(quantile));
+                let _ = writeln!(out, "{name}{{stage=\"{stage}\",quantile=\"{quantile}\"}} {value}");
+            }
+            let _ = writeln!(out, "{name}_sum{{stage=\"{stage}\"}} {}", seconds(sum));
+            let _ = writeln!(out, "{name}_count{{stage=\"{stage}\"}} {}", times.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_of_a_turn_counts_and_the_parts_make_the_whole() {
+        let mut times = ResidenceTimes::default();
+        times.record(&Residence { requests: 3, acting_ns: 4_000, committing_ns: 1_000, sending_ns: 500 });
+        times.record(&Residence { requests: 1, acting_ns: 90_000, committing_ns: 0, sending_ns: 0 });
+        let mut out = String::new();
+        times.render(&mut out);
+        let value = |row: &str| {
+            let found =
+                out.lines().find_map(|line| line.strip_prefix(&format!("pitwire_request_residence_seconds{row} ")));
+            found.unwrap_or_else(|| panic!("no {row} in {out}")).parse::<f64>().unwrap()
+        };
+        assert!((value("_count{stage=\"whole\"}") - 4.0).abs() < 1e-12);
+        assert!((value("_sum{stage=\"whole\"}") - 106.5e-6).abs() < 1e-12);
+        assert!((value("{stage=\"whole\",quantile=\"0.5\"}") - 5.5e-6).abs() < 0.1e-6);
+        assert!((value("{stage=\"acting\",quantile=\"0.999\"}") - 90e-6).abs() < 1e-6);
+    }
+}

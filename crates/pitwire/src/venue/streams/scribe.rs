@@ -1,0 +1,115 @@
+//! Messages that bear each socket's own number: written once by the loop, numbered for each socket here.
+//!
+//! Does        on a thread of its own, keep each socket's number and tell it its messages.
+//! Holds       1. the loop hands over a turn's messages at once and never waits: when the thread is too far behind, its
+//!                sockets are closed with 1013, and it begins anew;
+//!             2. a socket's numbers have no holes.
+//! Start at    [`Scribe::send`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use pitwire_delivery::{CloseCode, Publisher, Tag};
+use pitwire_url_streams::{Numbered, StreamId};
+use tracing::warn;
+
+/// Turns of the loop that may wait.
+const TURNS_MOST: usize = 4_096;
+
+pub enum Errand {
+    Join {
+        tag: Tag,
+        stream: StreamId,
+        /// The number of the message after its first.
+        next: u64,
+    },
+    Leave {
+        tag: Tag,
+        stream: StreamId,
+    },
+    Message {
+        stream: StreamId,
+        payload: Box<[u8]>,
+        place: Numbered,
+    },
+}
+
+/// The loop's side.
+#[derive(Default)]
+pub struct Scribe {
+    turns: Option<SyncSender<Vec<Errand>>>,
+    /// How many first messages a socket has been told.
+    firsts: BTreeMap<Tag, u64>,
+    /// Those who read by socket, so that they can be closed when the thread is too slow for them.
+    readers: BTreeMap<Tag, ()>,
+}
+
+impl Scribe {
+    /// The number of a socket's next first message; of several streams on one socket each has one, and all of them are
+    /// told before anything else.
+    pub fn take_number(&mut self, tag: Tag) -> u64 {
+        let number = self.firsts.entry(tag).or_default();
+        self.readers.insert(tag, ());
+        *number += 1;
+        *number - 1
+    }
+
+    pub fn forget(&mut self, tag: Tag) {
+        self.firsts.remove(&tag);
+        self.readers.remove(&tag);
+    }
+
+    pub fn send(&mut self, errands: Vec<Errand>, halls: &Arc<Publisher>) {
+        let turns = self.turns.get_or_insert_with(|| start(Arc::clone(halls)));
+        match turns.try_send(errands) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                warn!("messages with numbers by socket come quicker than they are written: their readers are closed");
+                for tag in std::mem::take(&mut self.readers).into_keys() {
+                    halls.close(tag, CloseCode::TryAgainLater, "too slow for this stream: reconnect");
+                }
+                // The thread ends with what it has; a new one begins with those who come from now on.
+                self.turns = None;
+            }
+        }
+    }
+}
+
+fn start(halls: Arc<Publisher>) -> SyncSender<Vec<Errand>> {
+    let (turns, received) = sync_channel(TURNS_MOST);
+    // Without the thread the channel is closed, which the next turn finds out.
+    drop(std::thread::Builder::new().name("scribe".into()).spawn(move || run(&received, &halls)));
+    turns
+}
+
+fn run(turns: &Receiver<Vec<Errand>>, halls: &Publisher) {
+    let (mut readers, mut numbers) = (BTreeMap::<StreamId, Vec<Tag>>::new(), BTreeMap::<Tag, u64>::new());
+    let mut whole = Vec::new();
+    for errand in turns.iter().flatten() {
+        match errand {
+            Errand::Join { tag, stream, next } => {
+                readers.entry(stream).or_default().push(tag);
+                let number = numbers.entry(tag).or_default();
+                *number = (*number).max(next);
+            }
+            Errand::Leave { tag, stream } => {
+                if let Some(tags) = readers.get_mut(&stream) {
+                    tags.retain(|other| *other != tag);
+                }
+                if !readers.values().any(|tags| tags.contains(&tag)) {
+                    numbers.remove(&tag);
+                }
+            }
+            Errand::Message { stream, payload, place } => {
+                for tag in readers.get(&stream).into_iter().flatten() {
+                    let number = numbers.entry(*tag).or_default();
+                    whole.clear();
+                    place.fill(&payload, *number, &mut whole);
+                    *number += 1;
+                    halls.tell(*tag, &whole);
+                }
+            }
+        }
+    }
+}

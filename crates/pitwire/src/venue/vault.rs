@@ -1,0 +1,197 @@
+//! Credentials made at run time, sealed in the data directory under a key that lies elsewhere.
+//!
+//! Layout      8 bytes "PWVAULT1", 24 bytes nonce, then the sealed JSON list (XChaCha20-Poly1305; the first 8 bytes are
+//!             bound to it). Written whole: temporary file, sync, rename, sync.
+//! Holds       1. secrets are on disk only sealed, and the key file is its owner's alone (mode 0600);
+//!             2. a vault that cannot be opened stops the start: nobody is locked out silently.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use pitwire_deribit::{Access, Credential, Secret, Vault};
+use pitwire_model::AccountId;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+const MAGIC: &[u8; 8] = b"PWVAULT1";
+const NONCE_BYTES: usize = 24;
+const FILE: &str = "credentials.sealed";
+const OWNER_ONLY: u32 = 0o600;
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    client_id: String,
+    secret: Zeroizing<String>,
+    account: u32,
+    operator: bool,
+}
+
+pub struct SealedVault {
+    directory: PathBuf,
+    /// `None` where nobody has said and there is no home to put it: then it is missed when it is needed.
+    key_file: Option<PathBuf>,
+    /// Client ids that come with the preset and are not kept.
+    preset: Vec<String>,
+}
+
+/// `$XDG_CONFIG_HOME/pitwire/vault.key`, else under `~/.config`.
+pub fn default_key_file() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    Some(config.join("pitwire/vault.key"))
+}
+
+impl SealedVault {
+    /// Opens the vault of a data directory and gives back what it keeps.
+    pub fn open(
+        directory: &Path,
+        key_file: Option<PathBuf>,
+        preset: &[Credential],
+    ) -> Result<(SealedVault, Vec<Credential>), Failure> {
+        let preset = preset.iter().map(|credential| credential.client_id.clone()).collect();
+        let vault = SealedVault { directory: directory.into(), key_file, preset };
+        let path = vault.path();
+        let failed =
+            |what: String, remedy: &str| Failure::new(format!("cannot open {}: {what}", path.display())).remedy(remedy);
+        let sealed = match fs::read(&path) {
+            Ok(sealed) => sealed,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((vault, Vec::new())),
+            Err(error) => return Err(failed(error.to_string(), "make it readable")),
+        };
+        let key = vault.key().map_err(|error| {
+            failed(error.to_string(), "give the key file that it was sealed with by --key-file, readable by you alone")
+        })?;
+        let opened = unseal(&key, &sealed).ok_or_else(|| {
+            failed(
+                "it is damaged, or sealed with another key".into(),
+                "give its key file by --key-file; if that is lost, remove the file and make new credentials",
+            )
+        })?;
+        let entries: Vec<Entry> = serde_json::from_slice(&opened)
+            .map_err(|error| failed(error.to_string(), "start the build that wrote it"))?;
+        let credentials = entries.into_iter().map(|entry| Credential {
+            client_id: entry.client_id,
+            secret: Secret::from(entry.secret.as_str().to_owned()),
+            account: AccountId(entry.account),
+            access: Access::of(entry.operator),
+        });
+        Ok((vault, credentials.collect()))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(FILE)
+    }
+
+    fn key_file(&self) -> io::Result<&Path> {
+        self.key_file.as_deref().ok_or_else(|| {
+            io::Error::other("there is no place for the key of the API secrets: HOME is not set; give --key-file")
+        })
+    }
+
+    fn key(&self) -> io::Result<Zeroizing<[u8; 32]>> {
+        let path = self.key_file()?;
+        let mut file = fs::File::open(path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let mode = file.metadata()?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let text = format!("{} may be read by others (mode {mode:o}); chmod 600 it", path.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+        let mut key = Zeroizing::new([0; 32]);
+        file.read_exact(key.as_mut_slice())
+            .map_err(|error| io::Error::new(error.kind(), format!("{} is no key: {error}", path.display())))?;
+        Ok(key)
+    }
+
+    /// The key, made on first use.
+    fn key_or_new(&self) -> io::Result<Zeroizing<[u8; 32]>> {
+        match self.key() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let path = self.key_file()?;
+                if let Some(parent) = path.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                let key = Zeroizing::new(random_bytes::<32>()?);
+                let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
+                file.write_all(key.as_slice())?;
+                file.sync_all()?;
+                Ok(key)
+            }
+            other => other,
+        }
+    }
+}
+
+impl Vault for SealedVault {
+    fn keep(&mut self, credentials: &[Credential]) -> io::Result<()> {
+        let own = credentials.iter().filter(|credential| !self.preset.contains(&credential.client_id));
+        let entries: Vec<Entry> = own
+            .map(|credential| Entry {
+                client_id: credential.client_id.clone(),
+                secret: Zeroizing::new(credential.secret.reveal().to_owned()),
+                account: credential.account.0,
+                operator: credential.access.is_operator(),
+            })
+            .collect();
+        let plain = Zeroizing::new(serde_json::to_vec(&entries)?);
+        let sealed = seal(&*self.key_or_new()?, &plain)?;
+        let (path, temporary) = (self.path(), self.directory.join(format!("{FILE}.tmp")));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(&temporary)?;
+        file.write_all(&sealed)?;
+        file.sync_all()?;
+        fs::rename(&temporary, &path)?;
+        fs::File::open(&self.directory)?.sync_all()
+    }
+}
+
+fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(bytes)
+}
+
+fn seal(key: &[u8; 32], plain: &[u8]) -> io::Result<Vec<u8>> {
+    let nonce = random_bytes::<NONCE_BYTES>()?;
+    let cipher = XChaCha20Poly1305::new(Key::from_slice(key));
+    let payload = Payload { msg: plain, aad: MAGIC };
+    let sealed = cipher.encrypt(XNonce::from_slice(&nonce), payload);
+    let sealed = sealed.map_err(|_| io::Error::other("the credentials could not be sealed"))?;
+    Ok([MAGIC.as_slice(), nonce.as_slice(), &sealed].concat())
+}
+
+fn unseal(key: &[u8; 32], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let rest = sealed.strip_prefix(MAGIC)?;
+    let (nonce, sealed) = rest.split_at_checked(NONCE_BYTES)?;
+    let cipher = XChaCha20Poly1305::new(Key::from_slice(key));
+    let opened = cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: MAGIC });
+    opened.ok().map(Zeroizing::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_with_its_key_whole_and_with_nothing_else() {
+        let (key, other) = ([7; 32], [8; 32]);
+        let sealed = seal(&key, b"hush").unwrap();
+        assert!(!sealed.windows(4).any(|window| window == b"hush"));
+        assert_ne!(sealed, seal(&key, b"hush").unwrap(), "a nonce is used once");
+        assert_eq!(unseal(&key, &sealed).unwrap().as_slice(), b"hush");
+        assert!(unseal(&other, &sealed).is_none());
+        for cut in 0..sealed.len() {
+            assert!(unseal(&key, &sealed[..cut]).is_none(), "cut at {cut}");
+        }
+        for at in 0..sealed.len() {
+            let mut flipped = sealed.clone();
+            flipped[at] ^= 1;
+            assert!(unseal(&key, &flipped).is_none(), "flipped at {at}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What members and operators see afterwards of order terms, kills, closings and busts: the engine speaks, the views keep.
+
+use pitwire_engine::Engine;
+use pitwire_model::{
+    AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
+    InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, NewOrder, OrderId,
+    OrderType, Phase, PostOnly, Priority, Seq, SessionId, Side, Stamped, Ticks, TradeSeq, VenueNanos,
+};
+use pitwire_projections::{Change, OrderRecord, OrderState, Views};
+
+const MARKET: InstrumentId = InstrumentId(0);
+const FIRST: AccountId = AccountId(0);
+const SECOND: AccountId = AccountId(1);
+
+#[derive(Default)]
+struct Venue {
+    engine: Engine,
+    views: Views,
+    seq: Seq,
+}
+
+impl Venue {
+    /// Two members with shares and cash, one open instrument.
+    fn open() -> Venue {
+        let mut venue = Venue::default();
+        for (id, name) in [(0, "NPN"), (1, "ZAR")] {
+            venue.apply(Command::AddCurrency(Currency { id: CurrencyId(id), name: name.to_owned(), decimals: 2 }));
+        }
+        for id in [FIRST, SECOND] {
+            let settings = AccountSettings::default();
+            let (name, credit) = (format!("member-{id}"), Credit::Limited);
+            venue.apply(Command::AddAccount(AccountSpec { id, name, credit, settings }));
+            for currency in [CurrencyId(0), CurrencyId(1)] {
+                venue.apply(Command::Deposit { account: id, currency, units: 1_000_000 });
+            }
+        }
+        venue.apply(Command::AddInstrument(Box::new(InstrumentSpec {
+            id: MARKET,
+            name: "NPN_ZAR".to_owned(),
+            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
+            tick: Decimal::new(1, 2),
+            lot: Decimal::new(1, 0),
+            start_price: Ticks(100),
+            max_resting_orders: 100,
+            limits: InstrumentLimits::default(),
+            rules: None,
+        })));
+        venue.apply(Command::SetPhase { instrument: MARKET, phase: Phase::Continuous });
+        venue
+    }
+
+    fn apply(&mut self, command: Command) -> Vec<Change> {
+        self.seq = self.seq.next();
+        let stamped = Stamped { seq: self.seq, at: VenueNanos(self.seq.0 * 1000), command };
+        let (mut events, mut changes) = (Vec::new(), Vec::new());
+        self.engine.apply(&stamped, &mut events);
+        self.views.observe(&stamped, &events, &mut changes);
+        let image = self.views.image();
+        assert_eq!(Views::from_image(image.clone()).image(), image);
+        changes
+    }
+
+    fn enter(&mut self, id: u64, account: AccountId, side: Side, (lots, price): (u64, i64), terms: NewOrder) {
+        let order_type = OrderType::Limit { price: Ticks(price) };
+        let (id, lots) = (OrderId(id), Lots(lots));
+        self.apply(Command::Enter(NewOrder { id, account, instrument: MARKET, side, order_type, lots, ..terms }));
+    }
+
+    fn order(&self, account: AccountId, id: u64) -> &OrderRecord {
+        self.views.account(account).and_then(|book| book.order(OrderId(id))).expect("it is remembered")
+    }
+}
+
+#[test]
+fn an_order_keeps_its_terms_and_the_price_it_was_moved_to() {
+    let mut venue = Venue::open();
+    venue.enter(1, FIRST, Side::Sell, (5, 105), NewOrder::PLAIN);
+    let terms = NewOrder {
+        display: Some(Lots(2)),
+        post_only: PostOnly::Reprice,
+        session: SessionId(7),
+        client_order_id: Label::new("a-1").unwrap_or_default(),
+        ..NewOrder::PLAIN
+    };
+    venue.enter(2, SECOND, Side::Buy, (6, 110), terms);
+    let order = venue.order(SECOND, 2);
+    assert_eq!((order.price(), order.display, order.post_only), (Ticks(104), Some(Lots(2)), PostOnly::Reprice));
+    assert_eq!((order.session, order.client_order_id.as_str()), (SessionId(7), "a-1"));
+    let amend = Amend {
+        account: SECOND,
+        order: OrderId(2),
+        price: Ticks(103),
+        lots: Lots(6),
+        priority: Priority::KeepWhenReduced,
+        display: Some(Lots(3)),
+        ..Amend::PLAIN
+    };
+    venue.apply(Command::Amend(amend));
+    assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).price()), (Some(Lots(3)), Ticks(103)));
+    // A reduction that names no peak leaves it.
+    venue.apply(Command::Amend(Amend { lots: Lots(5), display: None, ..amend }));
+    assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).lots), (Some(Lots(3)), Lots(5)));
+    // The iceberg trades part by part, and its record counts all of them.
+    venue.enter(3, FIRST, Side::Sell, (4, 103), NewOrder::PLAIN);
+    assert_eq!((venue.order(SECOND, 2).filled, venue.order(SECOND, 2).state), (Lots(4), OrderState::Open));
+    assert_eq!(venue.views.account(SECOND).map(|book| book.trades().len()), Some(2));
+}
+
+#[test]
+fn a_member_finds_an_order_by_its_own_number_alone() {
+    let mut venue = Venue::open();
+    let numbered = |text: &str| NewOrder { client_order_id: Label::new(text).unwrap_or_default(), ..NewOrder::PLAIN };
+    venue.enter(1, FIRST, Side::Buy, (1, 90), numbered("mine"));
+    venue.enter(2, SECOND, Side::Buy, (1, 90), numbered("mine"));
+    venue.enter(3, FIRST, Side::Buy, (1, 90), numbered("mine"));
+    venue.enter(4, FIRST, Side::Buy, (1, 90), NewOrder::PLAIN);
+    let find =
+        |venue: &Venue, account, text| venue.views.account(account).and_then(|book| book.by_client_order_id(text));
+    let expected = [(FIRST, "mine", Some(1)), (SECOND, "mine", Some(2)), (FIRST, "", None), (FIRST, "other", None)];
+    for (account, text, id) in expected {
+        assert_eq!(find(&venue, account, text), id.map(OrderId), "{account} {text}");
+    }
+    // Gone is not forgotten.
+    venue.apply(Command::Cancel { account: FIRST, order: OrderId(1) });
+    assert_eq!(find(&venue, FIRST, "mine"), Some(OrderId(1)));
+}
+
+#[test]
+fn orders_say_why_they_went() {
+    let mut venue = Venue::open();
+    let session = SessionId(3);
+    for (id, price) in [(1, 90), (2, 91), (3, 92), (4, 93)] {
+        let cancel_on_disconnect = id == 3;
+        venue.enter(id, FIRST, Side::Buy, (1, price), NewOrder { session, cancel_on_disconnect, ..NewOrder::PLAIN });
+    }
+    venue.enter(5, FIRST, Side::Sell, (1, 93), NewOrder::PLAIN);
+    let reason = Label::NONE;
+    venue.apply(Command::Kill { scope: KillScope::Order(OrderId(1)), reason });
+    venue.apply(Command::StartEpoch { epoch: pitwire_model::Epoch(2) });
+    venue.apply(Command::CloseAccount { account: FIRST });
+    let reasons = [
+        (1, CancelReason::Killed),
+        (2, CancelReason::AccountClosed),
+        (3, CancelReason::Disconnected),
+        (4, CancelReason::SelfMatch),
+        (5, CancelReason::AccountClosed),
+    ];
+    for (id, reason) in reasons {
+        let order = venue.order(FIRST, id);
+        assert_eq!((order.state, order.cancel_reason), (OrderState::Cancelled, Some(reason)), "{id}");
+    }
+    assert_eq!(venue.views.account(FIRST).map(|book| book.open_orders().count()), Some(0));
+}
+
+#[test]
+fn a_busted_trade_is_marked_for_all_who_see_it() {
+    let mut venue = Venue::open();
+    venue.enter(1, FIRST, Side::Sell, (5, 100), NewOrder::PLAIN);
+    venue.enter(2, SECOND, Side::Buy, (2, 100), NewOrder::PLAIN);
+    venue.enter(3, SECOND, Side::Buy, (3, 100), NewOrder::PLAIN);
+    let changes = venue.apply(Command::BustTrade(Box::new(Bust {
+        instrument: MARKET,
+        trade_seq: TradeSeq(1),
+        price: Ticks(100),
+        lots: Lots(2),
+        buyer: SECOND,
+        seller: FIRST,
+        reason: Label::NONE,
+    })));
+    assert_eq!(changes, [SECOND, FIRST].map(|account| Change::Balance { account }));
+    let tape = venue.views.tape(MARKET).expect("it trades");
+    assert_eq!(tape.trades().iter().map(|trade| trade.busted).collect::<Vec<_>>(), [true, false]);
+    for account in [FIRST, SECOND] {
+        let trades = venue.views.account(account).expect("a member").trades();
+        assert_eq!(trades.iter().map(|trade| trade.busted).collect::<Vec<_>>(), [true, false], "{account}");
+    }
+}
+
+#[test]
+fn a_credit_line_is_news_about_money() {
+    let mut venue = Venue::open();
+    let (account, currency) = (FIRST, CurrencyId(1));
+    let changes = venue.apply(Command::SetCreditLine { account, currency, units: 5 });
+    assert_eq!(changes, [Change::Balance { account }]);
+}

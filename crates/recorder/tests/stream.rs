@@ -1,0 +1,259 @@
+//! A stream as its readers see it: every trade once, in order, whatever happens to connections.
+
+use std::collections::BTreeMap;
+
+use pitwire_recorder::checksum::{content_term, sequence_term};
+use pitwire_recorder::framing::{Sizes, messages};
+use pitwire_recorder::pace::{OPEN_CLOSE, Pace, Profile};
+use pitwire_recorder::stream::{Moment, Next, Source, Stream, Terms};
+use pitwire_recorder::synthetic::Synthetic;
+use serde_json::Value;
+
+fn terms(trades: u64) -> Terms {
+    Terms {
+        pace: Pace::Max,
+        sizes: Sizes::Between { least: 1, most: 40 },
+        fragment: None,
+        trades: Some(trades),
+        disconnect_every: None,
+        content: true,
+        seed: 3,
+    }
+}
+
+fn stream(terms: Terms) -> Stream {
+    Stream::new(Source::Trades(Box::new(Synthetic::new(50, 3))), terms)
+}
+
+const NOW: Moment = Moment { stream_ns: 0, wall_ns: 1_700_000_000_123_000_000 };
+
+/// A reader that takes whatever objects are whole in the bytes it got.
+#[derive(Default)]
+struct Reader {
+    last: BTreeMap<String, u64>,
+    trades: u64,
+    checksum: u64,
+    content: u64,
+    sizes: Vec<usize>,
+}
+
+impl Reader {
+    fn read(&mut self, bytes: &[u8]) {
+        for message in messages(bytes) {
+            let objects: Vec<Value> = serde_json::from_slice(&message.payload).unwrap();
+            self.sizes.push(objects.len());
+            objects.iter().for_each(|object| self.take(object));
+        }
+    }
+
+    fn take(&mut self, object: &Value) {
+        let symbol = object["sym"].as_str().unwrap();
+        let number: u64 = object["i"].as_str().unwrap().parse().unwrap();
+        assert_eq!(object["i"].as_str().unwrap().len(), 12);
+        let last = self.last.entry(symbol.to_owned()).or_default();
+        assert_eq!(number, *last + 1, "{symbol}");
+        *last = number;
+        self.trades += 1;
+        self.checksum = self.checksum.wrapping_add(sequence_term(symbol.as_bytes(), number));
+    }
+
+    /// Objects of `text`, which may begin and end anywhere, whose last byte is there.
+    fn take_whole(&mut self, payload: &[u8]) {
+        let mut rest = payload.strip_prefix(b"[").unwrap_or(payload);
+        while let Some(end) = rest.iter().position(|byte| *byte == b'}') {
+            let object = rest[..=end].strip_prefix(b",").unwrap_or(&rest[..=end]);
+            self.take(&serde_json::from_slice(object).unwrap());
+            self.content = self.content.wrapping_add(content_term(object));
+            rest = &rest[end + 1..];
+        }
+    }
+}
+
+/// The payload bytes of the first `sent` bytes, message after message, as far as they go.
+fn payloads(out: &[u8], sent: usize) -> Vec<Vec<u8>> {
+    let cut = |message: pitwire_recorder::framing::Message| {
+        let bytes = message.places.iter().zip(&message.payload).filter(|(place, _)| **place < sent);
+        bytes.map(|(_, byte)| *byte).collect()
+    };
+    messages(out).into_iter().map(cut).collect()
+}
+
+#[test]
+fn every_trade_comes_once_and_the_sums_are_those_of_what_came() {
+    let mut stream = stream(terms(200_000));
+    let (mut reader, mut out) = (Reader::default(), Vec::new());
+    while stream.fill(NOW, &mut out) == Next::Send {
+        reader.read(&out);
+        out.clear();
+    }
+    reader.read(&out);
+    assert_eq!(reader.trades, 200_000);
+    assert_eq!(reader.last.len(), 50);
+    assert_eq!(stream.tally.trades, 200_000);
+    assert_eq!(stream.checksum(), Some(reader.checksum));
+    assert!(reader.sizes.iter().all(|size| (1..=40).contains(size)));
+    assert_eq!(stream.tally.messages, reader.sizes.len() as u64);
+    assert!((1..=40).all(|size| reader.sizes.contains(&size)), "every size from 1 to 40 comes up");
+}
+
+/// Breaks the connection behind every byte of a buffer, in turn, and lets the stream go on.
+fn break_everywhere(fragment: Option<usize>) {
+    let mut stream = stream(Terms { fragment, sizes: Sizes::Between { least: 1, most: 3 }, ..terms(400) });
+    let (mut reader, mut out) = (Reader::default(), Vec::new());
+    let mut cut = 0;
+    loop {
+        out.clear();
+        let next = stream.fill(NOW, &mut out);
+        if out.is_empty() {
+            assert_eq!(next, Next::End);
+            break;
+        }
+        // So many bytes go each time; now and then none, now and then all of a short rest.
+        cut = (cut * 7 + 13) % 1_009;
+        let sent = cut.min(out.len());
+        for payload in payloads(&out, sent) {
+            reader.take_whole(&payload);
+        }
+        stream.broken(&out, sent);
+        assert_eq!(stream.tally.trades, reader.trades, "after {sent} bytes");
+        assert_eq!(stream.checksum(), Some(reader.checksum), "after {sent} bytes");
+        assert_eq!(stream.content(), Some(reader.content), "after {sent} bytes");
+        stream.connected("/", 0);
+    }
+    assert_eq!(reader.trades, 400);
+}
+
+#[test]
+fn a_broken_connection_loses_nothing_and_repeats_nothing() {
+    break_everywhere(None);
+}
+
+#[test]
+fn nor_does_one_broken_between_fragments() {
+    for most in [1, 50, 99, 130] {
+        break_everywhere(Some(most));
+    }
+}
+
+#[test]
+fn a_connection_ends_after_exactly_what_it_may_have() {
+    let mut stream = stream(Terms { disconnect_every: Some(1_000), ..terms(2_500) });
+    let mut counts = Vec::new();
+    loop {
+        let (mut out, mut reader) = (Vec::new(), Reader::default());
+        while stream.fill(NOW, &mut out) == Next::Send {}
+        reader.last = messages(&out).iter().flat_map(firsts).rev().collect();
+        reader.read(&out);
+        counts.push(reader.trades);
+        out.clear();
+        if stream.fill(NOW, &mut out) == Next::End {
+            break;
+        }
+        stream.connected("/", 0);
+    }
+    assert_eq!(counts, [1_000, 1_000, 500]);
+}
+
+/// Each trade's symbol and the number before it, so that a reader can begin in the middle.
+fn firsts(message: &pitwire_recorder::framing::Message) -> Vec<(String, u64)> {
+    let objects: Vec<Value> = serde_json::from_slice(&message.payload).unwrap();
+    let before = |object: &Value| {
+        let number: u64 = object["i"].as_str().unwrap().parse().unwrap();
+        (object["sym"].as_str().unwrap().to_owned(), number - 1)
+    };
+    objects.iter().map(before).collect()
+}
+
+#[test]
+fn paced_trades_wait_for_their_time_and_carry_it() {
+    let pace = Pace::Even { per_s: 1_000 };
+    let mut stream = stream(Terms { pace, sizes: Sizes::Between { least: 10, most: 10 }, ..terms(1_000) });
+    let mut out = Vec::new();
+    assert_eq!(stream.fill(NOW, &mut out), Next::At(9_000_000));
+    assert!(out.is_empty());
+    // Late by a millisecond: the message is still due at 9 ms, and its trades say so.
+    let late = Moment { stream_ns: 10_000_000, wall_ns: 1_700_000_000_010_000_000 };
+    assert_eq!(stream.fill(late, &mut out), Next::At(19_000_000));
+    let sent: Vec<Value> = serde_json::from_slice(&messages(&out)[0].payload).unwrap();
+    assert_eq!(sent.len(), 10);
+    assert!(sent.iter().all(|trade| trade["t"] == 1_700_000_000_009_u64));
+    stream.handed_over(out.len(), 10_500_000);
+    assert_eq!(stream.tally.late_ns.len(), 1);
+    assert!((1_480_000..=1_520_000).contains(&stream.tally.late_ns.max()), "{}", stream.tally.late_ns.max());
+}
+
+#[test]
+fn a_cutoff_gathers_what_falls_due_and_frames_grow_with_the_rate() {
+    for (per_s, expected) in [(2_000, 3), (50_000, 51), (800_000, 801)] {
+        let pace = Pace::Even { per_s };
+        let mut stream = stream(Terms { pace, sizes: Sizes::Cutoff { ns: 1_000_000 }, ..terms(1_000_000) });
+        let mut out = Vec::new();
+        let Next::At(first) = stream.fill(NOW, &mut out) else { panic!("nothing is due yet") };
+        assert_eq!(first, 1_000_000);
+        stream.fill(Moment { stream_ns: first, ..NOW }, &mut out);
+        let sent: Vec<Value> = serde_json::from_slice(&messages(&out)[0].payload).unwrap();
+        assert_eq!(sent.len(), expected, "at {per_s} a second");
+    }
+}
+
+#[test]
+fn a_day_profile_sends_all_of_its_trades_in_time() {
+    let profile = Profile::new(OPEN_CLOSE);
+    let due = Pace::Profile(Profile::new(OPEN_CLOSE)).due_by(10_000_000_000);
+    let mut stream =
+        stream(Terms { pace: Pace::Profile(profile), sizes: Sizes::Cutoff { ns: 500_000 }, ..terms(10_000_000) });
+    let (mut now_ns, mut out) = (0, Vec::new());
+    while now_ns <= 10_000_000_000 {
+        out.clear();
+        match stream.fill(Moment { stream_ns: now_ns, ..NOW }, &mut out) {
+            Next::At(next) => now_ns = next,
+            Next::Send => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    // What is due at the end may still be gathered.
+    let sent = stream.tally.trades;
+    assert!(sent <= due && due - sent < 1_000, "{sent} of {due}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let bytes = |seed| {
+        let mut out = Vec::new();
+        let source = Source::Trades(Box::new(Synthetic::new(6_000, seed)));
+        Stream::new(source, Terms { seed, ..terms(5_000) }).fill(NOW, &mut out);
+        out
+    };
+    assert!(bytes(1) == bytes(1));
+    assert!(bytes(1) != bytes(2));
+}
+
+#[test]
+fn trades_have_the_fields_and_the_size_of_real_ones() {
+    let mut stream = stream(terms(70_000));
+    let (mut bytes, mut trades) = (0, 0);
+    let mut out = Vec::new();
+    let mut last: BTreeMap<String, f64> = BTreeMap::new();
+    loop {
+        out.clear();
+        let next = stream.fill(NOW, &mut out);
+        for message in messages(&out) {
+            let objects: Vec<Value> = serde_json::from_slice(&message.payload).unwrap();
+            bytes += message.payload.len() - 1 - objects.len();
+            trades += objects.len();
+            assert!(message.payload.starts_with(b"[{\"ev\":\"T\",\"sym\":\""), "the original's fixed first 17 bytes");
+            for trade in &objects {
+                assert_eq!((&trade["ev"], trade.as_object().unwrap().len()), (&Value::from("T"), 9));
+                let (price, size) = (trade["p"].as_f64().unwrap(), trade["s"].as_u64().unwrap());
+                assert!(price > 0.0 && size > 0);
+                let before = last.insert(trade["sym"].as_str().unwrap().to_owned(), price).unwrap_or(price);
+                assert!((price - before).abs() < 0.06, "{trade}: from {before}");
+            }
+        }
+        if next == Next::End && out.is_empty() {
+            break;
+        }
+    }
+    let mean = bytes / trades;
+    assert!((96..=102).contains(&mean), "{mean} bytes a trade");
+}

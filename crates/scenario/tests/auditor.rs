@@ -1,0 +1,92 @@
+//! The published vectors under the eyes of the auditor: it minds nothing of what either engine does.
+
+use std::path::{Path, PathBuf};
+
+use pitwire_auditor::{Auditor, Offence};
+use pitwire_engine::reference::ReferenceEngine;
+use pitwire_engine::{Engine, EngineImage};
+use pitwire_model::{Event, Seq, Stamped, VenueNanos};
+use pitwire_scenario::{Machine, Scenario, Witness, play_watched, read};
+
+#[derive(Default)]
+struct Judge {
+    auditor: Option<Auditor>,
+    last: (Seq, VenueNanos),
+    offence: Option<Offence>,
+    events: Vec<String>,
+}
+
+impl Witness for Judge {
+    fn begins(&mut self, image: &EngineImage, seq: Seq, at: VenueNanos) {
+        self.last = (seq, at);
+        self.note(Auditor::resume(pitwire_auditor_snapshot::opening(image, seq, at)), |judge, auditor| {
+            judge.auditor = Some(auditor)
+        });
+    }
+
+    fn saw(&mut self, stamped: &Stamped, events: &[Event]) {
+        self.last = (stamped.seq, stamped.at);
+        if self.offence.is_some() {
+            return;
+        }
+        self.events = events.iter().map(|event| format!("{event:?}")).collect();
+        self.events.insert(0, format!("{stamped:?}"));
+        let Some(auditor) = &mut self.auditor else { return };
+        self.offence = auditor.observe(stamped, events).err();
+    }
+}
+
+impl Judge {
+    fn note<T>(&mut self, judged: Result<T, Offence>, then: impl FnOnce(&mut Self, T)) {
+        match judged {
+            Ok(value) => then(self, value),
+            Err(offence) => self.offence = Some(offence),
+        }
+    }
+
+    fn compare(&mut self, image: &EngineImage) {
+        let told = pitwire_auditor_snapshot::opening(image, self.last.0, self.last.1);
+        if let (Some(auditor), None) = (&self.auditor, &self.offence) {
+            self.offence = auditor.compare(&told).and_then(|()| auditor.reckon()).err();
+            self.events.clear();
+        }
+    }
+}
+
+fn vectors() -> Vec<Scenario> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/vectors/rules");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).expect("the vectors").map(|entry| entry.expect("a file").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "json"));
+    files.sort();
+    let read_file = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).expect("a vector file");
+        read(&file.display().to_string(), &text).unwrap_or_else(|malformed| panic!("{malformed}"))
+    };
+    files.iter().flat_map(read_file).collect()
+}
+
+fn offences<M: Machine>(fresh: impl Fn() -> M) -> Vec<String> {
+    let mut offences = Vec::new();
+    for scenario in vectors() {
+        let (mut machine, mut judge) = (fresh(), Judge::default());
+        let played = play_watched(&mut machine, &scenario, &mut judge);
+        judge.compare(&machine.image());
+        if let (Ok(_), Some(offence)) = (played, &judge.offence) {
+            offences.push(format!("{}: {offence}\n    {}", scenario.name, judge.events.join("\n    ")));
+        }
+    }
+    offences
+}
+
+#[test]
+fn the_auditor_minds_nothing_of_the_engine() {
+    let offences = offences(Engine::new);
+    assert!(offences.is_empty(), "{} offences:\n{}", offences.len(), offences.join("\n"));
+}
+
+#[test]
+fn the_auditor_minds_nothing_of_the_reference_engine() {
+    let offences = offences(ReferenceEngine::new);
+    assert!(offences.is_empty(), "{} offences:\n{}", offences.len(), offences.join("\n"));
+}

@@ -1,0 +1,240 @@
+//! One instrument's minutes with what candles of the Binance form need: how many trades, which, and what buyers took.
+//!
+//! Does        add each public trade to its minute; sum minutes into buckets and into the last 24 hours.
+//! Holds       1. at most [`MINUTES`] minutes in which something traded, the newest;
+//!             2. trades of the closing price cross count in volume and make no price, as in the venue's own candles.
+//! Leaves out  trades before the start that the tape no longer has: of those minutes the numbers of trades are unknown,
+//!             and ids are −1, which is how the form says "none".
+//! Costs       constant per trade; a question costs the minutes it sums.
+//! Start at    [`Bars::add`], [`Bars::buckets`].
+
+use std::collections::VecDeque;
+
+use pitwire_model::{Side, Ticks, TradeKind};
+use pitwire_projections::{PublicTrade, Tape};
+
+use crate::key::KlineInterval;
+
+/// Two days.
+const MINUTES: usize = 2_880;
+const MINUTE_MS: u64 = 60_000;
+pub(crate) const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bar {
+    pub start_ms: u64,
+    pub open: Ticks,
+    pub high: Ticks,
+    pub low: Ticks,
+    pub close: Ticks,
+    pub lots: u64,
+    /// Σ price × lots.
+    pub tick_lots: u128,
+    /// Of these, taken by buyers.
+    pub bought_lots: u64,
+    pub bought_tick_lots: u128,
+    pub trades: u64,
+    /// First and last trade, where known.
+    pub ids: Option<(u64, u64)>,
+}
+
+impl Bar {
+    pub fn flat(start_ms: u64, price: Ticks) -> Bar {
+        Bar {
+            start_ms,
+            open: price,
+            high: price,
+            low: price,
+            close: price,
+            lots: 0,
+            tick_lots: 0,
+            bought_lots: 0,
+            bought_tick_lots: 0,
+            trades: 0,
+            ids: None,
+        }
+    }
+
+    fn add(&mut self, trade: &PublicTrade) {
+        let value = u128::from(trade.price.0.unsigned_abs()) * u128::from(trade.lots.0);
+        self.lots = self.lots.saturating_add(trade.lots.0);
+        self.tick_lots = self.tick_lots.saturating_add(value);
+        if trade.taker_side == Side::Buy {
+            self.bought_lots = self.bought_lots.saturating_add(trade.lots.0);
+            self.bought_tick_lots = self.bought_tick_lots.saturating_add(value);
+        }
+        self.trades += 1;
+        let first = self.ids.map_or(trade.seq.0, |(first, _)| first);
+        self.ids = Some((first, trade.seq.0));
+        if trade.kind != TradeKind::Cross {
+            self.high = self.high.max(trade.price);
+            self.low = self.low.min(trade.price);
+            self.close = trade.price;
+        }
+    }
+
+    fn absorb(&mut self, later: &Bar) {
+        self.high = self.high.max(later.high);
+        self.low = self.low.min(later.low);
+        self.close = later.close;
+        self.lots = self.lots.saturating_add(later.lots);
+        self.tick_lots = self.tick_lots.saturating_add(later.tick_lots);
+        self.bought_lots = self.bought_lots.saturating_add(later.bought_lots);
+        self.bought_tick_lots = self.bought_tick_lots.saturating_add(later.bought_tick_lots);
+        self.trades += later.trades;
+        self.ids = match (self.ids, later.ids) {
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Bars {
+    minutes: VecDeque<Bar>,
+}
+
+impl Bars {
+    /// What the venue remembers at its start: minutes from its candles, numbers from the trades it still has.
+    pub fn of(tape: &Tape) -> Bars {
+        let mut bars = Bars::default();
+        let Some(oldest) = tape.trades().front() else { return bars };
+        let mut known_from = 0;
+        if oldest.seq.0 > 1 {
+            // The minute of the oldest kept trade may have had others before it: taken from the candles too.
+            let minute = oldest.at.as_millis() / MINUTE_MS * MINUTE_MS;
+            known_from = minute + MINUTE_MS;
+            for candle in tape.candles(0, minute, 1, MINUTES).iter().filter(|candle| candle.lots > 0) {
+                let flat = Bar::flat(candle.start_ms, candle.open);
+                let (high, low, close) = (candle.high, candle.low, candle.close);
+                bars.push(Bar { high, low, close, lots: candle.lots, tick_lots: candle.tick_lots, ..flat });
+            }
+        }
+        tape.trades().iter().filter(|trade| trade.at.as_millis() >= known_from).for_each(|trade| bars.add(trade));
+        bars
+    }
+
+    pub fn add(&mut self, trade: &PublicTrade) {
+        let start_ms = trade.at.as_millis() / MINUTE_MS * MINUTE_MS;
+        let last = self.minutes.back().map(|bar| (bar.start_ms, bar.close));
+        if last.is_none_or(|(newest, _)| newest < start_ms) {
+            let makes_price = trade.kind != TradeKind::Cross;
+            let first = last.filter(|_| !makes_price).map_or(trade.price, |(_, close)| close);
+            self.push(Bar::flat(start_ms, first));
+        }
+        if let Some(bar) = self.minutes.back_mut() {
+            bar.add(trade);
+        }
+    }
+
+    fn push(&mut self, bar: Bar) {
+        if self.minutes.len() == MINUTES {
+            self.minutes.pop_front();
+        }
+        self.minutes.push_back(bar);
+    }
+
+    /// The bucket that begins at `start_ms`: what traded in it, or flat at the last close before it; `None` before the
+    /// first trade.
+    pub fn bucket(&self, interval: KlineInterval, start_ms: u64) -> Option<Bar> {
+        let end_ms = start_ms.saturating_add(interval.width_ms());
+        let from = self.minutes.partition_point(|bar| bar.start_ms < start_ms);
+        let before = from.checked_sub(1).and_then(|at| self.minutes.get(at)).map(|bar| bar.close);
+        let mut within = self.minutes.range(from..).take_while(|bar| bar.start_ms < end_ms);
+        match within.next() {
+            Some(first) => {
+                let mut sum = Bar { start_ms, ..*first };
+                within.for_each(|bar| sum.absorb(bar));
+                Some(sum)
+            }
+            None => before.map(|close| Bar::flat(start_ms, close)),
+        }
+    }
+
+    /// At most `most` buckets that begin in the range, oldest first, without holes.
+    pub fn buckets(&self, interval: KlineInterval, from_ms: u64, to_ms: u64, most: usize, newest: bool) -> Vec<Bar> {
+        let Some(oldest) = self.minutes.front() else { return Vec::new() };
+        let width = interval.width_ms();
+        let last = interval.start_ms(to_ms);
+        let mut first = interval.start_ms(from_ms.max(oldest.start_ms));
+        if first < from_ms {
+            first = first.saturating_add(width);
+        }
+        let span = width.saturating_mul(u64::try_from(most.saturating_sub(1)).unwrap_or(u64::MAX));
+        if newest {
+            first = first.max(last.saturating_sub(span));
+        }
+        let mut out = Vec::new();
+        while first <= last && out.len() < most {
+            out.extend(self.bucket(interval, first));
+            first = first.saturating_add(width);
+        }
+        out
+    }
+
+    /// The last 24 hours up to a moment, and the last close before them.
+    pub fn day(&self, now_ms: u64) -> Option<(Bar, Option<Ticks>)> {
+        let since = now_ms.saturating_sub(DAY_MS);
+        let from = self.minutes.partition_point(|bar| bar.start_ms < since);
+        let before = from.checked_sub(1).and_then(|at| self.minutes.get(at)).map(|bar| bar.close);
+        let mut within = self.minutes.range(from..);
+        let mut day = *within.next()?;
+        within.for_each(|bar| day.absorb(bar));
+        Some((day, before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pitwire_model::VenueNanos;
+
+    fn trade(seq: u64, at_ms: u64, price: i64, lots: u64, taker_side: Side) -> PublicTrade {
+        crate::market::tests::trade_of(seq, VenueNanos(at_ms * 1_000_000), price, lots, taker_side)
+    }
+
+    fn bars() -> Bars {
+        let mut bars = Bars::default();
+        for (seq, at_ms, price, lots, side) in [
+            (1, 1_000, 10, 5, Side::Buy),
+            (2, 59_999, 12, 1, Side::Sell),
+            (3, 60_000, 9, 2, Side::Buy),
+            (4, 300_000, 11, 4, Side::Sell),
+        ] {
+            bars.add(&trade(seq, at_ms, price, lots, side));
+        }
+        bars
+    }
+
+    #[test]
+    fn buckets_sum_minutes_and_are_flat_where_nothing_traded() {
+        let bars = bars();
+        let named = |name| KlineInterval::named(name).unwrap();
+        let told = |bar: Bar| {
+            (
+                bar.start_ms,
+                [bar.open.0, bar.high.0, bar.low.0, bar.close.0],
+                bar.lots,
+                bar.bought_lots,
+                bar.trades,
+                bar.ids,
+            )
+        };
+        let first = bars.bucket(named("1m"), 0).map(told);
+        assert_eq!(first, Some((0, [10, 12, 10, 12], 6, 5, 2, Some((1, 2)))));
+        let flat = bars.bucket(named("1m"), 120_000).map(told);
+        assert_eq!(flat, Some((120_000, [9, 9, 9, 9], 0, 0, 0, None)));
+        let three = bars.bucket(named("3m"), 0).unwrap();
+        assert_eq!(told(three), (0, [10, 12, 9, 9], 8, 7, 3, Some((1, 3))));
+        assert_eq!((three.tick_lots, three.bought_tick_lots), (50 + 12 + 18, 50 + 18));
+        let starts = |from, to, most, newest| {
+            bars.buckets(named("1m"), from, to, most, newest).iter().map(|bar| bar.start_ms / 1000).collect::<Vec<_>>()
+        };
+        assert_eq!(starts(0, 310_000, 100, true), [0, 60, 120, 180, 240, 300]);
+        assert_eq!(starts(0, 310_000, 2, true), [240, 300]);
+        assert_eq!(starts(1, 310_000, 2, false), [60, 120]);
+        assert_eq!(starts(400_000, 310_000, 2, false), [0; 0]);
+        let (day, before) = bars.day(300_000 + DAY_MS).unwrap();
+        assert_eq!((day.open.0, day.trades, before), (11, 1, Some(Ticks(9))));
+    }
+}

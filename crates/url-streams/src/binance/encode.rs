@@ -1,0 +1,332 @@
+//! Payloads of the Binance form's streams, field by field in the order of the venue's documents.
+//!
+//! Holds       prices and quantities are strings with eight decimals (more where an instrument needs them); times are
+//!             whole milliseconds, microseconds where the connection asked for them.
+//! Start at    [`trade`], [`depth`].
+
+use pitwire_model::{Decimal, Lots, Side, Ticks, VenueNanos};
+use pitwire_projections::PublicTrade;
+
+use crate::bars::{Bar, DAY_MS};
+use crate::key::KlineInterval;
+use crate::market::{Day, Level, Market, Touch, stamp};
+use crate::text::{Eight, fixed_bare, list, put, uint};
+
+/// When, and in which unit it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct When {
+    pub at: VenueNanos,
+    pub in_micros: bool,
+}
+
+impl When {
+    pub(crate) fn event(self) -> u64 {
+        stamp(self.at, self.in_micros)
+    }
+}
+
+/// Trades of one command at one price by one side, which the venue tells as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aggregate {
+    pub first: u64,
+    pub last: u64,
+    pub price: Ticks,
+    pub lots: Lots,
+    pub taker_side: Side,
+    pub at: VenueNanos,
+}
+
+impl Aggregate {
+    pub fn of(trade: &PublicTrade) -> Aggregate {
+        Aggregate {
+            first: trade.seq.0,
+            last: trade.seq.0,
+            price: trade.price,
+            lots: trade.lots,
+            taker_side: trade.taker_side,
+            at: trade.at,
+        }
+    }
+
+    /// Takes the next trade of the same command in, if it belongs here.
+    pub fn absorb(&mut self, trade: &PublicTrade) -> bool {
+        let belongs = (trade.price, trade.taker_side, trade.at) == (self.price, self.taker_side, self.at);
+        if belongs {
+            self.last = trade.seq.0;
+            self.lots = Lots(self.lots.0.saturating_add(trade.lots.0));
+        }
+        belongs
+    }
+}
+
+pub fn trade(out: &mut Vec<u8>, market: Market<'_>, when: When, trade: &PublicTrade) {
+    put!(out, "{\"e\":\"trade\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\",\"t\":", trade.seq.0);
+    put!(out, ",\"p\":", Eight(market.price(trade.price)), ",\"q\":", Eight(market.amount(trade.lots)));
+    put!(out, ",\"T\":", stamp(trade.at, when.in_micros), ",\"m\":", trade.taker_side == Side::Sell, ",\"M\":true}");
+}
+
+/// The aggregate's id is that of its first trade: it grows, and is the same for everyone, whenever they came.
+pub fn agg_trade(out: &mut Vec<u8>, market: Market<'_>, when: When, sum: &Aggregate) {
+    put!(out, "{\"e\":\"aggTrade\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\",\"a\":", sum.first);
+    put!(out, ",\"p\":", Eight(market.price(sum.price)), ",\"q\":", Eight(market.amount(sum.lots)));
+    put!(out, ",\"f\":", sum.first, ",\"l\":", sum.last, ",\"T\":", stamp(sum.at, when.in_micros));
+    put!(out, ",\"m\":", sum.taker_side == Side::Sell, ",\"M\":true}");
+}
+
+/// `ids` are the first and the last update in it.
+pub fn depth(out: &mut Vec<u8>, market: Market<'_>, when: When, ids: (u64, u64), bids: &[Level], asks: &[Level]) {
+    put!(out, "{\"e\":\"depthUpdate\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined);
+    put!(out, "\",\"U\":", ids.0, ",\"u\":", ids.1, ",\"b\":");
+    levels(out, market, bids);
+    put!(out, ",\"a\":");
+    levels(out, market, asks);
+    put!(out, "}");
+}
+
+/// The REST body and the partial book stream alike.
+pub fn book(out: &mut Vec<u8>, market: Market<'_>, update: u64, bids: &[Level], asks: &[Level]) {
+    put!(out, "{\"lastUpdateId\":", update, ",\"bids\":");
+    levels(out, market, bids);
+    put!(out, ",\"asks\":");
+    levels(out, market, asks);
+    put!(out, "}");
+}
+
+fn levels(out: &mut Vec<u8>, market: Market<'_>, levels: &[Level]) {
+    put!(out, "[");
+    list(out, levels, |out, (price, lots)| {
+        put!(out, "[", Eight(market.price(*price)), ",", Eight(market.amount(*lots)), "]");
+    });
+    put!(out, "]");
+}
+
+pub fn book_ticker(out: &mut Vec<u8>, market: Market<'_>, update: u64, touch: Touch) {
+    put!(out, "{\"u\":", update, ",\"s\":\"", &market.names.joined, "\"");
+    touch_fields(out, market, touch);
+    put!(out, "}");
+}
+
+/// `b`, `B`, `a`, `A`; an empty side is zero.
+fn touch_fields(out: &mut Vec<u8>, market: Market<'_>, touch: Touch) {
+    for ([price_key, lots_key], level) in [(["b", "B"], touch.bid), (["a", "A"], touch.ask)] {
+        let (price, lots) = level.unwrap_or_default();
+        put!(out, ",\"", price_key, "\":", Eight(market.price(price)));
+        put!(out, ",\"", lots_key, "\":", Eight(market.amount(lots)));
+    }
+}
+
+pub(crate) fn kline(
+    out: &mut Vec<u8>,
+    market: Market<'_>,
+    when: When,
+    interval: KlineInterval,
+    bar: &Bar,
+    is_closed: bool,
+) {
+    let symbol = &market.names.joined;
+    let factor = if when.in_micros { 1_000 } else { 1 };
+    let (start, end) = (bar.start_ms * factor, (bar.start_ms + interval.width_ms()) * factor - 1);
+    put!(out, "{\"e\":\"kline\",\"E\":", when.event(), ",\"s\":\"", symbol, "\",\"k\":{\"t\":", start, ",\"T\":", end);
+    put!(out, ",\"s\":\"", symbol, "\",\"i\":\"", interval.name(), "\",\"f\":");
+    ids(out, bar.ids, ",\"L\":");
+    for (key, price) in [("o", bar.open), ("c", bar.close), ("h", bar.high), ("l", bar.low)] {
+        put!(out, ",\"", key, "\":", Eight(market.price(price)));
+    }
+    put!(out, ",\"v\":", Eight(market.amount(Lots(bar.lots))), ",\"n\":", bar.trades, ",\"x\":", is_closed);
+    put!(out, ",\"q\":", Eight(market.value(bar.tick_lots)), ",\"V\":", Eight(market.amount(Lots(bar.bought_lots))));
+    put!(out, ",\"Q\":", Eight(market.value(bar.bought_tick_lots)), ",\"B\":\"0\"}}");
+}
+
+/// First and last trade; −1 where there is none, or none that is known.
+pub(crate) fn ids(out: &mut Vec<u8>, ids: Option<(u64, u64)>, between: &str) {
+    let write = |out: &mut Vec<u8>, id: Option<u64>| match id {
+        Some(id) => uint(out, id),
+        None => put!(out, "-1"),
+    };
+    write(out, ids.map(|(first, _)| first));
+    put!(out, between);
+    write(out, ids.map(|(_, last)| last));
+}
+
+pub(crate) fn mini_ticker(out: &mut Vec<u8>, market: Market<'_>, when: When, day: &Day) {
+    put!(out, "{\"e\":\"24hrMiniTicker\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\"");
+    for (key, price) in [("c", day.bar.close), ("o", day.bar.open), ("h", day.bar.high), ("l", day.bar.low)] {
+        put!(out, ",\"", key, "\":", Eight(market.price(price)));
+    }
+    put!(
+        out,
+        ",\"v\":",
+        Eight(market.amount(Lots(day.bar.lots))),
+        ",\"q\":",
+        Eight(market.value(day.bar.tick_lots)),
+        "}"
+    );
+}
+
+pub(crate) fn ticker(out: &mut Vec<u8>, market: Market<'_>, when: When, day: &Day) {
+    let Day { bar, before, last_lots, now, touch } = day;
+    put!(out, "{\"e\":\"24hrTicker\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\",\"p\":");
+    put!(out, Eight(change(market, bar)), ",\"P\":\"");
+    percent(out, bar);
+    put!(out, "\",\"w\":", Eight(weighted(market, bar)), ",\"x\":", Eight(market.price(before.unwrap_or(bar.open))));
+    put!(out, ",\"c\":", Eight(market.price(bar.close)), ",\"Q\":", Eight(market.amount(*last_lots)));
+    touch_fields(out, market, *touch);
+    for (key, price) in [("o", bar.open), ("h", bar.high), ("l", bar.low)] {
+        put!(out, ",\"", key, "\":", Eight(market.price(price)));
+    }
+    put!(out, ",\"v\":", Eight(market.amount(Lots(bar.lots))), ",\"q\":", Eight(market.value(bar.tick_lots)));
+    let opened = VenueNanos(now.0.saturating_sub(DAY_MS * 1_000_000));
+    put!(out, ",\"O\":", stamp(opened, when.in_micros), ",\"C\":", stamp(*now, when.in_micros), ",\"F\":");
+    ids(out, bar.ids, ",\"L\":");
+    put!(out, ",\"n\":", bar.trades, "}");
+}
+
+pub(crate) fn change(market: Market<'_>, bar: &Bar) -> Decimal {
+    market.price(Ticks(bar.close.0 - bar.open.0))
+}
+
+/// The change in hundredths with three decimals, rounded half away from zero; bare.
+pub(crate) fn percent(out: &mut Vec<u8>, bar: &Bar) {
+    let (change, open) = (i128::from(bar.close.0) - i128::from(bar.open.0), i128::from(bar.open.0));
+    let doubled = (change * 200_000).checked_div(open).unwrap_or(0);
+    fixed_bare(out, Decimal::new((doubled + doubled.signum()) / 2, 3), 3);
+}
+
+pub(crate) fn weighted(market: Market<'_>, bar: &Bar) -> Decimal {
+    let places = crate::text::PLACES.saturating_sub(market.spec.tick.scale);
+    market.average(bar.tick_lots, bar.lots, places).unwrap_or(Decimal::ZERO)
+}
+
+/// The `?ts=ns` tail: when a message was due and when it was encoded, monotonic, and the wall clock's time then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    pub due_ns: u64,
+    pub mono_ns: u64,
+    pub ts_ns: u64,
+}
+
+/// Appends the tail as the last fields of an object; an array has no fields and stays as it is.
+pub fn append_ns(payload: &mut Vec<u8>, stamps: Stamps) {
+    if payload.last() == Some(&b'}') {
+        payload.pop();
+        let Stamps { due_ns, mono_ns, ts_ns } = stamps;
+        put!(payload, ",\"due_ns\":", due_ns, ",\"mono_ns\":", mono_ns, ",\"ts_ns\":", ts_ns, "}");
+    }
+}
+
+/// `{"stream":"…","data":…}`.
+pub fn combine(out: &mut Vec<u8>, name: &str, payload: &[u8]) {
+    put!(out, "{\"stream\":\"", name, "\",\"data\":");
+    out.extend_from_slice(payload);
+    put!(out, "}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::market::tests::{fixture, level, text, trade_of};
+
+    const AT: VenueNanos = VenueNanos(1_795_219_360_582_123_456);
+    const MILLIS: When = When { at: AT, in_micros: false };
+    const MICROS: When = When { at: AT, in_micros: true };
+
+    /// A tick of a cent, a lot of one share; the values of the reference text, written out by hand.
+    #[test]
+    fn messages_are_those_of_the_reference_to_the_byte() {
+        let fixture = fixture();
+        let market = fixture.market();
+        let sold = trade_of(5_095, AT, 319_999, 4, Side::Sell);
+        assert_eq!(
+            text(|out| trade(out, market, MILLIS, &sold)),
+            r#"{"e":"trade","E":1795219360582,"s":"NPNZAR","t":5095,"p":"3199.99000000","q":"4.00000000","T":1795219360582,"m":true,"M":true}"#
+        );
+        assert_eq!(
+            text(|out| trade(out, market, MICROS, &trade_of(5_096, AT, 1, 1, Side::Buy))),
+            r#"{"e":"trade","E":1795219360582123,"s":"NPNZAR","t":5096,"p":"0.01000000","q":"1.00000000","T":1795219360582123,"m":false,"M":true}"#
+        );
+        let sum = Aggregate::of(&sold);
+        let combined =
+            text(|out| combine(out, "npnzar@aggTrade", text(|out| agg_trade(out, market, MILLIS, &sum)).as_bytes()));
+        assert_eq!(
+            combined,
+            r#"{"stream":"npnzar@aggTrade","data":{"e":"aggTrade","E":1795219360582,"s":"NPNZAR","a":5095,"p":"3199.99000000","q":"4.00000000","f":5095,"l":5095,"T":1795219360582,"m":true,"M":true}}"#
+        );
+        let (bids, asks) = ([level(319_999, 6), level(319_998, 0)], [level(320_002, 5)]);
+        assert_eq!(
+            text(|out| depth(out, market, MILLIS, (1_042, 1_047), &bids, &asks)),
+            r#"{"e":"depthUpdate","E":1795219360582,"s":"NPNZAR","U":1042,"u":1047,"b":[["3199.99000000","6.00000000"],["3199.98000000","0.00000000"]],"a":[["3200.02000000","5.00000000"]]}"#
+        );
+        let touch = Touch { bid: Some(level(319_999, 6)), ask: Some(level(320_001, 10)) };
+        assert_eq!(
+            text(|out| book_ticker(out, market, 1_047, touch)),
+            r#"{"u":1047,"s":"NPNZAR","b":"3199.99000000","B":"6.00000000","a":"3200.01000000","A":"10.00000000"}"#
+        );
+        assert_eq!(
+            text(|out| book(out, market, 7, &[], &asks)),
+            r#"{"lastUpdateId":7,"bids":[],"asks":[["3200.02000000","5.00000000"]]}"#
+        );
+    }
+
+    #[test]
+    fn aggregates_take_in_what_has_one_price_side_and_moment() {
+        let mut sum = Aggregate::of(&trade_of(7, AT, 100, 2, Side::Buy));
+        assert!(sum.absorb(&trade_of(8, AT, 100, 3, Side::Buy)));
+        for other in [
+            trade_of(9, AT, 101, 1, Side::Buy),
+            trade_of(9, AT, 100, 1, Side::Sell),
+            trade_of(9, VenueNanos(AT.0 + 1), 100, 1, Side::Buy),
+        ] {
+            assert!(!sum.absorb(&other));
+        }
+        assert_eq!((sum.first, sum.last, sum.lots), (7, 8, Lots(5)));
+    }
+
+    #[test]
+    fn a_day_and_a_candle_are_told_in_full() {
+        let fixture = fixture();
+        let market = fixture.market();
+        // 2 at 100.00 and 1 at 103.00: 303.00 for 3, of which buyers took the last.
+        let bar = Bar {
+            start_ms: 1_795_219_320_000,
+            open: Ticks(10_000),
+            high: Ticks(10_300),
+            low: Ticks(10_000),
+            close: Ticks(10_300),
+            lots: 3,
+            tick_lots: 30_300,
+            bought_lots: 1,
+            bought_tick_lots: 10_300,
+            trades: 2,
+            ids: Some((41, 42)),
+        };
+        let minute = KlineInterval::named("1m").unwrap();
+        assert_eq!(
+            text(|out| kline(out, market, MILLIS, minute, &bar, false)),
+            r#"{"e":"kline","E":1795219360582,"s":"NPNZAR","k":{"t":1795219320000,"T":1795219379999,"s":"NPNZAR","i":"1m","f":41,"L":42,"o":"100.00000000","c":"103.00000000","h":"103.00000000","l":"100.00000000","v":"3.00000000","n":2,"x":false,"q":"303.00000000","V":"1.00000000","Q":"103.00000000","B":"0"}}"#
+        );
+        let touch = Touch { bid: Some(level(10_290, 1)), ask: None };
+        let day = Day { bar, before: Some(Ticks(9_900)), last_lots: Lots(1), now: AT, touch };
+        assert_eq!(
+            text(|out| ticker(out, market, MILLIS, &day)),
+            r#"{"e":"24hrTicker","E":1795219360582,"s":"NPNZAR","p":"3.00000000","P":"3.000","w":"101.00000000","x":"99.00000000","c":"103.00000000","Q":"1.00000000","b":"102.90000000","B":"1.00000000","a":"0.00000000","A":"0.00000000","o":"100.00000000","h":"103.00000000","l":"100.00000000","v":"3.00000000","q":"303.00000000","O":1795132960582,"C":1795219360582,"F":41,"L":42,"n":2}"#
+        );
+        assert_eq!(
+            text(|out| mini_ticker(out, market, MILLIS, &day)),
+            r#"{"e":"24hrMiniTicker","E":1795219360582,"s":"NPNZAR","c":"103.00000000","o":"100.00000000","h":"103.00000000","l":"100.00000000","v":"3.00000000","q":"303.00000000"}"#
+        );
+        let fallen = Bar { open: Ticks(300), close: Ticks(299), ..bar };
+        assert_eq!(text(|out| percent(out, &fallen)), "-0.333");
+    }
+
+    #[test]
+    fn nanoseconds_stand_last_and_outside() {
+        let stamps = Stamps { due_ns: 1, mono_ns: 2, ts_ns: 3 };
+        for (payload, expected) in
+            [(r#"{"u":1}"#, r#"{"u":1,"due_ns":1,"mono_ns":2,"ts_ns":3}"#), (r#"[{"u":1}]"#, r#"[{"u":1}]"#)]
+        {
+            let mut out = payload.as_bytes().to_vec();
+            append_ns(&mut out, stamps);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+}

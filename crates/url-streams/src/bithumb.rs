@@ -1,0 +1,245 @@
+//! The Bithumb Global form: topics in the URL or by message, first a whole state (code 00006), then updates (00007).
+//!
+//! Does        ORDERBOOK, TRADE and TICKER of a symbol with a dash; prices and quantities as short strings.
+//! Holds       `ver` of a book is +1 for every update and the snapshot's is the base; of a trade it is the trade's number,
+//!             of a ticker that of the trade it follows.
+//! Leaves out  private topics and their authentication.
+//! Start at    [`read_target`], [`book`].
+
+use pitwire_model::{Lots, Side, VenueNanos};
+use pitwire_projections::PublicTrade;
+use serde::Deserialize;
+
+use crate::binance::encode::change;
+use crate::key::Kind;
+use crate::market::{Day, Level, Market};
+use crate::names::Directory;
+use crate::session::{Said, Session, instrument_key};
+use crate::text::{Short, list, put, string};
+use crate::url::parameter;
+
+pub const PATH: &str = "/message/realtime";
+
+const INITIAL: &str = "00006";
+const UPDATE: &str = "00007";
+
+/// What a message is: the state that everything after it builds on, or a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Initial,
+    Update,
+}
+
+impl Part {
+    const fn code(self) -> &'static str {
+        match self {
+            Part::Initial => INITIAL,
+            Part::Update => UPDATE,
+        }
+    }
+}
+
+pub fn is_path(path: &str) -> bool {
+    path.trim_end_matches('/') == PATH
+}
+
+/// The topics of a target's query, as written.
+pub fn read_target(query: &str) -> Vec<String> {
+    let list = parameter(query, "subscribe").unwrap_or_default();
+    list.split(',').filter(|topic| !topic.is_empty()).map(str::to_owned).collect()
+}
+
+/// Kind and symbol of a topic.
+pub fn read_topic(topic: &str) -> Option<(&str, Kind)> {
+    let (name, symbol) = topic.split_once(':')?;
+    let kind = match name {
+        "ORDERBOOK" => Kind::BithumbBook,
+        "TRADE" => Kind::BithumbTrade,
+        "TICKER" => Kind::BithumbTicker,
+        _ => return None,
+    };
+    Some((symbol, kind))
+}
+
+fn open(out: &mut Vec<u8>, part: Part) {
+    put!(out, "{\"code\":\"", part.code(), "\",\"data\":");
+}
+
+fn close(out: &mut Vec<u8>, at: VenueNanos, topic: &str) {
+    put!(out, ",\"timestamp\":", at.as_millis(), ",\"topic\":\"", topic, "\"}");
+}
+
+pub fn book(
+    out: &mut Vec<u8>,
+    part: Part,
+    market: Market<'_>,
+    at: VenueNanos,
+    ver: u64,
+    bids: &[Level],
+    asks: &[Level],
+) {
+    open(out, part);
+    book_data(out, market, ver, bids, asks);
+    close(out, at, "ORDERBOOK");
+}
+
+pub(crate) fn book_data(out: &mut Vec<u8>, market: Market<'_>, ver: u64, bids: &[Level], asks: &[Level]) {
+    put!(out, "{\"b\":");
+    levels(out, market, bids);
+    put!(out, ",\"s\":");
+    levels(out, market, asks);
+    put!(out, ",\"symbol\":\"", &market.names.dashed, "\",\"ver\":\"", ver, "\"}");
+}
+
+fn levels(out: &mut Vec<u8>, market: Market<'_>, levels: &[Level]) {
+    put!(out, "[");
+    list(out, levels, |out, (price, lots)| {
+        put!(out, "[", Short(market.price(*price)), ",", Short(market.amount(*lots)), "]");
+    });
+    put!(out, "]");
+}
+
+pub fn trade(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade) {
+    open(out, Part::Update);
+    trade_data(out, market, trade);
+    close(out, trade.at, "TRADE");
+}
+
+/// The newest trades, oldest first.
+pub fn trades<'a>(
+    out: &mut Vec<u8>,
+    market: Market<'_>,
+    at: VenueNanos,
+    trades: impl Iterator<Item = &'a PublicTrade>,
+) {
+    open(out, Part::Initial);
+    put!(out, "[");
+    list(out, trades, |out, trade| trade_data(out, market, trade));
+    put!(out, "]");
+    close(out, at, "TRADE");
+}
+
+pub(crate) fn trade_data(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade) {
+    let side = if trade.taker_side == Side::Buy { "buy" } else { "sell" };
+    put!(out, "{\"p\":", Short(market.price(trade.price)), ",\"s\":\"", side, "\",\"symbol\":\"", &market.names.dashed);
+    put!(out, "\",\"t\":\"", trade.at.as_millis() / 1_000, "\",\"v\":", Short(market.amount(trade.lots)));
+    put!(out, ",\"ver\":\"", trade.seq.0, "\"}");
+}
+
+pub(crate) fn ticker(out: &mut Vec<u8>, part: Part, market: Market<'_>, day: &Day, ver: u64) {
+    open(out, part);
+    ticker_data(out, market, day, "symbol");
+    // The object is still the last thing written.
+    out.pop();
+    put!(out, ",\"ver\":\"", ver, "\"}");
+    close(out, day.now, "TICKER");
+}
+
+/// `symbol` is what the name's key is: REST calls it `s`.
+pub(crate) fn ticker_data(out: &mut Vec<u8>, market: Market<'_>, day: &Day, symbol: &str) {
+    let bar = &day.bar;
+    put!(out, "{\"c\":", Short(market.price(bar.close)), ",\"h\":", Short(market.price(bar.high)));
+    put!(out, ",\"l\":", Short(market.price(bar.low)), ",\"p\":", Short(change(market, bar)));
+    put!(out, ",\"", symbol, "\":\"", &market.names.dashed, "\",\"v\":", Short(market.amount(Lots(bar.lots))));
+    put!(out, ",\"vol\":", Short(market.value(bar.tick_lots)), "}");
+}
+
+/// A message that is about the connection: `{"code":"00001","msg":"…"}`.
+pub fn word(out: &mut Vec<u8>, code: &str, msg: &str) {
+    put!(out, "{\"code\":\"", code, "\",\"msg\":");
+    string(out, msg);
+    put!(out, "}");
+}
+
+pub(crate) fn connected() -> Vec<u8> {
+    let mut out = Vec::new();
+    word(&mut out, "00002", "connected");
+    out
+}
+
+pub(crate) fn refusal(code: &str, topic: &str) -> String {
+    let mut out = Vec::new();
+    let why = format!("no such topic: {topic}; topics are ORDERBOOK, TRADE and TICKER, say ORDERBOOK:NPN-ZAR");
+    word(&mut out, code, &why);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[derive(Deserialize)]
+struct Command {
+    #[serde(default)]
+    cmd: String,
+    #[serde(default)]
+    args: Vec<String>,
+}
+
+/// Acts on a text message.
+pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> Said {
+    let answer = |code: &str, msg: &str| {
+        let mut out = Vec::new();
+        word(&mut out, code, msg);
+        Said { answers: vec![out], ..Said::default() }
+    };
+    let Ok(Command { cmd, args }) = serde_json::from_str(text) else {
+        return answer("10000", "send {\"cmd\":\"subscribe\",\"args\":[\"ORDERBOOK:NPN-ZAR\"]}");
+    };
+    let key = |topic: &String| {
+        let key = read_topic(topic).and_then(|(symbol, kind)| instrument_key(symbol, kind, session.dress, directory));
+        key.filter(|key| key.instrument.is_some()).ok_or_else(|| topic.clone())
+    };
+    let keys: Result<Vec<_>, String> = args.iter().map(key).collect();
+    match (cmd.as_str(), keys) {
+        ("ping", _) => answer("0", "pong"),
+        ("subscribe" | "unSubscribe", Err(topic)) => {
+            Said { answers: vec![refusal("10005", &topic).into_bytes()], ..Said::default() }
+        }
+        ("subscribe", Ok(keys)) if session.is_full(keys.len()) => answer("99999", "too many topics on one connection"),
+        ("subscribe", Ok(keys)) => Said { join: session.add(keys), ..answer("00001", "subscribed") },
+        ("unSubscribe", Ok(keys)) => Said { leave: session.remove(&keys), ..answer("00003", "unsubscribed") },
+        ("authKey", _) => answer("10002", "there is nothing private here: trade over /ws/api/v2"),
+        _ => answer("10000", "cmd is subscribe, unSubscribe or ping"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::market::tests::{fixture, level, text, trade_of};
+
+    const AT: VenueNanos = VenueNanos(1_622_446_974_153_000_000);
+
+    #[test]
+    fn messages_have_the_shapes_of_the_reference() {
+        let fixture = fixture();
+        let market = fixture.market();
+        assert_eq!(
+            text(|out| book(out, Part::Initial, market, AT, 509_670_288, &[level(3_461_344, 15)], &[])),
+            r#"{"code":"00006","data":{"b":[["34613.44","15"]],"s":[],"symbol":"NPN-ZAR","ver":"509670288"},"timestamp":1622446974153,"topic":"ORDERBOOK"}"#
+        );
+        assert_eq!(
+            text(|out| book(out, Part::Update, market, AT, 509_670_289, &[], &[level(3_461_350, 0)])),
+            r#"{"code":"00007","data":{"b":[],"s":[["34613.5","0"]],"symbol":"NPN-ZAR","ver":"509670289"},"timestamp":1622446974153,"topic":"ORDERBOOK"}"#
+        );
+        let bought = trade_of(7, AT, 10_000, 3, Side::Buy);
+        let data = r#"{"p":"100","s":"buy","symbol":"NPN-ZAR","t":"1622446974","v":"3","ver":"7"}"#;
+        assert_eq!(
+            text(|out| trade(out, market, &bought)),
+            format!(r#"{{"code":"00007","data":{data},"timestamp":1622446974153,"topic":"TRADE"}}"#)
+        );
+        assert_eq!(
+            text(|out| trades(out, market, AT, [bought].iter())),
+            format!(r#"{{"code":"00006","data":[{data}],"timestamp":1622446974153,"topic":"TRADE"}}"#)
+        );
+        assert_eq!(text(|out| word(out, "0", "pong")), r#"{"code":"0","msg":"pong"}"#);
+    }
+
+    #[test]
+    fn topics_are_read_from_the_url() {
+        assert_eq!(
+            read_target("subscribe=ORDERBOOK:BTC-USDT,TICKER%3ABTC-USDT,"),
+            ["ORDERBOOK:BTC-USDT", "TICKER:BTC-USDT"]
+        );
+        assert_eq!(read_topic("TRADE:NPN-ZAR"), Some(("NPN-ZAR", Kind::BithumbTrade)));
+        assert_eq!((read_topic("TRADES:NPN-ZAR"), read_topic("TRADE")), (None, None));
+        assert!(is_path("/message/realtime") && is_path("/message/realtime/") && !is_path("/message"));
+    }
+}

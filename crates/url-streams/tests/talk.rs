@@ -1,0 +1,308 @@
+//! What clients say in each form, and what they are answered.
+
+mod floor;
+
+use floor::{Floor, json};
+use pitwire_model::{Command, Side, VenueNanos};
+use pitwire_url_streams::{Cadence, Dress, Here, Kind, Session, is_rest_path, is_stream_path};
+
+/// The answers to one message, and how many streams it joins and leaves.
+fn said(session: &mut Session, floor: &Floor, text: &str) -> (String, usize, usize) {
+    let said = session.said(text, floor.streams.directory());
+    let answers: Vec<String> =
+        said.answers.into_iter().map(|answer| String::from_utf8(answer).expect("text")).collect();
+    (answers.join("\n"), said.join.len(), said.leave.len())
+}
+
+#[test]
+fn the_binance_form_answers_with_the_id_as_it_was_written() {
+    let floor = Floor::new();
+    let mut session = {
+        let mut floor = Floor::new();
+        floor.open("/ws").session
+    };
+    for (text, answer, joined, left) in [
+        (
+            r#"{"method":"SUBSCRIBE","params":["npnzar@trade","npnzar@depth@100ms"],"id":1}"#,
+            r#"{"result":null,"id":1}"#,
+            2,
+            0,
+        ),
+        (r#"{"method":"SUBSCRIBE","params":["NPNZAR@trade"],"id":1}"#, r#"{"result":null,"id":1}"#, 0, 0),
+        (
+            r#"{"method":"LIST_SUBSCRIPTIONS","id":"abc"}"#,
+            r#"{"result":["npnzar@trade","npnzar@depth@100ms"],"id":"abc"}"#,
+            0,
+            0,
+        ),
+        (r#"{"method":"GET_PROPERTY","params":["combined"],"id":null}"#, r#"{"result":false,"id":null}"#, 0, 0),
+        (r#"{"method":"SET_PROPERTY","params":["combined",true]}"#, r#"{"result":null,"id":null}"#, 2, 2),
+        (r#"{"method":"SET_PROPERTY","params":["combined",true],"id":7}"#, r#"{"result":null,"id":7}"#, 0, 0),
+        (r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":2}"#, r#"{"result":null,"id":2}"#, 0, 1),
+        (r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":3}"#, r#"{"result":null,"id":3}"#, 0, 0),
+    ] {
+        assert_eq!(said(&mut session, &floor, text), (answer.to_owned(), joined, left), "{text}");
+    }
+    for (text, part) in [
+        ("", "send {"),
+        ("[]", "the methods are"),
+        (r#"{"method":"SUBSCRIBE","params":["npnzar@trade","nobody@trade"],"id":4}"#, "Invalid symbol"),
+        (r#"{"method":"SUBSCRIBE","params":["npnzar@depth7"],"id":4}"#, "depth5|10|20"),
+        (r#"{"method":"SUBSCRIBE","params":"npnzar@trade","id":4}"#, "array of stream names"),
+        (r#"{"method":"SUBSCRIBE","params":[1],"id":4}"#, "array of stream names"),
+        (r#"{"method":"SUBSCRIBE","params":[],"id":{"a":1}}"#, "the id is a number"),
+        (r#"{"method":"LOGON","id":5}"#, "the methods are SUBSCRIBE"),
+    ] {
+        let (answer, joined, left) = said(&mut session, &floor, text);
+        assert_eq!((json(&answer)["code"].as_i64(), joined, left), (Some(2), 0, 0), "{text}");
+        assert!(answer.contains(part), "{text}: {answer}");
+    }
+    let many: Vec<String> = (0..1_025).map(|_| "\"npnzar@trade\"".to_owned()).collect();
+    let text = format!(r#"{{"method":"SUBSCRIBE","params":[{}],"id":6}}"#, many.join(","));
+    assert!(said(&mut session, &floor, &text).0.contains("at most 1024"), "counted before they are looked at");
+}
+
+#[test]
+fn the_other_forms_answer_in_their_own_words() {
+    let mut floor = Floor::new();
+    let opened = floor.open("/message/realtime?subscribe=TRADE:NPN-ZAR,TRADE:NO-BODY&ts=ns");
+    assert_eq!((opened.join.len(), opened.unknown, opened.join[0].dress.with_ns), (1, 1, true));
+    assert_eq!(opened.words, [br#"{"code":"00002","msg":"connected"}"#.to_vec()]);
+    let mut session = opened.session;
+    for (text, code, joined, left) in [
+        (r#"{"cmd":"ping"}"#, "0", 0, 0),
+        (r#"{"cmd":"subscribe","args":["ORDERBOOK:NPN-ZAR","TICKER:NPN-ZAR"]}"#, "00001", 2, 0),
+        (r#"{"cmd":"unSubscribe","args":["TICKER:NPN-ZAR"]}"#, "00003", 0, 1),
+        (r#"{"cmd":"subscribe","args":["DEPTH:NPN-ZAR"]}"#, "10005", 0, 0),
+        (r#"{"cmd":"authKey","args":[]}"#, "10002", 0, 0),
+        (r#"{"cmd":"dance"}"#, "10000", 0, 0),
+        ("{", "10000", 0, 0),
+    ] {
+        let (answer, join, leave) = said(&mut session, &floor, text);
+        assert_eq!((json(&answer)["code"].as_str(), join, leave), (Some(code), joined, left), "{text}");
+    }
+    let mut session = floor.open("/v2/marketdata").session;
+    let subscribe = |what: &str, name: &str, symbol: &str| {
+        format!(r#"{{"type":"{what}","subscriptions":[{{"name":"{name}","symbols":["{symbol}"]}}]}}"#)
+    };
+    for (text, reason, joined, left) in [
+        (subscribe("subscribe", "l2", "NPNZAR"), "", 1, 0),
+        (subscribe("subscribe", "candles_1m", "npnzar"), "", 1, 0),
+        (subscribe("unsubscribe", "l2", "NPNZAR"), "", 0, 1),
+        (subscribe("subscribe", "l3", "NPNZAR"), "InvalidSubscription", 0, 0),
+        (subscribe("subscribe", "l2", "NOBODY"), "InvalidSymbol", 0, 0),
+        (subscribe("dance", "l2", "NPNZAR"), "InvalidType", 0, 0),
+        ("null".into(), "InvalidJson", 0, 0),
+    ] {
+        let (answer, join, leave) = said(&mut session, &floor, &text);
+        let told =
+            if answer.is_empty() { String::new() } else { json(&answer)["reason"].as_str().unwrap_or("").into() };
+        assert_eq!((told.as_str(), join, leave), (reason, joined, left), "{text}");
+    }
+}
+
+#[test]
+fn a_url_of_strangers_alone_is_refused_and_one_among_628_is_passed_over() {
+    let mut floor = Floor::new();
+    for target in
+        ["/ws/nobody@trade", "/message/realtime?subscribe=TRADE:NO-BODY", "/v1/marketdata/nobody", "/ws/npnzar@dance"]
+    {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let refused = Session::open(path, query, floor.streams.directory()).expect("a stream's path");
+        assert_eq!(refused.expect_err("nobody").status, 400, "{target}");
+    }
+    let names: Vec<String> = (0..627).map(|n| format!("s{n}@trade")).chain(["npnzar@trade".to_owned()]).collect();
+    let opened = floor.open(&format!("/stream?streams={}", names.join("/")));
+    assert_eq!((opened.join.len(), opened.unknown), (1, 627));
+    assert!(opened.join[0].dress.is_combined);
+    assert!(floor.open("/v1/marketdata/NPNZAR?study=1").by_stream);
+    for (path, is_stream, is_rest) in [
+        ("/ws/npnzar@trade", true, false),
+        ("/ws/api/v2", false, false),
+        ("/v1/marketdata/npnzar", true, false),
+        ("/v2/marketdata", true, false),
+        ("/message/realtime", true, false),
+        ("/api/v2/public/test", false, false),
+        ("/api/v3/depth", false, true),
+        ("/v1/symbols", false, true),
+        ("/openapi/v1/serverTime", false, true),
+        ("/", false, false),
+    ] {
+        assert_eq!((is_stream_path(path), is_rest_path(path)), (is_stream, is_rest), "{path}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_there_is() {
+    let mut floor = Floor::new();
+    for (target, part) in [
+        ("/ws/npnzar@trade?timeUnit=NANOSECOND", "no timeUnit NANOSECOND: there are MILLISECOND and MICROSECOND"),
+        ("/stream?streams=npnzar@trade&timeunit=us", "no timeUnit us"),
+        ("/ws/npnzar@kline_1s", "kline_<1m"),
+        ("/ws/npnzar@kline_1M", "kline_<1m"),
+    ] {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let refused = Session::open(path, query, floor.streams.directory()).expect("a stream's path");
+        let refused = refused.expect_err(target);
+        assert!(refused.status == 400 && refused.body.contains(part), "{target}: {}", refused.body);
+    }
+    for target in ["/ws/npnzar@trade?timeUnit=MILLISECOND", "/ws/npnzar@trade?timeUnit="] {
+        assert!(!floor.open(target).join[0].dress.in_micros, "{target}");
+    }
+    let here = Here { engine: &floor.engine, views: &floor.views, at: VenueNanos(floor.at) };
+    for (query, expected) in [
+        ("depth?symbol=NPNZAR&limit=x", Some("'limit'")),
+        ("depth?symbol=NPNZAR&limit=-1", Some("'limit'")),
+        ("depth?symbol=NPNZAR&limit=%2B5", Some("'limit'")),
+        ("trades?symbol=NPNZAR&limit=1.5", Some("'limit'")),
+        ("aggTrades?symbol=NPNZAR&fromId=99999999999999999999", Some("'fromId'")),
+        ("klines?symbol=NPNZAR&interval=1m&startTime=now", Some("'startTime'")),
+        ("klines?symbol=NPNZAR&interval=1m&endTime=0x5", Some("'endTime'")),
+        ("depth?symbol=NPNZAR&limit=", None),
+        ("depth?symbol=NPNZAR&limit=5", None),
+    ] {
+        let (path, query) = query.split_once('?').expect("a query");
+        let answer = floor.streams.rest(&format!("/api/v3/{path}"), query, here).expect("it is there");
+        let body = String::from_utf8(answer.body).expect("text");
+        match expected {
+            None => assert_eq!(answer.status, 200, "{query}: {body}"),
+            Some(name) => {
+                assert_eq!((answer.status, &json(&body)["code"]), (400, &(-1100).into()), "{query}: {body}");
+                assert!(body.contains(name), "{body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_command_is_told_in_order_and_each_dress_has_its_own_bytes() {
+    let mut floor = Floor::new();
+    floor.enter(Side::Sell, 101, 3);
+    floor.enter(Side::Sell, 101, 1);
+    floor.enter(Side::Sell, 102, 4);
+    let targets = [
+        "/ws/npnzar@bookTicker",
+        "/ws/npnzar@aggTrade",
+        "/stream?streams=npnzar@trade&ts=ns",
+        "/ws/npnzar@trade?timeUnit=MICROSECOND",
+    ];
+    let streams = targets.map(|target| floor.join(target));
+    let [touch, sums, wrapped, micros] = streams;
+    floor.at = 5_000_001_000;
+    floor.told.order.clear();
+    floor.enter(Side::Buy, 102, 6);
+    let first_of = |stream| floor.told.order.iter().position(|told| *told == stream);
+    assert!(first_of(micros) < first_of(sums) && first_of(sums) < first_of(touch));
+    let prices: Vec<String> =
+        floor.heard(sums).iter().map(|text| json(text)["p"].as_str().expect("text").to_owned()).collect();
+    assert_eq!(prices, ["1.01000000", "1.02000000"], "two makers at one price are one aggregate");
+    let told = floor.heard(wrapped);
+    assert_eq!(
+        told[2],
+        r#"{"stream":"npnzar@trade","data":{"e":"trade","E":5000,"s":"NPNZAR","t":3,"p":"1.02000000","q":"2.00000000","T":5000,"m":false,"M":true},"due_ns":5000001000,"mono_ns":5000001001,"ts_ns":5000001002}"#
+    );
+    assert_eq!(json(&floor.heard(micros)[0])["T"], 5_000_001);
+    assert_eq!(json(&floor.heard(touch)[0])["a"], "1.02000000");
+    let sums = floor.rest("/api/v3/aggTrades?symbol=NPNZAR");
+    assert_eq!(sums[0]["q"], "4.00000000");
+    assert_eq!((&sums[0]["f"], &sums[0]["l"], &sums[1]["a"]), (&1.into(), &2.into(), &3.into()));
+}
+
+#[test]
+fn candles_end_once_and_days_add_up() {
+    let mut floor = Floor::new();
+    let (kline, day) = (floor.join("/ws/npnzar@kline_1m"), floor.join("/ws/!ticker@arr"));
+    let trade = |floor: &mut Floor, at_ms: u64, price: i64, lots: u64| {
+        floor.at = at_ms * 1_000_000;
+        floor.enter(Side::Sell, price, lots);
+        floor.enter(Side::Buy, price, lots);
+    };
+    trade(&mut floor, 60_500, 100, 2);
+    floor.window(61_000);
+    trade(&mut floor, 61_500, 103, 1);
+    floor.window(62_000);
+    floor.window(120_000);
+    floor.window(121_000);
+    let told: Vec<_> = floor.heard(kline).iter().map(|text| json(text)["k"].clone()).collect();
+    let brief: Vec<_> =
+        told.iter().map(|k| (k["t"].as_u64(), k["c"].as_str(), k["n"].as_u64(), k["x"].as_bool())).collect();
+    let minute = Some(60_000);
+    assert_eq!(
+        brief,
+        [
+            (minute, Some("1.00000000"), Some(1), Some(false)),
+            (minute, Some("1.03000000"), Some(2), Some(false)),
+            (minute, Some("1.03000000"), Some(2), Some(true)),
+        ]
+    );
+    let days = floor.heard(day);
+    assert_eq!(days.len(), 2, "only when something has changed");
+    assert_eq!(json(&days[1])[0]["q"], "3.03000000");
+    let rest = floor.rest("/api/v3/ticker/24hr?symbol=NPNZAR");
+    assert_eq!((&rest["volume"], &rest["count"], &rest["lastId"]), (&"3.00000000".into(), &2.into(), &2.into()));
+    let lines = floor.rest("/api/v3/klines?symbol=NPNZAR&interval=1m");
+    assert_eq!(
+        (lines.as_array().map(Vec::len), &lines[0][5], &lines[1][5]),
+        (Some(2), &"3.00000000".into(), &"0.00000000".into())
+    );
+}
+
+/// No command tells it: in an idle market there is none.
+#[test]
+fn candles_of_a_market_in_which_nothing_happens_end_with_the_clock() {
+    let mut floor = Floor::new();
+    assert!(!floor.streams.has_candles());
+    let (kline, other) = (floor.join("/ws/npnzar@kline_1m"), floor.join("/ws/npnzar@kline_3m"));
+    assert!(floor.streams.has_candles());
+    floor.at = 60_500_000_000;
+    floor.enter(Side::Sell, 100, 2);
+    floor.enter(Side::Buy, 100, 2);
+    floor.window(61_000);
+    for at_ms in [120_000, 180_000, 240_000] {
+        floor.minute(at_ms);
+    }
+    let brief = |floor: &mut Floor, stream| -> Vec<_> {
+        let told: Vec<_> = floor.heard(stream).iter().map(|text| json(text)).collect();
+        let of = |line: &serde_json::Value, key: &str| line["k"][key].as_u64();
+        told.iter().map(|line| (line["E"].as_u64(), of(line, "t"), of(line, "n"), line["k"]["x"].as_bool())).collect()
+    };
+    // Each ends once, at the moment at which the next begins; one without trades says nothing until it ends.
+    assert_eq!(
+        brief(&mut floor, kline),
+        [
+            (Some(61_000), Some(60_000), Some(1), Some(false)),
+            (Some(120_000), Some(60_000), Some(1), Some(true)),
+            (Some(180_000), Some(120_000), Some(0), Some(true)),
+            (Some(240_000), Some(180_000), Some(0), Some(true)),
+        ]
+    );
+    assert_eq!(
+        brief(&mut floor, other),
+        [(Some(61_000), Some(0), Some(1), Some(false)), (Some(180_000), Some(0), Some(1), Some(true))]
+    );
+    floor.window(240_000);
+    assert!(brief(&mut floor, kline).is_empty(), "what comes first in a minute finds it told");
+    for stream in [kline, other] {
+        assert!(floor.streams.has_candles());
+        floor.streams.unlisten(stream);
+    }
+    assert!(!floor.streams.has_candles());
+}
+
+#[test]
+fn what_nobody_reads_is_not_told_and_a_key_is_one_stream() {
+    let mut floor = Floor::new();
+    let one = floor.join("/ws/npnzar@trade");
+    assert_eq!(floor.join("/ws/NPN_ZAR@trade"), one);
+    let key = floor.streams.key(one).expect("known");
+    assert_eq!((key.kind, key.dress), (Kind::Trade, Dress::default()));
+    assert_ne!(floor.join("/ws/npnzar@depth"), floor.join("/ws/npnzar@depth@1000ms"));
+    assert_eq!(Cadence::Second.is_tenth(), Cadence::SecondSpelt.is_tenth());
+    floor.streams.unlisten(one);
+    assert_eq!(floor.streams.readers(one), 1);
+    floor.streams.unlisten(one);
+    floor.enter(Side::Sell, 101, 3);
+    floor.enter(Side::Buy, 101, 3);
+    assert_eq!(floor.heard(one), [""; 0]);
+    floor.apply(Command::CloseWindow);
+}

@@ -1,0 +1,73 @@
+//! The short form of `make fuzz`: every seed, every input that ever made trouble, and some mutations of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pitwire_hostile_input::mutate::{SplitMix64, mutated};
+use pitwire_hostile_input::{entrance, feed, frames, handshake, journal};
+
+/// For each target. `make fuzz` runs a million, guided.
+const MUTATIONS: usize = 4_000;
+
+/// What once went wrong, kept: see fuzz/README.md.
+fn kept(target: &str) -> Vec<Vec<u8>> {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/kept").join(target);
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path()).collect();
+    files.sort();
+    files.iter().filter_map(|file| fs::read(file).ok()).collect()
+}
+
+/// `TEST_SEED=…` repeats a run; otherwise every run is another one.
+fn test_seed() -> u64 {
+    let now = || std::time::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.subsec_nanos().into());
+    std::env::var("TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(now)
+}
+
+fn drive(target: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
+    let seed = test_seed();
+    println!("TEST_SEED={seed} repeats this");
+    let mut inputs = seeds.to_vec();
+    inputs.extend(kept(target));
+    inputs.iter().for_each(|input| run(input));
+    let mut random = SplitMix64(seed);
+    for _ in 0..MUTATIONS {
+        let (input, other) = (&inputs[random.below(inputs.len())], &inputs[random.below(inputs.len())]);
+        run(&mutated(input, other, &mut random));
+    }
+}
+
+#[test]
+fn the_entrance_answers_whatever_comes() {
+    let seeds = entrance::seeds();
+    assert!(seeds.len() > 60, "one for each method at least");
+    drive("entrance", &seeds, entrance::run);
+}
+
+#[test]
+fn recovery_refuses_or_recovers_whatever_it_finds() {
+    let seeds = journal::seeds();
+    assert!(seeds.len() > 100, "{}", seeds.len());
+    drive("journal", &seeds, journal::run);
+}
+
+#[test]
+fn any_bytes_are_cut_as_the_slow_cutter_cuts_them() {
+    let seeds = feed::seeds();
+    assert!(seeds.len() > 40, "{}", seeds.len());
+    drive("feed", &seeds, feed::run);
+}
+
+#[test]
+fn frames_are_read_as_the_plain_reader_reads_them() {
+    let seeds = frames::seeds();
+    assert!(seeds.len() > 25, "{}", seeds.len());
+    drive("frames", &seeds, frames::run);
+}
+
+#[test]
+fn what_is_let_in_is_a_handshake_to_every_reader() {
+    let seeds = handshake::seeds();
+    assert!(seeds.len() > 15, "{}", seeds.len());
+    drive("handshake", &seeds, handshake::run);
+}
