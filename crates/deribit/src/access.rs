@@ -7,7 +7,7 @@
 use core::net::IpAddr;
 use std::fmt::Write as _;
 
-use pitwire_jsonrpc::RpcError;
+use crate::codec::RpcError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {

@@ -7,10 +7,10 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::io;
 
+use crate::codec::{Params, RpcError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
-use pitwire_jsonrpc::{Params, RpcError};
 use pitwire_model::AccountId;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;

@@ -4,10 +4,11 @@ use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use crate::Venue;
+use crate::codec::{Channel, Params, Request, RequestId, RpcError, Token, write_error, write_result};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Channel, Params, Request, RequestId, RpcError, Token, write_error, write_result};
+use pitwire_journal::LogError;
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, SessionId};
-use pitwire_ports::{LogError, Venue};
 
 use crate::access::{Area, Level};
 use crate::auth::{Authorization, Credential, Keys, Login, SignedRequest};

@@ -11,8 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::codec::{Json, Token, objects};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Json, Token, objects};
 use pitwire_model::{AccountId, InstrumentId, OrderId, VenueNanos};
 use pitwire_projections::{AccountBook, Change, Views};
 

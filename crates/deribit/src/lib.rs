@@ -9,6 +9,7 @@
 
 mod access;
 mod auth;
+pub mod codec;
 mod desk;
 mod diary;
 mod limits;
@@ -20,6 +21,7 @@ mod secret;
 mod session;
 mod tokens;
 mod vault;
+mod venue;
 mod volume;
 
 pub use access::{Access, Level};
@@ -33,3 +35,4 @@ pub use resume::{RESUMABLE_NS, RESUMED_BYTES};
 pub use secret::Secret;
 pub use session::Session;
 pub use vault::{Forgetful, Vault};
+pub use venue::{Explained, Standing, Venue};

@@ -7,7 +7,7 @@
 //!             4. time is the host's steady clock: setting the wall clock neither grants nor takes anything.
 //! Start at    [`Limits`], then [`Meter::take`].
 
-use pitwire_jsonrpc::{Json, RpcError};
+use crate::codec::{Json, RpcError};
 
 const NANOS: u64 = 1_000_000_000;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::codec::{Channel, Interval, Json, Scope, objects, write_notification, write_numbered};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Channel, Interval, Json, Scope, objects, write_notification, write_numbered};
 use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId, Seq};
 use pitwire_projections::{Change, UserTrade, Views};
 

@@ -6,7 +6,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pitwire_jsonrpc::RpcError;
+use crate::codec::RpcError;
 
 /// Both ways of the window in which a timestamp passes.
 const REMEMBERED_NS: u64 = 2 * 60_000_000_000;

@@ -6,10 +6,10 @@
 //!                order of that very nanosecond may be told again, none is left out without a word.
 //! Start at    [`Session::tell_resumed`], [`come_back`].
 
-use pitwire_engine::Engine;
-use pitwire_jsonrpc::{
+use crate::codec::{
     CaughtUp, Channel, Interval, Scope, Token, Why, objects, write_notification, write_numbered, write_resumption,
 };
+use pitwire_engine::Engine;
 use pitwire_model::{AccountId, InstrumentId, VenueNanos};
 use pitwire_projections::{AccountBook, Change, OrderRecord, UserTrade, Views};
 

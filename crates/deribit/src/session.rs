@@ -6,7 +6,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_jsonrpc::{Channel, Heartbeat, Interval, RpcError, Token};
+use crate::codec::{Channel, Heartbeat, Interval, RpcError, Token};
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};
 
 use crate::auth::Login;

@@ -3,8 +3,8 @@
 mod common;
 
 use common::World;
+use pitwire_deribit::codec::Interval;
 use pitwire_deribit::{Effect, Session};
-use pitwire_jsonrpc::Interval;
 use serde_json::{Value, json};
 
 fn subscribe(world: &mut World, session: &mut Session, channels: &[&str]) {

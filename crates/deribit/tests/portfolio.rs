@@ -4,7 +4,7 @@ mod common;
 
 use common::{World, parsed};
 use pitwire_deribit::Session;
-use pitwire_jsonrpc::Interval;
+use pitwire_deribit::codec::Interval;
 use serde_json::{Value, json};
 
 fn subscribe(world: &mut World, session: &mut Session, channels: &[&str]) {

@@ -5,8 +5,8 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{TestVenue, World, parsed};
+use pitwire_deribit::codec::Interval;
 use pitwire_deribit::{Effect, Session};
-use pitwire_jsonrpc::Interval;
 use pitwire_model::VenueNanos;
 use serde_json::{Value, json};
 

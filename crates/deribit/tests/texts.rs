@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::requests::{ROWS, Stage};
 use common::{SplitMix64, World};
 use pitwire_deribit::Session;
-use pitwire_jsonrpc::registry;
+use pitwire_deribit::codec::registry;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pitwire_jsonrpc::{Heartbeat, Json};
+use pitwire_deribit::codec::{Heartbeat, Json};
 use pitwire_url_streams::Session;
 use pitwire_url_streams::gemini::renumber;
 

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pitwire_bus::{Batch, Reply};
+use crate::protocol::{Batch, Reply};
 
 use crate::upstream::Ask;
 
@@ -240,7 +240,7 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pitwire_bus::{Writer, mark};
+    use crate::protocol::{Writer, mark};
 
     fn batch(epoch: u64, first: u64, count: u64) -> Vec<u8> {
         let mut writer = Writer::new(epoch, first);

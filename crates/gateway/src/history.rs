@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use pitwire_bus::{Batch, Message};
+use crate::protocol::{Batch, Message};
 use pitwire_websocket::payload_of;
 
 use crate::client::prev_change_id;
@@ -240,7 +240,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pitwire_bus::Writer;
+    use crate::protocol::Writer;
 
     fn batch(first: u64, messages: &[(u64, &str, &str)]) -> Arc<[u8]> {
         let mut writer = Writer::new(1, first);

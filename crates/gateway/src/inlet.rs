@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use pitwire_bus::{Batch, Key};
+use crate::protocol::{Batch, Key};
 use tokio::time::timeout;
 use tokio_stream::StreamExt as _;
 

@@ -16,6 +16,7 @@ mod inlet;
 mod nats;
 mod node;
 mod outlet;
+pub mod protocol;
 mod reminder;
 mod upstream;
 

@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pitwire_bus::{Outcome, Reply};
-use pitwire_jsonrpc::{
+use crate::protocol::{Outcome, Reply};
+use pitwire_deribit::codec::{
     Channel, Heartbeat, Interval, Json, Params, Request, RequestId, RpcError, is_login, write_error, write_logout,
     write_result,
 };

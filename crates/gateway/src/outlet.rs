@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::protocol::{Key, MAC_BYTES, mark};
 use async_nats::Client;
-use pitwire_bus::{Key, MAC_BYTES, mark};
 use tokio::sync::mpsc;
 
 use crate::nats::{self, Failure};

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_bus::{Key, Question, Reply};
-use pitwire_jsonrpc::Token;
+use crate::protocol::{Key, Question, Reply};
+use pitwire_deribit::codec::Token;
 
 use crate::nats::Failure;
 use crate::reminder::Reminder;

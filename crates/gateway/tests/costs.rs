@@ -3,7 +3,7 @@
 
 use std::time::Instant as Clock;
 
-use pitwire_bus::{Key, Outcome, Reply, Writer};
+use pitwire_gateway::protocol::{Key, Outcome, Reply, Writer};
 use pitwire_gateway::{Ask, Instant, Mouth, Node};
 use pitwire_websocket::{CloseCode, Opcode, write_frame};
 

@@ -1,6 +1,6 @@
 //! The commands of the commit being gathered, as the groups that will be written.
 
-use pitwire_log::{
+use crate::records::{
     GroupSeal, Hash,
     group::{HEADER_BYTES, begin_group, seal_group},
 };

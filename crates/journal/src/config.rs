@@ -1,6 +1,6 @@
 //! How large things are and how often things happen.
 
-use pitwire_log::group::{BLOCK_BYTES, HEADER_BYTES, TRAILER_BYTES};
+use crate::records::group::{BLOCK_BYTES, HEADER_BYTES, TRAILER_BYTES};
 
 use crate::OpenError;
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use pitwire_log::{DecodeError, FORMAT_VERSION, GroupFault, SNAPSHOT_VERSION};
+use crate::records::{DecodeError, FORMAT_VERSION, GroupFault, SNAPSHOT_VERSION};
 use pitwire_model::Seq;
 
 use crate::names;

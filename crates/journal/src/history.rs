@@ -5,9 +5,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use pitwire_log::JournalPosition;
+use crate::Storage;
+use crate::records::JournalPosition;
 use pitwire_model::Seq;
-use pitwire_ports::Storage;
 
 use crate::{JournalConfig, OpenError, Recovery, StartAt, error::while_doing, names::Listing, snapshots};
 

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use pitwire_log::{
+use crate::Storage;
+use crate::records::{
     GroupFault, JournalPosition, SnapshotFault, SnapshotMeta, Superblock,
     command::{QUARANTINE_KIND, kind_of_record, records},
     decode_command,
 };
 use pitwire_model::{Command, Seq};
-use pitwire_ports::Storage;
 
 use crate::{
     JournalConfig, OpenError, Place, Tail,
@@ -292,7 +292,7 @@ impl Recovery {
         &mut self,
         config: &JournalConfig,
         place: Place,
-        group: &pitwire_log::Group<'_>,
+        group: &crate::records::Group<'_>,
     ) -> Result<(), OpenError> {
         let header = &group.header;
         if header.rule_version > config.rule_version {

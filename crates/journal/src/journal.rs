@@ -6,9 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use pitwire_log::{JournalPosition, Superblock, encode_command, fits};
+use crate::records::{JournalPosition, Superblock, encode_command, fits};
+use crate::{Log, LogError, OutputHash, Storage};
 use pitwire_model::{Command, Seq, Stamped};
-use pitwire_ports::{Log, LogError, OutputHash, Storage};
 
 use crate::{
     History, JournalConfig,

@@ -13,7 +13,7 @@
 //!                scrubbed; any other fault is refused;
 //!             5. after a failed write or sync nothing is taken any more. That no further segment can be made is no
 //!                failure: two are kept ready, and the last of them is for cancels until there is space again.
-//! Leaves out  byte layouts (`crates/log`), threads and locks (`crates/net`), replaying (the caller).
+//! Leaves out  byte layouts (`crates/journal`), threads and locks (`crates/net`), replaying (the caller).
 //! Costs       per commit one write, one sync, one crc32c and one BLAKE3 over the group; opening reads the log twice
 //!             from the newest snapshot on: once to judge it, once to replay.
 //! Start at    [`Journal::open`], then [`Journal`]'s `commit`. Crash tests: `testing/faulty-disk/tests`.
@@ -24,11 +24,14 @@ mod error;
 mod history;
 mod inspect;
 mod journal;
+mod log;
 mod names;
 mod open;
+pub mod records;
 mod retention;
 mod snapshots;
 mod spare;
+mod storage;
 mod superblock;
 mod tail;
 mod walk;
@@ -38,7 +41,9 @@ pub use error::{OpenError, Place};
 pub use history::History;
 pub use inspect::{DamagedSnapshot, RecoveredSnapshot, Recovery, StartAt, TornTail, inspect};
 pub use journal::{Journal, Room};
+pub use log::{Log, LogError, OutputHash};
 pub use retention::{Removed, retain};
 pub use snapshots::write_snapshot;
 pub use spare::{PrepareSegment, PreparedSegment};
+pub use storage::{File, Storage};
 pub use tail::{GroupEnd, Tail, TailGroup};

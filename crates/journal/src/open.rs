@@ -2,8 +2,8 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use pitwire_log::{JournalPosition, group::BLOCK_BYTES};
-use pitwire_ports::{File, LogError, Storage};
+use crate::records::{JournalPosition, group::BLOCK_BYTES};
+use crate::{File, LogError, Storage};
 
 use crate::{
     Journal, JournalConfig, OpenError, Recovery, StartAt, TornTail,

@@ -1,7 +1,7 @@
 //! Removing what no recovery can need any more.
 
+use crate::Storage;
 use pitwire_model::Seq;
-use pitwire_ports::Storage;
 
 use crate::{
     JournalConfig, OpenError,

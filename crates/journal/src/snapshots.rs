@@ -1,11 +1,11 @@
 //! Snapshots: written whole under another name and then renamed, chosen by whether they can be read.
 
-use pitwire_log::{
+use crate::records::{
     SnapshotFault, SnapshotMeta,
     snapshot::{decode_snapshot, encode_snapshot},
 };
+use crate::{LogError, Storage};
 use pitwire_model::Seq;
-use pitwire_ports::{LogError, Storage};
 
 use crate::{
     DamagedSnapshot, JournalConfig, OpenError, RecoveredSnapshot, StartAt,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pitwire_ports::{File, LogError, Storage};
+use crate::{File, LogError, Storage};
 
 use crate::names;
 

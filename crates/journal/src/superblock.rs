@@ -2,8 +2,8 @@
 
 use std::io;
 
-use pitwire_log::{Superblock, SuperblockFault, superblock::FILE_BYTES};
-use pitwire_ports::{File, LogError, Storage};
+use crate::records::{Superblock, SuperblockFault, superblock::FILE_BYTES};
+use crate::{File, LogError, Storage};
 
 use crate::{
     OpenError,

@@ -1,8 +1,8 @@
 //! The commands after a snapshot, group by group, as a replay wants them.
 
-use pitwire_log::{DecodeError, Group, JournalPosition, decode_command};
+use crate::records::{DecodeError, Group, JournalPosition, decode_command};
+use crate::{OutputHash, Storage};
 use pitwire_model::{Seq, Stamped};
-use pitwire_ports::{OutputHash, Storage};
 
 use crate::{
     OpenError, Place, Recovery,

@@ -1,11 +1,11 @@
 //! Going through a log group by group, judging each: the one reader of segments, for recovery, replay and verify.
 
-use pitwire_log::{
+use crate::records::{
     Group, GroupFault, GroupHeader, Hash, JournalPosition,
     group::{BLOCK_BYTES, SECTOR_BYTES, is_zero, read_group, read_header},
 };
+use crate::{File, Storage};
 use pitwire_model::Seq;
-use pitwire_ports::{File, Storage};
 
 use crate::{OpenError, Place, error::while_doing, names};
 

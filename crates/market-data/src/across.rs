@@ -1,7 +1,7 @@
 //! Channels across instruments: trades by kind and currency, instruments' states, the drop copy.
 
+use pitwire_deribit::codec::{Interval, objects, rules};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Interval, objects, rules};
 use pitwire_model::{AccountId, Event, InstrumentId, InstrumentSpec, KillScope, Phase};
 use pitwire_projections::PublicTrade;
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use pitwire_jsonrpc::{objects, write_notification};
+use pitwire_deribit::codec::{objects, write_notification};
 use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_websocket::{Opcode, write_header};
 

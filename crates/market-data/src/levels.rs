@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_jsonrpc::objects::LevelAction;
+use pitwire_deribit::codec::objects::LevelAction;
 use pitwire_model::{Lots, Side, Ticks};
 
 /// What a book message says of one level.

@@ -3,8 +3,8 @@
 //! Holds       1. a message is sent when the state differs from the one told last, and then holds all of it;
 //!             2. whoever joins starts from the state told last, so that everyone has heard the same.
 
-use pitwire_jsonrpc::objects::{AuctionFacts, Curves, OffBookFacts, SessionFacts};
-use pitwire_jsonrpc::{Channel, Interval, Json, PriceGroup, Resolution, objects};
+use pitwire_deribit::codec::objects::{AuctionFacts, Curves, OffBookFacts, SessionFacts};
+use pitwire_deribit::codec::{Channel, Interval, Json, PriceGroup, Resolution, objects};
 use pitwire_model::{Decimal, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_projections::{Candle, MarketFacts, Tape};
 

@@ -110,7 +110,7 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use pitwire_jsonrpc::objects::LevelAction::{self, Change, Delete, New};
+    use pitwire_deribit::codec::objects::LevelAction::{self, Change, Delete, New};
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use pitwire_deribit::codec::objects;
+use pitwire_deribit::codec::{Interval, write_notification};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::objects;
-use pitwire_jsonrpc::{Interval, write_notification};
 use pitwire_model::{Event, InstrumentId, Lots, Seq, Side, Stamped, Ticks, VenueNanos};
 use pitwire_projections::{MarketFacts, PublicTrade, Views};
 
@@ -420,13 +420,18 @@ fn place(seq: Seq, kind: Kind) -> u64 {
     seq.0 * 8 + kind as u64
 }
 
-fn publish(feed: &mut Feed, place: u64, scratch: &mut Scratch, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) {
+fn publish(
+    feed: &mut Feed,
+    place: u64,
+    scratch: &mut Scratch,
+    fill: impl FnOnce(&mut pitwire_deribit::codec::Json<'_>),
+) {
     feed.publish(place, scratch.write(feed, fill));
     scratch.note(feed, place);
 }
 
 impl Scratch {
-    fn write(&mut self, feed: &Feed, fill: impl FnOnce(&mut pitwire_jsonrpc::Json<'_>)) -> &[u8] {
+    fn write(&mut self, feed: &Feed, fill: impl FnOnce(&mut pitwire_deribit::codec::Json<'_>)) -> &[u8] {
         self.message.clear();
         write_notification(&mut self.message, &feed.name, fill);
         &self.message

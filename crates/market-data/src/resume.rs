@@ -7,8 +7,8 @@
 //! Costs       books: a look at every frame of a ring; trades: what is told.
 //! Start at    [`Publisher::missed`].
 
+use pitwire_deribit::codec::{Channel, Why, objects, write_notification};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Channel, Why, objects, write_notification};
 use pitwire_model::TradeSeq;
 use pitwire_projections::{PublicTrade, Views};
 use pitwire_websocket::payload_of;

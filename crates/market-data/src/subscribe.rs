@@ -2,9 +2,9 @@
 //!
 //! Holds       a joiner's first message and its cursor stand at one point: nothing is told twice, nothing is missed.
 
+use pitwire_deribit::codec::objects;
+use pitwire_deribit::codec::{Channel, Interval, write_notification};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::objects;
-use pitwire_jsonrpc::{Channel, Interval, write_notification};
 use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_projections::{MarketFacts, Views};
 

@@ -5,8 +5,8 @@ mod floor;
 use std::collections::BTreeMap;
 
 use floor::Floor;
+use pitwire_deribit::codec::Interval;
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::Interval;
 use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::{
     AccountId, Command, Decimal, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce,

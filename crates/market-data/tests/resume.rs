@@ -3,7 +3,7 @@
 mod floor;
 
 use floor::{Floor, Reader};
-use pitwire_jsonrpc::{Channel, Why};
+use pitwire_deribit::codec::{Channel, Why};
 use pitwire_market_data::FeedId;
 use pitwire_model::{AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 //! Does        name every quantity, every thing a member may ask, and every thing the venue may say.
 //! Holds       1. prices are whole ticks, quantities whole lots, time whole nanoseconds, money whole units;
 //!             2. nothing here reads a clock, a file or a random source.
-//! Leaves out  byte layouts (`crates/log`), text layouts (`crates/jsonrpc`; decimals and dates alone are read and written here), matching (`crates/engine`).
+//! Leaves out  byte layouts (`crates/journal`), text layouts (`crates/deribit`; decimals and dates alone are read and written here), matching (`crates/engine`).
 //! Start at    [`Command`], then [`Event`].
 
 mod command;

@@ -1,8 +1,6 @@
-//! The machine's clocks. The only place that reads them.
+//! The clocks of the machine: one that only moves forward, and one that the operator may set.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
-use pitwire_ports::Clock;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
@@ -30,12 +28,14 @@ impl SystemClock {
     }
 }
 
-impl Clock for SystemClock {
-    fn monotonic_ns(&self) -> u64 {
+impl SystemClock {
+    /// Nanoseconds since the clock was started. Never goes back.
+    pub fn monotonic_ns(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn wall_ns(&self) -> u64 {
+    /// Nanoseconds since 1970-01-01 UTC. Moves when the operator sets the time.
+    pub fn wall_ns(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }

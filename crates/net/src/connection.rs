@@ -14,7 +14,6 @@ use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 
 use mio::event::Event;
-use pitwire_ports::Clock as _;
 use pitwire_websocket::{CloseCode, Decoder, Incoming, Opcode, write_close, write_frame};
 use tracing::debug;
 

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use pitwire_ports::{File, Storage};
+use pitwire_journal::{File, Storage};
 
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 /// Looks at who holds the lock before it is called another process: half a second of them.

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use pitwire_ports::Clock;
 use pitwire_tls::ServerConfig;
 use pitwire_websocket::CloseCode;
 use slab::Slab;

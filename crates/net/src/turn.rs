@@ -9,7 +9,6 @@
 //! Costs       a reading of the clock for each connection served; beside a flood a look at the sockets every few messages.
 //! Start at    [`Turn::serve_each`].
 
-use pitwire_ports::Clock as _;
 use slab::Slab;
 
 use crate::application::{Application, Residence};

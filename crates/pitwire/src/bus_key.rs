@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use pitwire_bus::Key;
+use pitwire_gateway::protocol::Key;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;

@@ -48,8 +48,8 @@ impl From<pitwire_journal::OpenError> for Failure {
     }
 }
 
-impl From<pitwire_ports::LogError> for Failure {
-    fn from(error: pitwire_ports::LogError) -> Self {
+impl From<pitwire_journal::LogError> for Failure {
+    fn from(error: pitwire_journal::LogError) -> Self {
         Failure::new(error.to_string()).remedy("look at the disk, then start again: nothing acknowledged is lost")
     }
 }

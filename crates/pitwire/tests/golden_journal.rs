@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use pitwire_log::SNAPSHOT_VERSION;
+use pitwire_journal::records::SNAPSHOT_VERSION;
 use serde_json::Value;
 
 fn pitwire() -> Command {

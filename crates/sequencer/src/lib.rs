@@ -17,8 +17,8 @@ mod plan;
 mod timetable;
 
 use pitwire_engine::Engine;
+use pitwire_journal::{Log, LogError, OutputHash};
 use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
-use pitwire_ports::{Log, LogError, OutputHash};
 
 pub use guard::EngineFailed;
 pub use plan::{Boundary, Calendar, Unscheduled};

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use pitwire_ports::{File, Storage};
+use pitwire_journal::{File, Storage};
 
 use crate::{
     Crash, SplitMix64,

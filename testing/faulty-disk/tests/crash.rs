@@ -4,7 +4,7 @@ mod common;
 
 use common::{Loss, Writer, judge, open, test_seed};
 use pitwire_faulty_disk::{Crash, FaultyStorage, SplitMix64, Trouble};
-use pitwire_ports::Log;
+use pitwire_journal::Log;
 
 /// Ends the world after each operation of one turn, in every mode, and judges what is found. `before` was
 /// acknowledged when the turn began.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use common::{Writer, judge, open, small};
 use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
+use pitwire_journal::records::Superblock;
 use pitwire_journal::{Journal, JournalConfig};
-use pitwire_log::Superblock;
-use pitwire_ports::{Log, LogError, OutputHash};
+use pitwire_journal::{Log, LogError, OutputHash};
 
 const TURNS: u64 = 24;
 

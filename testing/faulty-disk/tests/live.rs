@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use common::{Writer, small};
 use pitwire_faulty_disk::FaultyStorage;
+use pitwire_journal::{File, Storage};
 use pitwire_journal::{StartAt, inspect};
-use pitwire_ports::{File, Storage};
 
 mod common;
 

@@ -6,9 +6,9 @@ use common::{Loss, Writer, judge, open, small};
 use std::ops::Range;
 
 use pitwire_faulty_disk::{Crash, FaultyStorage};
+use pitwire_journal::Storage;
 use pitwire_journal::{JournalConfig, OpenError, StartAt, inspect};
 use pitwire_model::Seq;
-use pitwire_ports::Storage;
 
 const SEGMENT: &str = "journal-00000001.seg";
 const BLOCK: usize = 4096;
@@ -368,7 +368,7 @@ fn journal_of_format(version: u8) -> FaultyStorage {
 fn a_newer_format_is_refused_by_name() {
     let refused = open(&journal_of_format(9)).err().expect("refused");
     assert!(matches!(&refused, OpenError::NewerFormat { file, found: 9 } if file == SEGMENT), "{refused}");
-    let known = pitwire_log::FORMAT_VERSION;
+    let known = pitwire_journal::records::FORMAT_VERSION;
     assert_eq!(refused.to_string(), format!("journal-00000001.seg has format version 9; this build knows {known}"));
     assert!(refused.remedy().starts_with("start the newer build that wrote it"));
 }
@@ -376,7 +376,7 @@ fn a_newer_format_is_refused_by_name() {
 /// Whatever else stands in the directory: the superblock is read first.
 #[test]
 fn a_directory_of_another_format_is_refused_by_name() {
-    let known = pitwire_log::FORMAT_VERSION;
+    let known = pitwire_journal::records::FORMAT_VERSION;
     for (version, says, remedy) in [
         (known + 1, "has format version", "start the newer build that wrote it"),
         (known - 1, "has format version", "it was made by an earlier build"),

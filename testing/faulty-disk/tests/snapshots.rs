@@ -4,10 +4,10 @@ mod common;
 
 use common::{Writer, judge, meta, open, payload, small, snapshot};
 use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
+use pitwire_journal::records::{SNAPSHOT_VERSION, SnapshotMeta};
+use pitwire_journal::{Log, LogError, Storage};
 use pitwire_journal::{OpenError, Removed, StartAt, inspect, retain, write_snapshot};
-use pitwire_log::{SNAPSHOT_VERSION, SnapshotMeta};
 use pitwire_model::Seq;
-use pitwire_ports::{Log, LogError, Storage};
 
 fn name(seq: Seq) -> String {
     format!("snapshot-{:020}.snap", seq.0)

@@ -5,7 +5,7 @@ mod common;
 use common::{Writer, judge};
 use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
 use pitwire_journal::Room;
-use pitwire_ports::Storage;
+use pitwire_journal::Storage;
 
 const SEGMENT_BYTES: u64 = 32 << 10;
 

@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use pitwire_deribit::codec::{Request, RequestId, RpcError};
 use pitwire_deribit::{Access, Answer, Clock, Credential, Desk, Entrance, Session, Visit, method_names};
-use pitwire_jsonrpc::{Request, RequestId, RpcError};
 use pitwire_model::AccountId;
 use pitwire_websocket::{Decoder, Incoming, Limits};
 use serde_json::Value;

@@ -13,17 +13,17 @@
 use std::sync::{Arc, LazyLock};
 
 use pitwire_engine::Engine;
-use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, inspect, write_snapshot};
-use pitwire_log::group::{begin_group, read_group, read_header, seal_group};
-use pitwire_log::image::{decode_state, encode_state};
-use pitwire_log::snapshot::{decode_snapshot, encode_snapshot};
-use pitwire_log::{
+use pitwire_journal::records::group::{begin_group, read_group, read_header, seal_group};
+use pitwire_journal::records::image::{decode_state, encode_state};
+use pitwire_journal::records::snapshot::{decode_snapshot, encode_snapshot};
+use pitwire_journal::records::{
     ChainState, GroupSeal, JournalPosition, OutputChain, SnapshotMeta, Superblock, decode_command, encode_command,
 };
+use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, inspect, write_snapshot};
+use pitwire_journal::{Log, LogError, OutputHash};
 use pitwire_model::{
     AccountId, Amend, Command, InstrumentId, Label, Lots, OrderId, Seq, Side, Stamped, Ticks, VenueNanos,
 };
-use pitwire_ports::{Log, LogError, OutputHash};
 use pitwire_projections::Views;
 
 use crate::storage::{Files, MemoryStorage};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pitwire_ports::{File, Storage};
+use pitwire_journal::{File, Storage};
 
 pub type Files = BTreeMap<String, Vec<u8>>;
 

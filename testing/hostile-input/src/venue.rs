@@ -1,12 +1,13 @@
 //! A small venue in memory: four instruments, three accounts, a book on both sides.
 
+use pitwire_deribit::{Standing, Venue};
 use pitwire_engine::Engine;
+use pitwire_journal::LogError;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
     InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Stamped,
     Ticks, VenueNanos,
 };
-use pitwire_ports::{LogError, Standing, Venue};
 use pitwire_projections::{Change, Views};
 
 pub const NOW: VenueNanos = VenueNanos(1_795_219_359_707_000_000);

@@ -1,7 +1,7 @@
 //! Balances and positions.
 
+use crate::codec::{Json, RpcError, objects};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Json, RpcError, objects};
 use pitwire_model::{AccountId, Currency, InstrumentId, InstrumentKind};
 
 use super::Done;

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_jsonrpc::objects::OrderMoment;
-use pitwire_jsonrpc::{Json, RpcError, objects};
+use crate::codec::objects::OrderMoment;
+use crate::codec::{Json, RpcError, objects};
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, OrderId, SessionId};
 use pitwire_projections::OrderRecord;
 

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::codec::{Channel, Interval, RpcError, objects, resumed};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{Channel, Interval, RpcError, objects, resumed};
 use pitwire_model::AccountId;
 
 use super::{Done, cover};

@@ -1,6 +1,6 @@
 //! Login and liveness.
 
-use pitwire_jsonrpc::{Heartbeat, RpcError};
+use crate::codec::{Heartbeat, RpcError};
 use pitwire_model::KillScope;
 
 use super::{Done, disconnect};

@@ -6,8 +6,8 @@
 //!             3. a word outside the dialect's list is refused, for guessing at it would cover more, or less, than
 //!                was asked.
 
+use crate::codec::{RpcError, objects};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::{RpcError, objects};
 use pitwire_model::{InstrumentId, OrderType};
 use pitwire_projections::{OrderRecord, Place};
 

@@ -3,7 +3,7 @@
 //! Holds       1. it fires on every end of a connection but a logout, for the orders of that connection alone;
 //!             2. each account on a connection decides for its own orders.
 
-use pitwire_jsonrpc::RpcError;
+use crate::codec::RpcError;
 use pitwire_model::{AccountId, SessionId};
 
 use super::Done;

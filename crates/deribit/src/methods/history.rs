@@ -1,7 +1,7 @@
 //! Questions about one's own orders and fills.
 
-use pitwire_jsonrpc::{Json, RpcError, objects};
-use pitwire_ports::Explained;
+use crate::Explained;
+use crate::codec::{Json, RpcError, objects};
 use pitwire_projections::{AccountBook, OrderRecord, UserTrade};
 
 use super::cover::{self, Cover};

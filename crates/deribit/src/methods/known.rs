@@ -1,6 +1,6 @@
 //! Methods that the dialect has and this venue does not: refused by name, with what to do instead.
 
-use pitwire_jsonrpc::RpcError;
+use crate::codec::RpcError;
 
 /// Names, and what to do instead.
 const FAMILIES: &[(&[&str], &str)] = &[

@@ -1,6 +1,6 @@
 //! Public questions: instruments, books, trades, charts.
 
-use pitwire_jsonrpc::{Json, Resolution, RpcError, objects};
+use crate::codec::{Json, Resolution, RpcError, objects};
 use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_projections::{MarketFacts, PublicTrade};
 

@@ -18,8 +18,8 @@ pub(crate) mod trading;
 
 use std::borrow::Cow;
 
+use crate::codec::{Json, RpcError};
 use pitwire_engine::Market;
-use pitwire_jsonrpc::{Json, RpcError};
 use pitwire_model::{InstrumentId, InstrumentSpec, Label, Phase, Side};
 
 use crate::desk::Call;

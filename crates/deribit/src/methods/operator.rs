@@ -5,7 +5,7 @@ mod instruments;
 mod sessions;
 mod stops;
 
-use pitwire_jsonrpc::{Json, RpcError};
+use crate::codec::{Json, RpcError};
 use pitwire_model::{AccountId, Command, Event, FlowSetting, KillScope, Label, OrderId};
 
 use super::{Done, Method};

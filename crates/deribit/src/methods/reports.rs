@@ -1,8 +1,8 @@
 //! Trades made beside the book: reported by one member, confirmed by another (rulebook 23).
 
+use crate::codec::objects::ReportFacts;
+use crate::codec::{Json, RpcError, objects};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::objects::ReportFacts;
-use pitwire_jsonrpc::{Json, RpcError, objects};
 use pitwire_model::{AccountId, Command, Event, Seq, Side, TradeReport};
 use pitwire_projections::{ReportRecord, ReportState};
 

@@ -1,7 +1,7 @@
 //! Questions about sessions, calls, the day's figures and the rules: ours, for everybody.
 
-use pitwire_jsonrpc::objects::{AuctionFacts, Curves, SessionFacts, StatisticsFacts};
-use pitwire_jsonrpc::{Json, RpcError, objects, rules};
+use crate::codec::objects::{AuctionFacts, Curves, SessionFacts, StatisticsFacts};
+use crate::codec::{Json, RpcError, objects, rules};
 use pitwire_model::{InstrumentId, Lots, Side, Ticks};
 use pitwire_projections::SessionView;
 

@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 
+use crate::codec::{RpcError, objects, rules};
 use pitwire_engine::OrderView;
-use pitwire_jsonrpc::{RpcError, objects, rules};
 use pitwire_model::{
     AccountId, Amend, Decimal, Expiry, InstrumentId, InstrumentSpec, Label, Lots, NewOrder, OrderType, PostOnly,
     Priority, Side, Ticks, TimeInForce, VenueNanos, parse_date,

@@ -4,8 +4,8 @@
 //!                says: the answer is how that one stands;
 //!             2. what has outlived its `valid_until` does not reach the market.
 
+use crate::codec::{Json, RpcError, objects, rules};
 use pitwire_engine::{Engine, OrderView};
-use pitwire_jsonrpc::{Json, RpcError, objects, rules};
 use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side,
     Ticks, TimeInForce, VenueDay, format_date,

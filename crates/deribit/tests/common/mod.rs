@@ -6,15 +6,16 @@ pub mod shape;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pitwire_deribit::codec::Request;
 use pitwire_deribit::{Access, Answer, Clock, Credential, Desk, Effect, Entrance, Session, Visit};
+use pitwire_deribit::{Standing, Venue};
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::Request;
+use pitwire_journal::LogError;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
     InstrumentKind, InstrumentLimits, InstrumentSpec, Label, OrderId, Phase, Seq, Stamped, Ticks, TradingRules,
     VenueNanos,
 };
-use pitwire_ports::{LogError, Standing, Venue};
 use pitwire_projections::{Change, Views};
 use serde_json::{Value, json};
 

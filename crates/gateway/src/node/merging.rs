@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_jsonrpc::{Channel, Interval};
+use pitwire_deribit::codec::{Channel, Interval};
 
 use super::delivery::TOO_SLOW;
 use super::{Instant, Mouth, Node, Outcome, Reply};

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pitwire_jsonrpc::{CaughtUp, Request, RpcError, Token, Why, write_resumption};
+use pitwire_deribit::codec::{CaughtUp, Request, RpcError, Token, Why, write_resumption};
 
 use super::{Instant, Mouth, Node, Outcome, Pending, Reply};
 use crate::upstream::Ask;
@@ -46,7 +46,7 @@ pub(super) struct Resumption {
 
 impl Node {
     pub(super) fn wishes(&self, id: u64, request: &Request<'_>, names: &[String]) -> Result<Wishes, RpcError> {
-        let wishes = pitwire_jsonrpc::resumed(&request.params, names)?;
+        let wishes = pitwire_deribit::codec::resumed(&request.params, names)?;
         if !wishes.is_empty() && self.clients.get(&id).is_some_and(|client| client.has_envelope) {
             return Err(RpcError::invalid("resume", "with ?envelope it is by \"from\" that one goes on"));
         }

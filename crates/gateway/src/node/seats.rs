@@ -11,8 +11,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pitwire_bus::Batch;
-use pitwire_jsonrpc::{Json, Params, RpcError};
+use crate::protocol::Batch;
+use pitwire_deribit::codec::{Json, Params, RpcError};
 use pitwire_websocket::payload_of;
 
 use super::{Mouth, Node, Seat, write_names};

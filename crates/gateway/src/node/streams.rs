@@ -4,7 +4,7 @@
 //!             2. where each socket numbers its messages for itself, what is on the bus is the stream under its own numbers, and
 //!                the socket's are put in their place here.
 
-use pitwire_jsonrpc::{Request, RpcError};
+use pitwire_deribit::codec::{Request, RpcError};
 use pitwire_url_streams::{Opened, Refused, Session};
 
 use super::{CloseCode, Directory, Instant, MOST_WAITING, Mouth, Node, StreamKey, from_of};

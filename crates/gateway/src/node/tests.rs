@@ -5,7 +5,7 @@ mod merging;
 mod resuming;
 
 use super::*;
-use pitwire_bus::Writer;
+use crate::protocol::Writer;
 use pitwire_websocket::{Opcode, write_frame};
 
 const BOOK: &str = "book.X.100ms";

@@ -1,8 +1,8 @@
 //! A small market with one instrument and one house account, and a publisher that hears it all.
 #![allow(dead_code)] // each test binary uses its part
 
+use pitwire_deribit::codec::Channel;
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::Channel;
 use pitwire_market_data::{Cursor, FeedId, Publisher, Subscribed};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,

@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use clap::Args;
 use pitwire_engine::Engine;
+use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, PreparedSegment};
-use pitwire_log::OutputChain;
+use pitwire_journal::{Log, LogError, OutputHash, Storage};
 use pitwire_model::{Command, Seq, VenueNanos};
 use pitwire_net::DirectoryStorage;
-use pitwire_ports::{Log, LogError, OutputHash, Storage};
 use pitwire_projections::Views;
 use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
 

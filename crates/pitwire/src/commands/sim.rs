@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use pitwire_engine::Engine;
-use pitwire_log::OutputChain;
+use pitwire_journal::records::OutputChain;
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
 use pitwire_order_flow::{Flow, FlowConfig, Reading};
 use pitwire_projections::{Change, Views};

@@ -10,7 +10,6 @@ use pitwire_engine::Engine;
 use pitwire_gateway::Publication;
 use pitwire_model::VenueNanos;
 use pitwire_net::{Server, SystemClock, stop_signals};
-use pitwire_ports::Clock;
 use pitwire_sequencer::{Sequencer, Timetable};
 use tracing::{info, warn};
 
@@ -266,7 +265,7 @@ impl Up {
             Durability::Memory => {
                 let engine = pitwire_engine::Engine::new();
                 let sequencer = Sequencer::resume(engine, Ledger::memory(), pitwire_model::Seq(0), VenueNanos(0));
-                (sequencer, pitwire_projections::Views::new(), pitwire_log::OutputChain::new(), None)
+                (sequencer, pitwire_projections::Views::new(), pitwire_journal::records::OutputChain::new(), None)
             }
         };
         let last_seen = sequencer.time();

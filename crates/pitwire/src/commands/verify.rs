@@ -6,9 +6,9 @@ use clap::Args;
 use pitwire_auditor::Auditor;
 use pitwire_auditor_snapshot::opening;
 use pitwire_engine::EngineImage;
+use pitwire_journal::records::ChainState;
+use pitwire_journal::records::image::{encode_state, state_hash};
 use pitwire_journal::{RecoveredSnapshot, Recovery};
-use pitwire_log::ChainState;
-use pitwire_log::image::{encode_state, state_hash};
 use pitwire_model::Seq;
 use pitwire_net::DirectoryStorage;
 

@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
-use pitwire_bus::Batch;
+use pitwire_deribit::codec::{RequestId, RpcError, write_error};
+use pitwire_gateway::protocol::Batch;
 use pitwire_gateway::{Call, Inlet, Instant, News, Node, Told, Upstream, WebRequest};
-use pitwire_jsonrpc::{RequestId, RpcError, write_error};
 use pitwire_net::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Taken, Waker,
 };
-use pitwire_ports::Clock as _;
 use tracing::{info, warn};
 
 use super::audience::{Audience, Voice};

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
+use pitwire_deribit::codec::{Channel, Interval, Token, write_logout};
 use pitwire_deribit::{
     Answer, Authorization, Clock, Desk, Effect, Entrance, RESUMED_BYTES, Session, SignedRequest, Visit,
 };
+use pitwire_journal::LogError;
 use pitwire_journal::Room;
-use pitwire_jsonrpc::{Channel, Interval, Token, write_logout};
 use pitwire_market_data::{Cursor, FeedId, Subscribed};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_net::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock, Taken,
 };
-use pitwire_ports::{Clock as _, LogError};
 use pitwire_projections::Change;
 use pitwire_url_streams::Here;
 use tracing::{error, warn};

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use pitwire_bus::{Key, Outcome, Question, Reply, Writer};
+use pitwire_deribit::codec::{Channel, Token};
 use pitwire_deribit::{ChannelName, RESUMABLE_NS, RESUMED_BYTES, channel_named};
+use pitwire_gateway::protocol::{Key, Outcome, Question, Reply, Writer};
 use pitwire_gateway::{Outlet, Publication};
-use pitwire_jsonrpc::{Channel, Token};
 use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Publisher, Subscribed};
 use pitwire_net::{ConnectionId, HttpRequest, HttpResponse, Notices};
 use pitwire_url_streams::{Here, StreamId};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use pitwire_journal::records::SnapshotMeta;
+use pitwire_journal::records::image::encode_state;
 use pitwire_journal::{History, Journal, PreparedSegment, Room, retain, write_snapshot};
-use pitwire_log::SnapshotMeta;
-use pitwire_log::image::encode_state;
+use pitwire_journal::{Log, LogError, Storage};
 use pitwire_model::Seq;
-use pitwire_ports::{Log, LogError, Storage};
 use tracing::{error, info};
 
 use super::core::Core;
@@ -205,9 +205,9 @@ fn keep(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<()
 mod tests {
     use std::path::Path;
 
+    use pitwire_journal::OutputHash;
     use pitwire_model::{AccountId, Command, OrderId, VenueNanos};
     use pitwire_net::DirectoryLock;
-    use pitwire_ports::OutputHash;
     use pitwire_sequencer::{Timetable, Unscheduled};
 
     use super::*;

@@ -1,11 +1,12 @@
 //! The one writer with everything that listens to it: engine and log, views, public channels, hash chain.
 
+use pitwire_deribit::{Explained, Standing, Venue};
 use pitwire_engine::Engine;
 use pitwire_journal::Room;
-use pitwire_log::OutputChain;
+use pitwire_journal::records::OutputChain;
+use pitwire_journal::{Log, LogError, OutputHash};
 use pitwire_market_data::Publisher;
 use pitwire_model::{AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
-use pitwire_ports::{Explained, Log, LogError, OutputHash, Standing, Venue};
 use pitwire_projections::{Change, Views};
 use pitwire_sequencer::{Sequencer, Timetable};
 use pitwire_url_streams::Here;

@@ -3,7 +3,7 @@
 //!
 //! Start at    [`at`], then [`call`].
 
-use pitwire_jsonrpc::{Request, RequestId, RpcError, write_error};
+use pitwire_deribit::codec::{Request, RequestId, RpcError, write_error};
 use pitwire_net::{HttpRequest, HttpResponse, Refusal, SystemClock};
 
 const API: &str = "/api/v2";

@@ -7,10 +7,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
+use pitwire_deribit::Explained;
 use pitwire_explain::{Audience, Explainer, Note, Question};
 use pitwire_model::{AccountId, Event, OrderId, Seq, Stamped};
 use pitwire_net::{DirectoryStorage, SystemClock};
-use pitwire_ports::{Clock, Explained};
 use tracing::error;
 
 use super::recovery::{Interrupted, Replay, inspect_settled};

@@ -1,8 +1,8 @@
 //! Where commands go before anything is said about them: the disk, or, by an explicit choice, memory.
 
 use pitwire_journal::Journal;
+use pitwire_journal::{Log, LogError, OutputHash};
 use pitwire_model::{Seq, Stamped};
-use pitwire_ports::{Log, LogError, OutputHash};
 
 pub enum Ledger {
     Disk(Box<Journal>),

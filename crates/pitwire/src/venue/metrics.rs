@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use pitwire_log::ChainState;
+use pitwire_journal::records::ChainState;
 
 #[derive(Debug, Default)]
 pub struct Counters {

@@ -5,8 +5,8 @@
 //!             process that dies in between finds the command again at its next start.
 //! Leaves out  failures of anything but the engine.
 
+use pitwire_journal::LogError;
 use pitwire_model::{Command, Seq, Stamped};
-use pitwire_ports::LogError;
 use pitwire_sequencer::guard::{instrument_of, refusal};
 use tracing::error;
 

@@ -11,12 +11,12 @@ use std::thread;
 
 use pitwire_engine::ahead::Coming;
 use pitwire_engine::{Engine, RULE_VERSION};
+use pitwire_journal::records::OutputChain;
+use pitwire_journal::records::image::decode_state;
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, inspect};
-use pitwire_log::OutputChain;
-use pitwire_log::image::decode_state;
+use pitwire_journal::{OutputHash, Storage};
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
 use pitwire_net::{DirectoryLock, DirectoryStorage};
-use pitwire_ports::{OutputHash, Storage};
 use pitwire_projections::{Change, Views};
 use pitwire_sequencer::guard::{apply_guarded, instrument_of, refusal};
 use pitwire_sequencer::{EngineFailed, Sequencer};

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use pitwire_deribit::RESUMABLE_NS;
-use pitwire_jsonrpc::{CaughtUp, Channel, Token, Why, write_resumption};
+use pitwire_deribit::codec::{CaughtUp, Channel, Token, Why, write_resumption};
 use pitwire_market_data::{FeedId, Publisher, Subscribed};
 use pitwire_model::VenueNanos;
 

@@ -1,6 +1,6 @@
 //! When the merged private channels are told.
 
-use pitwire_jsonrpc::Interval;
+use pitwire_deribit::codec::Interval;
 use pitwire_model::VenueNanos;
 
 /// Armed by what there is to tell; nothing is due in between.

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use pitwire_faulty_disk::{FaultyStorage, SplitMix64};
+use pitwire_journal::records::{ChainState, SnapshotMeta};
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, write_snapshot};
-use pitwire_log::{ChainState, SnapshotMeta};
+use pitwire_journal::{Log, LogError, OutputHash};
 use pitwire_model::{
     AccountId, Amend, Command, Currency, CurrencyId, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Priority,
     Seq, Side, Stamped, Ticks, TimeInForce, VenueNanos,
 };
-use pitwire_ports::{Log, LogError, OutputHash};
 
 /// Small segments and groups, so that everything that can happen happens within a few commands.
 pub fn small() -> JournalConfig {

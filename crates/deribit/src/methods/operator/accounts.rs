@@ -1,6 +1,6 @@
 //! Accounts: made, limited, endowed, closed; and the credentials that speak for them.
 
-use pitwire_jsonrpc::{Json, RpcError};
+use crate::codec::{Json, RpcError};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, Decimal, KillScope, SelfMatch, Throttle,
 };

@@ -1,6 +1,6 @@
 //! Instruments: made, limited, halted, resumed, deleted.
 
-use pitwire_jsonrpc::{RpcError, objects};
+use crate::codec::{RpcError, objects};
 use pitwire_model::{
     Command, Currency, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots,
     Phase, Ticks,
@@ -116,7 +116,7 @@ fn write(call: &mut Call<'_>, id: InstrumentId) -> Done {
     let Call { venue, out, .. } = call;
     let engine = venue.engine();
     if let Some(market) = engine.market(id) {
-        objects::instrument(&mut pitwire_jsonrpc::Json::new(out), &market.spec, market.phase(), engine.currencies());
+        objects::instrument(&mut crate::codec::Json::new(out), &market.spec, market.phase(), engine.currencies());
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Holds       whether a session may follow from the one that runs is the engine's to say (rulebook 16).
 
-use pitwire_jsonrpc::RpcError;
+use crate::codec::RpcError;
 use pitwire_model::{Command, InstrumentId, Phase, SessionReason, Ticks, VenueNanos};
 
 use super::super::Done;

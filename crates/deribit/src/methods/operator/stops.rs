@@ -1,6 +1,6 @@
 //! Stopping what must stop: kills, lifts, busts.
 
-use pitwire_jsonrpc::{Json, RpcError, objects};
+use crate::codec::{Json, RpcError, objects};
 use pitwire_model::{Bust, Command, Event, KillScope, SessionId, Side};
 
 use super::super::Done;

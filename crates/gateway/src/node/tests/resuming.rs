@@ -1,6 +1,6 @@
 //! Subscribers who come back with tokens.
 
-use pitwire_jsonrpc::Token;
+use pitwire_deribit::codec::Token;
 
 use super::*;
 

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 use pitwire_journal::Recovery;
+use pitwire_journal::Storage;
 use pitwire_model::{Seq, VenueNanos};
-use pitwire_ports::Storage;
 
 use crate::failure::Failure;
 

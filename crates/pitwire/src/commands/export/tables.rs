@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use pitwire_deribit::codec::objects::trade_id;
 use pitwire_engine::Engine;
-use pitwire_jsonrpc::objects::trade_id;
 use pitwire_model::{
     AccountId, Command, Decimal, Event, InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Seq, Side,
     Stamped, Ticks, VenueNanos,

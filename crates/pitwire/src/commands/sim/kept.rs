@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use pitwire_log::OutputChain;
+use pitwire_journal::OutputHash;
+use pitwire_journal::records::OutputChain;
 use pitwire_model::Seq;
 use pitwire_net::DirectoryLock;
-use pitwire_ports::OutputHash;
 use pitwire_sequencer::Sequencer;
 
 use super::report::Figures;

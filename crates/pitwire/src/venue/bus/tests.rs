@@ -1,6 +1,6 @@
 //! Channels that come on the bus, leave it and come back.
 
-use pitwire_bus::Batch;
+use pitwire_gateway::protocol::Batch;
 use pitwire_model::{AccountId, Command, InstrumentId, Label, Lots, NewOrder, OrderType, Seq, Side, Ticks, VenueNanos};
 use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
 
@@ -14,7 +14,12 @@ const STREAM: &str = "stream/npnzar@trade";
 fn venue() -> Core {
     let sequencer = Sequencer::resume(pitwire_engine::Engine::new(), Ledger::memory(), Seq(0), VenueNanos(0));
     let timetable = Timetable::starting(Box::new(Unscheduled), sequencer.engine(), VenueNanos(0), VenueNanos(0));
-    let mut core = Core::new(sequencer, pitwire_projections::Views::new(), pitwire_log::OutputChain::new(), timetable);
+    let mut core = Core::new(
+        sequencer,
+        pitwire_projections::Views::new(),
+        pitwire_journal::records::OutputChain::new(),
+        timetable,
+    );
     for command in preset::demo().commands().unwrap() {
         core.submit_at(VenueNanos(1), command).unwrap();
     }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pitwire_explain::{Audience, Question};
-use pitwire_log::image::encode_state;
+use pitwire_journal::records::image::encode_state;
+use pitwire_journal::{LogError, OutputHash};
 use pitwire_model::{
     AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Reject, Seq, Side,
     Stamped, Ticks, VenueNanos,
 };
-use pitwire_ports::{LogError, OutputHash};
 use pitwire_sequencer::guard::{POISON, refusal};
 use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
 
@@ -202,7 +202,12 @@ fn in_memory_there_is_nothing_to_build_the_engine_from() {
     let engine = pitwire_engine::Engine::new();
     let sequencer = Sequencer::resume(engine, Ledger::memory(), Seq(0), VenueNanos(0));
     let timetable = Timetable::starting(Box::new(Unscheduled), sequencer.engine(), VenueNanos(1), VenueNanos(1));
-    let mut core = Core::new(sequencer, pitwire_projections::Views::new(), pitwire_log::OutputChain::new(), timetable);
+    let mut core = Core::new(
+        sequencer,
+        pitwire_projections::Views::new(),
+        pitwire_journal::records::OutputChain::new(),
+        timetable,
+    );
     for command in preset::demo().commands().unwrap() {
         core.submit_at(VenueNanos(1), command).unwrap();
     }

@@ -7,10 +7,10 @@ use std::mem::take;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use pitwire_journal::Storage;
+use pitwire_journal::records::OutputChain;
 use pitwire_journal::{OpenError, Recovery};
-use pitwire_log::OutputChain;
 use pitwire_model::{Event, Seq};
-use pitwire_ports::Storage;
 use pitwire_projections::Views;
 
 use super::ahead::{BATCHES_AHEAD, Batch, read_ahead};

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use pitwire_delivery::{Batch, Lag, Publisher, StreamSpec, Tag};
 use pitwire_model::VenueNanos;
 use pitwire_net::SystemClock;
-use pitwire_ports::Clock as _;
 use pitwire_url_streams::{Names, Numbered, Sink, Stamps, StreamId, StreamKey};
 
 use super::scribe::{Errand, Scribe};

@@ -1,0 +1,129 @@
+//! Proof of life for those who ask for it.
+//!
+//! Holds       1. a connection that set an interval hears from us once in it, and is closed when a `test_request` has gone
+//!                a whole interval without a `public/test`: a dead one is closed within two;
+//!             2. who never asked is never bothered;
+//!             3. time is the host's steady clock.
+//! Start at    [`Heartbeat::asked`], [`Heartbeat::beat`].
+
+use crate::codec::{Params, RpcError, write_heartbeat};
+
+const NANOS: u64 = 1_000_000_000;
+
+/// One connection's heartbeat.
+#[derive(Debug)]
+pub struct Heartbeat {
+    interval_ns: u64,
+    /// When [`Self::beat`] has something to do.
+    pub due_ns: u64,
+    /// A `test_request` is out.
+    awaits_test: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beat {
+    NotYet,
+    /// A heartbeat and a test request are to be sent.
+    Send,
+    /// Nothing came back: the connection is to be closed.
+    Dead,
+}
+
+impl Heartbeat {
+    const SHORTEST_S: u64 = 10;
+    const LONGEST_S: u64 = 3_600;
+
+    /// What `public/set_heartbeat` asks for, from now on.
+    pub fn asked(params: &Params<'_>, now_ns: u64) -> Result<Heartbeat, RpcError> {
+        let (shortest, longest) = (Self::SHORTEST_S, Self::LONGEST_S);
+        params.required("interval")?;
+        let interval_s = params.integer("interval")?.and_then(|seconds| u64::try_from(seconds).ok());
+        let interval_s = interval_s.filter(|seconds| (shortest..=longest).contains(seconds)).ok_or_else(|| {
+            RpcError::invalid("interval", format!("interval is {shortest} to {longest} whole seconds"))
+        })?;
+        Ok(Heartbeat::every(interval_s, now_ns))
+    }
+
+    fn every(interval_s: u64, now_ns: u64) -> Heartbeat {
+        let interval_ns = interval_s.saturating_mul(NANOS);
+        Heartbeat { interval_ns, due_ns: now_ns.saturating_add(interval_ns), awaits_test: false }
+    }
+
+    /// A `public/test` has come.
+    pub fn tested(&mut self) {
+        self.awaits_test = false;
+    }
+
+    /// Sends what is due; says why the connection must end, if it must.
+    pub fn beat(&mut self, now_ns: u64, mut send: impl FnMut(&[u8])) -> Result<(), String> {
+        match self.due(now_ns) {
+            Beat::NotYet => {}
+            Beat::Send => {
+                for kind in ["heartbeat", "test_request"] {
+                    let mut out = Vec::new();
+                    write_heartbeat(&mut out, kind);
+                    send(&out);
+                }
+            }
+            Beat::Dead => {
+                return Err(format!("no public/test within {} s of a test_request", self.interval_ns / NANOS));
+            }
+        }
+        Ok(())
+    }
+
+    fn due(&mut self, now_ns: u64) -> Beat {
+        if now_ns < self.due_ns {
+            return Beat::NotYet;
+        }
+        if self.awaits_test {
+            return Beat::Dead;
+        }
+        self.awaits_test = true;
+        // From now, not from when it was due: after a pause of ours the peer still gets its whole interval.
+        self.due_ns = now_ns.saturating_add(self.interval_ns);
+        Beat::Send
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unanswered_test_ends_it_and_an_answered_one_does_not() {
+        let mut heartbeat = Heartbeat::every(10, 5 * NANOS);
+        assert_eq!(heartbeat.due(15 * NANOS - 1), Beat::NotYet);
+        for turn in 1..100 {
+            assert_eq!(heartbeat.due((5 + 10 * turn) * NANOS), Beat::Send);
+            assert_eq!(heartbeat.due((5 + 10 * turn) * NANOS), Beat::NotYet);
+            heartbeat.tested();
+        }
+        assert_eq!(heartbeat.due(1_005 * NANOS), Beat::Send);
+        assert_eq!(heartbeat.due(1_015 * NANOS - 1), Beat::NotYet);
+        assert_eq!(heartbeat.due(1_015 * NANOS), Beat::Dead);
+    }
+
+    #[test]
+    fn a_pause_of_ours_is_not_held_against_the_peer() {
+        let mut heartbeat = Heartbeat::every(10, 0);
+        assert_eq!(heartbeat.due(60 * NANOS), Beat::Send);
+        assert_eq!(heartbeat.due(60 * NANOS), Beat::NotYet);
+        assert_eq!(heartbeat.due(70 * NANOS - 1), Beat::NotYet);
+        assert_eq!(heartbeat.due(70 * NANOS), Beat::Dead);
+    }
+
+    #[test]
+    fn what_is_sent_and_when_it_ends_is_said() {
+        let mut heartbeat = Heartbeat::every(10, 0);
+        let mut said = Vec::new();
+        let mut beat = |seconds: u64| {
+            let ended = heartbeat.beat(seconds * NANOS, |text| said.push(String::from_utf8_lossy(text).into_owned()));
+            (ended, std::mem::take(&mut said).join(" "))
+        };
+        assert_eq!(beat(9), (Ok(()), String::new()));
+        let (ended, told) = beat(10);
+        assert!(ended.is_ok() && told.contains("\"heartbeat\"}") && told.contains("\"test_request\"}"), "{told}");
+        assert_eq!(beat(20), (Err("no public/test within 10 s of a test_request".into()), String::new()));
+    }
+}

@@ -1,0 +1,169 @@
+//! Books and tickers (wire objects 5.6, 6 and 7).
+
+use pitwire_model::{InstrumentSpec, Lots, Ticks, VenueNanos};
+use pitwire_projections::{MarketFacts, Stats};
+
+use super::session::ticker_fields as session_fields;
+use super::{amount, contracts, phase_state, price, ratio};
+use crate::codec::json::Json;
+
+pub fn ticker(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
+    j.object(|j| ticker_fields(j, facts));
+}
+
+fn ticker_fields(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
+    let spec = facts.spec;
+    j.key("instrument_name").string(&spec.name);
+    j.key("timestamp").uint(facts.at.as_millis());
+    j.key("state").string(phase_state(facts.phase));
+    j.key("session").string(facts.phase.name());
+    if let Some(view) = facts.session {
+        session_fields(j, spec, view);
+    }
+    for (price_key, amount_key, best) in
+        [("best_bid_price", "best_bid_amount", facts.best_bid), ("best_ask_price", "best_ask_amount", facts.best_ask)]
+    {
+        let (best_price, best_lots) = best.unwrap_or_default();
+        price(j, price_key, spec, best_price);
+        amount(j, amount_key, spec, best_lots);
+    }
+    price(j, "last_price", spec, facts.last);
+    price(j, "mark_price", spec, facts.mark);
+    price(j, "index_price", spec, facts.index);
+    price(j, "settlement_price", spec, facts.index);
+    price(j, "estimated_delivery_price", spec, facts.index);
+    price(j, "min_price", spec, Ticks(1));
+    price(j, "max_price", spec, Ticks::MAX_PRICE);
+    amount(j, "open_interest", spec, facts.open_interest);
+    if !spec.is_spot() {
+        // No funding in this version: the rate is a stated zero, not a missing field.
+        j.key("current_funding").raw(b"0.0").key("funding_8h").raw(b"0.0").key("interest_value").raw(b"0.0");
+    }
+    j.key("stats").object(|j| stats(j, spec, facts.stats));
+}
+
+fn stats(j: &mut Json<'_>, spec: &InstrumentSpec, stats: Option<Stats>) {
+    let Some(stats) = stats else {
+        // Absent beats null: nothing has traded, so there is no high, low or change to tell.
+        j.key("volume").raw(b"0.0").key("volume_usd").raw(b"0.0").key("volume_notional").raw(b"0.0");
+        return;
+    };
+    price(j, "high", spec, stats.high);
+    price(j, "low", spec, stats.low);
+    price(j, "open", spec, stats.open);
+    let change = (i128::from(stats.last.0) - i128::from(stats.open.0)) * 100;
+    j.key("price_change").decimal(ratio(change, i128::from(stats.open.0), 4));
+    let lots = Lots(stats.lots);
+    // Volume is in base currency: for an inverse contract that is Σ dollars / price.
+    let turnover = spec.tick.times(i128::try_from(stats.tick_lots).unwrap_or(i128::MAX));
+    let notional = ratio(
+        turnover.mantissa.saturating_mul(spec.lot.mantissa),
+        10_i128.pow(u32::from(turnover.scale + spec.lot.scale)),
+        spec.tick.scale,
+    );
+    if spec.is_spot() {
+        amount(j, "volume", spec, lots);
+        j.key("volume_usd").decimal(notional).key("volume_notional").decimal(notional);
+    } else {
+        let vwap_ticks = i128::try_from(stats.tick_lots).unwrap_or(i128::MAX) / i128::from(lots.0.max(1));
+        let dollars = spec.amount(lots);
+        let vwap = spec.tick.times(vwap_ticks);
+        let scale_up = 10_i128.pow(u32::from(vwap.scale));
+        j.key("volume").decimal(ratio(dollars.mantissa.saturating_mul(scale_up), vwap.mantissa, 8));
+        j.key("volume_usd").decimal(dollars).key("volume_notional").decimal(dollars);
+    }
+    j.key("contracts").decimal(contracts(spec, lots));
+}
+
+/// `public/get_order_book`: a ticker with levels and the book's number.
+pub fn order_book(
+    j: &mut Json<'_>,
+    facts: &MarketFacts<'_>,
+    change_id: u64,
+    bids: &[(Ticks, Lots)],
+    asks: &[(Ticks, Lots)],
+) {
+    j.object(|j| {
+        ticker_fields(j, facts);
+        j.key("change_id").uint(change_id);
+        for (key, levels) in [("bids", bids), ("asks", asks)] {
+            j.key(key).array(|j| {
+                for (level_price, lots) in levels {
+                    j.array(|j| {
+                        j.decimal(facts.spec.price(*level_price)).decimal(facts.spec.amount(*lots));
+                    });
+                }
+            });
+        }
+    });
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelAction {
+    New,
+    Change,
+    Delete,
+}
+
+/// One side's part of a book message.
+pub type BookChange = [(LevelAction, Ticks, Lots)];
+
+/// The whole book as a channel's first message; it carries no `prev_change_id`.
+pub fn book_snapshot(
+    j: &mut Json<'_>,
+    spec: &InstrumentSpec,
+    at: VenueNanos,
+    change_id: u64,
+    bids: &BookChange,
+    asks: &BookChange,
+) {
+    book_message(j, spec, at, "snapshot", None, change_id, bids, asks);
+}
+
+pub fn book_change(
+    j: &mut Json<'_>,
+    spec: &InstrumentSpec,
+    at: VenueNanos,
+    ids: (u64, u64),
+    bids: &BookChange,
+    asks: &BookChange,
+) {
+    let (previous, change_id) = ids;
+    book_message(j, spec, at, "change", Some(previous), change_id, bids, asks);
+}
+
+#[allow(clippy::too_many_arguments)]
+fn book_message(
+    j: &mut Json<'_>,
+    spec: &InstrumentSpec,
+    at: VenueNanos,
+    kind: &str,
+    previous: Option<u64>,
+    change_id: u64,
+    bids: &BookChange,
+    asks: &BookChange,
+) {
+    j.object(|j| {
+        j.key("type").string(kind);
+        j.key("timestamp").uint(at.as_millis());
+        j.key("instrument_name").string(&spec.name);
+        if let Some(previous) = previous {
+            j.key("prev_change_id").uint(previous);
+        }
+        j.key("change_id").uint(change_id);
+        for (key, levels) in [("bids", bids), ("asks", asks)] {
+            j.key(key).array(|j| {
+                for (action, level_price, lots) in levels {
+                    j.array(|j| {
+                        j.string(match action {
+                            LevelAction::New => "new",
+                            LevelAction::Change => "change",
+                            LevelAction::Delete => "delete",
+                        });
+                        j.decimal(spec.price(*level_price)).decimal(spec.amount(*lots));
+                    });
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,121 @@
+//! The dialect's objects, one writer each.
+//!
+//! Field by field the shapes are those that real clients refuse to work without; see `docs/decisions`.
+
+mod account;
+mod book;
+mod drop_copy;
+mod feeds;
+mod instrument;
+mod off_book;
+mod order;
+mod session;
+mod trade;
+
+pub use account::{PositionFacts, SummaryFacts, position, summary};
+pub use book::{BookChange, LevelAction, book_change, book_snapshot, order_book, ticker};
+pub use drop_copy::{Copy as DropCopy, drop_copy};
+pub use feeds::{candle, candle_cost, depth, index_name, instrument_state, perpetual, price_index, quote};
+pub use instrument::{
+    currency, instrument, instrument_kind, is_of_currency, is_of_family, phase_state, settlement_name,
+};
+pub use off_book::{OffBookFacts, ReportFacts, off_book, off_book_trades, trade_report};
+pub use order::{OrderMoment, order, order_type_name};
+use pitwire_model::{Decimal, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TimeInForce, TradeSeq};
+pub use session::{AuctionFacts, Curve, Curves, SessionFacts, StatisticsFacts, auction, session, statistics};
+pub use trade::{public_trade, user_trade};
+
+use crate::codec::json::Json;
+
+pub(crate) const fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Buy => "buy",
+        Side::Sell => "sell",
+    }
+}
+
+/// The dialect's word for a time in force, or the nearest.
+pub const fn tif_name(tif: TimeInForce) -> &'static str {
+    match tif {
+        TimeInForce::Day => "good_til_day",
+        TimeInForce::GoodTillCancel => "good_til_cancelled",
+        TimeInForce::ImmediateOrCancel => "immediate_or_cancel",
+        TimeInForce::FillOrKill => "fill_or_kill",
+        // Strict clients know these four words only: the nearest, and the exact one beside it.
+        TimeInForce::GoodTillDate { .. } | TimeInForce::AnyCall => "good_til_cancelled",
+        TimeInForce::GoodTillTime { .. }
+        | TimeInForce::OpeningCall
+        | TimeInForce::IntradayCall
+        | TimeInForce::ClosingCall
+        | TimeInForce::ClosingCross => "good_til_day",
+    }
+}
+
+/// Unique over the venue, made of the instrument and its own trade number, digits only. Ids of one instrument have
+/// equal length, for clients that sort them as text.
+pub fn trade_id(instrument: InstrumentId, seq: TradeSeq) -> String {
+    ((u128::from(instrument.0) + 1) * 1_000_000_000_000 + u128::from(seq.0)).to_string()
+}
+
+/// The instrument and the number that a [`trade_id`] is made of.
+pub fn parse_trade_id(text: &str) -> Option<(InstrumentId, TradeSeq)> {
+    let id: u128 = text.parse().ok()?;
+    let instrument = u32::try_from((id / 1_000_000_000_000).checked_sub(1)?).ok()?;
+    Some((InstrumentId(instrument), TradeSeq(u64::try_from(id % 1_000_000_000_000).ok()?)))
+}
+
+/// Lots as contracts: one each for an inverse contract, the amount itself for spot.
+pub(crate) fn contracts(spec: &InstrumentSpec, lots: Lots) -> Decimal {
+    if spec.is_spot() { spec.amount(lots) } else { Decimal::new(i128::from(lots.0), 0) }
+}
+
+/// `numerator / denominator` to `scale` decimals, half away from zero.
+pub(crate) fn ratio(numerator: i128, denominator: i128, scale: u8) -> Decimal {
+    if denominator == 0 {
+        return Decimal::new(0, scale);
+    }
+    let scaled = numerator.saturating_mul(10_i128.pow(u32::from(scale)));
+    let half = denominator.abs() / 2;
+    let nudged = if (scaled < 0) == (denominator < 0) { scaled.abs() + half } else { -(scaled.abs() + half) };
+    Decimal::new(nudged / denominator.abs(), scale)
+}
+
+/// Average price of Σ price × lots over `lots`, six decimals finer than the tick.
+pub(crate) fn average_price(spec: &InstrumentSpec, tick_lots: u128, lots: Lots) -> Decimal {
+    let sum = i128::try_from(tick_lots).unwrap_or(i128::MAX).saturating_mul(spec.tick.mantissa);
+    let places = spec.tick.scale + 6;
+    let shifted = i128::from(lots.0).saturating_mul(10_i128.pow(u32::from(spec.tick.scale)));
+    ratio(sum, shifted, places)
+}
+
+pub(crate) fn price(j: &mut Json<'_>, key: &str, spec: &InstrumentSpec, ticks: Ticks) {
+    j.key(key).decimal(spec.price(ticks));
+}
+
+pub(crate) fn amount(j: &mut Json<'_>, key: &str, spec: &InstrumentSpec, lots: Lots) {
+    j.key(key).decimal(spec.amount(lots));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_round_half_away_from_zero() {
+        for (n, d, scale, expected) in
+            [(1, 3, 4, 3333), (2, 3, 4, 6667), (-2, 3, 4, -6667), (1, 2, 0, 1), (-1, 2, 0, -1), (5, 0, 2, 0)]
+        {
+            assert_eq!(ratio(n, d, scale).mantissa, expected, "{n}/{d}");
+        }
+    }
+
+    #[test]
+    fn trade_ids_never_meet() {
+        assert_eq!(trade_id(InstrumentId(0), TradeSeq(5)), "1000000000005");
+        assert_eq!(trade_id(InstrumentId(7), TradeSeq(512)), "8000000000512");
+        assert_eq!(parse_trade_id("8000000000512"), Some((InstrumentId(7), TradeSeq(512))));
+        for bad in ["", "512", "-8000000000512", "8000000000512x", "99999999999999999999999999999999999999999"] {
+            assert_eq!(parse_trade_id(bad), None, "{bad}");
+        }
+    }
+}

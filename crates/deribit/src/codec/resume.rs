@@ -1,0 +1,201 @@
+//! Resume tokens: where a subscriber stands, and what it is told when it comes back. Ours, no part of the dialect.
+//!
+//! Holds       whoever names no token is told none of this.
+//! Start at    [`Token::parse`], [`write_resumption`].
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use crate::codec::error::RpcError;
+use crate::codec::json::Json;
+use crate::codec::params::Params;
+
+/// Channels of one request: what a ring or a diary has kept is looked through for each.
+const MOST_RESUMED: usize = 100;
+
+/// `EPOCH:NUMBER`, or `EPOCH:NUMBER.PART` where several messages have one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Which start of the venue it is from.
+    pub epoch: u64,
+    pub number: u64,
+    pub part: u32,
+}
+
+impl Token {
+    /// `None` for anything that no venue has given out.
+    pub fn parse(text: &str) -> Option<Token> {
+        let (epoch, place) = text.split_once(':')?;
+        let (number, part) = match place.split_once('.') {
+            Some((number, part)) => (number, u32::try_from(digits(part)?).ok()?),
+            None => (place, 0),
+        };
+        Some(Token { epoch: digits(epoch)?, number: digits(number)?, part })
+    }
+}
+
+/// Twenty digits hold every number of 64 bits; a sign is none of them.
+fn digits(text: &str) -> Option<u64> {
+    let is_plain = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.epoch, self.number)?;
+        if self.part == 0 { Ok(()) } else { write!(out, ".{}", self.part) }
+    }
+}
+
+/// The channels of `names` that the caller wants to be able to come back to, and where it left them.
+pub fn resumed(params: &Params<'_>, names: &[String]) -> Result<BTreeMap<String, Option<Token>>, RpcError> {
+    let Some(wanted) = params.texts("resume")? else { return Ok(BTreeMap::new()) };
+    if wanted.len() > MOST_RESUMED {
+        let reason = format!("one request resumes at most {MOST_RESUMED} channels; send another for the rest");
+        return Err(RpcError::param("too_many_requests", "resume", reason));
+    }
+    let shown = |text: &str| text.chars().take(80).collect::<String>();
+    let mut resumed = BTreeMap::new();
+    for (name, text) in wanted {
+        if !names.contains(&name) {
+            let reason = format!("{:?} is not among the channels of this request", shown(&name));
+            return Err(RpcError::invalid("resume", reason));
+        }
+        let token = match &text {
+            None => None,
+            Some(text) => Some(Token::parse(text).ok_or_else(|| {
+                let reason = format!(
+                    "{:?} is no token: it is EPOCH:NUMBER, as pitwire_resume or a message has it, or null to begin",
+                    shown(text)
+                );
+                RpcError::invalid("resume", reason)
+            })?),
+        };
+        resumed.insert(name, token);
+    }
+    Ok(resumed)
+}
+
+/// What a channel's subscriber was given between the answer and the first message of the present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaughtUp {
+    /// Exactly what it had missed, in order.
+    Messages,
+    /// What has happened since, as the venue's history has it.
+    History(Why),
+    /// The whole state, as every joiner.
+    Snapshot(Why),
+    /// It hears what comes from now on.
+    Nothing(Why),
+}
+
+/// Why a subscriber does not simply go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It has given no token.
+    New,
+    /// The venue has started since.
+    OtherEpoch,
+    /// What followed is no longer kept.
+    TooOld,
+    /// The number is none of this channel's.
+    Unknown,
+    /// More than one request may fetch.
+    TooMuch,
+    /// The channel's messages have no numbers: each tells a state whole, or belongs to no account's record.
+    NotNumbered,
+    /// This connection hears the channel already.
+    AlreadySubscribed,
+}
+
+impl Why {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Why::New => "new",
+            Why::OtherEpoch => "other_epoch",
+            Why::TooOld => "too_old",
+            Why::Unknown => "unknown",
+            Why::TooMuch => "too_much",
+            Why::NotNumbered => "not_numbered",
+            Why::AlreadySubscribed => "already_subscribed",
+        }
+    }
+}
+
+/// Tells a subscriber that it has been caught up, how, and where it stands now.
+pub fn write_resumption(out: &mut Vec<u8>, channel: &str, caught_up: CaughtUp, token: Option<Token>) {
+    let (by, why) = match caught_up {
+        CaughtUp::Messages => ("messages", None),
+        CaughtUp::History(why) => ("history", Some(why)),
+        CaughtUp::Snapshot(why) => ("snapshot", Some(why)),
+        CaughtUp::Nothing(why) => ("nothing", Some(why)),
+    };
+    Json::new(out).object(|j| {
+        j.key("jsonrpc").string("2.0").key("method").string("pitwire_resume");
+        j.key("params").object(|j| {
+            j.key("channel").string(channel).key("resumed").bool(why.is_none()).key("by").string(by);
+            if let Some(why) = why {
+                j.key("reason").string(why.name());
+            }
+            if let Some(token) = token {
+                j.key("token").string(&token.to_string());
+            }
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::envelope::write_numbered;
+
+    #[test]
+    fn what_was_given_out_is_read_and_nothing_else_is() {
+        for (text, token) in [
+            ("3:17", Token { epoch: 3, number: 17, part: 0 }),
+            ("3:1795219359707000000.12", Token { epoch: 3, number: 1_795_219_359_707_000_000, part: 12 }),
+            ("18446744073709551615:0", Token { epoch: u64::MAX, number: 0, part: 0 }),
+        ] {
+            assert_eq!(Token::parse(text), Some(token));
+            assert_eq!(token.to_string(), text);
+        }
+        for text in [
+            "",
+            ":",
+            "3",
+            "3:",
+            ":17",
+            "3:-1",
+            "+3:1",
+            "3:1.",
+            "3:.1",
+            "3:1.4294967296",
+            "3:1:2",
+            "3:1.2.3",
+            " 3:1",
+            "3:1\n",
+            "18446744073709551616:1",
+            "3:000000000000000000001",
+            "３:1",
+        ] {
+            assert_eq!(Token::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_notice_says_how_and_where() {
+        let mut out = Vec::new();
+        let token = Token { epoch: 2, number: 9, part: 0 };
+        write_resumption(&mut out, "book.X.raw", CaughtUp::Snapshot(Why::TooOld), Some(token));
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            r#"{"jsonrpc":"2.0","method":"pitwire_resume","params":{"channel":"book.X.raw","resumed":false,"by":"snapshot","reason":"too_old","token":"2:9"}}"#
+        );
+        let mut out = Vec::new();
+        write_numbered(&mut out, "c", Some(token), |j| j.uint(1).end());
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            r#"{"jsonrpc":"2.0","method":"subscription","params":{"channel":"c","data":1,"token":"2:9"}}"#
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! What a gateway asks of its venue over HTTP, signed.
+//!
+//! The header is `Authorization: pitwire-bus <ms since 1970> <nonce, 32 hex digits> <MAC, 64>`. The MAC's purpose is
+//! `question`, its content method, target, time, nonce and body, each but the last followed by a line feed. Answers are
+//! sealed for the purpose `answer <nonce>`: an old one answers no new question.
+
+use crate::protocol::key::{Key, from_hex, hex};
+
+/// How far two machines' clocks may be apart.
+pub const SKEW_MS: u64 = 60_000;
+
+const SCHEME: &str = "pitwire-bus";
+
+/// One request, as both sides see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    pub method: &'a str,
+    pub target: &'a str,
+    pub body: &'a [u8],
+}
+
+/// Why a question is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    Unsigned,
+    /// Another key, or something was changed on the way.
+    WrongMac,
+    /// More than [`SKEW_MS`] away.
+    WrongTime,
+}
+
+impl Refused {
+    pub fn reason(self) -> &'static str {
+        match self {
+            Refused::Unsigned => "sign the request with the bus key",
+            Refused::WrongMac => "the request is not signed with this venue's bus key",
+            Refused::WrongTime => "the request's time is more than 60 s away: set both machines' clocks",
+        }
+    }
+}
+
+impl Question<'_> {
+    fn content(&self, at_ms: u64, nonce: &str) -> Vec<u8> {
+        let mut content = format!("{}\n{}\n{at_ms}\n{nonce}\n", self.method, self.target).into_bytes();
+        content.extend_from_slice(self.body);
+        content
+    }
+
+    /// The header's value, and the purpose for which the answer must be sealed.
+    pub fn sign(&self, key: &Key, now_ms: u64, nonce: [u8; 16]) -> (String, String) {
+        let nonce = hex(&nonce);
+        let mac = key.mac("question", &self.content(now_ms, &nonce));
+        (format!("{SCHEME} {now_ms} {nonce} {}", mac.to_hex()), purpose(&nonce))
+    }
+
+    /// The purpose to seal the answer for.
+    pub fn check(&self, key: &Key, header: Option<&str>, now_ms: u64) -> Result<String, Refused> {
+        let header = header.ok_or(Refused::Unsigned)?;
+        let fields: Vec<&str> = header.split_ascii_whitespace().collect();
+        let [SCHEME, at_ms, nonce, mac] = fields[..] else { return Err(Refused::Unsigned) };
+        let at_ms: u64 = at_ms.parse().map_err(|_| Refused::Unsigned)?;
+        let told: [u8; 32] = from_hex(mac).and_then(|mac| mac.try_into().ok()).ok_or(Refused::Unsigned)?;
+        if nonce.len() != 32 {
+            return Err(Refused::Unsigned);
+        }
+        if key.mac("question", &self.content(at_ms, nonce)) != blake3::Hash::from_bytes(told) {
+            return Err(Refused::WrongMac);
+        }
+        if at_ms.abs_diff(now_ms) > SKEW_MS {
+            return Err(Refused::WrongTime);
+        }
+        Ok(purpose(nonce))
+    }
+}
+
+fn purpose(nonce: &str) -> String {
+    format!("answer {nonce}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_believed_as_it_was_signed_and_in_its_time() {
+        let (key, other) = (Key::new([1; 32]), Key::new([2; 32]));
+        let question = Question { method: "POST", target: "/bus/keep?x=1", body: b"a\nb" };
+        let (header, purpose) = question.sign(&key, 1_000_000, [3; 16]);
+        let check = |question: Question<'_>, key: &Key, header: &str, now| question.check(key, Some(header), now);
+        assert_eq!(check(question, &key, &header, 1_000_000 + SKEW_MS).as_ref(), Ok(&purpose));
+        assert_eq!(check(question, &key, &header, 1_000_001 + SKEW_MS), Err(Refused::WrongTime));
+        assert_eq!(check(question, &key, &header, 939_999), Err(Refused::WrongTime));
+        assert_eq!(check(question, &other, &header, 1_000_000), Err(Refused::WrongMac));
+        for changed in [
+            Question { method: "GET", ..question },
+            Question { target: "/bus/keep?x=2", ..question },
+            Question { body: b"a\nc", ..question },
+        ] {
+            assert_eq!(check(changed, &key, &header, 1_000_000), Err(Refused::WrongMac), "{changed:?}");
+        }
+        let later = header.replace("1000000", "1000001");
+        assert_eq!(check(question, &key, &later, 1_000_000), Err(Refused::WrongMac));
+        for broken in ["", "Bearer x", "pitwire-bus 1 2 3", "pitwire-bus x 2 3 4"] {
+            assert_eq!(check(question, &key, broken, 1_000_000), Err(Refused::Unsigned), "{broken}");
+        }
+        assert_eq!(question.check(&key, None, 1_000_000), Err(Refused::Unsigned));
+    }
+}

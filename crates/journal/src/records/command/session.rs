@@ -1,0 +1,116 @@
+//! Bodies of what timetables and operators send about sessions. The layout stands at the head of the module above.
+
+use pitwire_model::{
+    Allocation, Command, InstrumentId, Lots, RemainingSessions, SessionReason, Ticks, Tolerance, TradingRules,
+    VenueDay, VenueNanos,
+};
+
+use super::{put_option_with, take_code, take_label, take_option_with, take_phase};
+use crate::records::bytes::{DecodeError, Reader, Writer};
+
+pub(super) fn put_body(w: &mut Writer<'_>, command: &Command) {
+    match command {
+        Command::ChangeSession { instrument, to, reason, due, ends } => {
+            w.put_u32(instrument.0);
+            w.put_u8(*to as u8);
+            w.put_u8(*reason as u8);
+            w.put_u64(due.0);
+            put_option_with(w, *ends, |w, ends| w.put_u64(ends.0));
+        }
+        Command::ExtendSession { instrument, ends } => {
+            w.put_u32(instrument.0);
+            w.put_u64(ends.0);
+        }
+        Command::SetRemaining { instrument, remaining } => {
+            w.put_u32(instrument.0);
+            remaining.counts.iter().for_each(|count| w.put_u8(*count));
+        }
+        Command::BeginDay { day, closes } => {
+            w.put_u32(day.0);
+            w.put_u64(closes.0);
+        }
+        Command::FilterHidden { instrument } | Command::RunBatch { instrument } => w.put_u32(instrument.0),
+        Command::SetTradingRules { instrument, rules } => {
+            w.put_u32(instrument.0);
+            put_rules(w, rules);
+        }
+        Command::SetClosingPrice { instrument, price } => {
+            w.put_u32(instrument.0);
+            w.put_i64(price.0);
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeError> {
+    if kind == 29 {
+        return Ok(Command::BeginDay { day: VenueDay(r.take_u32()?), closes: VenueNanos(r.take_u64()?) });
+    }
+    if kind == 30 {
+        return Ok(Command::PassTime);
+    }
+    let instrument = InstrumentId(r.take_u32()?);
+    Ok(match kind {
+        26 => Command::ChangeSession {
+            instrument,
+            to: take_phase(r)?,
+            reason: take_reason(r)?,
+            due: VenueNanos(r.take_u64()?),
+            ends: take_option_with(r, |r| r.take_u64().map(VenueNanos))?,
+        },
+        27 => Command::ExtendSession { instrument, ends: VenueNanos(r.take_u64()?) },
+        28 => Command::SetRemaining { instrument, remaining: take_remaining(r)? },
+        31 => Command::FilterHidden { instrument },
+        32 => Command::RunBatch { instrument },
+        33 => Command::SetTradingRules { instrument, rules: Box::new(take_rules(r)?) },
+        34 => Command::SetClosingPrice { instrument, price: Ticks(r.take_i64()?) },
+        _ => return Err(DecodeError::UnknownTag { what: "command kind", tag: u32::from(kind), at: 4 }),
+    })
+}
+
+pub(super) fn take_reason(r: &mut Reader<'_>) -> Result<SessionReason, DecodeError> {
+    take_code(r, "session reason", |code| SessionReason::ALL.into_iter().find(|reason| *reason as u8 == code))
+}
+
+pub fn take_remaining(r: &mut Reader<'_>) -> Result<RemainingSessions, DecodeError> {
+    let mut remaining = RemainingSessions::default();
+    for count in &mut remaining.counts {
+        *count = r.take_u8()?;
+    }
+    Ok(remaining)
+}
+
+pub fn put_rules(w: &mut Writer<'_>, rules: &TradingRules) {
+    w.put_text(rules.segment.as_str());
+    put_option_with(w, rules.minimum_reserve, |w, lots| w.put_u64(lots.0));
+    w.put_i64(rules.improvement.0);
+    put_option_with(w, rules.band_pct, |w, percent| w.put_u32(percent));
+    for tolerance in &rules.tolerances {
+        put_option_with(w, tolerance.static_bps, |w, bps| w.put_u32(bps));
+        put_option_with(w, tolerance.dynamic_bps, |w, bps| w.put_u32(bps));
+    }
+    w.put_u8(rules.allocation as u8);
+    w.put_u64(rules.volatility_call_ns);
+    w.put_u64(rules.batch_interval_ns);
+}
+
+pub fn take_rules(r: &mut Reader<'_>) -> Result<TradingRules, DecodeError> {
+    let mut rules = TradingRules {
+        segment: take_label(r)?,
+        minimum_reserve: take_option_with(r, |r| r.take_u64().map(Lots))?,
+        improvement: Ticks(r.take_i64()?),
+        band_pct: take_option_with(r, Reader::take_u32)?,
+        ..TradingRules::default()
+    };
+    for tolerance in &mut rules.tolerances {
+        *tolerance = Tolerance {
+            static_bps: take_option_with(r, Reader::take_u32)?,
+            dynamic_bps: take_option_with(r, Reader::take_u32)?,
+        };
+    }
+    rules.allocation =
+        take_code(r, "allocation", |code| Allocation::ALL.into_iter().find(|allocation| *allocation as u8 == code))?;
+    rules.volatility_call_ns = r.take_u64()?;
+    rules.batch_interval_ns = r.take_u64()?;
+    Ok(rules)
+}
