@@ -5,25 +5,27 @@
 pub struct Named {
     pub line: usize,
     pub path: String,
+    /// Whether the statement is a re-export (`pub use`).
+    pub is_public: bool,
 }
 
 /// Every `use` of the text, with braces spelled out: `use std::{fs, io::Read}` names two paths.
 pub fn rust_uses(text: &str) -> Vec<Named> {
     let mut named = Vec::new();
-    let mut open: Option<(usize, String)> = None;
+    let mut open: Option<(usize, bool, String)> = None;
     for (index, line) in text.lines().enumerate() {
         let code = without_comment(line).trim();
         if open.is_none() {
             let Some(at) = code.find("use ").filter(|at| starts_use(&code[..*at])) else { continue };
-            open = Some((index + 1, code[at + 4..].to_string()));
-        } else if let Some((_, statement)) = &mut open {
+            open = Some((index + 1, code.starts_with("pub"), code[at + 4..].to_string()));
+        } else if let Some((.., statement)) = &mut open {
             statement.push_str(code);
         }
         if code.ends_with(';')
-            && let Some((line, statement)) = open.take()
+            && let Some((line, is_public, statement)) = open.take()
         {
             let paths = spelled_out(statement.trim_end_matches(';'));
-            named.extend(paths.into_iter().map(|path| Named { line, path }));
+            named.extend(paths.into_iter().map(|path| Named { line, path, is_public }));
         }
     }
     named

@@ -3,8 +3,9 @@
 //! Does        compare the manifests with `docs/dependencies.toml`, and the sources with the rules of CONTRIBUTING.md.
 //! Holds       each check is a function from a [`Tree`] to offences, so its tests plant an offence and see it found.
 //! Leaves out  what rustfmt, clippy, ruff and the web's own checks already keep.
-//! Start at    [`main`], then `dependencies`, `tidy`, `table`.
+//! Start at    [`main`], then `dependencies`, `circles`, `tidy`, `table`.
 
+mod circles;
 mod dependencies;
 mod imports;
 mod table;
@@ -20,6 +21,7 @@ xtask - the project's own checks
 
 Usage
   cargo run -q -p xtask -- dependencies    manifests, web and lab against docs/dependencies.toml
+  cargo run -q -p xtask -- circles         source files that import each other in a loop
   cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md
   cargo run -q -p xtask -- table           write the table of crates into ARCHITECTURE.md
   cargo run -q -p xtask -- table --check   say whether that table is up to date
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args[..] {
         ["dependencies"] => Tree::of_checkout().and_then(|tree| dependencies::check(&tree)),
+        ["circles"] => Tree::of_checkout().map(|tree| circles::check(&tree)),
         ["tidy"] => Tree::of_checkout().and_then(|tree| tidy::check(&tree)),
         ["table"] => Tree::of_checkout().and_then(|tree| table::write(&tree)),
         ["table", "--check"] => Tree::of_checkout().and_then(|tree| table::check(&tree)),
