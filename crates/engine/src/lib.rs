@@ -39,7 +39,6 @@ mod market;
 mod matching;
 mod operator;
 pub mod permits;
-pub mod reference;
 mod reporting;
 mod schedule;
 mod session;

@@ -20,12 +20,12 @@ use common::world::{HOUSE, NPN_ZAR, Stamper, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_auditor::Auditor;
 use pitwire_auditor_snapshot::opening;
-use pitwire_engine::reference::ReferenceEngine;
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
     CancelReason, Command, Derivation, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reference, Reject,
     ReportEnd, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, VenueNanos,
 };
+use pitwire_reference_engine::ReferenceEngine;
 
 /// Played from each fixed seed and from a fresh one together, unless `TEST_COMMANDS` says otherwise.
 const COMMANDS: u64 = 2_000_000;

@@ -14,13 +14,13 @@ use common::flow::Flow;
 use common::world::{Stamper, account, currency, instrument, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_auditor::Auditor;
-use pitwire_engine::reference::ReferenceEngine;
 use pitwire_engine::{Engine, EngineImage, Fault, choose};
 use pitwire_model::{
     AccountId, Amend, CancelFilter, CancelReason, Command, Credit, Event, InstrumentId, InstrumentSpec, Lots, NewOrder,
     OrderId, OrderType, Phase, PostOnly, SelfMatch, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
     TradingRules, VenueNanos,
 };
+use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Scenario, Witness, play_watched, read};
 
 /// How many worlds are played where nobody asks for more.

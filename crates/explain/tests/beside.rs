@@ -1,13 +1,13 @@
 //! What is explained of trades made beside the book (rulebook 23): a report's life, what refused it, and to whom it is told.
 
 use pitwire_engine::EngineImage;
-use pitwire_engine::reference::ReferenceEngine;
 use pitwire_explain::{Audience, Explainer, Note, Question};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
     InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OrderId, Phase, Seq, SessionReason, Side,
     Stamped, Ticks, TradeReport, VenueNanos,
 };
+use pitwire_reference_engine::ReferenceEngine;
 use serde_json::{Value, json};
 
 const ANNA: AccountId = AccountId(0);

@@ -1,9 +1,9 @@
 //! What is explained, each by a scripted market: refusals, expiries, uncrosses, breaches, what stands and what waits.
 
 use pitwire_engine::EngineImage;
-use pitwire_engine::reference::ReferenceEngine;
 use pitwire_explain::{Audience, Explainer, Note, Question};
 use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
+use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Witness, play_watched, read};
 use serde_json::{Value, json};
 

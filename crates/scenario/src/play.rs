@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_engine::reference::ReferenceEngine;
 use pitwire_engine::{Engine, EngineImage, OrderImage, Place};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
@@ -629,22 +628,6 @@ impl Machine for Engine {
         market.session.dynamic_reference = dynamic_reference.filter(|dynamic| Some(*dynamic) != last);
         market.session.previous_close = previous_close;
         *self = Engine::from_image(image).map_err(|error| error.0.to_owned())?;
-        Ok(())
-    }
-}
-
-impl Machine for ReferenceEngine {
-    fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>) {
-        ReferenceEngine::apply(self, stamped, out);
-    }
-
-    fn image(&self) -> EngineImage {
-        ReferenceEngine::image(self)
-    }
-
-    fn prime(&mut self, references: References) -> Result<(), String> {
-        let References { instrument, last, static_reference, dynamic_reference, previous_close } = references;
-        ReferenceEngine::prime(self, instrument, last, static_reference, dynamic_reference, previous_close);
         Ok(())
     }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use pitwire_auditor::{Auditor, Offence};
-use pitwire_engine::reference::ReferenceEngine;
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{Event, Seq, Stamped, VenueNanos};
+use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Scenario, Witness, play_watched, read};
 
 #[derive(Default)]

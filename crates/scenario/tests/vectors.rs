@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use pitwire_engine::Engine;
-use pitwire_engine::reference::ReferenceEngine;
+use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Scenario, play, read};
 
 fn folder() -> PathBuf {

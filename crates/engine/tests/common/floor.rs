@@ -27,13 +27,13 @@
 
 use pitwire_auditor::Auditor;
 use pitwire_auditor_snapshot::opening;
-use pitwire_engine::reference::ReferenceEngine;
 use pitwire_engine::{Engine, EngineImage, OrderImage};
 use pitwire_model::{
     AccountId, AccountSettings, Amend, CancelFilter, CancelReason, Command, Epoch, Event, InstrumentLimits, KillScope,
     Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, SelfMatch, SessionId, Side,
     Throttle, Ticks, TimeInForce,
 };
+use pitwire_reference_engine::ReferenceEngine;
 
 use super::world::{NPN_ZAR, Stamper, opening_commands};
 

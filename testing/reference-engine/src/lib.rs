@@ -1,6 +1,6 @@
 //! The slow engine: the market's rules written a second time, for nothing but to disagree with the fast one.
 //!
-//! Does        what [`crate::Engine`] does, command by command, and images to the same [`EngineImage`].
+//! Does        what `pitwire_engine::Engine` does, command by command, and images to the same `EngineImage`.
 //! Holds       1. written from the rules and never from the fast code: a mistake has to be made twice to pass;
 //!             2. nothing derived is stored: queues are sorted, levels, reserves and open orders counted, whenever one
 //!                is asked for.
@@ -15,6 +15,7 @@ mod define;
 mod entering;
 mod image;
 mod leaving;
+mod machine;
 mod matching;
 mod money;
 mod operator;

@@ -4,8 +4,8 @@ use pitwire_model::{InstrumentId, OrderType, Phase, Seq, Side, Ticks, TimeInForc
 
 use super::tables::permits;
 use super::{Account, Holding, Kind, Market, Order, ReferenceEngine};
-use crate::permits::Kinds;
-use crate::{
+use pitwire_engine::permits::Kinds;
+use pitwire_engine::{
     AccountImage, Balance, Day, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, Reporting, Run,
     SessionImage, Standing,
 };

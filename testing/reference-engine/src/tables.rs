@@ -6,8 +6,8 @@ use pitwire_model::{Phase, TimeInForce};
 
 use super::Kind;
 
-const ORDER_TYPES: &str = include_str!("../../../../contracts/rules/order-types.toml");
-const SESSIONS: &str = include_str!("../../../../contracts/rules/sessions.toml");
+const ORDER_TYPES: &str = include_str!("../../../contracts/rules/order-types.toml");
+const SESSIONS: &str = include_str!("../../../contracts/rules/sessions.toml");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
