@@ -127,3 +127,16 @@ impl From<CredentialError> for Error {
         Error::Login(error)
     }
 }
+
+impl From<Error> for pitwire_failure::Failure {
+    fn from(error: Error) -> Self {
+        let failure = match &error {
+            Error::Url { .. } => pitwire_failure::Failure::usage(error.to_string()),
+            _ => pitwire_failure::Failure::new(error.to_string()),
+        };
+        match error.remedy() {
+            remedy if remedy.is_empty() => failure,
+            remedy => failure.remedy(remedy),
+        }
+    }
+}

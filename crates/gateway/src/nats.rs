@@ -35,6 +35,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+impl From<Failure> for pitwire_failure::Failure {
+    fn from(failure: Failure) -> Self {
+        pitwire_failure::Failure::usage(failure.what).remedy(failure.remedy)
+    }
+}
+
 /// Whether an address and a subject can be meant.
 pub fn check(url: &str, subject: &str) -> Result<(), Failure> {
     let host = ["nats://", "tls://"].iter().find_map(|scheme| url.strip_prefix(scheme));

@@ -236,6 +236,12 @@ impl std::error::Error for OpenError {
     }
 }
 
+impl From<OpenError> for pitwire_failure::Failure {
+    fn from(error: OpenError) -> Self {
+        pitwire_failure::Failure::new(error.to_string()).remedy(error.remedy())
+    }
+}
+
 /// Names the file and the deed in an error of the storage.
 pub(crate) fn while_doing<'a>(doing: &'static str, file: &'a str) -> impl Fn(io::Error) -> OpenError + use<'a> {
     move |source| OpenError::Io { doing, file: file.to_owned(), source }

@@ -57,3 +57,10 @@ impl fmt::Display for LogError {
 }
 
 impl std::error::Error for LogError {}
+
+impl From<LogError> for pitwire_failure::Failure {
+    fn from(error: LogError) -> Self {
+        pitwire_failure::Failure::new(error.to_string())
+            .remedy("look at the disk, then start again: nothing acknowledged is lost")
+    }
+}

@@ -1,4 +1,4 @@
-//! The real clock, disk, sockets and event loop: implements the ports.
+//! The real clock, sockets and event loop.
 //!
 //! Does        everything that touches the machine, so that nothing else has to.
 //! Leaves out  what is served: the loop knows an [`Application`], not a venue.
@@ -8,7 +8,6 @@ mod application;
 mod clock;
 mod connection;
 mod crowd;
-mod disk;
 mod doorkeeper;
 mod doors;
 mod http;
@@ -24,7 +23,6 @@ mod waker;
 
 pub use application::{Application, Closing, ConnectionId, Refusal, Residence, Returned, Taken};
 pub use clock::SystemClock;
-pub use disk::{DirectoryLock, DirectoryStorage};
 pub use http::{Headers, HttpRequest, HttpResponse};
 pub use limits::Limits;
 pub use notices::Notices;

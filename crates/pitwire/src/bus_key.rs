@@ -8,7 +8,7 @@ use std::path::Path;
 use pitwire_gateway::protocol::Key;
 use zeroize::Zeroizing;
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// Its name in a data directory.
 pub const FILE: &str = "bus.key";

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pitwire_tls::{Authority, Flaw, ServerConfig, given, made_by};
 use zeroize::Zeroizing;
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// Of an authority made here, in its directory.
 const CERTIFICATE: &str = "ca.pem";

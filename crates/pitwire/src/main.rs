@@ -3,7 +3,6 @@
 mod bus_key;
 mod certificate;
 mod commands;
-mod failure;
 mod gateway;
 mod halls;
 mod memory;
@@ -16,7 +15,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 #[derive(Parser)]
 #[command(name = "pitwire", version, about = "An exchange you run on your own machine.", max_term_width = 110)]

@@ -90,6 +90,12 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+impl From<Failure> for pitwire_failure::Failure {
+    fn from(failure: Failure) -> Self {
+        pitwire_failure::Failure::new(failure.what).remedy(failure.remedy)
+    }
+}
+
 /// How workers are served.
 #[derive(Clone, Debug)]
 pub struct Options {

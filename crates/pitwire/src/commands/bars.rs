@@ -13,8 +13,8 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::commands::arguments;
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire split ws://feed:8080/ --workers 4 -- pitwire bars --out bars      pipes: split appends four descriptors

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clap::Args;
 
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire doctor                   what this machine offers, with a remedy where something is missing

@@ -13,10 +13,10 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use hdrhistogram::Histogram;
 
-use crate::failure::Failure;
 use crate::output::say;
 use growth::Curve;
 use operations::{Kind, Operation};
+use pitwire_failure::Failure;
 use reports::Reports;
 
 const EXAMPLES: &str = "Examples:

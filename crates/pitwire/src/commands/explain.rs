@@ -7,9 +7,9 @@ use pitwire_explain::{Audience, Note, Question};
 use pitwire_model::{OrderId, Seq};
 use serde_json::json;
 
-use crate::failure::Failure;
 use crate::output::say;
 use crate::venue::inquiry::{Answer, inquire};
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire explain --data pitwire-data --order 4711           what befell this order, and what it waits for

@@ -10,13 +10,13 @@ mod tables;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use pitwire_disk::DirectoryStorage;
 use pitwire_journal::Recovery;
-use pitwire_net::DirectoryStorage;
 
-use crate::failure::Failure;
 use crate::output::say;
 use crate::venue::recovery::{Replay, inspect_settled};
 use directory::Unfinished;
+use pitwire_failure::Failure;
 use range::{Instant, Range};
 use sink::Table;
 use tables::Tables;

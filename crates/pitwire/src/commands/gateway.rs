@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use pitwire_gateway::{Failure as BusFailure, Inlet, Node, Upstream, without_password};
+use pitwire_gateway::{Inlet, Node, Upstream, without_password};
 use pitwire_net::{Limits, Server, SystemClock, Waker, stop_signals};
 use tracing::{info, warn};
 
@@ -13,9 +13,9 @@ use super::up::{Ready, announce_tls, listen, prepare_ready, remove_old};
 use crate::bus_key;
 use crate::certificate::{self, Shown};
 use crate::commands::arguments;
-use crate::failure::Failure;
 use crate::gateway::application::{GatewayApplication, Parts};
 use crate::output::say;
+use pitwire_failure::Failure;
 
 /// Of the venue's messages, for clients that come, come back or are slow.
 const HISTORY_BYTES: usize = 64 * 1024 * 1024;
@@ -147,11 +147,5 @@ fn announce(ready: &Ready, file: Option<&Path>, tells: bool) {
         && let Err(failure) = ready.write(path)
     {
         warn!(%failure, "no ready file");
-    }
-}
-
-impl From<BusFailure> for Failure {
-    fn from(failure: BusFailure) -> Self {
-        Failure::usage(failure.what).remedy(failure.remedy)
     }
 }

@@ -9,16 +9,15 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Args;
+use pitwire_disk::DirectoryStorage;
 use pitwire_engine::Engine;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, PreparedSegment};
 use pitwire_journal::{Log, LogError, OutputHash, Storage};
 use pitwire_model::{Command, Seq, VenueNanos};
-use pitwire_net::DirectoryStorage;
 use pitwire_projections::Views;
 use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
 
-use crate::failure::Failure;
 use crate::output::say;
 use crate::venue::chores::{self, Chores};
 use crate::venue::core::Core;
@@ -26,6 +25,7 @@ use crate::venue::ledger::Ledger;
 use crate::venue::preset;
 use crate::venue::recovery::{journal_config, recover};
 use flow::Flow;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire journal-bench --data /tmp/bench                    ten million commands, five runs

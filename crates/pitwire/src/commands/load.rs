@@ -20,9 +20,9 @@ use pitwire_load_generator::{
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::failure::Failure;
 use crate::output::say;
 use limit::Search;
+use pitwire_failure::Failure;
 use progress::Progress;
 
 const EXAMPLES: &str = "Examples:

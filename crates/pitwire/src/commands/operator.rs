@@ -7,8 +7,8 @@ use pitwire_client::{Error, Number};
 use serde_json::{Map, Value, json};
 
 use super::reach::{Reach, watch};
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   export PITWIRE_CLIENT_ID=demo-operator PITWIRE_CLIENT_SECRET=demo-operator-secret

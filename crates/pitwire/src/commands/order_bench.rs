@@ -19,8 +19,8 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::commands::arguments;
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire order-bench --mode pairs --venue 127.0.0.1:8080

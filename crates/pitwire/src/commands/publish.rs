@@ -20,8 +20,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use self::source::Source;
 use crate::certificate::{self, Shown};
 use crate::commands::arguments;
-use crate::failure::{Failure, more_files};
 use crate::output::say;
+use pitwire_failure::{Failure, more_files};
 
 const EXAMPLES: &str = "Examples:
   my-feed | pitwire publish --listen 127.0.0.1:9000 --stdin --key sym

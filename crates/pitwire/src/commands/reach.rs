@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use pitwire_client::{Connection, Credentials, Error, Target};
 
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 /// Options of every command that is a client of a venue.
 #[derive(Args)]
@@ -55,17 +55,4 @@ pub fn watch(connection: &mut Connection, channels: &[String], count: Option<u64
         left -= 1;
     }
     Ok(())
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let failure = match &error {
-            Error::Url { .. } => Failure::usage(error.to_string()),
-            _ => Failure::new(error.to_string()),
-        };
-        match error.remedy() {
-            remedy if remedy.is_empty() => failure,
-            remedy => failure.remedy(remedy),
-        }
-    }
 }

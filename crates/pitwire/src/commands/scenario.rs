@@ -7,8 +7,8 @@ use pitwire_engine::Engine;
 use pitwire_scenario::{Outcome, Scenario, play, read};
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire scenario contracts/vectors/rules/*.json           a line each, exit 1 when one differs from what it expects

@@ -18,12 +18,12 @@ use pitwire_order_flow::{Flow, FlowConfig, Reading};
 use pitwire_projections::{Change, Views};
 use pitwire_sequencer::{Calendar, Sequencer, Timetable};
 
-use crate::failure::Failure;
 use crate::output::{hex, say};
 use crate::venue::agenda::{Agenda, Due};
 use crate::venue::ledger::Ledger;
 use crate::venue::preset::{self, Preset, PresetName};
 use crate::venue::schedule::{Chance, VenueCalendar};
+use pitwire_failure::Failure;
 use report::{Figures, Report};
 
 const EXAMPLES: &str = "Examples:

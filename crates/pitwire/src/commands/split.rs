@@ -19,8 +19,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::view::View;
 use crate::commands::arguments;
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 mod view;
 
@@ -438,12 +438,6 @@ fn failed(error: RunError) -> Failure {
         RunError::Connect(error) => Failure::new(error.to_string()).remedy(error.remedy()),
         RunError::Lost(why) => Failure::new(why).remedy("without --no-reconnect the connection comes back by itself"),
         RunError::Transport(failure) => failure.into(),
-    }
-}
-
-impl From<pitwire_splitter::Failure> for Failure {
-    fn from(failure: pitwire_splitter::Failure) -> Self {
-        Failure::new(failure.what).remedy(failure.remedy)
     }
 }
 

@@ -8,7 +8,7 @@ mod values;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// Serve a feed of trades, synthetic or from a file; or record one (docs/tape.md).
 #[derive(Args)]

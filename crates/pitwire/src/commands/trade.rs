@@ -6,8 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use pitwire_client::{Cancel, Connection, Error, NewOrder, Number, Side};
 
 use super::reach::{Reach, watch};
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire trade book BTC_USDC                        no login needed

@@ -17,7 +17,6 @@ use super::sim;
 use crate::bus_key;
 use crate::certificate::{self, Shown};
 use crate::commands::arguments;
-use crate::failure::{Failure, more_files};
 use crate::output::{hex, say};
 use crate::venue::application::{VenueApplication, venue_time};
 use crate::venue::bus::Bus;
@@ -33,6 +32,7 @@ use crate::venue::recovery::{Recovered, recover};
 use crate::venue::schedule::Chance;
 use crate::venue::setup::{AccountDef, Setup};
 use crate::venue::vault::{self, SealedVault};
+use pitwire_failure::{Failure, more_files};
 
 const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
@@ -256,7 +256,7 @@ impl Up {
         preset: &Preset,
         setup: &Setup,
         clock: &SystemClock,
-    ) -> Result<(Core, Option<Chores>, Option<pitwire_net::DirectoryLock>), Failure> {
+    ) -> Result<(Core, Option<Chores>, Option<pitwire_disk::DirectoryLock>), Failure> {
         let (sequencer, views, chain, keeping) = match self.durability {
             Durability::Disk => {
                 let Recovered { sequencer, views, chain, base, storage, lock } = recover(&self.data)?;

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use clap::Args;
 use pitwire_auditor::Auditor;
 use pitwire_auditor_snapshot::opening;
+use pitwire_disk::DirectoryStorage;
 use pitwire_engine::EngineImage;
 use pitwire_journal::records::ChainState;
 use pitwire_journal::records::image::{encode_state, state_hash};
 use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_model::Seq;
-use pitwire_net::DirectoryStorage;
 
-use crate::failure::Failure;
 use crate::output::{hex, say};
 use crate::venue::recovery::{Replay, inspect_settled};
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire verify pitwire-data          exit 0 and a few figures, or exit 1 and the first offence

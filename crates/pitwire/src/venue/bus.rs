@@ -26,7 +26,7 @@ use tracing::error;
 
 use super::core::Core;
 use super::resume::{Life, Resumption};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// A batch is closed when it has so many bytes, or with the turn.
 const BATCH_BYTES: usize = 64 * 1024;

@@ -14,7 +14,7 @@ use tracing::{error, info};
 
 use super::core::Core;
 use super::recovery::{Replay, journal_config};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// A snapshot after so many commands, or after so long, whichever comes first; less to replay against more to write.
 const SNAPSHOT_COMMANDS: u64 = 500_000;
@@ -205,9 +205,9 @@ fn keep(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<()
 mod tests {
     use std::path::Path;
 
+    use pitwire_disk::DirectoryLock;
     use pitwire_journal::OutputHash;
     use pitwire_model::{AccountId, Command, OrderId, VenueNanos};
-    use pitwire_net::DirectoryLock;
     use pitwire_sequencer::{Timetable, Unscheduled};
 
     use super::*;

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use pitwire_deribit::Explained;
+use pitwire_disk::DirectoryStorage;
 use pitwire_explain::{Audience, Explainer, Note, Question};
 use pitwire_model::{AccountId, Event, OrderId, Seq, Stamped};
-use pitwire_net::{DirectoryStorage, SystemClock};
+use pitwire_net::SystemClock;
 use tracing::error;
 
 use super::recovery::{Interrupted, Replay, inspect_settled};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// What was found, and in which commands it was looked for.
 pub struct Answer {

@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::core::Core;
 use super::setup::Setup;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// The setup applied last, as JSON.
 const APPLIED: &str = "configuration.json";

@@ -8,7 +8,7 @@ use pitwire_model::{AccountId, Command, Credit, VenueNanos};
 
 use super::schedule::{ScheduleDef, SessionDef, VenueCalendar};
 use super::setup::{AccountDef, CurrencyDef, InstrumentDef, Kind, SelfMatchDef, Setup};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PresetName {

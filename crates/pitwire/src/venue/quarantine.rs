@@ -12,7 +12,7 @@ use tracing::error;
 
 use super::core::Core;
 use super::recovery::Replay;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// Goes on as if the command had been refused. Its events are then the refusal.
 pub fn take_out(core: &mut Core, poison: &Stamped) -> Result<Seq, LogError> {

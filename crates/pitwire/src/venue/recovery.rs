@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use pitwire_disk::{DirectoryLock, DirectoryStorage};
 use pitwire_engine::ahead::Coming;
 use pitwire_engine::{Engine, RULE_VERSION};
 use pitwire_journal::records::OutputChain;
@@ -16,7 +17,6 @@ use pitwire_journal::records::image::decode_state;
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, inspect};
 use pitwire_journal::{OutputHash, Storage};
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
-use pitwire_net::{DirectoryLock, DirectoryStorage};
 use pitwire_projections::{Change, Views};
 use pitwire_sequencer::guard::{apply_guarded, instrument_of, refusal};
 use pitwire_sequencer::{EngineFailed, Sequencer};
@@ -24,7 +24,7 @@ use tracing::{error, info, warn};
 
 use self::ahead::{BATCHES_AHEAD, Batch, read_ahead};
 use super::ledger::Ledger;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// How often a venue that writes meanwhile may look damaged before it is believed.
 const MOST_LOOKS: u32 = 10;

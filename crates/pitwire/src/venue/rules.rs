@@ -6,7 +6,7 @@ use pitwire_model::{Allocation, Decimal, Label, Lots, Phase, Ticks, Tolerance, T
 use serde::{Deserialize, Serialize};
 
 use super::schedule::compile::length;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// `[segment.rules]` and `[instrument.rules]`; what an instrument says goes before what its segment says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::RulesDef;
 use super::schedule::{self, CalendarDef, Line, ScheduleDef, SegmentDef};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -17,7 +17,7 @@ use pitwire_model::AccountId;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 const MAGIC: &[u8; 8] = b"PWVAULT1";
 const NONCE_BYTES: usize = 24;

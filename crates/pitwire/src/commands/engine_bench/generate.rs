@@ -13,7 +13,7 @@ use super::Matcher;
 use super::book::BareBook;
 use super::operations::{Kind, Operation, RECORD};
 use super::reports::Reports;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// How many orders are live, give or take a twentieth.
 pub const LIVE: usize = 20_000;

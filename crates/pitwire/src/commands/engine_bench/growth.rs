@@ -15,8 +15,8 @@ use super::book::{Bare, BareBook, Many};
 use super::generate::{Generator, LIVE, MID, Random};
 use super::operations::{Kind, Operation};
 use super::reports::Reports;
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Curve {

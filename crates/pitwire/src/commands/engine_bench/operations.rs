@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pitwire_model::Side;
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 pub const RECORD: usize = 24;
 

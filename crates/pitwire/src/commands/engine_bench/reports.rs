@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pitwire_model::Side;
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// In the order in which reports of one operation are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

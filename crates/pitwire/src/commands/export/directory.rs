@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// Everybody's orders are in it: for the owner's eyes, as the journal is.
 const DIRECTORY_MODE: u32 = 0o700;

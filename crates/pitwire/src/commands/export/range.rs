@@ -7,7 +7,7 @@ use pitwire_journal::Recovery;
 use pitwire_journal::Storage;
 use pitwire_model::{Seq, VenueNanos};
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// A time as a person writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

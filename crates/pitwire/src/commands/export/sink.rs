@@ -10,7 +10,7 @@ use pitwire_model::{Decimal, VenueNanos};
 use super::parquet::ParquetSink;
 use super::range::date_time;
 use super::{Format, directory::cannot_write};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

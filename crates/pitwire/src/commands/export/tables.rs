@@ -13,7 +13,7 @@ use pitwire_model::{
 use super::Format;
 use super::sink::{Cell, Column, Kind, Table};
 use super::spelling::{spell, word};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 const fn column(name: &'static str, kind: Kind) -> Column {
     Column { name, kind }

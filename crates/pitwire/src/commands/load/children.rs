@@ -16,8 +16,8 @@ use pitwire_load_generator::{Control, NEVER, Plan, Report, RunError, Start, mono
 use serde::{Deserialize, Serialize};
 
 use super::progress::{Progress, Standing};
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 /// From the order to begin until children begin.
 const SETTLE_NS: i64 = 200_000_000;

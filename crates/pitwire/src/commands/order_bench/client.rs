@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::failure::Failure;
 use crate::venue::preset;
+use pitwire_failure::Failure;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const BUFFER: usize = 256 * 1024;

@@ -8,8 +8,8 @@ use std::time::Instant;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::figures::Latencies;
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 /// Says where it listens, then serves connections one after another; the first eight bytes of each are the two sizes.
 pub fn serve() -> Result<(), Failure> {

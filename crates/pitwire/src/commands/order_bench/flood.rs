@@ -13,7 +13,7 @@ use super::figures::{Latencies, median, ratio, us};
 use super::open_loop::nanoseconds;
 use super::overload::give_way;
 use super::pairs::one_at_a_time;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// The flood asks for a cancel of its own so often.
 const CANCEL_EVERY: Duration = Duration::from_millis(5);

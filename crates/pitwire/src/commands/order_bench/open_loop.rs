@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::client::{Orders, Session, cancel_all};
 use super::figures::{Latencies, us};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// Most that is handed to one socket at a time.
 const CHUNK: usize = 64 * 1024;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::client::{Orders, Session, cancel_all, request};
 use super::figures::{Latencies, ratio};
 use super::open_loop::{Load, nanoseconds, ramp, run};
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 /// A cancel every so often from a session of its own, while others send too much.
 const CANCEL_EVERY: Duration = Duration::from_millis(5);

@@ -12,7 +12,7 @@ use super::client::{Orders, Session, cancel_all};
 use super::echo::{Echo, stay_on};
 use super::figures::{Latencies, median, ratio, us};
 use super::open_loop::nanoseconds;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 #[derive(Clone, Copy)]
 pub struct Pairs {

@@ -10,7 +10,7 @@ use pitwire_delivery::{Bus, Press, Synthetic, monotonic_ns};
 use pitwire_recorder::recording::Reader;
 
 use super::Publish;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 const LINE_MOST: usize = 16 << 20;
 const READ_BYTES: usize = 64 * 1024;

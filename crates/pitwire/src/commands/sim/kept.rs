@@ -3,16 +3,16 @@
 use std::fs;
 use std::path::Path;
 
+use pitwire_disk::DirectoryLock;
 use pitwire_journal::OutputHash;
 use pitwire_journal::records::OutputChain;
 use pitwire_model::Seq;
-use pitwire_net::DirectoryLock;
 use pitwire_sequencer::Sequencer;
 
 use super::report::Figures;
-use crate::failure::Failure;
 use crate::venue::ledger::Ledger;
 use crate::venue::recovery::{Recovered, recover};
+use pitwire_failure::Failure;
 
 /// Commands of one group in the journal. Nobody waits for an answer, so groups are large and syncs few.
 const GROUP: u64 = 4096;

@@ -18,7 +18,7 @@ use ratatui::widgets::{Block, Paragraph, Sparkline};
 use ratatui::{Frame, Terminal};
 use signal_hook::consts::SIGTERM;
 
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 const REDRAW: Duration = Duration::from_millis(250);
 /// Rates that the curve shows: as many as a wide terminal has columns.

@@ -10,8 +10,8 @@ use pitwire_net::stop_signals;
 use pitwire_recorder::recorder::{Wanted, record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire tape record wss://feed.example/ day.tape --auth '{\"action\":\"auth\",\"params\":\"KEY\"}' \\

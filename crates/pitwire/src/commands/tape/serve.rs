@@ -19,8 +19,8 @@ use super::figures::{Figures, cpu_seconds};
 use super::source::{Plan, What};
 use super::values::{Rate, sizes};
 use crate::commands::arguments;
-use crate::failure::Failure;
 use crate::output::say;
+use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   pitwire tape serve --listen 127.0.0.1:9000                               6,000 symbols as fast as they are read

@@ -13,7 +13,7 @@ use pitwire_recorder::stream::{Moment, Next, Source, Stream, Terms};
 use pitwire_recorder::synthetic::Synthetic;
 
 use super::values::Rate;
-use crate::failure::Failure;
+use pitwire_failure::Failure;
 
 #[derive(Clone)]
 pub enum What {

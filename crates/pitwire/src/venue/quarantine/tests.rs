@@ -44,7 +44,7 @@ impl Drop for Scratch {
 }
 
 /// The venue without sockets, as a start makes it; the lock goes with the second part.
-fn start(directory: &Path) -> (Core, pitwire_net::DirectoryLock) {
+fn start(directory: &Path) -> (Core, pitwire_disk::DirectoryLock) {
     let Recovered { sequencer, views, chain, lock, .. } = recover(directory).unwrap();
     let (is_fresh, now) = (sequencer.last() == Seq(0), sequencer.time());
     let timetable = Timetable::starting(Box::new(Unscheduled), sequencer.engine(), now, now);

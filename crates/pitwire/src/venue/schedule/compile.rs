@@ -10,8 +10,8 @@ use pitwire_model::{Phase, VenueNanos};
 
 use super::days::{Chance, DAY_SECONDS, Fixed, Repeated, Reporting, Schedule, Sessions, VenueCalendar};
 use super::{CalendarDef, Line, ScheduleDef, SessionDef};
-use crate::failure::Failure;
 use crate::venue::setup::Setup;
+use pitwire_failure::Failure;
 
 /// A definition that breaks a rule: where, which one, and what to do.
 #[derive(Debug)]
