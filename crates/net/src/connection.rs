@@ -271,7 +271,7 @@ impl Connection {
                     self.read_ns = turn.clock.monotonic_ns();
                     self.input.extend_from_slice(&turn.buffer[..n]);
                     self.heard_ns = turn.now;
-                    turn.heard += u32::from(taken == 0);
+                    turn.had_input = true;
                     taken += self.link.drawn(n);
                     // A short read means the socket is empty: save the call that would say so. Unless the end is
                     // known to follow: no event will tell of it again; or it is a record that was short.

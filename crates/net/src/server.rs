@@ -30,12 +30,11 @@ use crate::connection::{Connection, Parting, READ_BYTES};
 use crate::crowd::{Crowd, list};
 use crate::doorkeeper::{Doorkeeper, House};
 use crate::doors::Doors;
+use crate::idle::IdleStrategy;
 use crate::limits::{Addresses, Limits, Places};
 use crate::link::Link;
 use crate::notices::Notices;
-use crate::place::{Beside, Place, times_driven_off};
 use crate::turn::{Sending, Turn};
-use crate::vigil::Vigil;
 use crate::waker::Waker;
 
 const DRAIN_NS: u64 = 2_000_000_000;
@@ -53,13 +52,6 @@ const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 /// a slow disk is kept busy with large groups and a quick one makes nobody wait for them; between these.
 const SHORTEST_TURN_NS: u64 = 25_000;
 const LONGEST_TURN_NS: u64 = 2_000_000;
-/// Between two looks the loop has lost its core for so long, if it was so long between them.
-const DRIVEN_OFF_NS: u64 = 1_000_000;
-/// Two looks are a microsecond apart; in so long something else has run on the core.
-const MISSED_NS: u64 = 50_000;
-/// So many connections that other threads of the process serve: it may be for them that others want the core. Where it is not,
-/// a loop that sleeps gains nobody anything.
-const MANY_ELSEWHERE: usize = 100;
 
 pub struct Server<A> {
     app: A,
@@ -91,11 +83,9 @@ pub struct Server<A> {
     limits: Limits,
     doors: Doors,
     addresses: Addresses,
-    vigil: Vigil,
-    place: Place,
-    /// From whom something arrived in the last turn, and from how many.
-    heard_from: Option<usize>,
-    heard: u32,
+    idle: IdleStrategy,
+    /// Whether the last turn received anything.
+    had_input: bool,
     last_commit_ns: u64,
     buffer: Box<[u8]>,
     /// The application was told of something after its last commit.
@@ -160,10 +150,8 @@ impl<A: Application> Server<A> {
             limits,
             doors,
             addresses: Addresses::default(),
-            vigil: Vigil::default(),
-            place: Place::default(),
-            heard_from: None,
-            heard: 0,
+            idle: IdleStrategy::default(),
+            had_input: false,
             last_commit_ns: 0,
             buffer: vec![0; READ_BYTES].into(),
             is_uncommitted: false,
@@ -181,6 +169,12 @@ impl<A: Application> Server<A> {
         self.doors = Doors::new(self.local_address()?, &limits.hosts);
         self.limits = limits;
         Ok(self)
+    }
+
+    /// Sets how the loop waits for events. The default is [`IdleStrategy::Block`].
+    pub fn with_idle_strategy(mut self, idle: IdleStrategy) -> Self {
+        self.idle = idle;
+        self
     }
 
     /// A second door, behind which everything is the same and goes through TLS. After limits are set.
@@ -245,50 +239,25 @@ impl<A: Application> Server<A> {
         }
     }
 
-    /// Until something happens or is due. After requests, awake for a little while first.
+    /// Waits for events as the idle strategy says, until the next deadline at the latest.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = self.timeout();
-        let peer = self.heard_from.take().filter(|_| timeout != Some(Duration::ZERO));
-        let awake_ns = peer.map_or(0, |at| self.vigil_beside(at));
-        if awake_ns == 0 {
+        let spin_ns = self.idle.spin_ns(std::mem::take(&mut self.had_input));
+        if spin_ns == 0 || timeout == Some(Duration::ZERO) {
             return self.look(events, timeout);
         }
-        let mut now = self.clock.monotonic_ns();
-        let until = now + awake_ns.min(timeout.map_or(u64::MAX, nanoseconds));
-        while now < until {
+        let timeout_ns = timeout.map_or(u64::MAX, nanoseconds);
+        let start = self.clock.monotonic_ns();
+        while self.clock.monotonic_ns() - start < spin_ns.min(timeout_ns) {
             self.look(events, Some(Duration::ZERO))?;
-            let before = std::mem::replace(&mut now, self.clock.monotonic_ns());
-            if now - before > MISSED_NS && self.places.elsewhere() >= MANY_ELSEWHERE {
-                self.vigil.missed(now, times_driven_off());
-            }
-            let is_driven_off = now - before > DRIVEN_OFF_NS;
-            if !events.is_empty() {
-                self.vigil.end(true);
-            }
-            if is_driven_off {
-                self.vigil.was_driven_off();
-                self.place.was_driven_off(now);
-            }
             if !events.is_empty() {
                 return Ok(());
             }
-            std::hint::spin_loop();
+            // A client on the same core can only send once it runs.
+            std::thread::yield_now();
         }
-        self.vigil.end(false);
         let timeout = self.timeout();
         self.look(events, timeout)
-    }
-
-    /// How long to stay awake after this peer's request.
-    fn vigil_beside(&mut self, at: usize) -> u64 {
-        let Some(peer) = self.connections.get(at) else { return 0 };
-        match self.place.beside(peer, self.heard, self.vigil.heard_ns()) {
-            // It will not send again before the loop lets it.
-            Beside::Shared => return 0,
-            Beside::Left => self.vigil.renew(),
-            Beside::Apart => {}
-        }
-        self.vigil.begin()
     }
 
     fn look(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
@@ -460,17 +429,14 @@ impl<A: Application> Server<A> {
         let Server { app, notices, limits, doors, clock, buffer, connections, listed, put_off, .. } = self;
         let (poll, glanced, deferred) = (&mut self.poll, &mut self.glanced, &mut self.deferred);
         let crowd = &mut self.crowd;
-        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, until, heard_from: None, heard: 0 };
+        let mut turn = Turn { app, notices, limits, doors, clock, buffer, now, until, had_input: false };
         if turn.serve_each(connections, listed, put_off) {
             let mut glance = |connections: &mut Slab<Connection>, listed: &mut Vec<usize>| {
                 glance(poll, glanced, (deferred, crowd), connections, listed)
             };
             turn.serve_more(connections, listed, &mut glance);
         }
-        (self.heard_from, self.heard) = (turn.heard_from, turn.heard);
-        if turn.heard > 0 {
-            self.vigil.note(now);
-        }
+        self.had_input = turn.had_input;
     }
 
     fn sweep(&mut self, now: u64) {

@@ -33,9 +33,8 @@ pub(crate) struct Turn<'a, A> {
     pub now: u64,
     /// When it is time to commit, whoever still waits.
     pub until: u64,
-    /// The place of the last one served from which something arrived, and from how many something did.
-    pub heard_from: Option<usize>,
-    pub heard: u32,
+    /// Whether anything was received in this turn.
+    pub had_input: bool,
 }
 
 impl<A: Application> Turn<'_, A> {
@@ -61,11 +60,7 @@ impl<A: Application> Turn<'_, A> {
                 continue;
             }
             connection.is_served = true;
-            let heard = self.heard;
             connection.read_and_act(self);
-            if self.heard > heard {
-                self.heard_from = Some(*at);
-            }
             was_light |= connection.is_done_with_little();
             if self.is_time() {
                 return (true, was_light);

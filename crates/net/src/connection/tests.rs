@@ -68,8 +68,7 @@ fn input_is_bounded_however_much_is_sent() {
         buffer: &mut buffer,
         now: 0,
         until: 0,
-        heard_from: None,
-        heard: 0,
+        had_input: false,
     };
     for _ in 0..200 {
         drop(peer.write(&pongs));
@@ -149,8 +148,7 @@ impl Floor {
             buffer: &mut buffer,
             now: 0,
             until,
-            heard_from: None,
-            heard: 0,
+            had_input: false,
         };
         if turn.serve_each(&mut self.connections, &self.listed, &mut self.put_off) {
             let (peer, speaks_at, mut looks) = (&mut self.peers[1], self.speaks_at, 0);

@@ -7,6 +7,7 @@ pub mod engine_bench;
 pub mod explain;
 pub mod export;
 pub mod gateway;
+mod idle;
 pub mod journal_bench;
 pub mod load;
 pub mod operator;

@@ -17,6 +17,7 @@ use super::sim;
 use crate::bus_key;
 use crate::certificate::{self, Shown};
 use crate::commands::arguments;
+use crate::commands::idle::Idle;
 use crate::output::{hex, say};
 use crate::venue::application::{VenueApplication, venue_time};
 use crate::venue::bus::Bus;
@@ -97,6 +98,9 @@ pub struct Up {
     /// Key under which API secrets made at run time are sealed in the data directory; made on first use.
     #[arg(long, value_name = "PATH")]
     key_file: Option<PathBuf>,
+    /// How the venue thread waits for the next request.
+    #[arg(long, value_enum, default_value = "spin")]
+    idle: Idle,
     /// Put public channels on NATS for gateways (docs/gateway.md).
     #[arg(long, value_name = "NATS_URL")]
     publish: Option<String>,
@@ -190,6 +194,7 @@ impl Up {
         let waker = app.core.waker.clone();
         app.core.streams.limit_addresses(doors.connections_per_address);
         let mut server = Server::new(app, listener, signals, clock)?.with_limits(doors)?.with_waker(&waker)?;
+        server = server.with_idle_strategy(self.idle.strategy());
         let address = server.local_address()?;
         self.announce(&preset, &shown, address);
         let mut ready = Ready::new(address);
