@@ -21,7 +21,7 @@ struct Slot {
 }
 
 #[derive(Debug)]
-pub(crate) struct Latest {
+pub struct Latest {
     /// By key; a key that has no message yet is in no order.
     slots: Vec<Option<Slot>>,
     first: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Latest {
 
 /// One message of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held<'a> {
+pub struct LatestMessage<'a> {
     pub key: Key,
     pub seq: u64,
     pub is_binary: bool,
@@ -65,14 +65,14 @@ impl Latest {
 
     /// The first message with a number above `seq`, looked for from `hint` on: the key that came last, if its message is
     /// still number `seq`.
-    pub fn next(&self, seq: u64, hint: Option<Key>) -> Option<Held<'_>> {
+    pub fn next(&self, seq: u64, hint: Option<Key>) -> Option<LatestMessage<'_>> {
         let stands = hint.and_then(|key| self.slot(key.0)).filter(|slot| slot.seq == seq);
         let mut at = stands.map_or(self.first, |slot| slot.behind);
         loop {
             let slot = self.slot(at)?;
             if slot.seq > seq {
                 let Slot { seq, is_binary, ref payload, .. } = *slot;
-                return Some(Held { key: Key(at), seq, is_binary, payload });
+                return Some(LatestMessage { key: Key(at), seq, is_binary, payload });
             }
             at = slot.behind;
         }

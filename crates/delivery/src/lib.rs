@@ -1,47 +1,21 @@
-//! One stream to very many subscribers: rings of ready frames, cursors, halls that serve them.
+//! Delivers one message to many subscribers: rings of encoded frames, cursors and the policy for slow subscribers.
 //!
-//! Does        serve WebSocket subscribers from threads of its own, each with its own copy of the streams: a message is
-//!             encoded once, appended once, and sent straight from the ring to everybody.
-//! Holds       1. whoever publishes never waits;
-//!             2. what is missed is declared, or its reader closed: see [`Lag`];
-//!             3. memory is bounded by the streams and by the number of subscribers, not by how slowly they read.
-//! Leaves out  where messages come from, and what a path means: [`Programme`].
-//! Start at    [`Publisher::start`]; inside, [`floor`] without sockets and [`loops`] with them.
+//! Does        Encodes a message once per frame format, stores the frames in a ring and finds what a cursor has not read.
+//! Holds       1. A frame consists of the same bytes for every subscriber of a format.
+//!             2. Memory is bounded by the streams, whatever the number of subscribers.
+//! Leaves out  Sockets, clocks and threads: see the crate `publisher`.
+//! Start at    [`Stream::append`], then [`Ring`].
 
-mod board;
-mod channels;
-mod counters;
-mod field;
-pub(crate) mod floor;
-mod hall;
-mod inbox;
+mod compressor;
 mod latest;
-mod loops;
-mod nats;
-mod order;
-mod press;
-mod programme;
-mod request;
-mod reserve;
 mod ring;
-mod squeeze;
+mod shuffle;
 mod stream;
-mod subscriber;
-mod synthetic;
-mod tls;
-mod wheel;
 
-pub use board::Board;
-pub use channels::{Channels, Hearing};
-pub use counters::{Counters, counted, text as metrics};
-pub use field::field;
-pub use floor::Limits;
-pub use hall::{Batch, Options, Publisher};
-pub use loops::{Kind, Pace, mono_ns as monotonic_ns};
-pub use nats::{Bus, Failure as BusFailure};
-pub use pitwire_websocket::CloseCode;
-pub use press::{CHANNEL_FIELD, Press};
-pub use programme::{Answer, GoOn, Opening, Programme, Released, Reply, Request, Said, Tag, weight};
-pub use reserve::Relief;
-pub use stream::{Lag, StreamId, StreamSpec};
-pub use synthetic::Synthetic;
+pub use compressor::{Compressor, NARROW_BITS, POLICY};
+pub use latest::{Latest, LatestMessage};
+pub use ring::{Cursor, FrameHeader, Key, Ring, RingEntry};
+pub use shuffle::ServiceOrder;
+pub use stream::{
+    DEFLATED, ENVELOPED, Frame, LagPolicy, Listener, Message, MissingRange, NARROW, Stamp, Stream, StreamId, StreamSpec,
+};

@@ -28,7 +28,7 @@ impl Key {
 
 /// What is known of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct RingEntry {
     /// Where it begins.
     pub start: u64,
     /// Its number in its stream; of a ping or notice, the number of the next message.
@@ -44,14 +44,14 @@ pub struct Entry {
 pub struct Ring {
     bytes: Box<[u8]>,
     head: u64,
-    index: VecDeque<Entry>,
+    index: VecDeque<RingEntry>,
     entries_most: usize,
     /// The number of the last message that is gone, or that came before the first.
     before: u64,
 }
 
 /// One entry of the index for so many bytes of frames, at most.
-pub(crate) const BYTES_PER_ENTRY: usize = 32;
+pub const BYTES_PER_ENTRY: usize = 32;
 /// A frame may take so much of the ring: a half of it must do for the slow, see the floor.
 const FRAMES_LEAST: usize = 8;
 
@@ -73,7 +73,7 @@ impl Ring {
     }
 
     /// Appends one frame made of `parts`. `entry.start` is filled in here.
-    pub fn append(&mut self, entry: Entry, parts: &[&[u8]]) {
+    pub fn append(&mut self, entry: RingEntry, parts: &[&[u8]]) {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len > self.bytes.len() / FRAMES_LEAST {
             self.grow(len * FRAMES_LEAST);
@@ -85,7 +85,7 @@ impl Ring {
                 self.before = gone.seq;
             }
         }
-        self.index.push_back(Entry { start: self.head, ..entry });
+        self.index.push_back(RingEntry { start: self.head, ..entry });
         for part in parts {
             self.write(part);
         }
@@ -129,7 +129,7 @@ impl Ring {
     }
 
     /// The newest message: not a ping or a notice.
-    pub fn newest(&self) -> Option<Entry> {
+    pub fn newest(&self) -> Option<RingEntry> {
         self.index.iter().rev().find(|entry| entry.key != Key::EVERYONE).copied()
     }
 
@@ -155,7 +155,7 @@ impl Ring {
     }
 
     /// The frames from a cursor on, the one it stands in first.
-    pub fn entries_from(&self, cursor: Cursor) -> impl Iterator<Item = Entry> + '_ {
+    pub fn entries_from(&self, cursor: Cursor) -> impl Iterator<Item = RingEntry> + '_ {
         let at = self.index_at(cursor).unwrap_or(0);
         self.index.range(at..).copied()
     }
@@ -208,12 +208,12 @@ impl Ring {
 
 /// A frame's header: at most ten bytes, on the stack.
 #[derive(Clone, Copy, Debug)]
-pub struct Header {
+pub struct FrameHeader {
     bytes: [u8; 10],
     len: u8,
 }
 
-impl Header {
+impl FrameHeader {
     /// Of one whole, unmasked frame of `len` payload bytes; `is_deflated` sets RSV1.
     #[allow(clippy::cast_possible_truncation)]
     pub fn new(opcode: Opcode, len: usize, is_deflated: bool) -> Self {
@@ -235,7 +235,7 @@ impl Header {
                 10
             }
         };
-        Header { bytes, len: used }
+        FrameHeader { bytes, len: used }
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -247,8 +247,8 @@ impl Header {
 mod tests {
     use super::*;
 
-    fn entry(seq: u64) -> Entry {
-        Entry { start: 0, seq, place: seq, key: Key(0), at_ms: 0 }
+    fn entry(seq: u64) -> RingEntry {
+        RingEntry { start: 0, seq, place: seq, key: Key(0), at_ms: 0 }
     }
 
     fn text(ring: &Ring, from: Cursor, to: Cursor) -> String {
@@ -300,7 +300,7 @@ mod tests {
     fn what_was_before_a_cursor_is_known_also_when_it_is_gone() {
         let mut ring = Ring::new(4096, 57);
         let start = ring.head();
-        let ping = Entry { key: Key::EVERYONE, ..entry(58) };
+        let ping = RingEntry { key: Key::EVERYONE, ..entry(58) };
         ring.append(ping, &[b"ping"]);
         assert_eq!((ring.number_before(start), ring.number_before(ring.head())), (57, 57));
         for n in 1..=100_u64 {
@@ -334,7 +334,7 @@ mod tests {
             (65_535, false, vec![0x81, 126, 0xFF, 0xFF]),
             (65_536, false, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
         ] {
-            assert_eq!(Header::new(Opcode::Text, len, deflated).as_bytes(), expected, "{len}");
+            assert_eq!(FrameHeader::new(Opcode::Text, len, deflated).as_bytes(), expected, "{len}");
         }
     }
 }

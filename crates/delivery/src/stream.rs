@@ -4,7 +4,7 @@
 //! Holds       a message is the same bytes for everybody of a class.
 //! Start at    [`Stream::append`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use pitwire_websocket::{Opcode, payload_of};
 use serde::de::IgnoredAny;
 
+use crate::compressor::Compressor;
 use crate::latest::Latest;
-use crate::ring::{BYTES_PER_ENTRY, Cursor, Entry, Header, Key, Ring};
-use crate::squeeze::Squeezer;
+use crate::ring::{BYTES_PER_ENTRY, Cursor, FrameHeader, Key, Ring, RingEntry};
 
 /// Names a stream in all halls of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ pub struct StreamId(pub u32);
 
 /// What becomes of a reader that falls behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lag {
+pub enum LagPolicy {
     /// It is told what it missed, gets the newest of each key of that, and goes on with the present.
     Conflate,
     /// It gets the newest message and goes on: there is nothing to declare.
@@ -39,7 +39,7 @@ pub enum Lag {
 #[derive(Clone, Debug)]
 pub struct StreamSpec {
     pub name: String,
-    pub lag: Lag,
+    pub lag: LagPolicy,
     /// Of each hall's ring; a reader may fall behind by half of it.
     pub ring_bytes: usize,
     /// A joiner gets the newest of each key first.
@@ -50,11 +50,11 @@ pub struct StreamSpec {
 }
 
 /// In which form a subscriber gets messages: bits.
-pub(crate) const ENVELOPED: u8 = 1;
-pub(crate) const DEFLATED: u8 = 2;
+pub const ENVELOPED: u8 = 1;
+pub const DEFLATED: u8 = 2;
 /// ... with a small window.
-pub(crate) const NARROW: u8 = 4;
-pub(crate) const CLASSES: usize = 8;
+pub const NARROW: u8 = 4;
+pub const CLASSES: usize = 8;
 
 /// Longer names a reader may not make.
 const NAME_MOST: usize = 128;
@@ -64,7 +64,7 @@ const REFILLED: u64 = 4;
 const KEYS_MOST: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Listener {
+pub struct Listener {
     pub slot: u32,
     /// Which of its subscriptions this is.
     pub item: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Listener {
 
 /// One message, before it is anybody's bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message<'a> {
+pub struct Message<'a> {
     pub seq: u64,
     pub key: Key,
     pub is_binary: bool,
@@ -81,7 +81,7 @@ pub(crate) struct Message<'a> {
 
 /// What a message's frames need to know besides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     pub epoch: u64,
     pub place: u64,
     pub at_ms: u32,
@@ -89,24 +89,24 @@ pub(crate) struct Stamp {
 
 /// Messages `from` to `to` were shed; `missing` is the last of them that is not in the rings all the same, or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hole {
+pub struct MissingRange {
     pub from: u64,
     pub missing: u64,
     pub to: u64,
 }
 
-pub(crate) struct Stream {
+pub struct Stream {
     pub spec: StreamSpec,
     rings: [Option<Box<Ring>>; CLASSES],
     pub latest: Option<Latest>,
-    keys: HashMap<Arc<[u8]>, Key>,
+    keys: BTreeMap<Arc<[u8]>, Key>,
     /// By number.
     names: Vec<Arc<[u8]>>,
     pub listeners: Vec<Listener>,
     /// Of the newest message.
     pub last_seq: u64,
     /// What a full queue has shed, ascending, as far back as the rings go.
-    holes: VecDeque<Hole>,
+    holes: VecDeque<MissingRange>,
     /// Something was appended since the last sweep, and how much; with how much that began; and since it was last asked.
     pub is_dirty: bool,
     pub unswept: usize,
@@ -122,13 +122,13 @@ pub(crate) struct Stream {
 impl Stream {
     /// `class` is that of most readers: what is kept is kept for them from the beginning.
     pub fn new(spec: StreamSpec, class: u8) -> Self {
-        let has_latest = spec.snapshot || spec.lag == Lag::Conflate;
+        let has_latest = spec.snapshot || spec.lag == LagPolicy::Conflate;
         let keep = spec.keep;
         let mut stream = Stream {
             spec,
             rings: Default::default(),
             latest: has_latest.then(Latest::default),
-            keys: HashMap::new(),
+            keys: BTreeMap::new(),
             names: Vec::new(),
             listeners: Vec::new(),
             last_seq: 0,
@@ -216,18 +216,18 @@ impl Stream {
         self.rings.iter_mut().skip(kept).for_each(|ring| *ring = None);
     }
 
-    pub fn append(&mut self, message: &Message<'_>, stamp: Stamp, squeezer: &mut Squeezer) {
+    pub fn append(&mut self, message: &Message<'_>, stamp: Stamp, compressor: &mut Compressor) {
         self.last_seq = message.seq;
         self.has_quoted = false;
         if let Some(latest) = &mut self.latest {
             latest.set(message.key, message.seq, message.is_binary, message.payload);
         }
-        let entry = Entry { start: 0, seq: message.seq, place: stamp.place, key: message.key, at_ms: stamp.at_ms };
+        let entry = RingEntry { start: 0, seq: message.seq, place: stamp.place, key: message.key, at_ms: stamp.at_ms };
         for class in 0..CLASSES {
             let Some(mut ring) = self.rings[class].take() else { continue };
             let before = ring.head();
             #[allow(clippy::cast_possible_truncation)]
-            self.append_as(class as u8, &mut ring, entry, message, Some(stamp.epoch), squeezer);
+            self.append_as(class as u8, &mut ring, entry, message, Some(stamp.epoch), compressor);
             self.grown(ring.head().0 - before.0);
             self.rings[class] = Some(ring);
         }
@@ -238,30 +238,30 @@ impl Stream {
         &mut self,
         class: u8,
         ring: &mut Ring,
-        entry: Entry,
+        entry: RingEntry,
         message: &Message<'_>,
         epoch: Option<u64>,
-        squeezer: &mut Squeezer,
+        compressor: &mut Compressor,
     ) {
         let parts = self.frame(if epoch.is_some() { class } else { class & !ENVELOPED }, message, epoch.unwrap_or(0));
         if class & DEFLATED == 0 {
             ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
         } else {
             let opcode = if message.is_binary { Opcode::Binary } else { Opcode::Text };
-            ring.append(entry, &[squeezer.frame(class & NARROW > 0, opcode, &parts)]);
+            ring.append(entry, &[compressor.frame(class & NARROW > 0, opcode, &parts)]);
         }
     }
 
     /// The ring of a class; if there was none, with what has been kept lately in the form `kept`: a reader that comes from
     /// another hall may be some messages behind. Out of an envelope no message is taken.
-    pub fn open_ring_filled(&mut self, class: u8, kept: u8, epoch: u64, squeezer: &mut Squeezer) {
+    pub fn open_ring_filled(&mut self, class: u8, kept: u8, epoch: u64, compressor: &mut Compressor) {
         if self.ring(class).is_some() {
             return;
         }
         let plain = class & ENVELOPED;
         if self.spec.keep && plain != class {
             // It is opened with this one: whoever comes for it later must find in it what has been kept.
-            self.open_ring_filled(plain, kept, epoch, squeezer);
+            self.open_ring_filled(plain, kept, epoch, compressor);
         }
         let mut frames = Vec::new();
         if let Some(from) = self.ring(kept).filter(|_| kept & ENVELOPED <= class & ENVELOPED) {
@@ -281,9 +281,9 @@ impl Stream {
                 ring.append(*entry, &[frame]);
             } else if kept & ENVELOPED == class & ENVELOPED {
                 // In its envelope already, if that is how it comes.
-                self.append_as(class, &mut ring, *entry, &message, None, squeezer);
+                self.append_as(class, &mut ring, *entry, &message, None, compressor);
             } else {
-                self.append_as(class, &mut ring, *entry, &message, Some(epoch), squeezer);
+                self.append_as(class, &mut ring, *entry, &message, Some(epoch), compressor);
             }
         }
         self.rings[usize::from(class)] = Some(ring);
@@ -291,9 +291,9 @@ impl Stream {
 
     /// A frame for everybody that is no message: a ping, or a notice.
     pub fn append_notice(&mut self, opcode: Opcode, payload: &[u8], stamp: Stamp) {
-        let header = Header::new(opcode, payload.len(), false);
+        let header = FrameHeader::new(opcode, payload.len(), false);
         let next = self.last_seq + 1;
-        let entry = Entry { start: 0, seq: next, place: stamp.place, key: Key::EVERYONE, at_ms: stamp.at_ms };
+        let entry = RingEntry { start: 0, seq: next, place: stamp.place, key: Key::EVERYONE, at_ms: stamp.at_ms };
         for ring in self.rings.iter_mut().flatten() {
             ring.append(entry, &[header.as_bytes(), payload]);
         }
@@ -301,7 +301,7 @@ impl Stream {
     }
 
     /// The rings have a notice of it in front of what was kept: whoever goes on within it has to be told by itself.
-    pub fn note_hole(&mut self, hole: Hole) {
+    pub fn note_hole(&mut self, hole: MissingRange) {
         let oldest = self.rings.iter().flatten().filter_map(|ring| ring.entries_from(ring.oldest()).next());
         let oldest = oldest.map(|entry| entry.seq).min().unwrap_or(u64::MAX);
         while self.holes.front().is_some_and(|hole| hole.to < oldest) {
@@ -335,7 +335,7 @@ impl Stream {
     pub fn frame<'a>(&'a mut self, class: u8, message: &Message<'a>, epoch: u64) -> Frame<'a> {
         let (opcode, payload) = (if message.is_binary { Opcode::Binary } else { Opcode::Text }, message.payload);
         if class & ENVELOPED == 0 {
-            let header = Header::new(opcode, payload.len(), false);
+            let header = FrameHeader::new(opcode, payload.len(), false);
             return Frame { header, opening: b"", payload, closing: b"" };
         }
         self.text.clear();
@@ -348,7 +348,7 @@ impl Stream {
             quote(payload, &mut self.text);
         }
         let payload = if is_json { payload } else { b"" };
-        let header = Header::new(opcode, self.text.len() + payload.len() + 1, false);
+        let header = FrameHeader::new(opcode, self.text.len() + payload.len() + 1, false);
         Frame { header, opening: self.text.as_bytes(), payload, closing: b"}" }
     }
 }
@@ -372,8 +372,8 @@ fn quote(payload: &[u8], out: &mut String) {
 }
 
 /// One frame's parts, in order.
-pub(crate) struct Frame<'a> {
-    pub header: Header,
+pub struct Frame<'a> {
+    pub header: FrameHeader,
     pub opening: &'a [u8],
     pub payload: &'a [u8],
     pub closing: &'a [u8],
@@ -415,23 +415,28 @@ mod tests {
         // What comes first opens what it is made from.
         let forms = [0, DEFLATED, ENVELOPED, ENVELOPED | DEFLATED | NARROW];
         for (kept, turned) in [(0, 0), (0, 3), (ENVELOPED, 0), (ENVELOPED, 1)] {
-            let spec =
-                StreamSpec { name: "x".into(), lag: Lag::Close, ring_bytes: 1 << 16, snapshot: false, keep: true };
-            let (mut stream, mut squeezer) = (Stream::new(spec, kept), Squeezer::default());
-            let stamp = Stamp { epoch: 7, place: 1, at_ms: 0 };
-            let say = |stream: &mut Stream, squeezer: &mut Squeezer, seq, text: &str| {
-                let message = Message { seq, key: Key(0), is_binary: false, payload: text.as_bytes() };
-                stream.append(&message, stamp, squeezer);
+            let spec = StreamSpec {
+                name: "x".into(),
+                lag: LagPolicy::Close,
+                ring_bytes: 1 << 16,
+                snapshot: false,
+                keep: true,
             };
-            say(&mut stream, &mut squeezer, 1, "1");
+            let (mut stream, mut compressor) = (Stream::new(spec, kept), Compressor::default());
+            let stamp = Stamp { epoch: 7, place: 1, at_ms: 0 };
+            let say = |stream: &mut Stream, compressor: &mut Compressor, seq, text: &str| {
+                let message = Message { seq, key: Key(0), is_binary: false, payload: text.as_bytes() };
+                stream.append(&message, stamp, compressor);
+            };
+            say(&mut stream, &mut compressor, 1, "1");
             stream.append_notice(Opcode::Ping, b"", stamp);
-            say(&mut stream, &mut squeezer, 2, &long);
+            say(&mut stream, &mut compressor, 2, &long);
             let bare = ["1".into(), String::new(), long.clone(), "3".into()];
             let full = vec![enveloped(1, "1"), String::new(), enveloped(2, &long), enveloped(3, "3")];
             for at in 0..forms.len() {
-                stream.open_ring_filled(forms[(at + turned) % forms.len()], kept, 7, &mut squeezer);
+                stream.open_ring_filled(forms[(at + turned) % forms.len()], kept, 7, &mut compressor);
             }
-            say(&mut stream, &mut squeezer, 3, "3");
+            say(&mut stream, &mut compressor, 3, "3");
             for class in [ENVELOPED, ENVELOPED | DEFLATED | NARROW] {
                 assert_eq!(told(&stream, class), full, "{class} of {kept}");
             }
@@ -444,7 +449,8 @@ mod tests {
 
     #[test]
     fn what_is_no_json_stands_in_an_envelope_as_a_string() {
-        let spec = StreamSpec { name: "x".into(), lag: Lag::Close, ring_bytes: 4096, snapshot: false, keep: false };
+        let spec =
+            StreamSpec { name: "x".into(), lag: LagPolicy::Close, ring_bytes: 4096, snapshot: false, keep: false };
         let mut stream = Stream::new(spec, ENVELOPED);
         let mut told = |is_binary: bool, payload: &[u8]| {
             let (mut out, message) = (Vec::new(), Message { seq: 5, key: Key(0), is_binary, payload });
@@ -481,7 +487,13 @@ mod tests {
     #[test]
     fn what_strangers_ask_for_leaves_half_of_the_keys_to_the_publisher() {
         let mut stream = Stream::new(
-            StreamSpec { name: "x".into(), lag: Lag::Conflate, ring_bytes: 1 << 16, snapshot: false, keep: false },
+            StreamSpec {
+                name: "x".into(),
+                lag: LagPolicy::Conflate,
+                ring_bytes: 1 << 16,
+                snapshot: false,
+                keep: false,
+            },
             0,
         );
         assert_eq!(stream.key_asked(&[b'x'; 129]), None);

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use pitwire_delivery::{
+use pitwire_net::Waker;
+use pitwire_publisher::{
     Answer, CloseCode, GoOn, Limits, Opening, Options, Programme, Publisher, Released, Reply, Request, Said, StreamId,
     Tag, weight,
 };
-use pitwire_net::Waker;
 use tracing::error;
 
 /// Of what connections have said and nobody has looked at.
@@ -109,7 +109,7 @@ impl Ear {
     }
 }
 
-/// A reader of a stream whose lag is [`Ask`](pitwire_delivery::Lag::Ask) has fallen behind. To be followed by
+/// A reader of a stream whose lag is [`Ask`](pitwire_publisher::LagPolicy::Ask) has fallen behind. To be followed by
 /// [`Order::GoOn`], unless it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind {

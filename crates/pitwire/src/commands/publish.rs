@@ -11,10 +11,10 @@ use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use pitwire_delivery::{
-    Channels, Hearing, Kind, Lag, Limits, Options, Pace, Press, Publisher, StreamId, StreamSpec, counted,
-};
 use pitwire_net::stop_signals;
+use pitwire_publisher::{
+    Channels, Hearing, Kind, LagPolicy, Limits, Options, Pace, Press, Publisher, StreamId, StreamSpec, counted,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use self::source::Source;
@@ -311,8 +311,8 @@ impl Publish {
     fn create(&self, publisher: &Publisher) -> Vec<(String, StreamId)> {
         let names = if self.channel.is_empty() { vec!["stream".to_owned()] } else { self.channel.clone() };
         let lag = match self.lag {
-            LagName::Conflate => Lag::Conflate,
-            LagName::Close => Lag::Close,
+            LagName::Conflate => LagPolicy::Conflate,
+            LagName::Close => LagPolicy::Close,
         };
         let ring_bytes = usize::try_from(self.ring).unwrap_or(1 << 20);
         let create = |name: String| {

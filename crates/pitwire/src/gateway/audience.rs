@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pitwire_delivery::{Batch, GoOn as Sequel, Lag, Limits, Opening, Publisher, StreamId, StreamSpec, Tag, weight};
 use pitwire_gateway::{ChannelId, GoOn, Mouth, Seat};
 use pitwire_net::ConnectionId;
 use pitwire_net::{CloseCode, Notices, Taken, Waker};
+use pitwire_publisher::{
+    Batch, GoOn as Sequel, LagPolicy, Limits, Opening, Publisher, StreamId, StreamSpec, Tag, weight,
+};
 
 use crate::halls::{Attention, Behind, Halls, Heard};
 
@@ -128,9 +130,10 @@ impl Audience {
     fn ring(&mut self, channel: ChannelId, seat: Seat) -> Option<StreamId> {
         let halls = self.running.as_ref()?;
         let ring = self.rings.entry(channel).or_insert_with(|| {
-            let (lag, ring_bytes) = if seat.is_state { (Lag::Latest, STATE_RING) } else { (Lag::Ask, DELTA_RING) };
+            let (lag, ring_bytes) =
+                if seat.is_state { (LagPolicy::Latest, STATE_RING) } else { (LagPolicy::Ask, DELTA_RING) };
             let spec = StreamSpec { name: channel.to_string(), lag, ring_bytes, snapshot: false, keep: false };
-            Ring { stream: halls.create(&spec), has_sequences: lag == Lag::Ask, counted: 0 }
+            Ring { stream: halls.create(&spec), has_sequences: lag == LagPolicy::Ask, counted: 0 }
         });
         let (stream, begins) = (ring.stream, seat.begins.filter(|_| ring.has_sequences));
         self.channels.insert(stream, channel);

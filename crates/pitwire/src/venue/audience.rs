@@ -14,10 +14,10 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_delivery::{Batch, GoOn, Limits, Opening, Released, StreamId, StreamSpec, Tag};
 use pitwire_deribit::RESUMED_BYTES;
 use pitwire_market_data::{FeedId, Lag, Lent, Merged, Publisher as Channels};
 use pitwire_net::{CloseCode, ConnectionId, Notices, Returned, Taken, Waker};
+use pitwire_publisher::{Batch, GoOn, Limits, Opening, Released, StreamId, StreamSpec, Tag};
 use pitwire_websocket::{Opcode, write_frame};
 
 use crate::halls::{Adopted, Attention, Halls, Heard, Order};
@@ -137,9 +137,9 @@ impl Audience {
 
     fn create(&mut self, feed: FeedId, channels: &Channels) -> Option<StreamId> {
         let (lag, ring_bytes) = match channels.lag(feed) {
-            Lag::Latest => (pitwire_delivery::Lag::Latest, STATE_RING),
-            Lag::Close => (pitwire_delivery::Lag::Close, DELTA_RING),
-            Lag::Merge => (pitwire_delivery::Lag::Ask, MERGED_RING),
+            Lag::Latest => (pitwire_publisher::LagPolicy::Latest, STATE_RING),
+            Lag::Close => (pitwire_publisher::LagPolicy::Close, DELTA_RING),
+            Lag::Merge => (pitwire_publisher::LagPolicy::Ask, MERGED_RING),
         };
         let name = channels.name(feed).to_owned();
         let spec = StreamSpec { name, lag, ring_bytes, snapshot: false, keep: false };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_delivery::{Bus, Press, Synthetic, monotonic_ns};
+use pitwire_publisher::{Bus, Press, Synthetic, monotonic_ns};
 use pitwire_recorder::recording::Reader;
 
 use super::Publish;

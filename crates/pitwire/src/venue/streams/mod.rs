@@ -14,11 +14,11 @@ mod scribe;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use pitwire_delivery::{Limits, Opening, Publisher, Tag};
 use pitwire_engine::Engine;
 use pitwire_model::{Event, Stamped};
 use pitwire_net::{HttpRequest, HttpResponse, SystemClock, Taken, Waker};
 use pitwire_projections::Views;
+use pitwire_publisher::{Limits, Opening, Publisher, Tag};
 use pitwire_url_streams::{Here, Opened, Session, StreamId, StreamKey, Streams};
 use tracing::debug;
 
@@ -260,7 +260,7 @@ pub struct Tapped {
 
 struct Joined {
     first: Option<Vec<u8>>,
-    ring: Option<pitwire_delivery::StreamId>,
+    ring: Option<pitwire_publisher::StreamId>,
 }
 
 /// The handshake's answer, with what its reader may want to know of what it asked for.

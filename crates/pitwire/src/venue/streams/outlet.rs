@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_delivery::{Batch, Lag, Publisher, StreamSpec, Tag};
 use pitwire_model::VenueNanos;
 use pitwire_net::SystemClock;
+use pitwire_publisher::{Batch, LagPolicy, Publisher, StreamSpec, Tag};
 use pitwire_url_streams::{Names, Numbered, Sink, Stamps, StreamId, StreamKey};
 
 use super::scribe::{Errand, Scribe};
@@ -19,7 +19,7 @@ use crate::venue::clock::VenueClock;
 const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 16;
 
-type Ring = pitwire_delivery::StreamId;
+type Ring = pitwire_publisher::StreamId;
 
 enum Item {
     /// The next so many messages of the batch.
@@ -74,7 +74,7 @@ impl Outlet {
     pub fn know(&mut self, id: StreamId, key: &StreamKey, names: Option<&Names>, halls: &Publisher) {
         self.known.entry(id).or_insert_with(|| {
             let (lag, ring_bytes) =
-                if key.kind.is_state() { (Lag::Latest, STATE_RING) } else { (Lag::Close, DELTA_RING) };
+                if key.kind.is_state() { (LagPolicy::Latest, STATE_RING) } else { (LagPolicy::Close, DELTA_RING) };
             let spec = StreamSpec { name: key.label(names), lag, ring_bytes, snapshot: false, keep: false };
             Known { ring: (!key.has_socket_numbers()).then(|| halls.create(&spec)), seq: 0 }
         });

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use pitwire_delivery::{CloseCode, Publisher, Tag};
+use pitwire_publisher::{CloseCode, Publisher, Tag};
 use pitwire_url_streams::{Numbered, StreamId};
 use tracing::warn;
 

@@ -1,0 +1,46 @@
+//! The library alone: one stream for whoever connects.
+//!
+//!     cargo run --release -p pitwire-delivery --example serve -- 127.0.0.1:9000 1000 190
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pitwire_publisher::{
+    Batch, Channels, Kind, LagPolicy, Options, Pace, Publisher, StreamSpec, Synthetic, monotonic_ns,
+};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut words = std::env::args().skip(1);
+    let mut next = |otherwise: &str| words.next().unwrap_or_else(|| otherwise.to_owned());
+    let listen = next("127.0.0.1:9000").parse()?;
+    let (rate, bytes): (f64, usize) = (next("100").parse()?, next("190").parse()?);
+    let halls = next("1").parse()?;
+    let (core_percent, most_us) = (next("65").parse()?, next("40000").parse()?);
+    let pace = Pace { core_percent, most_us, company: next("4").parse()?, ..Pace::default() };
+    let channels = Arc::new(Channels::default());
+    let options = Options { listen: Some(listen), halls, pace, kind: Kind::Epoll, ..Options::default() };
+    let publisher = Publisher::start(options, Arc::clone(&channels) as _)?;
+    let spec = StreamSpec {
+        name: "stream".into(),
+        lag: LagPolicy::Conflate,
+        ring_bytes: 1 << 20,
+        snapshot: false,
+        keep: true,
+    };
+    let stream = publisher.create(&spec);
+    channels.open_doors(Arc::clone(publisher.board()), BTreeMap::new(), Some(stream));
+    println!("{}", publisher.address().ok_or("nowhere to listen")?);
+    let epoch_ns = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?;
+    let mut messages = Synthetic::new(rate, bytes, monotonic_ns(), epoch_ns);
+    let (mut batch, mut text) = (Batch::default(), Vec::new());
+    loop {
+        while messages.due_ns() <= monotonic_ns() {
+            text.clear();
+            let seq = messages.next(&mut text);
+            batch.text(stream, b"", seq, &text);
+        }
+        publisher.send(&mut batch);
+        std::thread::sleep(Duration::from_nanos(messages.due_ns().saturating_sub(monotonic_ns())));
+    }
+}

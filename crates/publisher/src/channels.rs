@@ -1,0 +1,236 @@
+//! Named channels for whoever connects: what a path means, who may come, what `/metrics` and `/healthz` say.
+//!
+//! Does        the programme of `pitwire publish`: paths are channels, the query chooses symbols, the form, and where to go
+//!             on; and for tests of others, echo and answers on request.
+//! Start at    [`Channels`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use subtle::ConstantTimeEq as _;
+
+use crate::board::Board;
+use crate::counters;
+use crate::programme::{Answer, Opening, Programme, Reply, Request, Said, Tag};
+use pitwire_delivery::StreamId;
+
+/// A reader may choose so many.
+const SYMBOLS_MOST: usize = 1024;
+
+/// What a reader may say behind the path.
+const PARAMETERS: [&str; 4] = ["symbols", "from", "envelope", "token"];
+
+/// What is done with what subscribers say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hearing {
+    /// Nothing.
+    #[default]
+    Ignore,
+    Echo,
+    /// Each text message is answered with the answer of [`Options`](crate::Options).
+    Respond,
+}
+
+#[derive(Debug, Default)]
+pub struct Channels {
+    /// Every path is this one channel when none is named.
+    names: OnceLock<BTreeMap<String, StreamId>>,
+    only: OnceLock<StreamId>,
+    pub hearing: Hearing,
+    /// Everybody gets the envelope, not only those who ask for it.
+    pub enveloped: bool,
+    /// Whoever comes must have it.
+    pub token: Option<String>,
+    board: OnceLock<Arc<Board>>,
+    /// Where messages come from is away.
+    pub is_upstream_down: Arc<AtomicBool>,
+}
+
+impl Channels {
+    pub fn new(hearing: Hearing, enveloped: bool, token: Option<String>, is_upstream_down: Arc<AtomicBool>) -> Self {
+        Channels { hearing, enveloped, token, is_upstream_down, ..Channels::default() }
+    }
+
+    /// What there is, once the publisher has been started. With no names every path is the one stream.
+    pub fn open_doors(&self, board: Arc<Board>, names: BTreeMap<String, StreamId>, only: Option<StreamId>) {
+        // Each is set once: by whoever has started the publisher.
+        let _ = self.board.set(board);
+        if let Some(only) = only {
+            let _ = self.only.set(only);
+        }
+        let _ = self.names.set(names);
+    }
+
+    fn stream(&self, path: &str) -> Result<Option<StreamId>, Answer> {
+        if self.hearing != Hearing::Ignore {
+            return Ok(None);
+        }
+        if let Some(only) = self.only.get() {
+            return Ok(Some(*only));
+        }
+        let name = path.trim_start_matches('/');
+        let names = self.names.get().ok_or_else(|| Answer::text(503, "not yet").retry_after(1))?;
+        let found = names.get(name).copied();
+        let all = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", /");
+        found.map(Some).ok_or_else(|| Answer::text(404, &format!("no such channel; there is /{}", all())))
+    }
+
+    fn may_come(&self, request: &Request<'_>) -> Result<(), Answer> {
+        let Some(token) = &self.token else { return Ok(()) };
+        let given = request.token().map(decoded).unwrap_or_default();
+        if bool::from(given.as_slice().ct_eq(token.as_bytes())) {
+            return Ok(());
+        }
+        Err(Answer::text(401, "a token is wanted: Authorization: Bearer …, or ?token=…"))
+    }
+
+    fn health(&self) -> Answer {
+        let is_down = self.is_upstream_down.load(Ordering::Relaxed);
+        let (status, word) = if is_down { (503, "upstream is away") } else { (200, "ok") };
+        Answer::new(status, "application/json", format!("{{\"status\":\"{word}\"}}\n"))
+    }
+}
+
+impl Programme for Channels {
+    fn open(&self, request: &Request<'_>) -> Result<Opening, Answer> {
+        self.may_come(request)?;
+        let streams: Vec<StreamId> = self.stream(request.path())?.into_iter().collect();
+        if !streams.is_empty() {
+            are_meant(request)?;
+        }
+        let keys = request.parameter("symbols");
+        if keys.is_some_and(|text| text.split(',').count() > SYMBOLS_MOST) {
+            return Err(Answer::text(400, "at most 1024 symbols; without ?symbols= all of them come"));
+        }
+        let from = match request.parameter("from").map(resume_token) {
+            None => None,
+            Some(Some(from)) => Some(from),
+            Some(None) => return Err(Answer::text(400, "from is EPOCH:SEQ, two whole numbers")),
+        };
+        Ok(Opening {
+            streams,
+            keys: keys.map(|text| text.split(',').map(decoded).collect()),
+            from,
+            enveloped: self.enveloped || request.parameter("envelope").is_some_and(|value| value != "0"),
+            ..Opening::default()
+        })
+    }
+
+    fn said(&self, _: Tag, said: Said<'_>, reply: &mut Reply) {
+        match (self.hearing, said) {
+            (Hearing::Ignore, _) | (Hearing::Respond, Said::Binary(_)) => {}
+            (Hearing::Respond, Said::Text(_)) => reply.respond(),
+            (Hearing::Echo, Said::Text(text)) => reply.text(text.as_bytes()),
+            (Hearing::Echo, Said::Binary(bytes)) => reply.binary(bytes),
+        }
+    }
+
+    fn http(&self, request: &Request<'_>) -> Answer {
+        match request.path() {
+            "/healthz" => self.health(),
+            "/metrics" => {
+                let halls = self.board.get().map(|board| board.all()).unwrap_or_default();
+                let text = counters::text("pitwire_publish", halls.iter());
+                Answer::new(200, "text/plain; version=0.0.4; charset=utf-8", text)
+            }
+            _ => Answer::text(426, "a WebSocket is served here; /metrics and /healthz are plain"),
+        }
+    }
+}
+
+/// A query that a stream cannot be meant by: a reader would get something else than it asked for, and not know.
+fn are_meant(request: &Request<'_>) -> Result<(), Answer> {
+    let names: Vec<&str> = request.query().split('&').filter(|pair| !pair.is_empty()).map(name_of).collect();
+    for (at, name) in names.iter().enumerate() {
+        if !PARAMETERS.contains(name) {
+            let shown: String = name.chars().take(32).collect();
+            return Err(Answer::text(400, &format!("there is no {shown:?} here; there is {}", PARAMETERS.join(", "))));
+        }
+        if names[..at].contains(name) {
+            return Err(Answer::text(400, &format!("{name} is given twice; once is enough, symbols=A,B for several")));
+        }
+    }
+    if request.parameter("symbols") == Some("") {
+        return Err(Answer::text(400, "symbols= names none; without it all of them come"));
+    }
+    Ok(())
+}
+
+fn name_of(pair: &str) -> &str {
+    pair.split_once('=').map_or(pair, |(name, _)| name)
+}
+
+fn resume_token(text: &str) -> Option<(u64, u64)> {
+    let text = String::from_utf8(decoded(text)).ok()?;
+    let (epoch, seq) = text.split_once(':')?;
+    Some((epoch.parse().ok()?, seq.parse().ok()?))
+}
+
+/// A query's value with its percent signs resolved; one that leads nowhere stays.
+fn decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while let Some(byte) = bytes.get(at) {
+        let hex = (*byte == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(value) => {
+                out.push(value);
+                at += 3;
+            }
+            None => {
+                out.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(target: &'static str) -> Request<'static> {
+        Request { method: "GET", target, from: None, authorization: None }
+    }
+
+    #[test]
+    fn a_path_is_a_channel_and_the_query_says_how() {
+        let channels = Channels { token: Some("s3cret".into()), ..Channels::default() };
+        let names = [("btc".to_owned(), StreamId(0)), ("eth".into(), StreamId(1))].into();
+        channels.open_doors(Arc::new(Board::new(1, None, None)), names, None);
+        let verdict = |target| match channels.open(&request(target)) {
+            Ok(opening) => format!("{opening:?}"),
+            Err(answer) => format!("!{} {}", answer.status, String::from_utf8_lossy(&answer.body).trim()),
+        };
+        assert_eq!(verdict("/doge?token=s3cret"), "!404 no such channel; there is /btc, /eth");
+        assert!(verdict("/btc").starts_with("!401"));
+        assert!(verdict("/btc?token=wrong").starts_with("!401"));
+        assert!(verdict("/btc?token=s3cret&from=1").starts_with("!400"));
+        let why = |query: &str| verdict(format!("/btc?token=s3cret&{query}").leak());
+        let unknown = why("simbols=A");
+        assert_eq!(unknown, "!400 there is no \"simbols\" here; there is symbols, from, envelope, token");
+        assert_eq!(why("symbols="), "!400 symbols= names none; without it all of them come");
+        assert!(why("symbols=A&symbols=B").starts_with("!400 symbols is given twice"));
+        assert!(why("token=s3cret").starts_with("!400 token is given twice"));
+        assert!(why("&").starts_with("Opening"), "nothing is nothing");
+        assert!(verdict("/btc?simbols=A").starts_with("!401"), "who may not come is told nothing");
+        let echo = Channels { hearing: Hearing::Echo, ..Channels::default() };
+        assert!(echo.open(&request("/?whatever=1&whatever=2")).is_ok(), "there is no stream to be chosen from");
+        let many = vec!["A"; SYMBOLS_MOST + 1].join(",");
+        let target: &str = format!("/eth?token=s3cret&symbols={many}").leak();
+        assert_eq!(channels.open(&request(target)).err().unwrap().status, 400);
+        let opening = channels.open(&request("/eth?symbols=A%2FB,C&from=17%3A4&envelope&token=s3cret")).unwrap();
+        assert_eq!(opening.streams, [StreamId(1)]);
+        assert_eq!(opening.keys, Some(vec![b"A/B".to_vec(), b"C".to_vec()]));
+        assert_eq!((opening.from, opening.enveloped), (Some((17, 4)), true));
+        assert!(!channels.open(&request("/eth?envelope=0&token=s3cret")).unwrap().enveloped);
+    }
+
+    #[test]
+    fn what_is_no_hex_stays() {
+        assert_eq!(decoded("a%41%2"), b"aA%2");
+        assert_eq!(decoded("%zz%c3%a9é"), "%zzéé".as_bytes());
+    }
+}

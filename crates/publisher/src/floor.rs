@@ -1,0 +1,743 @@
+//! A hall without its sockets: streams, subscribers, and what is to be sent to whom.
+//!
+//! Does        take in messages and what subscribers send; say who is due, which bytes go to each, and who is to be let go.
+//!             Every loop drives this same floor.
+//! Holds       1. a message is copied into the ring once per class, and from there to sockets: nothing is copied or allocated
+//!                per subscriber;
+//!             2. a joiner's snapshot and cursor stand at one number: nothing comes twice, nothing is missed;
+//!             3. a reader that stops costs the rest of one frame, whatever is published; all that it misses is declared,
+//!                or it is closed;
+//!             4. what is sent to a connection is whole frames in order, whichever of outbox, control slot and rings they
+//!                are from;
+//!             5. the order in which subscribers are served is a new one for every message (`order.rs`).
+//! Leaves out  sockets and clocks: the loop's.
+//! Start at    [`Floor::take`], [`Floor::due`], [`Floor::prepare`], [`Floor::gather`], [`Floor::sent`].
+
+mod ask;
+mod input;
+mod join;
+mod lag;
+mod moving;
+mod serve;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pitwire_websocket::{CloseCode, Decoder, Limits as MessageLimits, Opcode, write_close};
+use slab::Slab;
+use tracing::warn;
+
+pub use serve::{Next, PIECES, Pieces};
+
+use crate::board::Board;
+use crate::counters::{Counters, add};
+use crate::inbox::{Errand, Order, Posted, Queue};
+use crate::programme::{Programme, Released, Reply, Tag};
+use crate::request::Doors;
+use crate::subscriber::{NOBODY, Stage, Subscriber};
+use crate::wheel::Wheel;
+use pitwire_delivery::Compressor;
+use pitwire_delivery::Key;
+use pitwire_delivery::ServiceOrder;
+use pitwire_delivery::{ENVELOPED, Message, Stamp, Stream, StreamId};
+
+/// What one connection is sent in a turn, and what is taken from the queue in one.
+pub(crate) const TURN_BYTES: usize = 64 * 1024;
+/// With so much waiting to be written, a connection's input waits too.
+const OUTBOX_FULL: usize = 64 * 1024;
+/// With so much waiting that it did not ask for, it is closed.
+const OUTBOX_MOST: usize = 256 * 1024;
+/// Answers that one connection may be owed before its input waits.
+const OWED_MOST: u32 = 64;
+/// What one connection has said may weigh so much before its input waits.
+const UNHEARD_MOST: u32 = 64;
+/// Spare boxes that are kept for the next who needs one.
+const SPARES: usize = 64;
+
+/// Times and sizes. Milliseconds, because that is how fine the wheel is.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub messages: MessageLimits,
+    /// A handshake or a fragmented message must be finished within this.
+    pub unfinished_ms: u32,
+    /// A reader from which nothing has come for so long is closed. A pong is something.
+    pub idle_ms: u32,
+    /// How often a ping goes to everybody; 0 for never.
+    pub ping_ms: u32,
+    /// Whoever waits to be sent something older than this has fallen behind; 0 to count bytes only.
+    pub lag_ms: u32,
+    /// How long one that is told goodbye has to hear it.
+    pub parting_ms: u32,
+    /// Whether messages are compressed for those who offer to inflate them. Whoever does has each message compressed
+    /// once for all of a hall's readers like it: work that a stranger could ask for, so it is off unless wanted.
+    pub deflate: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            messages: MessageLimits::default(),
+            unfinished_ms: 5_000,
+            idle_ms: 60_000,
+            ping_ms: 20_000,
+            lag_ms: 0,
+            parting_ms: 2_000,
+            deflate: false,
+        }
+    }
+}
+
+/// What a floor is made with.
+pub struct Setting {
+    pub programme: Arc<dyn Programme>,
+    pub board: Arc<Board>,
+    /// Of this hall.
+    pub hall: usize,
+    pub limits: Limits,
+    pub doors: Doors,
+    /// Names this start in resume tokens.
+    pub epoch: u64,
+    /// Frames of the one answer to whoever is owed one.
+    pub answer: Arc<[u8]>,
+    pub seed: u64,
+    /// Most readers get messages in the envelope: that is the form in which they are kept from the beginning.
+    pub enveloped: bool,
+}
+
+/// Who is served in a sweep, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// Those for whom there is something of their own.
+    Own,
+    /// Everybody for whom there is something.
+    First,
+    /// The same, where the sweep before has hardly ended.
+    Next,
+}
+
+pub struct Floor {
+    programme: Arc<dyn Programme>,
+    board: Arc<Board>,
+    hall: usize,
+    limits: Limits,
+    doors: Arc<Doors>,
+    epoch: u64,
+    answer: Arc<[u8]>,
+    streams: Vec<Stream>,
+    subscribers: Slab<Subscriber>,
+    by_tag: HashMap<Tag, u32>,
+    wheel: Wheel,
+    /// Streams with something new, and slots with something of their own, for the next sweep.
+    dirty: Vec<u32>,
+    listed: Vec<u32>,
+    /// Slots whose sockets took no more; some may have been freed since.
+    blocked: Vec<u32>,
+    /// Slots that the loop is to let go, and sockets that it is to take.
+    gone: Vec<u32>,
+    arrivals: Vec<(u32, std::net::TcpStream)>,
+    /// Those that are to be let go of with their sockets, for somebody else.
+    leaving: Vec<(u32, Tag)>,
+    /// The sessions of those of them that speak TLS.
+    sessions: Vec<(u32, Box<pitwire_tls::Session>)>,
+    /// Where those of the arrivals that come from another hall count as coming from.
+    callers: Vec<(u32, std::net::IpAddr)>,
+    parting: Option<moving::Parting>,
+    retirement: Option<u64>,
+    /// Of most readers.
+    class: u8,
+    shuffle: ServiceOrder,
+    /// Appended since streams were last swept; so much that they must be; what one connection may be sent in this turn.
+    unswept: usize,
+    must_sweep: bool,
+    /// A sweep is under way: some have not had what it began with.
+    is_amid: bool,
+    turn_bytes: usize,
+    place: u64,
+    now_ms: u64,
+    pinged_ms: u64,
+    checked_ms: u64,
+    next_tag: u64,
+    is_stopping: bool,
+    /// The close frame for everybody.
+    farewell: Vec<u8>,
+    /// What was taken from the inbox, and how far it has been worked off.
+    queue: Queue,
+    queue_at: usize,
+    /// Who has come to a stream that asks, while some of it that was shed had still to be declared.
+    unplaced: Vec<(u64, StreamId)>,
+    reply: Reply,
+    due: Vec<u32>,
+    decoders: Vec<Decoder>,
+    compressor: Compressor,
+    outboxes: Vec<Vec<u8>>,
+    moved: Vec<(u32, pitwire_delivery::Cursor)>,
+    merge: std::cell::RefCell<Vec<serve::Strand>>,
+}
+
+impl Floor {
+    pub fn new(setting: Setting) -> Self {
+        let Setting { programme, board, hall, limits, doors, epoch, answer, seed, enveloped } = setting;
+        Floor {
+            programme,
+            board,
+            hall,
+            limits,
+            doors: Arc::new(doors),
+            epoch,
+            answer,
+            streams: Vec::new(),
+            subscribers: Slab::new(),
+            by_tag: HashMap::new(),
+            wheel: Wheel::default(),
+            dirty: Vec::new(),
+            listed: Vec::new(),
+            blocked: Vec::new(),
+            gone: Vec::new(),
+            arrivals: Vec::new(),
+            leaving: Vec::new(),
+            sessions: Vec::new(),
+            callers: Vec::new(),
+            parting: None,
+            retirement: None,
+            class: if enveloped { ENVELOPED } else { 0 },
+            shuffle: ServiceOrder::new(seed),
+            unswept: 0,
+            must_sweep: false,
+            is_amid: false,
+            turn_bytes: TURN_BYTES,
+            place: 0,
+            now_ms: 0,
+            pinged_ms: 0,
+            checked_ms: 0,
+            next_tag: 0,
+            is_stopping: false,
+            farewell: Vec::new(),
+            queue: Queue::default(),
+            queue_at: 0,
+            unplaced: Vec::new(),
+            reply: Reply::default(),
+            due: Vec::new(),
+            decoders: Vec::new(),
+            compressor: Compressor::default(),
+            outboxes: Vec::new(),
+            moved: Vec::new(),
+            merge: std::cell::RefCell::default(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        self.board.counters(self.hall)
+    }
+
+    /// What time it is, on any clock that never goes back. Said once a turn; turns the wheel.
+    pub fn set_now(&mut self, now_ns: u64) {
+        self.now_ms = now_ns / 1_000_000;
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.turn(&mut self.subscribers, self.now_ms, &mut due);
+        for slot in due.drain(..) {
+            self.look_at(slot);
+        }
+        self.due = due;
+        self.ping();
+        self.check_times();
+    }
+
+    /// What time it is by now, behind a wait: whoever comes is counted from then on, not from when the wait began.
+    pub fn has_waited(&mut self, now_ns: u64) {
+        self.now_ms = self.now_ms.max(now_ns / 1_000_000);
+    }
+
+    #[allow(clippy::cast_possible_truncation)]
+    fn stamp_ms(&self) -> u32 {
+        // Differences are all that is ever asked of it.
+        self.now_ms as u32
+    }
+
+    fn elapsed_ms(&self, since_ms: u32) -> u32 {
+        self.stamp_ms().wrapping_sub(since_ms)
+    }
+
+    /// Connections, at whatever stage.
+    pub fn len(&self) -> usize {
+        self.subscribers.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.subscribers.is_empty()
+    }
+
+    /// A connection has come; its number is for as long as it stays.
+    pub fn enter(&mut self) -> u32 {
+        self.next_tag += 1;
+        let tag = self.board.tag(self.hall, self.next_tag);
+        self.seat(tag)
+    }
+
+    fn seat(&mut self, tag: Tag) -> u32 {
+        let slot = self.insert(tag);
+        add(&self.counters().connections_total, 1);
+        slot
+    }
+
+    fn insert(&mut self, tag: Tag) -> u32 {
+        let slot = self.subscribers.insert(Subscriber::new(tag.0, self.stamp_ms()));
+        let slot = u32::try_from(slot).unwrap_or(NOBODY - 1);
+        self.by_tag.insert(tag, slot);
+        self.wheel.set(&mut self.subscribers, slot, self.now_ms, self.limits.unfinished_ms);
+        self.counters().connections.store(self.subscribers.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        slot
+    }
+
+    /// Its socket is closed: forgets it.
+    pub fn leave(&mut self, slot: u32) {
+        if let Some(tag) = self.forget(slot) {
+            self.programme.left(tag);
+        }
+    }
+
+    /// Somebody else has its socket from here on: forgets it.
+    pub fn release(&mut self, slot: u32, socket: std::net::TcpStream) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let rest = subscriber.rare.as_mut().map(|rare| std::mem::take(&mut rare.inbound)).unwrap_or_default();
+        let asks = subscriber.rare.as_ref().map_or(&[][..], |rare| &rare.asks);
+        let read = (0..).zip(subscriber.items.as_slice()).filter_map(|(at, item)| {
+            let last = self.streams.get(item.stream as usize)?.last_seq;
+            let behind = asks.iter().find(|ask| ask.item == at);
+            Some((StreamId(item.stream), behind.map_or(last, |ask| ask.read)))
+        });
+        let released = Released { socket, rest, read: read.collect() };
+        if let Some(tag) = self.forget(slot) {
+            self.programme.released(tag, released);
+        }
+    }
+
+    /// Those that are to be released and can be: they have got all that there is for them, and owe us nothing.
+    pub fn take_releasable(&mut self, into: &mut Vec<u32>) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.retain(|(slot, tag)| {
+            let subscriber = self.subscribers.get(*slot as usize);
+            let Some(subscriber) = subscriber.filter(|it| it.tag == tag.0 && it.stage == Stage::Open) else {
+                return false;
+            };
+            let is_placed = self.unplaced.iter().all(|(of, _)| *of != tag.0);
+            let is_ready = !subscriber.is_at_end && is_placed && self.is_between(subscriber);
+            into.extend(is_ready.then_some(*slot));
+            !is_ready
+        });
+        self.leaving = leaving;
+    }
+
+    fn forget(&mut self, slot: u32) -> Option<Tag> {
+        while let Some(count) = self.subscribers.get(slot as usize).map(|subscriber| subscriber.items.as_slice().len())
+            && count > 0
+        {
+            self.drop_item(slot, count - 1);
+        }
+        self.wheel.unset(&mut self.subscribers, slot);
+        let mut subscriber = self.subscribers.try_remove(slot as usize)?;
+        if let Some(rare) = subscriber.rare.take() {
+            self.keep_outbox(rare.outbox);
+            if let Some(account) = &rare.account {
+                self.board.leave_account(account);
+            }
+        }
+        let tag = Tag(subscriber.tag);
+        self.by_tag.remove(&tag);
+        self.counters().connections.store(self.subscribers.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        Some(tag)
+    }
+
+    /// Slots to be let go: close their sockets, then [`Self::leave`].
+    pub fn take_gone(&mut self, into: &mut Vec<u32>) {
+        into.append(&mut self.gone);
+    }
+
+    /// Sockets that came through the inbox, and their slots.
+    pub fn take_arrivals(&mut self, into: &mut Vec<(u32, std::net::TcpStream)>) {
+        into.append(&mut self.arrivals);
+    }
+
+    pub fn take_session(&mut self, slot: u32) -> Option<Box<pitwire_tls::Session>> {
+        let at = self.sessions.iter().position(|(of, _)| *of == slot)?;
+        Some(self.sessions.swap_remove(at).1)
+    }
+
+    /// In the midst of a sweep: takes in what has come meanwhile, so that whoever has not had its turn yet need not wait for
+    /// the next. Not while somebody is to go who has to have everything first.
+    pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) {
+        if self.parting.is_none() && self.leaving.is_empty() {
+            self.is_amid = true;
+            self.take(inbox);
+            self.is_amid = false;
+        }
+    }
+
+    /// Works off what waits in the inbox, as much as everybody can be sent in one turn. Says whether there is more.
+    pub fn take(&mut self, inbox: &crate::inbox::Inbox) -> bool {
+        while !self.must_sweep {
+            if self.queue_at >= self.queue.orders.len() {
+                self.end_queue();
+                inbox.take(&mut self.queue);
+                self.queue_at = 0;
+                if self.queue.is_empty() {
+                    return false;
+                }
+                if self.queue.orders.is_empty() {
+                    continue;
+                }
+            }
+            let at = self.queue_at;
+            self.queue_at += 1;
+            match std::mem::replace(&mut self.queue.orders[at], Order::Errand(Errand::Nothing)) {
+                Order::Message(posted) => self.append_posted(&posted),
+                Order::Errand(errand) => self.run(errand),
+            }
+        }
+        true
+    }
+
+    fn append_posted(&mut self, posted: &Posted) {
+        let bytes = std::mem::take(&mut self.queue.bytes);
+        let payload_at = posted.start + posted.key_len;
+        if let (Some(key), Some(payload)) =
+            (bytes.get(posted.start..payload_at), bytes.get(payload_at..payload_at + posted.len))
+        {
+            self.append(posted.stream, key, posted.seq, posted.is_binary, payload);
+        }
+        self.queue.bytes = bytes;
+        add(&self.counters().messages_total, 1);
+    }
+
+    /// Appends a message to its stream.
+    pub fn append(&mut self, stream: StreamId, key: &[u8], seq: u64, is_binary: bool, payload: &[u8]) {
+        let stamp = self.next_stamp();
+        let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
+        let key = of.key(key);
+        of.append(&Message { seq, key, is_binary, payload }, stamp, &mut self.compressor);
+        if std::mem::take(&mut of.has_quoted) {
+            self.has_quoted();
+        }
+        self.appended(stream.0);
+    }
+
+    #[cold]
+    fn has_quoted(&self) {
+        add(&self.counters().quoted_total, 1);
+        if self.board.tell_once() {
+            warn!("a message is no JSON: in envelopes it is a string (counted as quoted_total)");
+        }
+    }
+
+    fn next_stamp(&mut self) -> Stamp {
+        self.place += 1;
+        Stamp { epoch: self.epoch, place: self.place, at_ms: self.stamp_ms() }
+    }
+
+    fn appended(&mut self, stream: u32) {
+        let Some(of) = self.streams.get_mut(stream as usize) else { return };
+        if !std::mem::replace(&mut of.is_dirty, true) {
+            self.dirty.push(stream);
+        }
+        self.unswept += std::mem::take(&mut of.grown);
+        // Whoever keeps up is sent at least what is appended, and is never taken for one that does not.
+        let waits = of.unswept + if self.is_amid { of.swept } else { 0 };
+        self.must_sweep |= self.unswept >= TURN_BYTES || waits >= of.spec.ring_bytes / 4;
+        if of.unchecked >= of.spec.ring_bytes / 4 {
+            of.unchecked = 0;
+            self.check_bytes(stream);
+        }
+    }
+
+    /// What did not fit into the queue comes behind what did.
+    fn end_queue(&mut self) {
+        for (stream, shed) in std::mem::take(&mut self.queue.shed) {
+            add(&self.counters().shed_total, shed.messages);
+            self.declare_shed(StreamId(stream), &shed);
+        }
+        self.unplaced.clear();
+        for tag in std::mem::take(&mut self.queue.untold) {
+            if let Some(slot) = self.slot_of(tag) {
+                add(&self.counters().closed_slow_total, 1);
+                self.close(slot, CloseCode::TryAgainLater, "the server was too busy to tell you more; connect again");
+            }
+        }
+    }
+
+    fn run(&mut self, errand: Errand) {
+        match errand {
+            Errand::Nothing => {}
+            Errand::Create(spec) => self.streams.push(Stream::new(spec, self.class)),
+            Errand::Adopt(arrival) => self.adopt(*arrival),
+            Errand::Tell { to, frames } => drop(self.slot_of(to).map(|slot| self.tell(slot, &frames))),
+            Errand::Heard { to, weight } => drop(self.slot_of(to).map(|slot| self.heard(slot, weight))),
+            Errand::Join { to, stream, read } => match (self.slot_of(to), read) {
+                (Some(slot), None) => self.join(slot, stream),
+                (Some(slot), Some(read)) => self.join_behind(slot, stream, read),
+                (None, _) => {}
+            },
+            Errand::Release { to } => self.leaving.extend(self.slot_of(to).map(|slot| (slot, to))),
+            Errand::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
+            Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),
+            Errand::GoOn { to, stream, read, how } => self.go_on_with(to, stream, read, how),
+            Errand::Begin { stream, seq } => self.begin(stream, seq),
+            Errand::Part { to, count } => self.part(to, count),
+            Errand::Settle(movers) => movers.into_iter().for_each(|mover| self.settle(mover)),
+            Errand::Retire { moves } => self.retirement = Some(moves),
+            Errand::Stop { reason } => self.stop(&reason),
+        }
+    }
+
+    /// Puts whole frames before anything of its streams: what it did not ask for, or, with something of it unheard, did.
+    fn tell(&mut self, slot: u32, frames: &[u8]) {
+        // Nothing follows a close frame.
+        if self.subscribers.get(slot as usize).is_none_or(|subscriber| !subscriber.stage.is_served()) {
+            return;
+        }
+        self.say(slot, frames);
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+        let waiting = subscriber.outbox().len();
+        if subscriber.unheard == 0 && waiting > OUTBOX_MOST && waiting > 2 * frames.len() {
+            self.close(slot, CloseCode::TryAgainLater, "too slow: what it is told is not being read");
+        }
+    }
+
+    /// Puts bytes into the outbox.
+    fn say(&mut self, slot: u32, bytes: &[u8]) {
+        let spare = self.spare_outbox(slot);
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let control = std::mem::take(&mut subscriber.control);
+        let rare = subscriber.rare();
+        if let Some(spare) = spare {
+            rare.outbox = spare;
+        }
+        // What was to be answered before goes before.
+        rare.outbox.extend_from_slice(control.as_bytes());
+        rare.outbox.extend_from_slice(bytes);
+        self.list(slot);
+    }
+
+    fn spare_outbox(&mut self, slot: u32) -> Option<Vec<u8>> {
+        let rare = self.subscribers.get(slot as usize)?.rare.as_ref();
+        rare.is_none_or(|rare| rare.outbox.capacity() == 0).then(|| self.outboxes.pop()).flatten()
+    }
+
+    fn keep_outbox(&mut self, mut outbox: Vec<u8>) {
+        if outbox.capacity() > 0 && outbox.capacity() <= 2 * TURN_BYTES && self.outboxes.len() < SPARES {
+            outbox.clear();
+            self.outboxes.push(outbox);
+        }
+    }
+
+    fn list(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        if !subscriber.is_blocked && !std::mem::replace(&mut subscriber.is_listed, true) {
+            self.listed.push(slot);
+        }
+    }
+
+    /// Says goodbye. Whatever is half sent is finished first.
+    pub fn close(&mut self, slot: u32, code: CloseCode, reason: &str) {
+        let mut frame = Vec::with_capacity(2 + 125);
+        write_close(&mut frame, code, reason);
+        self.say_last(slot, &frame);
+    }
+
+    /// Says a close frame, if none has been said yet.
+    fn say_last(&mut self, slot: u32, frame: &[u8]) {
+        match self.subscribers.get(slot as usize).map(|subscriber| subscriber.stage) {
+            Some(Stage::Asking) => self.go(slot),
+            Some(Stage::Open | Stage::Parting) => {
+                self.spill(slot);
+                self.say(slot, frame);
+                self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
+            }
+            _ => {}
+        }
+    }
+
+    fn set_stage(&mut self, slot: u32, stage: Stage, look_again_ms: u32) {
+        let now = self.stamp_ms();
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
+            (subscriber.stage, subscriber.since_ms) = (stage, now);
+        }
+        self.wheel.set(&mut self.subscribers, slot, self.now_ms, look_again_ms);
+    }
+
+    /// It ends now, whatever is still waiting.
+    pub fn go(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        if std::mem::replace(&mut subscriber.stage, Stage::Gone) != Stage::Gone {
+            self.gone.push(slot);
+        }
+    }
+
+    /// Everybody gets what there is for it, and is told goodbye.
+    pub fn stop(&mut self, reason: &str) {
+        self.is_stopping = true;
+        self.farewell.clear();
+        write_close(&mut self.farewell, CloseCode::GoingAway, reason);
+        let all: Vec<u32> = self.subscribers.iter().filter_map(|(slot, _)| u32::try_from(slot).ok()).collect();
+        for slot in all {
+            match self.subscribers.get(slot as usize).map(|subscriber| subscriber.stage) {
+                Some(Stage::Asking) => self.go(slot),
+                Some(Stage::Open) => {
+                    self.set_stage(slot, Stage::Parting, self.limits.parting_ms);
+                    self.list(slot);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// One that is to go has got all that was for it.
+    fn say_farewell(&mut self, slot: u32) {
+        let farewell = std::mem::take(&mut self.farewell);
+        self.say(slot, &farewell);
+        self.farewell = farewell;
+        self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    /// Its time in the wheel has come.
+    fn look_at(&mut self, slot: u32) {
+        let now = self.stamp_ms();
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        if subscriber.has_left_over || !subscriber.has_room() {
+            // It is we who do not read on.
+            subscriber.unfinished_ms = now;
+        }
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+        let (since, heard) = (self.elapsed_ms(subscriber.since_ms), self.elapsed_ms(subscriber.heard_ms));
+        let unfinished = subscriber.is_unfinished.then(|| self.elapsed_ms(subscriber.unfinished_ms));
+        let Limits { unfinished_ms, idle_ms, parting_ms, .. } = self.limits;
+        let next = match subscriber.stage {
+            Stage::Asking if since >= unfinished_ms => return self.refuse_slow(slot),
+            Stage::Asking => unfinished_ms - since,
+            Stage::Open if unfinished.is_some_and(|unfinished| unfinished >= unfinished_ms) => {
+                return self.close(slot, CloseCode::Policy, "a message was not finished in time");
+            }
+            Stage::Open if heard >= idle_ms => {
+                add(&self.counters().closed_idle_total, 1);
+                return self.close(slot, CloseCode::Policy, "nothing heard for too long, not even a pong");
+            }
+            Stage::Open => {
+                // Pings come through the rings; whoever reads none gets one of its own.
+                if subscriber.items.as_slice().is_empty() && heard >= idle_ms / 2 {
+                    self.ping_one(slot);
+                }
+                let idle = (idle_ms - heard).min(idle_ms / 2 + 1);
+                unfinished.map_or(idle, |unfinished| idle.min(unfinished_ms - unfinished))
+            }
+            Stage::Parting | Stage::Closing | Stage::Lingering if since >= parting_ms => return self.go(slot),
+            Stage::Parting | Stage::Closing | Stage::Lingering => parting_ms - since,
+            Stage::Gone => return,
+        };
+        self.wheel.set(&mut self.subscribers, slot, self.now_ms, next);
+    }
+
+    fn ping_one(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        subscriber.control.set(Opcode::Ping as u8, b"");
+        self.list(slot);
+    }
+
+    /// One ping in each ring that somebody reads: the same bytes for everybody.
+    fn ping(&mut self) {
+        let every_ms = u64::from(self.limits.ping_ms);
+        if every_ms == 0 || self.now_ms < self.pinged_ms + every_ms {
+            return;
+        }
+        self.pinged_ms = self.now_ms;
+        for at in 0..self.streams.len() {
+            let stamp = self.next_stamp();
+            let stream = &mut self.streams[at];
+            if stream.listeners.is_empty() {
+                stream.close_rings();
+                continue;
+            }
+            stream.append_notice(Opcode::Ping, b"", stamp);
+            self.appended(u32::try_from(at).unwrap_or(NOBODY));
+        }
+    }
+
+    /// Those for whom there may be something: something of their own, or something new in their streams, if those are
+    /// looked at. Whoever's socket takes nothing is not among them.
+    pub fn due(&mut self, into: &mut Vec<u32>, sweep: Sweep) {
+        let with_streams = sweep != Sweep::Own;
+        into.clear();
+        into.append(&mut self.listed);
+        let Floor { streams, subscribers, dirty, .. } = self;
+        // Some may have gone since they were put on the list, and some be on it twice: a loop that hands over sends would
+        // hand over the same bytes twice.
+        into.retain(|slot| {
+            subscribers.get_mut(*slot as usize).is_some_and(|subscriber| std::mem::take(&mut subscriber.is_listed))
+        });
+        for slot in into.iter() {
+            if let Some(subscriber) = subscribers.get_mut(*slot as usize) {
+                subscriber.is_listed = true;
+            }
+        }
+        let count = if with_streams { dirty.len() } else { 0 };
+        if with_streams {
+            self.turn_bytes = TURN_BYTES.max(std::mem::take(&mut self.unswept));
+            self.must_sweep = false;
+        }
+        for at in dirty.drain(..count) {
+            let Some(stream) = streams.get_mut(at as usize) else { continue };
+            (stream.is_dirty, stream.swept, stream.unswept) = (false, stream.unswept, 0);
+            for listener in &stream.listeners {
+                let Some(subscriber) = subscribers.get_mut(listener.slot as usize) else { continue };
+                let is_due = !subscriber.is_blocked && subscriber.stage.is_served();
+                if is_due && !std::mem::replace(&mut subscriber.is_listed, true) {
+                    into.push(listener.slot);
+                }
+            }
+        }
+        self.put_in_order(into, sweep);
+    }
+
+    fn put_in_order(&mut self, slots: &mut [u32], sweep: Sweep) {
+        let Floor { shuffle, subscribers, .. } = self;
+        if sweep != Sweep::Next {
+            shuffle.shuffle(slots);
+        } else {
+            slots.sort_unstable_by_key(|slot| subscribers.get(*slot as usize).map(|subscriber| subscriber.place));
+            shuffle.stir(slots);
+        }
+        if sweep != Sweep::Own {
+            for (place, slot) in (0..).zip(slots.iter()) {
+                let subscriber = subscribers.get_mut(*slot as usize);
+                subscriber.into_iter().for_each(|subscriber| subscriber.place = place);
+            }
+        }
+    }
+
+    /// Nothing more is taken in before streams are swept.
+    pub fn must_sweep(&self) -> bool {
+        self.must_sweep
+    }
+
+    /// What one connection may be sent in this turn.
+    pub fn turn_bytes(&self) -> usize {
+        self.turn_bytes
+    }
+
+    /// Whether there is something for somebody alone, and whether streams have something new.
+    pub fn has_due(&self) -> (bool, bool) {
+        (!self.listed.is_empty(), !self.dirty.is_empty())
+    }
+
+    /// The key's number in a stream, for a filter.
+    fn key_of(&mut self, stream: StreamId, name: &[u8]) -> Option<Key> {
+        self.streams.get_mut(stream.0 as usize)?.key_asked(name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Coming to a stream and leaving it.
+//!
+//! Holds       a joiner's first messages and its cursor stand at one number of the stream.
+
+use pitwire_websocket::Opcode;
+
+use crate::counters::add;
+use crate::floor::Floor;
+use crate::floor::lag::gap_notice;
+use crate::inbox::Arrival;
+use crate::programme::{Opening, Tag};
+use crate::subscriber::{CatchUp, Item, NOBODY, PARKED, Stage};
+use pitwire_delivery::{Cursor, FrameHeader, Key};
+use pitwire_delivery::{DEFLATED, ENVELOPED, LagPolicy, NARROW, StreamId};
+
+impl Floor {
+    /// A socket that somebody else has accepted.
+    pub(super) fn adopt(&mut self, arrival: Arrival) {
+        let slot = self.seat(arrival.tag);
+        self.arrivals.push((slot, arrival.socket));
+        self.sessions.extend(arrival.tls.map(|session| (slot, session)));
+        if let Some((hello, opening)) = arrival.upgraded {
+            self.say(slot, &hello);
+            self.open(slot, &opening);
+        }
+        if !arrival.received.is_empty() {
+            self.received(slot, &arrival.received);
+        }
+    }
+
+    /// Its handshake is done: it gets what its opening says.
+    pub(super) fn open(&mut self, slot: u32, opening: &Opening) {
+        self.set_stage(slot, Stage::Open, self.limits.idle_ms / 2 + 1);
+        crate::counters::add(&self.counters().opened_total, 1);
+        let keys = opening.keys.as_ref().zip(opening.streams.first());
+        let filter = keys.map(|(names, stream)| {
+            let mut keys: Vec<Key> = names.iter().filter_map(|name| self.key_of(*stream, name)).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys
+        });
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        if opening.enveloped {
+            subscriber.class |= ENVELOPED;
+        }
+        if let Some(filter) = filter {
+            subscriber.rare().filter = Some(filter.into());
+        }
+        subscriber.rare().account.clone_from(&opening.account);
+        for payload in &opening.first {
+            let header = FrameHeader::new(Opcode::Text, payload.len(), false);
+            self.say(slot, header.as_bytes());
+            self.say(slot, payload);
+        }
+        let mut from = opening.from;
+        for stream in &opening.streams {
+            self.join_at(slot, *stream, from.take());
+        }
+        self.list(slot);
+    }
+
+    /// The number behind which a reader begins to be told of its first stream, for when it means to come back: where it
+    /// was, if it goes on from there or is told what it missed since; where the stream stands, if not.
+    pub(super) fn place_of(&self, opening: &Opening) -> Option<u64> {
+        let last = self.streams.get(opening.streams.first()?.0 as usize)?.last_seq;
+        let place = opening.from.filter(|(epoch, seq)| *epoch == self.epoch && *seq <= last);
+        Some(place.map_or(last, |(_, seq)| seq))
+    }
+
+    pub(super) fn join(&mut self, slot: u32, stream: StreamId) {
+        self.join_at(slot, stream, None);
+        self.list(slot);
+    }
+
+    pub(super) fn join_at(&mut self, slot: u32, stream: StreamId, from: Option<(u64, u64)>) {
+        let epoch = self.epoch;
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
+        if subscriber.items.as_slice().iter().any(|item| item.stream == stream.0) {
+            return;
+        }
+        if let Some((_, seq)) = from
+            && subscriber.items.as_slice().is_empty()
+            && of.ring(subscriber.class).and_then(|ring| ring.after_safely(seq)).is_none()
+        {
+            // What it missed is kept as it is, if at all; it can read that too.
+            subscriber.class &= !(DEFLATED | NARROW);
+        }
+        let head = of.open_ring(subscriber.class);
+        let number = u32::try_from(subscriber.items.as_slice().len()).unwrap_or(NOBODY);
+        let mut catch_up = None;
+        let snapshot = CatchUp { item: number, missed_from: None, done: 0, hint: None, until: Some(of.last_seq) };
+        let cursor = match from {
+            Some((theirs, seq)) if theirs == epoch && seq <= of.last_seq => {
+                let behind =
+                    of.ring(subscriber.class).and_then(|ring| ring.after_safely(seq)).filter(|cursor| *cursor < head);
+                if let Some((first, last)) =
+                    of.missing_behind(seq).filter(|_| behind.is_some() && of.spec.lag != LagPolicy::Latest)
+                {
+                    gap_notice(&mut subscriber.rare().outbox, first, last);
+                    add(&self.board.counters(self.hall).gaps_total, 1);
+                }
+                match behind.or_else(|| (seq == of.last_seq).then_some(head)) {
+                    Some(cursor) => cursor,
+                    None => {
+                        catch_up = Some(CatchUp { missed_from: Some(seq + 1), done: seq, until: None, ..snapshot });
+                        PARKED
+                    }
+                }
+            }
+            Some(_) => {
+                let notice = format!(r#"{{"type":"snapshot","epoch":{epoch},"seq":{}}}"#, of.last_seq);
+                catch_up = of.latest.is_some().then_some(snapshot);
+                let rare = subscriber.rare();
+                rare.outbox.extend_from_slice(FrameHeader::new(Opcode::Text, notice.len(), false).as_bytes());
+                rare.outbox.extend_from_slice(notice.as_bytes());
+                head
+            }
+            None => {
+                catch_up = of.spec.snapshot.then_some(snapshot);
+                head
+            }
+        };
+        if let Some(catch_up) = catch_up {
+            subscriber.rare().catch_up.push(catch_up);
+        }
+        if of.spec.lag == LagPolicy::Ask && self.queue.shed.contains_key(&stream.0) {
+            self.unplaced.push((subscriber.tag, stream));
+        }
+        let listed = of.add_listener(slot, number);
+        subscriber.items.push(Item { cursor, stream: stream.0, listed });
+        self.board.joined(stream);
+    }
+
+    pub(super) fn leave_stream(&mut self, slot: u32, stream: StreamId) {
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+        if let Some(at) = subscriber.items.as_slice().iter().position(|item| item.stream == stream.0) {
+            self.spill(slot);
+            self.drop_item(slot, at);
+        }
+    }
+
+    /// Takes one of its streams from a subscriber, whatever is half sent of it.
+    pub(super) fn drop_item(&mut self, slot: u32, at: usize) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let last = subscriber.items.as_slice().len().saturating_sub(1);
+        let Some(item) = subscriber.items.swap_remove(at) else { return };
+        let number = |at: usize| u32::try_from(at).unwrap_or(NOBODY);
+        if let Some(rare) = &mut subscriber.rare {
+            rare.catch_up.retain(|catch_up| catch_up.item != number(at));
+            for catch_up in rare.catch_up.iter_mut().filter(|catch_up| catch_up.item == number(last)) {
+                catch_up.item = number(at);
+            }
+            rare.asks.retain(|ask| ask.item != number(at));
+            rare.asks.iter_mut().filter(|ask| ask.item == number(last)).for_each(|ask| ask.item = number(at));
+        }
+        if subscriber.mid_frame == number(at) {
+            subscriber.mid_frame = NOBODY;
+        } else if subscriber.mid_frame == number(last) {
+            subscriber.mid_frame = number(at);
+        }
+        // The one that took its number must be found under it.
+        if let Some(moved) = subscriber.items.as_slice().get(at).copied()
+            && let Some(listener) = self.listener_mut(moved.stream, moved.listed)
+        {
+            listener.item = number(at);
+        }
+        let Some(stream) = self.streams.get_mut(item.stream as usize) else { return };
+        if (item.listed as usize) < stream.listeners.len() {
+            stream.listeners.swap_remove(item.listed as usize);
+        }
+        if let Some(moved) = stream.listeners.get(item.listed as usize).copied()
+            && let Some(subscriber) = self.subscribers.get_mut(moved.slot as usize)
+            && let Some(theirs) = subscriber.items.as_mut_slice().get_mut(moved.item as usize)
+        {
+            theirs.listed = item.listed;
+        }
+        self.board.left(StreamId(item.stream));
+    }
+
+    fn listener_mut(&mut self, stream: u32, listed: u32) -> Option<&mut pitwire_delivery::Listener> {
+        self.streams.get_mut(stream as usize)?.listeners.get_mut(listed as usize)
+    }
+
+    /// A connection of a tag, if it is still there.
+    pub(super) fn slot_of(&self, tag: Tag) -> Option<u32> {
+        self.by_tag.get(&tag).copied()
+    }
+
+    /// The rest of a frame that is half sent goes before all else, and its ring is free of it.
+    pub(super) fn spill(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get(slot as usize).filter(|it| it.mid_frame != NOBODY) else { return };
+        let at = subscriber.mid_frame as usize;
+        let Some(item) = subscriber.items.as_slice().get(at) else { return };
+        let Some(ring) = self.streams.get(item.stream as usize).and_then(|of| of.ring(subscriber.class)) else {
+            return;
+        };
+        let end = ring.end_of_frame(item.cursor);
+        let (first, second) = ring.slices(item.cursor, end);
+        let rest = [first, second].concat();
+        let is_whole = rest.len() as u64 == end.0.saturating_sub(item.cursor.0);
+        let subscriber = &mut self.subscribers[slot as usize];
+        subscriber.mid_frame = NOBODY;
+        subscriber.items.as_mut_slice()[at].cursor = Cursor(end.0);
+        let rare = subscriber.rare();
+        debug_assert_eq!(rare.outbox_sent, 0, "the outbox waits for the frame");
+        rare.outbox.splice(0..0, rest);
+        if !is_whole {
+            // What it was in the middle of is gone: nothing that it could be sent makes sense any more.
+            self.go(slot);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Readers that fall behind: noticed, told, brought up to date, or closed.
+//!
+//! Holds       1. whoever is behind by half a ring is taken off it before the other half is overwritten;
+//!             2. a gap notice names the first and the last message that were passed over; of those the newest of each key
+//!                follow in ascending order, then what comes after the gap.
+
+use std::io::Write as _;
+
+use pitwire_websocket::{CloseCode, Opcode};
+
+use crate::counters::add;
+use crate::floor::{Floor, TURN_BYTES};
+use crate::inbox::Shed;
+use crate::subscriber::{CatchUp, PARKED};
+use crate::wheel::TICK_MS;
+use pitwire_delivery::{Cursor, FrameHeader};
+use pitwire_delivery::{LagPolicy, Message, MissingRange, StreamId};
+
+pub(super) const TOO_SLOW: &str = "too slow for this stream; connect again";
+pub(super) const TOO_BUSY: &str = "the publisher was too busy; connect again";
+
+impl Floor {
+    /// Looks for readers of a stream that are behind by more bytes than is allowed.
+    pub(super) fn check_bytes(&mut self, stream: u32) {
+        let mut at = 0;
+        while let Some(listener) = self.streams.get(stream as usize).and_then(|of| of.listeners.get(at)).copied() {
+            at += 1;
+            let is_behind = self.behind(listener.slot, listener.item).is_some_and(|(bytes, most, _)| bytes > most);
+            if is_behind {
+                self.fall_behind(listener.slot, listener.item);
+            }
+        }
+    }
+
+    /// Looks among those whose sockets take nothing for some that have waited too long.
+    pub(super) fn check_times(&mut self) {
+        let lag_ms = self.limits.lag_ms;
+        if self.now_ms < self.checked_ms + TICK_MS {
+            return;
+        }
+        self.checked_ms = self.now_ms;
+        let mut blocked = std::mem::take(&mut self.blocked);
+        blocked.retain(|slot| self.subscribers.get(*slot as usize).is_some_and(|subscriber| subscriber.is_blocked));
+        blocked.sort_unstable();
+        blocked.dedup();
+        if lag_ms > 0 {
+            for slot in &blocked {
+                let items = self.subscribers.get(*slot as usize).map_or(0, |it| it.items.as_slice().len());
+                for item in (0..items).filter_map(|item| u32::try_from(item).ok()) {
+                    if self.behind(*slot, item).is_some_and(|(_, _, ms)| ms > lag_ms) {
+                        self.fall_behind(*slot, item);
+                    }
+                }
+            }
+        }
+        self.blocked = blocked;
+    }
+
+    /// How many bytes a reader is behind, how many it may be, and for how long.
+    fn behind(&self, slot: u32, item: u32) -> Option<(u64, u64, u32)> {
+        let subscriber = self.subscribers.get(slot as usize).filter(|it| it.stage.is_served())?;
+        let item = subscriber.items.as_slice().get(item as usize).filter(|item| item.cursor != PARKED)?;
+        let ring = self.streams.get(item.stream as usize)?.ring(subscriber.class)?;
+        let bytes = ring.weight_behind(item.cursor);
+        let oldest = ring.entries_from(item.cursor).next();
+        let ms = oldest.map_or(0, |entry| self.elapsed_ms(entry.at_ms));
+        Some((bytes, ring.capacity() as u64 / 2, ms))
+    }
+
+    fn fall_behind(&mut self, slot: u32, item: u32) {
+        self.spill(slot);
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let Some(of) = subscriber.items.as_slice().get(item as usize).copied() else { return };
+        let Some(stream) = self.streams.get(of.stream as usize) else { return };
+        let Some(ring) = stream.ring(subscriber.class) else { return };
+        let newest = ring.newest().map_or(ring.head(), |entry| Cursor(entry.start));
+        let first_missed = ring.entries_from(of.cursor).next().map_or(stream.last_seq + 1, |entry| entry.seq);
+        match stream.spec.lag {
+            LagPolicy::Close => {
+                add(&self.counters().closed_slow_total, 1);
+                self.close(slot, CloseCode::TryAgainLater, TOO_SLOW);
+            }
+            LagPolicy::Latest => {
+                if let Some(of) = subscriber.items.as_mut_slice().get_mut(item as usize) {
+                    // The rest of a frame that it was in the middle of has just been put before this.
+                    of.cursor = of.cursor.max(newest);
+                }
+            }
+            LagPolicy::Ask => self.stand_aside(slot, item),
+            LagPolicy::Conflate => {
+                if let Some(of) = subscriber.items.as_mut_slice().get_mut(item as usize) {
+                    of.cursor = PARKED;
+                }
+                let rare = subscriber.rare();
+                match rare.catch_up.iter_mut().find(|catch_up| catch_up.item == item) {
+                    // Behind again before it had caught up: what of the first walk it has not got is in the second.
+                    Some(catch_up) => (catch_up.missed_from, catch_up.until) = (Some(first_missed), None),
+                    None => {
+                        let done = first_missed.saturating_sub(1);
+                        rare.catch_up.push(CatchUp {
+                            item,
+                            missed_from: Some(first_missed),
+                            done,
+                            hint: None,
+                            until: None,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fills the outbox of one that has to catch up, if there is anything to tell it yet.
+    pub(super) fn catch_up(&mut self, slot: u32) {
+        while let Some(subscriber) = self.subscribers.get(slot as usize)
+            && subscriber.stage.is_served()
+            && subscriber.outbox().len() < TURN_BYTES
+            && let Some(catch_up) = subscriber.rare.as_ref().and_then(|rare| rare.catch_up.first()).copied()
+        {
+            if !self.catch_up_with(slot, catch_up) {
+                return;
+            }
+        }
+    }
+
+    /// Says whether this one is finished.
+    fn catch_up_with(&mut self, slot: u32, mut catch_up: CatchUp) -> bool {
+        let spare = self.spare_outbox(slot);
+        let (epoch, mut gaps) = (self.epoch, 0);
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return false };
+        let class = subscriber.class;
+        let Some(item) = subscriber.items.as_mut_slice().get_mut(catch_up.item as usize) else { return false };
+        let Some(stream) = self.streams.get_mut(item.stream as usize) else { return false };
+        let mut out = spare.unwrap_or_default();
+        let until = match catch_up.until {
+            Some(until) => until,
+            None => {
+                // Now that it reads again: all up to here is what it has missed.
+                item.cursor = stream.ring(class).map_or(PARKED, |ring| ring.head());
+                if let Some(from) = catch_up.missed_from.filter(|from| *from <= stream.last_seq) {
+                    gap_notice(&mut out, from, stream.last_seq);
+                    gaps = 1;
+                }
+                catch_up.until = Some(stream.last_seq);
+                stream.last_seq
+            }
+        };
+        let filter = subscriber.rare.as_ref().and_then(|rare| rare.filter.clone());
+        let latest = stream.latest.take();
+        let mut is_done = true;
+        while let Some(held) = latest.as_ref().and_then(|latest| latest.next(catch_up.done, catch_up.hint)) {
+            if held.seq > until {
+                break;
+            }
+            if out.len() >= TURN_BYTES {
+                is_done = false;
+                break;
+            }
+            (catch_up.done, catch_up.hint) = (held.seq, Some(held.key));
+            if filter.as_ref().is_none_or(|keys| keys.binary_search(&held.key).is_ok()) {
+                let message =
+                    Message { seq: held.seq, key: held.key, is_binary: held.is_binary, payload: held.payload };
+                stream.frame(class, &message, epoch).write(&mut out);
+            }
+        }
+        stream.latest = latest;
+        let rare = subscriber.rare();
+        if is_done {
+            rare.catch_up.remove(0);
+        } else {
+            rare.catch_up[0] = catch_up;
+        }
+        if rare.outbox.is_empty() {
+            rare.outbox = out;
+        } else {
+            rare.outbox.extend_from_slice(&out);
+            self.keep_outbox(out);
+        }
+        add(&self.counters().gaps_total, gaps);
+        is_done
+    }
+
+    /// What a full queue has shed: everybody has missed it, and so has whoever comes back for it later.
+    pub(super) fn declare_shed(&mut self, stream: StreamId, shed: &Shed) {
+        let Some(of) = self.streams.get(stream.0 as usize) else { return };
+        let lag = of.spec.lag;
+        match lag {
+            // It has begun anew since, and nobody has been waiting for any of it.
+            LagPolicy::Ask if of.last_seq >= shed.to => return,
+            LagPolicy::Ask => self.stand_all_aside(stream),
+            LagPolicy::Close => {
+                let slots: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
+                for slot in slots {
+                    add(&self.counters().closed_slow_total, 1);
+                    self.close(slot, CloseCode::TryAgainLater, TOO_BUSY);
+                }
+            }
+            LagPolicy::Conflate | LagPolicy::Latest => {}
+        }
+        if let LagPolicy::Close | LagPolicy::Conflate = lag {
+            let mut notice = Vec::new();
+            gap_text(&mut notice, shed.from, shed.to);
+            let stamp = self.next_stamp();
+            if let Some(of) = self.streams.get_mut(stream.0 as usize) {
+                // A hall that was in reserve may have had nothing before: the notice stands where the hole begins.
+                of.last_seq = of.last_seq.max(shed.from.saturating_sub(1));
+                of.append_notice(Opcode::Text, &notice, stamp);
+            }
+        }
+        let missing = match lag {
+            // Where a reader stands that has fallen behind is told by what its ring has before that.
+            LagPolicy::Ask => shed.to,
+            _ => (shed.from..=shed.to).rev().find(|seq| !shed.kept.contains_key(seq)).unwrap_or(0),
+        };
+        if let Some(of) = self.streams.get_mut(stream.0 as usize) {
+            of.note_hole(MissingRange { from: shed.from, missing, to: shed.to });
+        }
+        for (seq, kept) in &shed.kept {
+            self.append(stream, &kept.key, *seq, kept.is_binary, &kept.payload);
+        }
+    }
+}
+
+fn gap_text(out: &mut Vec<u8>, from: u64, to: u64) {
+    // Writing to memory does not fail.
+    let _ = write!(out, r#"{{"type":"gap","from":{from},"to":{to}}}"#);
+}
+
+pub(super) fn gap_notice(out: &mut Vec<u8>, from: u64, to: u64) {
+    let mut text = Vec::with_capacity(64);
+    gap_text(&mut text, from, to);
+    out.extend_from_slice(FrameHeader::new(Opcode::Text, text.len(), false).as_bytes());
+    out.extend_from_slice(&text);
+}

@@ -1,0 +1,406 @@
+//! What goes to one subscriber, and how far it has got.
+//!
+//! Nothing is remembered between [`Floor::gather`] and [`Floor::sent`]: both walk the same way, so that a loop may gather
+//! for many before it hears what became of the first.
+
+use crate::counters::add;
+use crate::floor::{Floor, TURN_BYTES};
+use crate::subscriber::{Item, NOBODY, PARKED, Stage, Subscriber};
+use pitwire_delivery::{Cursor, Ring};
+
+/// What a subscriber's turn comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// There is nothing for it.
+    Idle,
+    /// [`Floor::gather`] has something.
+    Send,
+    /// All is said: shut the sending side, then call [`Floor::shut`].
+    Shut,
+}
+
+/// Of an answer, in one call.
+const ANSWER_BYTES: usize = 256 * 1024;
+
+/// At most so many pieces are gathered at a time: a subscriber of everything needs one or two.
+pub const PIECES: usize = 32;
+
+/// Bytes for one connection, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces<'a> {
+    list: [&'a [u8]; PIECES],
+    count: usize,
+    bytes: usize,
+}
+
+impl<'a> Pieces<'a> {
+    fn new() -> Self {
+        Pieces { list: [&[]; PIECES], count: 0, bytes: 0 }
+    }
+
+    #[cfg(test)]
+    pub fn of(pieces: &[&'a [u8]]) -> Self {
+        let mut all = Pieces::new();
+        pieces.iter().for_each(|piece| all.push(piece));
+        all
+    }
+
+    pub fn as_slice(&self) -> &[&'a [u8]] {
+        &self.list[..self.count]
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds a piece, as far as there is room for its bytes.
+    fn push(&mut self, piece: &'a [u8]) {
+        let piece = &piece[..piece.len().min(TURN_BYTES - self.bytes)];
+        if !piece.is_empty() && self.count < PIECES {
+            self.list[self.count] = piece;
+            self.count += 1;
+            self.bytes += piece.len();
+        }
+    }
+
+    /// Adds a piece that was asked for: one call for it, within reason.
+    fn push_whole(&mut self, piece: &'a [u8]) {
+        let piece = &piece[..piece.len().min(ANSWER_BYTES)];
+        self.list[0] = piece;
+        (self.count, self.bytes) = (1, piece.len());
+    }
+
+    fn is_full(&self) -> bool {
+        // A ring's piece may be two.
+        self.count + 2 > PIECES || self.bytes >= TURN_BYTES
+    }
+}
+
+/// Where what is next for a subscriber comes from. One source at a time: the others are rare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Nothing,
+    /// The rest of a frame that is half sent.
+    Rest,
+    Outbox,
+    Control,
+    Answer,
+    Rings,
+}
+
+/// One of several streams while they are merged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strand {
+    place: u64,
+    item: u32,
+    cursor: Cursor,
+}
+
+impl Floor {
+    fn ring_of(&self, subscriber: &Subscriber, item: &Item) -> Option<&Ring> {
+        self.streams.get(item.stream as usize)?.ring(subscriber.class)
+    }
+
+    fn source(&self, subscriber: &Subscriber) -> Source {
+        if subscriber.mid_frame != NOBODY {
+            return Source::Rest;
+        }
+        if subscriber.owed_sent > 0 {
+            return Source::Answer;
+        }
+        if !subscriber.outbox().is_empty() {
+            return Source::Outbox;
+        }
+        if !subscriber.stage.is_served() {
+            return Source::Nothing;
+        }
+        if !subscriber.control.as_bytes().is_empty() {
+            return Source::Control;
+        }
+        if subscriber.owed > 0 {
+            return Source::Answer;
+        }
+        let is_ahead = |item: &Item| {
+            item.cursor != PARKED && self.ring_of(subscriber, item).is_some_and(|ring| ring.head() > item.cursor)
+        };
+        if subscriber.items.as_slice().iter().any(is_ahead) { Source::Rings } else { Source::Nothing }
+    }
+
+    /// Whether all that there is for a subscriber has gone, and nothing has been read of it by half.
+    pub(super) fn is_between(&self, subscriber: &Subscriber) -> bool {
+        let has_half = subscriber.rare.as_ref().is_some_and(|rare| rare.decoder.is_some() || !rare.catch_up.is_empty());
+        !has_half && self.source(subscriber) == Source::Nothing
+    }
+
+    /// Begins or continues a subscriber's turn.
+    pub fn prepare(&mut self, slot: u32) -> Next {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return Next::Idle };
+        subscriber.is_listed = false;
+        if let Stage::Lingering | Stage::Gone = subscriber.stage {
+            return Next::Idle;
+        }
+        let has_rare = subscriber.rare.is_some();
+        if has_rare && subscriber.mid_frame == NOBODY && subscriber.outbox().is_empty() {
+            self.catch_up(slot);
+            self.pass_over(slot);
+            self.ask_about(slot);
+        }
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return Next::Idle };
+        let is_answered = !subscriber.is_at_end || subscriber.unheard == 0 || self.is_stopping;
+        let is_over = subscriber.stage == Stage::Parting && is_answered && self.source(subscriber) == Source::Nothing;
+        if is_over {
+            self.say_farewell(slot);
+        }
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return Next::Idle };
+        match self.source(subscriber) {
+            Source::Nothing if subscriber.stage == Stage::Closing => Next::Shut,
+            Source::Nothing => Next::Idle,
+            _ => Next::Send,
+        }
+    }
+
+    /// Moves a filtered reader's cursor over what it does not want, so that it is not taken for something to send.
+    fn pass_over(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+        if subscriber.filter().is_none() {
+            return;
+        }
+        let Some(item) = subscriber.items.as_slice().first().filter(|item| item.cursor != PARKED) else { return };
+        let Some(ring) = self.ring_of(subscriber, item) else { return };
+        let wanted = ring.entries_from(item.cursor).find(|entry| subscriber.wants(entry.key));
+        let cursor = wanted.map_or(ring.head(), |entry| Cursor(entry.start).max(item.cursor));
+        if let Some(item) = self.subscribers[slot as usize].items.as_mut_slice().first_mut() {
+            item.cursor = cursor;
+        }
+    }
+
+    /// What to send now, at most [`TURN_BYTES`], or an answer.
+    pub fn gather(&self, slot: u32) -> Pieces<'_> {
+        let mut pieces = Pieces::new();
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return pieces };
+        match self.source(subscriber) {
+            Source::Nothing => {}
+            Source::Outbox => pieces.push(subscriber.outbox()),
+            Source::Control => pieces.push(subscriber.control.as_bytes()),
+            Source::Answer => pieces.push_whole(self.answer.get(subscriber.owed_sent as usize..).unwrap_or_default()),
+            Source::Rest => {
+                let item = subscriber.items.as_slice().get(subscriber.mid_frame as usize);
+                if let Some((item, ring)) = item.and_then(|item| Some((item, self.ring_of(subscriber, item)?))) {
+                    let (first, second) = ring.slices(item.cursor, ring.end_of_frame(item.cursor));
+                    pieces.push(first);
+                    pieces.push(second);
+                }
+            }
+            Source::Rings => self.spans(subscriber, |_, ring, from, to| {
+                let (first, second) = ring.slices(from, to);
+                pieces.push(first);
+                pieces.push(second);
+                !pieces.is_full()
+            }),
+        }
+        pieces
+    }
+
+    /// Walks through what the rings have for one that stands between frames, in order, as long as `visit` says so.
+    fn spans<'a>(&'a self, subscriber: &Subscriber, mut visit: impl FnMut(u32, &'a Ring, Cursor, Cursor) -> bool) {
+        match subscriber.items.as_slice() {
+            [] => {}
+            [item] => {
+                let Some(ring) = self.ring_of(subscriber, item) else { return };
+                if subscriber.filter().is_none() {
+                    visit(0, ring, item.cursor, ring.head());
+                    return;
+                }
+                filtered(subscriber, ring, item.cursor, |from, to| visit(0, ring, from, to));
+            }
+            items => self.merged(subscriber, items, visit),
+        }
+    }
+
+    /// Several streams, in the order in which their frames were appended.
+    fn merged<'a>(
+        &'a self,
+        subscriber: &Subscriber,
+        items: &[Item],
+        mut visit: impl FnMut(u32, &'a Ring, Cursor, Cursor) -> bool,
+    ) {
+        let mut strands = self.merge.borrow_mut();
+        strands.clear();
+        for (at, item) in (0_u32..).zip(items).filter(|(_, item)| item.cursor != PARKED) {
+            let Some(ring) = self.ring_of(subscriber, item).filter(|ring| ring.head() > item.cursor) else { continue };
+            let Some(entry) = ring.entries_from(item.cursor).next() else { continue };
+            strands.push(Strand { place: entry.place, item: at, cursor: item.cursor });
+        }
+        while let Some(first) = (0..strands.len()).min_by_key(|at| strands[*at].place) {
+            let next_place =
+                strands.iter().enumerate().filter(|(at, _)| *at != first).map(|(_, strand)| strand.place).min();
+            let strand = &mut strands[first];
+            let Some(ring) = self.ring_of(subscriber, &items[strand.item as usize]) else { return };
+            // As many frames as come before any of the others.
+            let from = strand.cursor;
+            let behind = ring.entries_from(from).find(|entry| next_place.is_some_and(|next| entry.place > next));
+            let to = behind.map_or(ring.head(), |entry| Cursor(entry.start));
+            let item = strand.item;
+            match behind {
+                Some(entry) => (strand.place, strand.cursor) = (entry.place, to),
+                None => _ = strands.swap_remove(first),
+            }
+            if !visit(item, ring, from, to) {
+                return;
+            }
+        }
+    }
+
+    /// So many of the gathered bytes have gone.
+    pub fn sent(&mut self, slot: u32, bytes: usize) {
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+        add(&self.counters().sent_bytes_total, bytes as u64);
+        match self.source(subscriber) {
+            Source::Nothing => {}
+            Source::Outbox => self.sent_outbox(slot, bytes),
+            Source::Control => self.sent_control(slot, bytes),
+            Source::Answer => {
+                let whole = self.answer.len();
+                let subscriber = &mut self.subscribers[slot as usize];
+                let sent = subscriber.owed_sent as usize + bytes;
+                if sent >= whole {
+                    (subscriber.owed, subscriber.owed_sent) = (subscriber.owed - 1, 0);
+                    self.go_on(slot);
+                } else {
+                    subscriber.owed_sent = u32::try_from(sent).unwrap_or(u32::MAX);
+                }
+            }
+            Source::Rest => {
+                let at = subscriber.mid_frame as usize;
+                let Some(item) = subscriber.items.as_slice().get(at) else { return };
+                let cursor = Cursor(item.cursor.0 + bytes as u64);
+                let is_done = self.ring_of(subscriber, item).is_none_or(|ring| ring.is_between_frames(cursor));
+                let subscriber = &mut self.subscribers[slot as usize];
+                subscriber.items.as_mut_slice()[at].cursor = cursor;
+                if is_done {
+                    subscriber.mid_frame = NOBODY;
+                }
+            }
+            Source::Rings => self.sent_rings(slot, bytes),
+        }
+    }
+
+    fn sent_outbox(&mut self, slot: u32, bytes: usize) {
+        let Some(rare) = &mut self.subscribers[slot as usize].rare else { return };
+        rare.outbox_sent += bytes;
+        if rare.outbox_sent < rare.outbox.len() {
+            return;
+        }
+        rare.outbox_sent = 0;
+        let outbox = std::mem::take(&mut rare.outbox);
+        self.keep_outbox(outbox);
+        self.go_on(slot);
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
+            subscriber.tidy();
+        }
+    }
+
+    /// A control frame that went half is finished from the outbox.
+    fn sent_control(&mut self, slot: u32, bytes: usize) {
+        let subscriber = &mut self.subscribers[slot as usize];
+        let control = std::mem::take(&mut subscriber.control);
+        let rest = control.as_bytes().get(bytes..).unwrap_or_default();
+        if !rest.is_empty() {
+            self.say(slot, rest);
+        }
+    }
+
+    fn sent_rings(&mut self, slot: u32, bytes: usize) {
+        let subscriber = &self.subscribers[slot as usize];
+        if let ([item], None) = (subscriber.items.as_slice(), subscriber.filter()) {
+            // Nearly everybody, nearly always.
+            let cursor = Cursor(item.cursor.0 + bytes as u64);
+            let is_whole = self.ring_of(subscriber, item).is_none_or(|ring| ring.is_between_frames(cursor));
+            let subscriber = &mut self.subscribers[slot as usize];
+            subscriber.mid_frame = if is_whole { NOBODY } else { 0 };
+            subscriber.items.as_mut_slice()[0].cursor = cursor;
+            return;
+        }
+        let mut left = bytes as u64;
+        let mut moved = std::mem::take(&mut self.moved);
+        let mut mid_frame = NOBODY;
+        self.spans(&self.subscribers[slot as usize], |item, ring, from, to| {
+            let part = left.min(to.0 - from.0);
+            left -= part;
+            let cursor = Cursor(from.0 + part);
+            moved.push((item, cursor));
+            if !ring.is_between_frames(cursor) {
+                mid_frame = item;
+            }
+            left > 0
+        });
+        let subscriber = &mut self.subscribers[slot as usize];
+        for (item, cursor) in moved.drain(..) {
+            if let Some(item) = subscriber.items.as_mut_slice().get_mut(item as usize) {
+                item.cursor = cursor;
+            }
+        }
+        subscriber.mid_frame = mid_frame;
+        self.moved = moved;
+    }
+
+    /// Its socket takes no more at present.
+    pub fn blocked(&mut self, slot: u32) {
+        add(&self.counters().blocked_total, 1);
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize)
+            && !std::mem::replace(&mut subscriber.is_blocked, true)
+        {
+            self.blocked.push(slot);
+        }
+    }
+
+    /// Its socket takes something again.
+    pub fn writable(&mut self, slot: u32) {
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize)
+            && std::mem::replace(&mut subscriber.is_blocked, false)
+        {
+            self.list(slot);
+        }
+    }
+
+    /// It was due, and its turn was not begun: it can be listed again. [`Self::prepare`] does this for the others.
+    pub fn unlist(&mut self, slot: u32) {
+        if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
+            subscriber.is_listed = false;
+        }
+    }
+
+    /// It has had its turn, and there may be more for it: it comes again in the next.
+    pub fn again(&mut self, slot: u32) {
+        self.list(slot);
+    }
+
+    /// Our side is shut: what still arrives is thrown away until it ends or has had its time.
+    pub fn shut(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+        if subscriber.is_at_end {
+            return self.go(slot);
+        }
+        self.set_stage(slot, Stage::Lingering, self.limits.parting_ms);
+    }
+}
+
+/// The frames that one with a filter wants, those that lie together at once.
+fn filtered(subscriber: &Subscriber, ring: &Ring, cursor: Cursor, mut visit: impl FnMut(Cursor, Cursor) -> bool) {
+    let mut entries = ring.entries_from(cursor).peekable();
+    let mut from = None;
+    while let Some(entry) = entries.next() {
+        let end = entries.peek().map_or(ring.head(), |next| Cursor(next.start));
+        if subscriber.wants(entry.key) {
+            let begin = *from.get_or_insert(Cursor(entry.start.max(cursor.0)));
+            let goes_on = entries.peek().is_some_and(|next| subscriber.wants(next.key));
+            if goes_on {
+                continue;
+            }
+            from = None;
+            if !visit(begin, end) {
+                return;
+            }
+        }
+    }
+}

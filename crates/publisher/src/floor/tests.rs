@@ -1,0 +1,792 @@
+//! Thousands of turns with sockets that take what they like, and what everybody has got in the end.
+
+#![allow(clippy::cast_possible_truncation)]
+
+mod ask;
+mod lagging;
+mod moving;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pitwire_websocket::Inflater;
+
+use super::*;
+use crate::programme::{Answer, Opening, Request, Said};
+use pitwire_delivery::{LagPolicy, StreamSpec};
+
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % most
+    }
+}
+
+/// `/0`, `/1`, `/2` is a stream, `/0,2` two of them; the query as everywhere.
+struct Paths;
+
+impl Programme for Paths {
+    fn open(&self, request: &Request<'_>) -> Result<Opening, Answer> {
+        let streams = request.path()[1..].split(',').map(|id| StreamId(id.parse().unwrap())).collect();
+        let keys =
+            request.parameter("symbols").map(|keys| keys.split(',').map(|key| key.as_bytes().to_vec()).collect());
+        let enveloped = request.parameter("envelope").is_some();
+        let from = request.parameter("from").and_then(|from| from.split_once(':'));
+        let from = from.map(|(epoch, seq)| (epoch.parse().unwrap(), seq.parse().unwrap()));
+        Ok(Opening { streams, keys, enveloped, from, ..Opening::default() })
+    }
+
+    fn said(&self, _: Tag, said: Said<'_>, reply: &mut Reply) {
+        if let Said::Text(text) = said {
+            reply.text(text.as_bytes());
+        }
+    }
+}
+
+const LAGS: [LagPolicy; 3] = [LagPolicy::Conflate, LagPolicy::Close, LagPolicy::Latest];
+const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+struct World {
+    floor: Floor,
+    chance: Chance,
+    /// Of each stream, the key of each message; message 1 is the first.
+    told: [Vec<usize>; 3],
+    /// Messages of all streams.
+    all: u64,
+    peers: Vec<Peer>,
+    now_ns: u64,
+    /// Some of those who come can inflate.
+    is_offered: bool,
+    /// Messages come in the midst of sweeps too.
+    is_meanwhile: bool,
+}
+
+struct Peer {
+    slot: u32,
+    target: &'static str,
+    /// The newest of each stream when it came.
+    from: [u64; 3],
+    got: Vec<u8>,
+    /// Echoes and pongs that it may expect, in order.
+    asked: Vec<String>,
+    is_gone: bool,
+    is_blocked: bool,
+    /// By itself: what it had by then is nobody's business.
+    has_left: bool,
+}
+
+fn masked(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x80 | opcode, 0x80 | u8::try_from(payload.len()).unwrap(), 1, 2, 3, 4];
+    out.extend(payload.iter().zip([1, 2, 3, 4].iter().cycle()).map(|(byte, key)| byte ^ key));
+    out
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let setting = Setting {
+            programme: Arc::new(Paths),
+            board: Arc::new(Board::new(1, None, None)),
+            hall: 0,
+            limits: Limits { ping_ms: 50, idle_ms: u32::MAX / 4, parting_ms: u32::MAX / 4, ..Limits::default() },
+            doors: Doors { bound: "127.0.0.1".parse().unwrap(), hosts: Vec::new(), origins: Vec::new() },
+            epoch: 1,
+            answer: Arc::from([]),
+            seed,
+            enveloped: false,
+        };
+        let mut floor = Floor::new(setting);
+        for (at, lag) in LAGS.iter().enumerate() {
+            floor.board.add_stream();
+            let spec =
+                StreamSpec { name: format!("s{at}"), lag: *lag, ring_bytes: 8192, snapshot: false, keep: at == 0 };
+            floor.run(Errand::Create(spec));
+        }
+        let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        World {
+            floor,
+            chance,
+            told: Default::default(),
+            all: 0,
+            peers: Vec::new(),
+            now_ns: 0,
+            is_offered: false,
+            is_meanwhile: false,
+        }
+    }
+
+    fn come(&mut self) {
+        let targets = ["/0", "/1", "/2", "/0?symbols=b,d", "/0?envelope=1", "/0,2", "/2,0,1", "/0,1?envelope=1"];
+        let target = targets[self.chance.below(8) as usize];
+        let slot = self.floor.enter();
+        let offers = ["", "permessage-deflate", "permessage-deflate; server_max_window_bits=9"];
+        let offer = if self.is_offered { offers[self.chance.below(8).saturating_sub(5) as usize] } else { "" };
+        let extensions =
+            if offer.is_empty() { String::new() } else { format!("Sec-WebSocket-Extensions: {offer}\r\n") };
+        let head = format!(
+            "GET {target} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{extensions}\r\n"
+        );
+        // In pieces, as it may come.
+        let cut = self.chance.below(head.len() as u64) as usize;
+        self.floor.received(slot, &head.as_bytes()[..cut]);
+        self.floor.received(slot, &head.as_bytes()[cut..]);
+        let from = [0, 1, 2].map(|at: usize| self.told[at].len() as u64);
+        self.peers.push(Peer {
+            slot,
+            target,
+            from,
+            got: Vec::new(),
+            asked: Vec::new(),
+            is_gone: false,
+            is_blocked: false,
+            has_left: false,
+        });
+    }
+
+    fn publish(&mut self) {
+        let stream = self.chance.below(3) as usize;
+        let key = self.chance.below(5) as usize;
+        self.told[stream].push(key);
+        let seq = self.told[stream].len() as u64;
+        let pad = "x".repeat(self.chance.below(300) as usize);
+        self.all += 1;
+        let text = format!(r#"{{"s":{stream},"n":{seq},"g":{},"k":"{}","p":"{pad}"}}"#, self.all, KEYS[key]);
+        self.floor.append(StreamId(stream as u32), KEYS[key].as_bytes(), seq, false, text.as_bytes());
+    }
+
+    fn ask(&mut self) {
+        let at = self.chance.below(self.peers.len() as u64) as usize;
+        let text = format!("echo-{}", self.chance.below(1_000_000));
+        let peer = &mut self.peers[at];
+        if peer.is_gone || peer.asked.len() > 20 {
+            return;
+        }
+        let frame = masked(1, text.as_bytes());
+        peer.asked.push(text);
+        let cut = self.chance.below(frame.len() as u64) as usize;
+        self.floor.received(peer.slot, &frame[..cut]);
+        self.floor.received(peer.slot, &frame[cut..]);
+    }
+
+    /// One of them has had enough.
+    fn go(&mut self) {
+        let at = self.chance.below(self.peers.len() as u64) as usize;
+        if !self.peers[at].is_gone {
+            self.peers[at].has_left = true;
+            self.floor.ended(self.peers[at].slot);
+        }
+    }
+
+    /// One sweep; sockets take all, some or nothing.
+    fn sweep(&mut self, generous: bool) {
+        let mut due = Vec::new();
+        let sweep = if self.chance.below(2) == 0 { Sweep::First } else { Sweep::Next };
+        self.floor.due(&mut due, sweep);
+        for slot in due {
+            if self.is_meanwhile && !generous && self.chance.below(8) == 0 && !self.floor.must_sweep() {
+                self.publish();
+            }
+            let at = self.peers.iter().position(|peer| peer.slot == slot && !peer.is_gone).unwrap();
+            loop {
+                match self.floor.prepare(slot) {
+                    Next::Idle => break,
+                    Next::Shut => {
+                        self.floor.shut(slot);
+                        break;
+                    }
+                    Next::Send => {}
+                }
+                let pieces = self.floor.gather(slot);
+                let all: Vec<u8> = pieces.as_slice().concat();
+                assert!(!all.is_empty() && all.len() == pieces.bytes());
+                let takes = match self.chance.below(4) {
+                    _ if generous => all.len(),
+                    0 => self.chance.below(all.len() as u64 + 1) as usize,
+                    _ => all.len(),
+                };
+                self.peers[at].got.extend_from_slice(&all[..takes]);
+                if takes > 0 {
+                    self.floor.sent(slot, takes);
+                }
+                if takes < all.len() {
+                    self.floor.blocked(slot);
+                    self.peers[at].is_blocked = true;
+                    break;
+                }
+            }
+        }
+        let mut gone = Vec::new();
+        self.floor.take_gone(&mut gone);
+        for slot in gone {
+            self.peers.iter_mut().filter(|peer| peer.slot == slot).for_each(|peer| peer.is_gone = true);
+            self.floor.leave(slot);
+        }
+    }
+
+    fn unblock(&mut self, one_in: u64) {
+        for peer in self.peers.iter_mut().filter(|peer| peer.is_blocked && !peer.is_gone) {
+            if self.chance.below(one_in) == 0 {
+                peer.is_blocked = false;
+                self.floor.writable(peer.slot);
+            }
+        }
+    }
+
+    fn run(&mut self, turns: usize) {
+        for _ in 0..turns {
+            self.now_ns += 1_000_000 * (1 + self.chance.below(5));
+            self.floor.set_now(self.now_ns);
+            for _ in 0..self.chance.below(6) {
+                if self.floor.must_sweep() {
+                    break;
+                }
+                self.publish();
+            }
+            if self.peers.len() < 40 && self.chance.below(3) == 0 {
+                self.come();
+            }
+            if !self.peers.is_empty() && self.chance.below(4) == 0 {
+                self.ask();
+            }
+            if self.peers.len() > 10 && self.chance.below(30) == 0 {
+                self.go();
+            }
+            self.unblock(40);
+            self.sweep(false);
+        }
+        for _ in 0..200 {
+            self.unblock(1);
+            self.sweep(true);
+        }
+    }
+}
+
+/// What one reader of a stream must see.
+struct Reading<'a> {
+    told: &'a [usize],
+    wanted: Option<&'a [usize]>,
+    lag: LagPolicy,
+    /// The number that comes next, and the newest of each key that has come.
+    next: u64,
+    newest: BTreeMap<usize, u64>,
+    gap_to: u64,
+    in_gap: u64,
+    gaps: usize,
+}
+
+impl Reading<'_> {
+    fn wants(&self, seq: u64) -> bool {
+        self.wanted.is_none_or(|keys| keys.contains(&self.told[seq as usize - 1]))
+    }
+
+    fn take(&mut self, seq: u64) {
+        let key = self.told[seq as usize - 1];
+        assert!(self.wants(seq), "not asked for");
+        if seq >= self.next {
+            if self.lag != LagPolicy::Latest {
+                assert!((self.next..seq).all(|other| !self.wants(other)), "{seq} came instead of {}", self.next);
+            }
+            self.next = seq + 1;
+        } else {
+            assert!(self.lag == LagPolicy::Conflate && seq <= self.gap_to && seq > self.in_gap, "{seq} came twice");
+            let later = self.told[seq as usize..self.gap_to as usize].contains(&key);
+            assert!(!later, "{seq} is not the newest of its key in the gap");
+            self.in_gap = seq;
+        }
+        assert!(self.newest.insert(key, seq).is_none_or(|before| before < seq));
+    }
+
+    fn miss(&mut self, from: u64, to: u64) {
+        assert_eq!(self.lag, LagPolicy::Conflate);
+        assert!(from <= to && to <= self.told.len() as u64);
+        // Behind again while it got what follows a notice: the rest of that is declared once more.
+        let is_again = self.gap_to + 1 == self.next && (self.in_gap + 1..self.next).contains(&from);
+        let is_next = from >= self.next && (self.next..from).all(|other| !self.wants(other));
+        assert!(is_again || is_next, "{from} after {}", self.next);
+        if self.gap_to + 1 != from && !is_again {
+            self.in_gap = from - 1;
+        }
+        (self.next, self.gap_to, self.gaps) = (to + 1, to, self.gaps + 1);
+    }
+
+    /// Everything has come: of each key the newest.
+    fn end(&self, since: u64) {
+        for (key, name) in KEYS.iter().enumerate() {
+            let newest = (since + 1..=self.told.len() as u64).rev().find(|seq| self.told[*seq as usize - 1] == key);
+            let is_wanted = self.wanted.is_none_or(|keys| keys.contains(&key));
+            if self.lag != LagPolicy::Latest && is_wanted {
+                assert_eq!(self.newest.get(&key).copied(), newest, "the newest of {name}");
+            }
+        }
+        if self.lag == LagPolicy::Latest {
+            let last = self.newest.values().max().copied().unwrap_or(since);
+            assert_eq!(last, self.told.len() as u64);
+        }
+    }
+}
+
+fn number(text: &str, name: &str) -> Option<u64> {
+    let at = text.find(&format!("\"{name}\":"))? + name.len() + 3;
+    text[at..].split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Checks all that one peer has got; says how many gaps there were, and whether it was closed for being slow. What a queue
+/// has shed comes stream by stream: then several streams are not in one order.
+fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
+    let streams: Vec<usize> =
+        peer.target[1..].split('?').next().unwrap().split(',').map(|id| id.parse().unwrap()).collect();
+    let is_enveloped = peer.target.contains("envelope");
+    let mut readings: BTreeMap<usize, Reading<'_>> = BTreeMap::new();
+    for at in &streams {
+        let wanted: Option<&[usize]> = peer.target.contains("symbols").then_some(&[1, 3]);
+        let (next, told) = (peer.from[*at] + 1, told[*at].as_slice());
+        let (newest, lag) = (BTreeMap::new(), LAGS[*at]);
+        readings.insert(*at, Reading { told, wanted, lag, next, newest, gap_to: 0, in_gap: 0, gaps: 0 });
+    }
+    let head = peer.got.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer") + 4;
+    assert!(peer.got.starts_with(b"HTTP/1.1 101"));
+    let is_deflating = String::from_utf8_lossy(&peer.got[..head]).contains("permessage-deflate");
+    let (mut bytes, mut asked, mut closed) = (&peer.got[head..], peer.asked.iter(), None);
+    let mut newest = 0;
+    while let [first, second, rest @ ..] = bytes {
+        assert!(closed.is_none(), "nothing follows a close frame");
+        let (len, rest) = match second {
+            126 => (u16::from_be_bytes([rest[0], rest[1]]) as usize, &rest[2..]),
+            len => (usize::from(*len), rest),
+        };
+        assert!(rest.len() >= len, "a whole frame at the end");
+        let (payload, behind) = rest.split_at(len);
+        bytes = behind;
+        let mut inflated = Vec::new();
+        let (first, payload) = match first {
+            0xC1 => {
+                assert!(is_deflating);
+                Inflater::new(15).inflate_whole(payload, &mut inflated, 1 << 20).unwrap();
+                (&0x81, inflated.as_slice())
+            }
+            first => (first, payload),
+        };
+        let text = std::str::from_utf8(payload).unwrap_or("");
+        match first {
+            0x89 => assert!(payload.is_empty()),
+            0x88 => closed = Some(u16::from_be_bytes([payload[0], payload[1]])),
+            0x81 if text.starts_with("echo-") => assert_eq!(asked.next().map(String::as_str), Some(text)),
+            0x81 if text.starts_with("{\"type\":\"gap\"") => {
+                // Only stream 0 has them.
+                let (from, to) = (number(text, "from").unwrap(), number(text, "to").unwrap());
+                readings.get_mut(&0).unwrap().miss(from, to);
+            }
+            0x81 => {
+                assert_eq!(text.starts_with("{\"channel\":"), is_enveloped);
+                let (stream, seq) = (number(text, "s").unwrap() as usize, number(text, "n").unwrap());
+                assert!(!is_enveloped || number(text, "seq") == Some(seq));
+                let reading = readings.get_mut(&stream).unwrap();
+                if seq >= reading.next {
+                    // Several streams come in the order in which they were published, but for what was in a gap.
+                    let all = number(text, "g").unwrap();
+                    assert!(all > newest || is_shed, "message {all} after {newest}");
+                    newest = all;
+                }
+                reading.take(seq);
+            }
+            other => panic!("a frame that begins with {other:#x}"),
+        }
+    }
+    match closed {
+        None => {
+            assert!(asked.next().is_none(), "everything is answered");
+            readings.iter().for_each(|(at, reading)| reading.end(peer.from[*at]));
+        }
+        Some(code) => assert!(code == 1013 && streams.contains(&1), "only slow readers of deltas are closed: {code}"),
+    }
+    (readings.values().map(|reading| reading.gaps).sum(), closed.is_some())
+}
+
+#[test]
+fn whatever_sockets_take_everything_comes_or_is_declared() {
+    let first = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let (mut gaps, mut closed, mut peers) = (0, 0, 0);
+    for seed in first.map_or(1..60, |seed| seed..seed + 1) {
+        println!("TEST_SEED={seed}");
+        let mut world = World::new(seed);
+        world.is_meanwhile = seed % 2 == 0;
+        world.run(600);
+        for peer in world.peers.iter().filter(|peer| !peer.has_left) {
+            let (some, is_closed) = judge(peer, &world.told, false);
+            gaps += some;
+            closed += usize::from(is_closed);
+            peers += 1;
+        }
+    }
+    println!("{peers} readers, {gaps} gaps, {closed} closed");
+    assert!(first.is_some() || (gaps > 200 && closed > 100), "{peers} readers, {gaps} gaps, {closed} closed");
+}
+
+/// One reader of very many keys, whose walk through the latest takes many turns while more is published.
+#[test]
+fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
+    const MANY: u64 = 600;
+    let mut gaps = 0;
+    for seed in 1..20 {
+        let mut world = World::new(seed);
+        let spec = StreamSpec {
+            name: "many".into(),
+            lag: LagPolicy::Conflate,
+            ring_bytes: 16_384,
+            snapshot: true,
+            keep: true,
+        };
+        world.floor.board.add_stream();
+        world.floor.run(Errand::Create(spec));
+        let mut told: Vec<u64> = Vec::new();
+        let pad = "x".repeat(300);
+        let say = |world: &mut World, told: &mut Vec<u64>| {
+            let key = if told.len() < MANY as usize { told.len() as u64 } else { world.chance.below(MANY) };
+            told.push(key);
+            let text = format!(r#"{{"n":{},"k":{key},"p":"{pad}"}}"#, told.len());
+            world.floor.append(StreamId(3), key.to_string().as_bytes(), told.len() as u64, false, text.as_bytes());
+        };
+        for _ in 0..MANY {
+            say(&mut world, &mut told);
+            world.sweep(true);
+        }
+        let slot = world.floor.enter();
+        let head = "GET /3 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        world.floor.received(slot, head.as_bytes());
+        let mut got = Vec::new();
+        for turn in 0..2_000 {
+            // Sometimes so few that it is never left behind while it walks.
+            if turn < 1_800 && (seed % 2 == 0 || turn % 40 == 0) {
+                say(&mut world, &mut told);
+            }
+            let mut due = Vec::new();
+            world.floor.due(&mut due, Sweep::First);
+            // Now and then it takes some, and in the end all.
+            let takes = if turn >= 1_800 { usize::MAX } else { 3_000 * usize::from(world.chance.below(20) == 0) };
+            world.floor.writable(slot);
+            while takes > 0 && world.floor.prepare(slot) == Next::Send {
+                let all: Vec<u8> = world.floor.gather(slot).as_slice().concat();
+                let count = all.len().min(takes);
+                got.extend_from_slice(&all[..count]);
+                world.floor.sent(slot, count);
+                if count < all.len() {
+                    break;
+                }
+            }
+            world.floor.blocked(slot);
+        }
+        gaps += judge_walk(&got, &told);
+    }
+    assert!(gaps > 10, "{gaps} gaps");
+}
+
+/// Numbers ascend but for what was in a gap; all are there or declared; the newest of each key has come.
+fn judge_walk(got: &[u8], told: &[u64]) -> usize {
+    let mut bytes = &got[got.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4..];
+    let (mut newest, mut gaps): (BTreeMap<u64, u64>, usize) = (BTreeMap::new(), 0);
+    // It came at message 600: everything before is its snapshot.
+    let (mut next, mut until, mut walked) = (601, 600, 0);
+    while let [first, second, rest @ ..] = bytes {
+        let (len, rest) = match second {
+            126 => (u16::from_be_bytes([rest[0], rest[1]]) as usize, &rest[2..]),
+            len => (usize::from(*len), rest),
+        };
+        bytes = &rest[len..];
+        let text = std::str::from_utf8(&rest[..len]).unwrap();
+        if *first == 0x89 {
+            continue;
+        }
+        if text.starts_with("{\"type\":\"gap\"") {
+            let (from, to) = (number(text, "from").unwrap(), number(text, "to").unwrap());
+            assert!(from == next && to >= from);
+            (next, until, gaps) = (to + 1, to, gaps + 1);
+            continue;
+        }
+        let (seq, key) = (number(text, "n").unwrap(), number(text, "k").unwrap());
+        assert_eq!(told[seq as usize - 1], key);
+        if seq == next {
+            next += 1;
+            walked = seq;
+        } else {
+            assert!(seq <= until && seq > walked, "{seq} out of turn: {next} was next, {walked} walked");
+            assert!(!told[seq as usize..until as usize].contains(&key), "{seq} is not the newest of its key");
+            walked = seq;
+        }
+        assert!(newest.insert(key, seq).is_none_or(|before| before < seq));
+    }
+    assert_eq!(next, told.len() as u64 + 1);
+    let mut expected = BTreeMap::new();
+    for (seq, key) in (1_u64..).zip(told) {
+        expected.insert(*key, seq);
+    }
+    assert_eq!(newest, expected, "of each key the newest");
+    gaps
+}
+
+const HEAD: &str = "GET /0 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+/// Everything there is for one, as text, frames between bars.
+fn take_all(floor: &mut Floor, slot: u32) -> String {
+    let mut got = Vec::new();
+    floor.writable(slot);
+    while floor.prepare(slot) == Next::Send {
+        let all: Vec<u8> = floor.gather(slot).as_slice().concat();
+        floor.sent(slot, all.len());
+        got.extend_from_slice(&all);
+    }
+    let head = got.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
+    let (mut bytes, mut out) = (&got[head..], Vec::new());
+    while let [_, len, rest @ ..] = bytes {
+        let (payload, behind) = rest.split_at(usize::from(*len));
+        out.push(String::from_utf8_lossy(payload).into_owned());
+        bytes = behind;
+    }
+    out.join("|")
+}
+
+/// One message for each letter, which is its key.
+fn put(inbox: &crate::inbox::Inbox, stream: StreamId, first: u64, keys: &str) {
+    let (mut bytes, mut messages) = (Vec::new(), Vec::new());
+    for (seq, key) in (first..).zip(keys.bytes()) {
+        let start = bytes.len();
+        let text = format!("{}{seq}", char::from(key));
+        bytes.push(key);
+        bytes.extend_from_slice(text.as_bytes());
+        messages.push(Posted { stream, seq, start, key_len: 1, len: text.len(), is_binary: false });
+    }
+    inbox.put(&messages, &bytes);
+}
+
+fn come(floor: &mut Floor, target: &str) -> u32 {
+    let slot = floor.enter();
+    floor.received(slot, HEAD.replacen("/0", target, 1).as_bytes());
+    slot
+}
+
+#[test]
+fn what_does_not_fit_into_the_queue_is_declared_to_all() {
+    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let readers = [floor.enter(), floor.enter()];
+    readers.iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
+    let put = |first, keys| put(&inbox, StreamId(0), first, keys);
+    // The first batch is let in whatever its size, and 64 bytes are more than full with it.
+    put(1, "aaaaaaaaaaaaaaaaaaa");
+    put(20, "abcabcabc");
+    put(29, "b");
+    assert!(!floor.take(&inbox));
+    put(30, "c");
+    assert!(!floor.take(&inbox));
+    let before: Vec<String> = (1..20).map(|seq| format!("a{seq}")).collect();
+    let expected = before.join("|") + r#"|{"type":"gap","from":20,"to":29}|a26|c28|b29|c30"#;
+    for slot in readers {
+        assert_eq!(take_all(floor, slot), expected);
+    }
+    assert_eq!(crate::counters::counted(&floor.board, "shed_total"), 10);
+}
+
+#[test]
+fn who_takes_nothing_for_too_long_has_fallen_behind_however_little_it_is() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    floor.limits.lag_ms = 1_000;
+    floor.limits.ping_ms = 0;
+    floor.set_now(0);
+    let (quick, slow) = (floor.enter(), floor.enter());
+    [quick, slow].iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
+    assert_eq!((take_all(floor, quick), take_all(floor, slow)), (String::new(), String::new()));
+    floor.append(StreamId(0), b"k", 1, false, b"one");
+    assert_eq!(floor.prepare(slow), Next::Send);
+    // Half of the frame's five bytes go, and then nothing for a while.
+    floor.sent(slow, 2);
+    floor.blocked(slow);
+    floor.append(StreamId(0), b"k", 2, false, b"two");
+    floor.set_now(900_000_000);
+    floor.append(StreamId(0), b"k", 3, false, b"three");
+    assert_eq!(take_all(floor, quick), "one|two|three");
+    floor.set_now(1_400_000_000);
+    floor.append(StreamId(0), b"k", 4, false, b"four");
+    floor.writable(slow);
+    // The rest of what was begun, then what it missed.
+    let rest: Vec<u8> = floor.gather(slow).as_slice().concat();
+    assert_eq!(rest, b"one");
+    floor.sent(slow, 3);
+    assert_eq!(take_all(floor, slow), r#"{"type":"gap","from":2,"to":4}|four"#);
+    assert_eq!(take_all(floor, quick), "four");
+}
+
+#[test]
+fn what_does_not_fit_into_the_queue_is_declared_to_those_who_come_back_for_it() {
+    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let reader = come(floor, "/1");
+    put(&inbox, StreamId(1), 1, "aaaaaaaaaaaaaaaaaaa");
+    put(&inbox, StreamId(1), 20, "abcabcabc");
+    assert!(!floor.take(&inbox));
+    let got = take_all(floor, reader);
+    // 1013 is 0x03F5.
+    assert!(got.starts_with("\u{3}\u{fffd}the publisher was too busy"), "{got}");
+    put(&inbox, StreamId(1), 29, "d");
+    assert!(!floor.take(&inbox));
+    // From before the hole: it is told of it. From within what was kept: the rest.
+    let behind = r#"{"type":"gap","from":20,"to":28}|a26|b27|c28|d29"#;
+    for (from, expected) in [("1:18", format!("a19|{behind}")), ("1:19", behind.into()), ("1:26", "b27|c28|d29".into())]
+    {
+        let back = come(floor, &format!("/1?from={from}"));
+        assert_eq!(take_all(floor, back), expected, "{from}");
+    }
+}
+
+/// Opcodes of the frames that wait for one, if its socket takes all of them.
+fn opcodes(floor: &mut Floor, slot: u32) -> Vec<u8> {
+    let mut got = Vec::new();
+    floor.writable(slot);
+    while floor.prepare(slot) == Next::Send {
+        let all: Vec<u8> = floor.gather(slot).as_slice().concat();
+        floor.sent(slot, all.len());
+        got.extend_from_slice(&all);
+    }
+    let (mut bytes, mut out) = (&got[..], Vec::new());
+    while let [first, second, rest @ ..] = bytes {
+        let (len, rest) = match second {
+            126 => (usize::from(u16::from_be_bytes([rest[0], rest[1]])), &rest[2..]),
+            len => (usize::from(*len), rest),
+        };
+        out.push(first & 15);
+        bytes = &rest[len..];
+    }
+    out
+}
+
+#[test]
+fn nothing_is_told_behind_a_close_frame() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let reader = come(floor, "/1");
+    take_all(floor, reader);
+    let tag = Tag(floor.subscribers[reader as usize].tag);
+    let tell = |floor: &mut Floor| floor.run(Errand::Tell { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
+    tell(floor);
+    floor.close(reader, CloseCode::TryAgainLater, "");
+    // Its socket takes nothing, and it is told more.
+    floor.blocked(reader);
+    tell(floor);
+    tell(floor);
+    assert_eq!(opcodes(floor, reader), [1, 8]);
+}
+
+#[test]
+fn answers_close_nobody_and_what_was_not_asked_for_does() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let reader = come(floor, "/1");
+    take_all(floor, reader);
+    let tag = Tag(floor.subscribers[reader as usize].tag);
+    let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
+    floor.blocked(reader);
+    floor.subscribers[reader as usize].unheard = 20;
+    for _ in 0..20 {
+        floor.run(Errand::Tell { to: tag, frames: frames.clone() });
+    }
+    floor.run(Errand::Heard { to: tag, weight: 20 });
+    assert_eq!(opcodes(floor, reader), [2; 20]);
+    floor.blocked(reader);
+    for _ in 0..20 {
+        floor.run(Errand::Tell { to: tag, frames: frames.clone() });
+    }
+    // 256 KiB and what took it above.
+    assert_eq!(opcodes(floor, reader), [2, 2, 2, 2, 2, 2, 8]);
+}
+
+#[test]
+fn who_was_to_be_told_more_than_waits_is_closed_behind_what_it_was_told() {
+    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    let readers = [come(floor, "/0"), come(floor, "/0")];
+    let tags = readers.map(|slot| Tag(floor.subscribers[slot as usize].tag));
+    readers.iter().for_each(|slot| drop(take_all(floor, *slot)));
+    for _ in 0..2_000 {
+        let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
+        inbox.run(Errand::Tell { to: Tag(77), frames });
+    }
+    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
+    inbox.run(Errand::Tell { to: tags[0], frames: [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat() });
+    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
+    assert!(!floor.take(&inbox));
+    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
+    inbox.run(Errand::Tell { to: tags[1], frames: vec![0x81, 0] });
+    assert!(!floor.take(&inbox));
+    assert_eq!(readers.map(|slot| opcodes(floor, slot)), [vec![1, 8], vec![1]]);
+}
+
+/// Of a stream that is kept, with nobody there for longer than rings that nobody reads are held.
+#[test]
+fn who_comes_back_for_envelopes_gets_what_it_missed() {
+    for (most, targets) in [(0, ["/0", "/0?envelope=1"]), (ENVELOPED, ["/0?envelope=1", "/0?envelope=1"])] {
+        let mut world = World::new(1);
+        world.floor.class = most;
+        world.floor.streams.clear();
+        let spec =
+            StreamSpec { name: "s".into(), lag: LagPolicy::Conflate, ring_bytes: 8192, snapshot: false, keep: true };
+        world.floor.run(Errand::Create(spec));
+        let floor = &mut world.floor;
+        let say = |floor: &mut Floor, seq: u64| floor.append(StreamId(0), b"k", seq, false, seq.to_string().as_bytes());
+        say(floor, 1);
+        // The first form is kept from the beginning, each other from its first reader on.
+        let readers = targets.map(|target| come(floor, target));
+        readers.iter().for_each(|slot| drop(take_all(floor, *slot)));
+        say(floor, 2);
+        for slot in readers {
+            assert!(take_all(floor, slot).contains('2'));
+            floor.leave(slot);
+        }
+        floor.set_now(60_000_000_000);
+        say(floor, 3);
+        floor.set_now(120_000_000_000);
+        say(floor, 4);
+        let data = |target: &str, numbers: &[u64]| match target.contains("envelope") {
+            true => numbers.iter().map(|n| format!(r#"{{"channel":"s","epoch":1,"seq":{n},"data":{n}}}"#)).collect(),
+            false => numbers.iter().map(u64::to_string).collect::<Vec<String>>(),
+        };
+        for target in targets {
+            let back = come(floor, &format!("{target}{}from=1:2", if target.contains('?') { "&" } else { "?" }));
+            assert_eq!(take_all(floor, back), data(target, &[3, 4]).join("|"), "{target}");
+        }
+        let all = come(floor, &format!("{}{}from=1:0", targets[0], if most == 0 { "?" } else { "&" }));
+        assert!(take_all(floor, all).starts_with(&data(targets[0], &[1, 2]).join("|")));
+    }
+}
+
+#[test]
+fn a_message_that_we_do_not_read_to_its_end_is_not_one_that_is_not_finished() {
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    floor.limits.ping_ms = 0;
+    floor.set_now(0);
+    let reader = come(floor, "/1");
+    take_all(floor, reader);
+    // The first half of a message, then as much as may wait for its answers, and the rest of the message behind.
+    let mut said = masked(1, b"echo-");
+    said[0] &= 0x7F;
+    floor.received(reader, &said);
+    floor.blocked(reader);
+    floor.subscribers[reader as usize].unheard = UNHEARD_MOST;
+    floor.received(reader, &masked(0, b"1"));
+    assert!(!floor.wants_input(reader));
+    (1..=30).for_each(|second| floor.set_now(second * 1_000_000_000));
+    floor.heard(reader, UNHEARD_MOST);
+    assert_eq!(take_all(floor, reader), "echo-1");
+    // The same of one that owes us the rest.
+    floor.received(reader, &said);
+    (31..=40).for_each(|second| floor.set_now(second * 1_000_000_000));
+    assert_eq!(opcodes(floor, reader), [8]);
+}

@@ -1,0 +1,420 @@
+//! Thousands of turns of readers that only the programme can bring up to date: whatever sockets take and whenever it
+//! answers, each reader's messages are a chain.
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, PoisonError};
+
+use super::*;
+use crate::inbox::Inbox;
+use crate::programme::GoOn;
+
+/// What halls have asked.
+#[derive(Default)]
+struct Asked {
+    questions: Mutex<Vec<(Tag, StreamId, u64)>>,
+    released: Mutex<Vec<(Tag, Released)>>,
+}
+
+impl Programme for Asked {
+    fn open(&self, _: &Request<'_>) -> Result<Opening, Answer> {
+        Err(Answer::text(404, "nobody comes by himself"))
+    }
+    fn behind(&self, who: Tag, stream: StreamId, read: u64) {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).push((who, stream, read));
+    }
+    fn released(&self, from: Tag, released: Released) {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner).push((from, released));
+    }
+}
+
+/// A book that has one of four states: which one, at each number. Every message leads from one state to another.
+struct Book {
+    /// By number, which skips some.
+    past: BTreeMap<u64, u64>,
+}
+
+struct Reader {
+    tag: Tag,
+    slot: u32,
+    /// What it holds of each stream that it reads: number and state.
+    holds: BTreeMap<u32, (u64, u64)>,
+    got: Vec<u8>,
+    is_blocked: bool,
+    is_gone: bool,
+}
+
+struct Venue {
+    floor: Floor,
+    asked: Arc<Asked>,
+    chance: Chance,
+    books: Vec<Book>,
+    readers: Vec<Reader>,
+    waiting: Vec<(Tag, StreamId, u64)>,
+    late: Vec<(Tag, StreamId, u64, GoOn)>,
+    door: TcpListener,
+    next_tag: u64,
+    now_ns: u64,
+    /// In front of the floor, where it may be full; otherwise what is done is done at once.
+    inbox: Option<Inbox>,
+    /// Messages taken, merged ones, answers that there was nothing to tell, readers that were let go of while behind,
+    /// messages that were shed, and readers that were closed for that.
+    counts: [usize; 6],
+}
+
+const BOOKS: u32 = 3;
+
+impl Venue {
+    fn new(seed: u64) -> Self {
+        let asked = Arc::new(Asked::default());
+        let mut floor = World::new(seed).floor;
+        floor.programme = Arc::clone(&asked) as _;
+        floor.streams.clear();
+        for at in 0..BOOKS {
+            let spec = StreamSpec {
+                name: format!("b{at}"),
+                lag: LagPolicy::Ask,
+                ring_bytes: 8192,
+                snapshot: false,
+                keep: false,
+            };
+            floor.run(Errand::Create(spec));
+        }
+        let books = (0..BOOKS).map(|_| Book { past: BTreeMap::from([(7, 0)]) }).collect();
+        let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        Venue {
+            floor,
+            asked,
+            chance,
+            books,
+            readers: Vec::new(),
+            waiting: Vec::new(),
+            late: Vec::new(),
+            door: TcpListener::bind("127.0.0.1:0").unwrap(),
+            next_tag: 0,
+            now_ns: 0,
+            inbox: None,
+            counts: [0; 6],
+        }
+    }
+
+    fn last(&self, book: u32) -> (u64, u64) {
+        let (number, state) = self.books[book as usize].past.last_key_value().unwrap();
+        (*number, *state)
+    }
+
+    fn publish(&mut self) {
+        let book = self.chance.below(u64::from(BOOKS)) as u32;
+        let (prev, before) = self.last(book);
+        let (number, state) = (prev + 1 + self.chance.below(5), (before + 1 + self.chance.below(3)) % 4);
+        let pad = self.chance.below(400) as usize;
+        self.books[book as usize].past.insert(number, state);
+        // Nobody reads it: it is not told.
+        if self.readers.iter().any(|reader| !reader.is_gone && reader.holds.contains_key(&book)) {
+            let text = change(book, (prev, before), (number, state), pad);
+            let Some(inbox) = &self.inbox else {
+                return self.floor.append(StreamId(book), b"", number, false, text.as_bytes());
+            };
+            let (stream, len) = (StreamId(book), text.len());
+            inbox.put(&[Posted { stream, seq: number, start: 0, key_len: 0, len, is_binary: false }], text.as_bytes());
+            self.counts[4] += usize::from(inbox.is_shedding());
+        }
+    }
+
+    fn order(&mut self, errand: Errand) {
+        match &self.inbox {
+            Some(inbox) => inbox.run(errand),
+            None => self.floor.run(errand),
+        }
+    }
+
+    fn take(&mut self) {
+        while self.inbox.as_ref().is_some_and(|inbox| self.floor.take(inbox)) {
+            self.sweep(7);
+        }
+    }
+
+    /// Whoever joins is told how it stands.
+    fn join(&mut self, tag: Tag, book: u32) {
+        let (number, state) = self.last(book);
+        if self.readers.iter().all(|reader| reader.is_gone || !reader.holds.contains_key(&book)) {
+            self.order(Errand::Begin { stream: StreamId(book), seq: number });
+        }
+        let snapshot = framed(&format!(r#"{{"b":{book},"snapshot":1,"n":{number},"s":{state},"p":""}}"#));
+        self.order(Errand::Tell { to: tag, frames: snapshot });
+        let read = (self.chance.below(2) == 0).then_some(number);
+        self.order(Errand::Join { to: tag, stream: StreamId(book), read });
+        let reader = self.readers.iter_mut().find(|reader| reader.tag == tag).unwrap();
+        reader.holds.insert(book, (u64::MAX, state));
+    }
+
+    fn come(&mut self) {
+        self.next_tag += 1;
+        let tag = Tag(self.next_tag);
+        let slot = self.floor.insert(tag);
+        self.floor.set_stage(slot, Stage::Open, u32::MAX / 4);
+        let reader = Reader { tag, slot, holds: BTreeMap::new(), got: Vec::new(), is_blocked: false, is_gone: false };
+        self.readers.push(reader);
+        let first = self.chance.below(u64::from(BOOKS)) as u32;
+        self.join(tag, first);
+    }
+
+    /// Somebody leaves a stream, joins one, or is asked for.
+    fn change_one(&mut self) {
+        let here: Vec<usize> = (0..self.readers.len()).filter(|at| !self.readers[*at].is_gone).collect();
+        let Some(at) = here.get(self.chance.below(here.len().max(1) as u64) as usize) else { return };
+        let (tag, book) = (self.readers[*at].tag, self.chance.below(u64::from(BOOKS)) as u32);
+        let has = self.readers[*at].holds.contains_key(&book);
+        match self.chance.below(8) {
+            0 => self.order(Errand::Release { to: tag }),
+            _ if has => {
+                self.order(Errand::Leave { to: tag, stream: StreamId(book) });
+                self.take();
+                // What it has of it half, it gets whole.
+                self.settle(*at);
+                self.readers[*at].holds.remove(&book);
+            }
+            _ => self.join(tag, book),
+        }
+    }
+
+    /// One that has left a stream: what it is in the middle of, and what waits for it, is judged as before.
+    fn settle(&mut self, at: usize) {
+        let slot = self.readers[at].slot;
+        if self.readers[at].is_blocked {
+            self.readers[at].is_blocked = false;
+            self.floor.writable(slot);
+        }
+        self.serve(at, u64::MAX);
+        self.judge(at);
+    }
+
+    fn serve(&mut self, at: usize, generous: u64) {
+        let slot = self.readers[at].slot;
+        loop {
+            match self.floor.prepare(slot) {
+                Next::Idle => break,
+                Next::Shut => return self.floor.go(slot),
+                Next::Send => {}
+            }
+            let all: Vec<u8> = self.floor.gather(slot).as_slice().concat();
+            let takes =
+                if self.chance.below(8) < generous { all.len() } else { self.chance.below(all.len() as u64) as usize };
+            self.readers[at].got.extend_from_slice(&all[..takes]);
+            if takes > 0 {
+                self.floor.sent(slot, takes);
+            }
+            if takes < all.len() {
+                self.floor.blocked(slot);
+                self.readers[at].is_blocked = true;
+                break;
+            }
+        }
+    }
+
+    fn sweep(&mut self, generous: u64) {
+        let mut due = Vec::new();
+        self.floor.due(&mut due, Sweep::First);
+        for slot in due {
+            let at = self.readers.iter().position(|reader| reader.slot == slot && !reader.is_gone).unwrap();
+            self.serve(at, generous);
+            self.judge(at);
+        }
+        let mut going = Vec::new();
+        self.floor.take_releasable(&mut going);
+        for slot in going {
+            self.floor.release(slot, TcpStream::connect(self.door.local_addr().unwrap()).unwrap());
+            drop(self.door.accept().unwrap());
+        }
+        let released = std::mem::take(&mut *self.asked.released.lock().unwrap_or_else(PoisonError::into_inner));
+        for (tag, released) in released {
+            let reader = self.readers.iter_mut().find(|reader| reader.tag == tag).unwrap();
+            reader.is_gone = true;
+            let read: BTreeMap<u32, u64> = released.read.iter().map(|(of, number)| (of.0, *number)).collect();
+            let held: BTreeMap<u32, u64> = reader.holds.iter().map(|(of, (number, _))| (*of, *number)).collect();
+            assert_eq!(read, held, "where it stands is where it goes on");
+            self.counts[3] += usize::from(read.iter().any(|(of, number)| *number < self.last(*of).0));
+        }
+        let mut gone = Vec::new();
+        self.floor.take_gone(&mut gone);
+        assert!(gone.is_empty() || self.inbox.is_some(), "nobody is closed");
+        for slot in gone {
+            self.readers.iter_mut().filter(|reader| reader.slot == slot).for_each(|reader| reader.is_gone = true);
+            self.floor.leave(slot);
+        }
+    }
+
+    /// Some of what was asked is answered, in whatever order, as things stood by then or some time before.
+    fn answer(&mut self, one_in: u64) {
+        self.waiting.append(&mut self.asked.questions.lock().unwrap_or_else(PoisonError::into_inner));
+        for at in (0..self.waiting.len()).rev() {
+            if self.chance.below(one_in) > 0 {
+                continue;
+            }
+            let (to, stream, read) = self.waiting.swap_remove(at);
+            let past = &self.books[stream.0 as usize].past;
+            let back = if one_in == 1 { 0 } else { self.chance.below(4) as usize };
+            let (number, state) = past.range(read..).rev().nth(back).unwrap_or((&read, &past[&read]));
+            let (seq, payload) = (*number, change(stream.0, (read, past[&read]), (*number, *state), 0).into_bytes());
+            let is_same = past[&read] == *state;
+            self.counts[if is_same { 2 } else { 1 }] += 1;
+            let how = if is_same { GoOn::Same { seq } } else { GoOn::Told { payload, seq } };
+            self.order(Errand::GoOn { to, stream, read, how: how.clone() });
+            // Some come twice, and late.
+            self.late.push((to, stream, read, how));
+        }
+        while self.late.len() > 20 {
+            let at = self.chance.below(self.late.len() as u64) as usize;
+            let (to, stream, read, how) = self.late.swap_remove(at);
+            self.order(Errand::GoOn { to, stream, read, how });
+        }
+    }
+
+    /// Each whole message that it has got leads on from what it holds.
+    fn judge(&mut self, at: usize) {
+        let reader = &mut self.readers[at];
+        let mut used = 0;
+        while let [first, second, ..] = reader.got[used..] {
+            let header = if second == 126 { 4 } else { 2 };
+            let Some(head) = reader.got.get(used..used + header) else { break };
+            let len = if second == 126 { usize::from(u16::from_be_bytes([head[2], head[3]])) } else { second.into() };
+            let Some(payload) = reader.got.get(used + header..used + header + len) else { break };
+            used += header + len;
+            if first == 0x89 {
+                continue;
+            }
+            if first == 0x88 {
+                assert!(String::from_utf8_lossy(payload).ends_with("too busy; connect again"), "{payload:?}");
+                self.counts[5] += 1;
+                break;
+            }
+            assert_eq!(first, 0x81);
+            let text = std::str::from_utf8(payload).unwrap();
+            let of = |name: &str| number(text, name).unwrap();
+            let book = of("b") as u32;
+            let Some(holds) = reader.holds.get_mut(&book) else { panic!("{book} is not its: {text}") };
+            if !text.contains("snapshot") {
+                assert_eq!((of("v"), of("w")), *holds, "the chain is broken: {text}");
+                assert_ne!(holds.1, of("s"), "a change that changes nothing");
+            }
+            *holds = (of("n"), of("s"));
+            assert_eq!(self.books[book as usize].past.get(&holds.0), Some(&holds.1));
+            self.counts[0] += 1;
+        }
+        reader.got.drain(..used);
+    }
+
+    fn run(&mut self, turns: usize) {
+        for _ in 0..turns {
+            self.now_ns += 1_000_000 * (1 + self.chance.below(5));
+            self.floor.set_now(self.now_ns);
+            for _ in 0..self.chance.below(8) {
+                if !self.floor.must_sweep() {
+                    self.publish();
+                }
+            }
+            if self.readers.iter().filter(|reader| !reader.is_gone).count() < 20 {
+                self.come();
+            }
+            if self.chance.below(4) == 0 {
+                self.change_one();
+            }
+            self.unblock(60);
+            // A hall that is held up now and again.
+            if self.chance.below(4) > 0 {
+                self.take();
+            }
+            self.sweep(7);
+            self.answer(3);
+        }
+        for _ in 0..20 {
+            self.unblock(1);
+            self.take();
+            self.sweep(8);
+            self.answer(1);
+        }
+        for reader in self.readers.iter().filter(|reader| !reader.is_gone) {
+            for (book, holds) in &reader.holds {
+                assert_eq!(holds.1, self.last(*book).1, "the book that it holds is the book");
+            }
+        }
+    }
+
+    fn unblock(&mut self, one_in: u64) {
+        for reader in self.readers.iter_mut().filter(|reader| reader.is_blocked && !reader.is_gone) {
+            if self.chance.below(one_in) == 0 {
+                reader.is_blocked = false;
+                self.floor.writable(reader.slot);
+            }
+        }
+    }
+}
+
+fn change(book: u32, from: (u64, u64), to: (u64, u64), pad: usize) -> String {
+    let pad = "x".repeat(pad);
+    format!(r#"{{"b":{book},"v":{},"w":{},"n":{},"s":{},"p":"{pad}"}}"#, from.0, from.1, to.0, to.1)
+}
+
+fn framed(text: &str) -> Vec<u8> {
+    [pitwire_delivery::FrameHeader::new(Opcode::Text, text.len(), false).as_bytes(), text.as_bytes()].concat()
+}
+
+fn ran(seeds: std::ops::RangeInclusive<u64>, most: Option<usize>) -> [usize; 6] {
+    let mut counts = [0; 6];
+    for seed in seeds {
+        println!("seed {seed}");
+        let mut venue = Venue::new(seed);
+        venue.inbox = most.map(|most| Inbox::new(most).unwrap());
+        venue.run(1_500);
+        counts.iter_mut().zip(venue.counts).for_each(|(all, one)| *all += one);
+    }
+    println!("{counts:?}");
+    counts
+}
+
+#[test]
+fn whoever_falls_behind_goes_on_with_its_own_chain() {
+    let counts @ [messages, merged, same, released, ..] = ran(1..=30, None);
+    assert!(messages > 100_000 && merged > 1_000 && same > 300 && released > 10, "{counts:?}");
+}
+
+/// Only those of whom nobody knows what they had when they came are closed.
+#[test]
+fn what_a_full_hall_has_shed_is_asked_about_for_those_who_had_come_before() {
+    let counts @ [messages, merged, same, released, shed, closed] = ran(101..=120, Some(2_500));
+    assert!(messages > 30_000 && merged > 1_000 && same > 300 && released > 10, "{counts:?}");
+    assert!(shed > 1_000 && closed > 100 && closed * 10 < shed, "{counts:?}");
+}
+
+#[test]
+fn who_is_being_closed_hears_why_though_its_stream_begins_anew() {
+    let mut venue = Venue::new(1);
+    venue.come();
+    let floor = &mut venue.floor;
+    let (tag, slot) = (venue.readers[0].tag, venue.readers[0].slot);
+    take_all(floor, slot);
+    let stream = StreamId(floor.subscribers[slot as usize].items.as_slice()[0].stream);
+    floor.run(Errand::Close { to: tag, code: CloseCode::TryAgainLater, reason: "gone".into() });
+    floor.run(Errand::Begin { stream, seq: 900 });
+    assert_eq!(take_all(floor, slot), "\u{3}\u{fffd}gone");
+    assert!(floor.streams[stream.0 as usize].listeners.is_empty());
+}
+
+#[test]
+fn what_was_shed_before_a_stream_began_anew_is_nothing_to_who_has_come_since() {
+    let inbox = Inbox::new(64).unwrap();
+    let mut venue = Venue::new(1);
+    venue.come();
+    let floor = &mut venue.floor;
+    let (tag, slot) = (venue.readers[0].tag, venue.readers[0].slot);
+    let stream = StreamId(floor.subscribers[slot as usize].items.as_slice()[0].stream);
+    for first in [10, 30, 50] {
+        put(&inbox, stream, first, "aaaaaaaaaaaaaaa");
+    }
+    inbox.run(Errand::Leave { to: tag, stream });
+    inbox.run(Errand::Begin { stream, seq: 900 });
+    inbox.run(Errand::Join { to: tag, stream, read: None });
+    assert!(inbox.is_shedding() && !floor.take(&inbox));
+    assert_eq!(floor.subscribers[slot as usize].stage, Stage::Open);
+    floor.stand_aside(slot, 0);
+    assert_eq!(floor.subscribers[slot as usize].rare.as_ref().unwrap().asks[0].read, 900);
+}

@@ -1,0 +1,260 @@
+//! A subscriber on a raw socket, and a publisher of one stream.
+
+#![allow(dead_code)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use pitwire_publisher::{
+    Answer, Batch, Kind, LagPolicy, Opening, Options, Programme, Publisher, Reply, Request, Said, StreamId, StreamSpec,
+    Tag,
+};
+
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Every path is the one stream. What is said comes back.
+#[derive(Default)]
+pub struct One {
+    pub stream: OnceLock<StreamId>,
+    /// Texts that wait to be acted on, and whose.
+    pub waiting: Mutex<Vec<(Tag, String)>>,
+    /// Who has fallen behind, and behind which message.
+    pub behind: Mutex<Vec<(Tag, u64)>>,
+}
+
+impl Programme for One {
+    fn open(&self, request: &Request<'_>) -> Result<Opening, Answer> {
+        if request.path() == "/nowhere" {
+            return Err(Answer::text(404, "no such stream"));
+        }
+        let keys = request.parameter("symbols");
+        let from = request.parameter("from").and_then(|text| text.split_once(':'));
+        Ok(Opening {
+            streams: self.stream.get().copied().into_iter().collect(),
+            keys: keys.map(|keys| keys.split(',').map(|key| key.as_bytes().to_vec()).collect()),
+            from: from.and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?))),
+            enveloped: request.parameter("envelope").is_some(),
+            ..Opening::default()
+        })
+    }
+
+    fn http(&self, request: &Request<'_>) -> Answer {
+        let is_asked = request.path() == "/healthz";
+        Answer::text(if is_asked { 200 } else { 426 }, if is_asked { "well" } else { "a WebSocket is served here" })
+    }
+
+    fn behind(&self, who: Tag, _: StreamId, read: u64) {
+        self.behind.lock().unwrap().push((who, read));
+    }
+
+    fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
+        match said {
+            Said::Text(text) if text.starts_with("later") => {
+                self.waiting.lock().unwrap().push((from, text.to_owned()));
+                reply.wait();
+            }
+            Said::Text("respond") => reply.respond(),
+            Said::Text(text) => reply.text(text.as_bytes()),
+            Said::Binary(bytes) => reply.binary(bytes),
+        }
+    }
+}
+
+/// The same tests are built once for each loop: see `live_uring.rs`, `live_tokio.rs`.
+fn kind() -> Kind {
+    match env!("CARGO_CRATE_NAME") {
+        "live_uring" => Kind::Uring,
+        "live_tokio" => Kind::Tokio,
+        _ => Kind::Epoll,
+    }
+}
+
+pub struct Stage {
+    pub programme: Arc<One>,
+    pub publisher: Publisher,
+    pub stream: StreamId,
+    pub address: SocketAddr,
+    pub batch: Batch,
+    pub seq: u64,
+}
+
+pub fn spec(lag: LagPolicy) -> StreamSpec {
+    StreamSpec { name: "test".into(), lag, ring_bytes: 64 * 1024, snapshot: false, keep: true }
+}
+
+/// About so many bytes.
+pub fn message(seq: u64, key: &str, bytes: usize) -> String {
+    let mut text = format!(r#"{{"seq":{seq},"key":"{key}","pad":""#);
+    while text.len() + 2 < bytes {
+        text.push('x');
+    }
+    text.push_str("\"}");
+    text
+}
+
+impl Stage {
+    pub fn new(options: Options, spec: &StreamSpec) -> Self {
+        let options = Options { kind: kind(), ..options };
+        let programme = Arc::new(One::default());
+        let listen = Some("127.0.0.1:0".parse().unwrap());
+        let publisher = Publisher::start(Options { listen, epoch: 7, ..options }, Arc::clone(&programme) as _).unwrap();
+        let stream = publisher.create(spec);
+        programme.stream.set(stream).unwrap();
+        let address = publisher.address().unwrap();
+        Stage { programme, publisher, stream, address, batch: Batch::default(), seq: 0 }
+    }
+
+    /// Publishes one message with the next number in it.
+    pub fn say(&mut self, key: &str, bytes: usize) {
+        self.seq += 1;
+        let text = message(self.seq, key, bytes);
+        self.batch.text(self.stream, key.as_bytes(), self.seq, text.as_bytes());
+    }
+
+    pub fn send(&mut self) {
+        self.publisher.send(&mut self.batch);
+    }
+
+    pub fn wait_for_listeners(&self, count: u32) {
+        let began = std::time::Instant::now();
+        while self.publisher.listeners(self.stream) != count {
+            assert!(began.elapsed() < PATIENCE, "{} listeners", self.publisher.listeners(self.stream));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+pub struct Reader {
+    pub socket: TcpStream,
+    pub head: String,
+    buffer: Vec<u8>,
+}
+
+impl Reader {
+    /// Connects and asks; what it says of the handshake is in `head`.
+    pub fn ask(address: SocketAddr, target: &str, receive_bytes: Option<usize>) -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        if let Some(bytes) = receive_bytes {
+            socket.set_recv_buffer_size(bytes).unwrap();
+        }
+        socket.connect(&address.into()).unwrap();
+        let mut socket: TcpStream = socket.into();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!(
+            "GET {target} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut reader = Reader { socket, head: String::new(), buffer: Vec::new() };
+        while reader.head.is_empty() {
+            assert!(reader.more(), "an answer");
+            if let Some(end) = reader.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+                reader.head = String::from_utf8(reader.buffer.drain(..end + 4).collect()).unwrap();
+            }
+        }
+        reader
+    }
+
+    pub fn join(address: SocketAddr, target: &str) -> Self {
+        let reader = Self::ask(address, target, None);
+        assert!(reader.head.starts_with("HTTP/1.1 101"), "{}", reader.head);
+        reader
+    }
+
+    fn more(&mut self) -> bool {
+        let mut bytes = [0; 65536];
+        match self.socket.read(&mut bytes) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.buffer.extend_from_slice(&bytes[..count]);
+                true
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
+            // A process that is stopped and goes on, with a time limit on its socket.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => true,
+            Err(error) => panic!("nothing came: {error}"),
+        }
+    }
+
+    /// Opcode and payload of the next frame; nothing at the end.
+    pub fn frame(&mut self) -> Option<(u8, Vec<u8>)> {
+        loop {
+            if let [first, second, ..] = self.buffer[..] {
+                assert_eq!(first & 0x70, 0, "no reserved bits");
+                assert_eq!(second & 0x80, 0, "a server does not mask");
+                let (len, header) = match second {
+                    126 if self.buffer.len() >= 4 => (u16::from_be_bytes([self.buffer[2], self.buffer[3]]) as usize, 4),
+                    127 if self.buffer.len() >= 10 => {
+                        let len = u64::from_be_bytes(self.buffer[2..10].try_into().unwrap());
+                        (usize::try_from(len).unwrap(), 10)
+                    }
+                    126 | 127 => (usize::MAX - 100, 10),
+                    len => (usize::from(len), 2),
+                };
+                if self.buffer.len() >= header + len {
+                    let payload = self.buffer[header..header + len].to_vec();
+                    self.buffer.drain(..header + len);
+                    return Some((first & 0x0F, payload));
+                }
+            }
+            if !self.more() {
+                return None;
+            }
+        }
+    }
+
+    /// The next text message.
+    pub fn text(&mut self) -> String {
+        loop {
+            match self.frame() {
+                Some((1, payload)) => return String::from_utf8(payload).unwrap(),
+                Some((9, _)) => {}
+                other => panic!("no text but {other:?}"),
+            }
+        }
+    }
+
+    /// The next message's number.
+    pub fn seq(&mut self) -> u64 {
+        number(&self.text(), "seq").unwrap()
+    }
+
+    /// Reads to the close frame: its code.
+    pub fn close_code(&mut self) -> Option<u16> {
+        loop {
+            match self.frame()? {
+                (8, payload) => return Some(u16::from_be_bytes(payload.get(..2)?.try_into().ok()?)),
+                _ => continue,
+            }
+        }
+    }
+
+    pub fn say(&mut self, opcode: u8, payload: &[u8]) {
+        self.socket.write_all(&masked(0x80 | opcode, payload)).unwrap();
+    }
+}
+
+/// One frame as a client sends it.
+pub fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mask = [0x37, 0xfa, 0x21, 0x3d];
+    let mut out = vec![first];
+    match payload.len() {
+        len @ 0..=125 => out.push(0x80 | u8::try_from(len).unwrap()),
+        len => {
+            out.push(0x80 | 126);
+            out.extend(u16::try_from(len).unwrap().to_be_bytes());
+        }
+    }
+    out.extend(mask);
+    out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key));
+    out
+}
+
+/// The digits behind a name.
+pub fn number(text: &str, name: &str) -> Option<u64> {
+    let at = text.find(&format!("\"{name}\":"))? + name.len() + 3;
+    let digits: String = text[at..].chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}

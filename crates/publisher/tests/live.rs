@@ -1,0 +1,509 @@
+//! Real sockets on loopback: who gets what, and what is said of the rest.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::{Reader, Stage, masked, number, spec};
+use pitwire_publisher::{LagPolicy, Limits, Options, Press, Publisher, Relief, StreamSpec, Tag, counted, weight};
+
+#[test]
+fn everybody_gets_every_message_in_order() {
+    for halls in [1, 3] {
+        let mut stage = Stage::new(Options { halls, ..Options::default() }, &spec(LagPolicy::Close));
+        let mut readers: Vec<Reader> = (0..50).map(|_| Reader::join(stage.address, "/")).collect();
+        stage.wait_for_listeners(50);
+        for size in [50, 200, 5_000] {
+            for _ in 0..10 {
+                stage.say("", size);
+            }
+            stage.send();
+        }
+        for reader in &mut readers {
+            assert!((1..=30).all(|expected| reader.seq() == expected));
+        }
+        stage.publisher.stop("that was all").unwrap();
+        assert!(readers.iter_mut().all(|reader| reader.close_code() == Some(1001)));
+    }
+}
+
+#[test]
+fn nobody_listens_beside_a_publisher_and_all_its_halls_are_come_to() {
+    let on = |address, halls| {
+        let options = Options { listen: Some(address), halls, ..Options::default() };
+        Publisher::start(options, std::sync::Arc::new(common::One::default()))
+    };
+    let first = Stage::new(Options { halls: 3, ..Options::default() }, &spec(LagPolicy::Close));
+    for halls in [1, 3] {
+        let error = on(first.address, halls).err().expect("the port is taken");
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{halls} halls: {error}");
+    }
+    // The kernel deals connections out to all three: of 150 one would get none once in 10^26 runs.
+    let readers: Vec<Reader> = (0..150).map(|_| Reader::join(first.address, "/")).collect();
+    let counts: Vec<u64> =
+        first.publisher.board().all().iter().map(|hall| hall.connections.load(Ordering::Relaxed)).collect();
+    assert!(counts.iter().all(|count| *count > 0) && counts.iter().sum::<u64>() == 150, "{counts:?}");
+    drop(readers);
+}
+
+#[test]
+fn a_stopped_reader_misses_what_it_is_told_it_missed_and_nobody_else_does() {
+    let options = Options { send_buffer_bytes: 4096, ..Options::default() };
+    let mut stage = Stage::new(options, &spec(LagPolicy::Conflate));
+    let mut stopped = Reader::ask(stage.address, "/", Some(4096));
+    let mut healthy = Reader::join(stage.address, "/");
+    stage.wait_for_listeners(2);
+    for n in 0..5_000 {
+        stage.say(["a", "b", "c"][n % 3], 200);
+        stage.send();
+        assert_eq!(healthy.seq(), stage.seq);
+    }
+    // It reads again: what it has, the gap, of the gap the newest of each key, then the present. It may fall behind anew.
+    let (mut next, mut gaps, mut missed) = (1, 0, 0);
+    while next <= 5_000 {
+        let text = stopped.text();
+        if let Some(seq) = number(&text, "seq") {
+            assert_eq!(seq, next, "nothing is missing that is not declared");
+            next += 1;
+            continue;
+        }
+        let (from, to) = (number(&text, "from").unwrap(), number(&text, "to").unwrap());
+        assert_eq!(from, next);
+        // Keys go round by threes: the newest of each are the last three.
+        let newest = to.saturating_sub(2).max(from)..=to;
+        newest.for_each(|expected| assert_eq!(stopped.seq(), expected));
+        (next, gaps, missed) = (to + 1, gaps + 1, missed + (to - from));
+    }
+    assert!(gaps >= 1 && missed > 1_000, "{gaps} gaps of {missed} messages");
+    stage.say("b", 200);
+    stage.send();
+    assert_eq!((stopped.seq(), healthy.seq()), (5_001, 5_001));
+}
+
+#[test]
+fn a_slow_reader_of_deltas_is_closed_in_the_middle_of_nothing() {
+    let options = Options { send_buffer_bytes: 4096, ..Options::default() };
+    let mut stage = Stage::new(options, &spec(LagPolicy::Close));
+    let mut stopped = Reader::ask(stage.address, "/", Some(4096));
+    let mut healthy = Reader::join(stage.address, "/");
+    stage.wait_for_listeners(2);
+    for _ in 0..3_000 {
+        stage.say("", 300);
+        stage.send();
+        assert_eq!(healthy.seq(), stage.seq);
+    }
+    let mut last = 0;
+    let code = loop {
+        match stopped.frame().expect("a close frame") {
+            (1, payload) => {
+                let seq = number(std::str::from_utf8(&payload).unwrap(), "seq").unwrap();
+                assert_eq!(seq, last + 1);
+                last = seq;
+            }
+            (8, payload) => break u16::from_be_bytes([payload[0], payload[1]]),
+            _ => {}
+        }
+    };
+    assert_eq!(code, 1013);
+    assert!(last < 3_000);
+}
+
+#[test]
+fn joiners_see_neither_gap_nor_duplicate() {
+    let snapshot = StreamSpec { snapshot: true, ..spec(LagPolicy::Conflate) };
+    let mut stage = Stage::new(Options::default(), &snapshot);
+    for n in 0..100 {
+        stage.say(["a", "b"][n % 2], 100);
+    }
+    stage.send();
+    let address = stage.address;
+    let joiners: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut numbers = Vec::new();
+                for _ in 0..20 {
+                    let mut reader = Reader::join(address, "/");
+                    // Of a and b the newest, then everything.
+                    numbers.push((0..20).map(|_| reader.seq()).collect::<Vec<u64>>());
+                }
+                numbers
+            })
+        })
+        .collect();
+    let mut joined = 0;
+    let mut handles = joiners;
+    while !handles.is_empty() {
+        stage.say(["a", "b"][(stage.seq % 2) as usize], 100);
+        stage.send();
+        std::thread::sleep(Duration::from_micros(200));
+        let (done, open): (Vec<_>, Vec<_>) = handles.into_iter().partition(std::thread::JoinHandle::is_finished);
+        for handle in done {
+            for numbers in handle.join().unwrap() {
+                joined += 1;
+                assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
+            }
+        }
+        handles = open;
+    }
+    assert_eq!(joined, 160);
+}
+
+#[test]
+fn who_comes_back_gets_what_it_missed() {
+    let mut stage = Stage::new(Options::default(), &spec(LagPolicy::Conflate));
+    for _ in 0..100 {
+        stage.say("", 100);
+    }
+    stage.send();
+    // Cut before it has read anything, it would come back with the number that it is told here.
+    let told =
+        |reader: &Reader| reader.head.lines().find_map(|line| Some(line.strip_prefix("Pitwire-Resume: ")?.to_owned()));
+    let fresh = Reader::join(stage.address, "/");
+    assert_eq!(told(&fresh).as_deref(), Some("7:100"));
+    let mut reader = Reader::join(stage.address, "/?from=7:97");
+    assert_eq!(told(&reader).as_deref(), Some("7:97"));
+    assert_eq!([reader.seq(), reader.seq(), reader.seq()], [98, 99, 100]);
+    // Up to date: nothing but what comes.
+    let mut current = Reader::join(stage.address, "/?from=7:100");
+    assert_eq!(told(&current).as_deref(), Some("7:100"));
+    for _ in 0..1_000 {
+        stage.say("", 100);
+        stage.send();
+        assert_eq!(current.seq(), stage.seq);
+    }
+    // What it missed is no longer there: declared, and the newest.
+    let mut late = Reader::join(stage.address, "/?from=7:100");
+    assert_eq!(told(&late).as_deref(), Some("7:100"));
+    let gap = late.text();
+    assert_eq!((number(&gap, "from"), number(&gap, "to")), (Some(101), Some(1_100)), "{gap}");
+    assert_eq!(late.seq(), 1_100);
+    // Another start of the publisher, or a number that it has not given yet.
+    for from in ["6:1099", "7:5000"] {
+        let mut stranger = Reader::join(stage.address, &format!("/?from={from}"));
+        assert_eq!(told(&stranger).as_deref(), Some("7:1100"));
+        assert_eq!(stranger.text(), r#"{"type":"snapshot","epoch":7,"seq":1100}"#);
+        assert_eq!(stranger.seq(), 1_100);
+    }
+}
+
+#[test]
+fn symbols_are_chosen_and_envelopes_carry_what_is_needed_to_come_back() {
+    let mut stage = Stage::new(Options::default(), &spec(LagPolicy::Conflate));
+    let mut chosen = Reader::join(stage.address, "/?symbols=b,d");
+    let mut enveloped = Reader::join(stage.address, "/?envelope=1");
+    stage.wait_for_listeners(2);
+    for n in 0..100 {
+        stage.say(["a", "b", "c", "d", "e"][n % 5], 100);
+        if n % 7 == 0 {
+            stage.send();
+        }
+    }
+    stage.send();
+    let expected: Vec<u64> = (1..=100).filter(|seq| [2, 4].contains(&(seq % 5))).collect();
+    assert_eq!((0..40).map(|_| chosen.seq()).collect::<Vec<u64>>(), expected);
+    for seq in 1..=100 {
+        let text = enveloped.text();
+        let opening = format!(r#"{{"channel":"test","epoch":7,"seq":{seq},"data":{{"seq":{seq},"#);
+        assert!(text.starts_with(&opening) && text.ends_with("\"}}"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_said_comes_back_and_what_is_owed_is_sent() {
+    let answer = (0..3).map(|n| vec![b'0' + n; 50_000]).collect();
+    let stage = Stage::new(Options { answer, ..Options::default() }, &spec(LagPolicy::Conflate));
+    let mut reader = Reader::join(stage.address, "/");
+    reader.say(1, b"hello");
+    reader.say(2, &[0, 255]);
+    reader.say(9, b"are you there");
+    reader.say(9, &[7; 100]);
+    assert_eq!(reader.frame(), Some((1, b"hello".to_vec())));
+    assert_eq!(reader.frame(), Some((2, vec![0, 255])));
+    let mut pongs = vec![reader.frame().unwrap(), reader.frame().unwrap()];
+    pongs.sort_by_key(|(_, payload)| payload.len());
+    assert_eq!(pongs, [(10, b"are you there".to_vec()), (10, vec![7; 100])]);
+    reader.say(1, b"respond");
+    reader.say(1, b"respond");
+    for n in [0, 1, 2, 0, 1, 2] {
+        assert_eq!(reader.frame(), Some((1, vec![b'0' + n; 50_000])));
+    }
+    reader.say(8, &[0x0F, 0xA0]);
+    assert_eq!(reader.frame(), Some((8, vec![0x0F, 0xA0])), "its own code, 4000, comes back");
+    assert_eq!(reader.frame(), None);
+}
+
+#[test]
+fn one_that_asks_without_reading_is_not_read_from() {
+    let stage = Stage::new(Options { send_buffer_bytes: 4096, ..Options::default() }, &spec(LagPolicy::Conflate));
+    let mut reader = Reader::ask(stage.address, "/", Some(4096));
+    reader.socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let frame = masked(0x81, &[b'x'; 1_000]);
+    let mut said = 0;
+    // The kernel's buffers, then ours, then it stops.
+    while said < 100_000_000 && reader.socket.write_all(&frame).is_ok() {
+        said += frame.len();
+    }
+    assert!(said < 50_000_000, "{said} bytes went in and none came out");
+    // Nobody else minds.
+    let mut other = Reader::join(stage.address, "/");
+    other.say(1, b"hello");
+    assert_eq!(other.text(), "hello");
+}
+
+#[test]
+fn refusals_are_answered_and_violations_closed() {
+    let stage = Stage::new(Options::default(), &spec(LagPolicy::Conflate));
+    assert!(Reader::ask(stage.address, "/nowhere", None).head.starts_with("HTTP/1.1 404"));
+    for (bytes, code) in [
+        (vec![0x81, 0x01, b'a'], 1002),
+        (masked(0xC1, b"a"), 1002),
+        (masked(0x81, &[0xFF]), 1007),
+        (vec![0x82, 0xFF, 0, 0, 0, 0, 0x7F, 0, 0, 0, 0, 0, 0, 0], 1009),
+    ] {
+        let mut reader = Reader::join(stage.address, "/");
+        reader.socket.write_all(&bytes).unwrap();
+        assert_eq!(reader.close_code(), Some(code));
+        assert_eq!(reader.frame(), None, "then the end");
+    }
+    // Frames that come with the request are acted on.
+    let mut socket = std::net::TcpStream::connect(stage.address).unwrap();
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        stage.address
+    );
+    socket.write_all(&[head.as_bytes(), &masked(0x81, b"early"), &masked(0x88, &[0x03, 0xE8])].concat()).unwrap();
+    let mut all = Vec::new();
+    socket.read_to_end(&mut all).unwrap();
+    assert!(all.ends_with(b"\x81\x05early\x88\x02\x03\xE8"), "{}", String::from_utf8_lossy(&all));
+}
+
+#[test]
+fn a_full_house_still_says_how_it_is() {
+    let plain = |address, path: &str| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        text
+    };
+    for (most, per_address, status) in [(2, None, 503), (usize::MAX, Some(2), 429)] {
+        let options = Options { connections_most: most, per_address, ..Options::default() };
+        let stage = Stage::new(options, &spec(LagPolicy::Conflate));
+        let readers: Vec<Reader> = (0..2).map(|_| Reader::join(stage.address, "/")).collect();
+        let refused = counted(stage.publisher.board(), "refused_total");
+        for _ in 0..10 {
+            assert!(plain(stage.address, "/healthz").ends_with("\r\n\r\nwell\n"));
+        }
+        assert_eq!(counted(stage.publisher.board(), "refused_total"), refused, "nobody was sent away");
+        let head = Reader::ask(stage.address, "/", None).head;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")) && head.contains("Retry-After: "), "{head}");
+        assert_eq!(counted(stage.publisher.board(), "refused_total"), refused + 1);
+        drop(readers);
+    }
+}
+
+#[test]
+fn who_sends_nothing_is_let_go() {
+    let limits = Limits { unfinished_ms: 300, ..Limits::default() };
+    let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
+    // A request that is never finished, and one that is never begun.
+    let mut slow = std::net::TcpStream::connect(stage.address).unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: x").unwrap();
+    let mut text = String::new();
+    slow.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 408"), "{text}");
+    let mut silent = std::net::TcpStream::connect(stage.address).unwrap();
+    assert_eq!(silent.read(&mut [0; 10]).unwrap(), 0);
+    // One that never answers a ping, and one that does, for longer than may be kept silent.
+    let limits = Limits { unfinished_ms: 3_000, idle_ms: 3_000, ping_ms: 300, ..Limits::default() };
+    let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
+    let mut mute = Reader::join(stage.address, "/");
+    let mut polite = Reader::join(stage.address, "/");
+    let mut pings = 0;
+    while pings < 12 {
+        if let (9, payload) = polite.frame().unwrap() {
+            polite.say(10, &payload);
+            pings += 1;
+        }
+    }
+    assert_eq!(mute.close_code(), Some(1008));
+    // Half a message.
+    let mut half = Reader::join(stage.address, "/");
+    half.socket.write_all(&masked(0x01, b"to be continued")).unwrap();
+    assert_eq!(half.close_code(), Some(1008));
+}
+
+#[test]
+fn who_comes_after_a_long_quiet_has_its_time() {
+    let limits = Limits { unfinished_ms: 5_000, ..Limits::default() };
+    let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
+    // Nobody is there, and the hall sleeps.
+    std::thread::sleep(Duration::from_millis(5_600));
+    let mut late = TcpStream::connect(stage.address).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    late.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    late.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 "), "dropped before it could ask");
+}
+
+#[test]
+fn who_sends_without_end_holds_nobody_up() {
+    let mut stage = Stage::new(Options { halls: 1, ..Options::default() }, &spec(LagPolicy::Close));
+    let mut reader = Reader::join(stage.address, "/");
+    let mut flood = Reader::join(stage.address, "/").socket;
+    stage.wait_for_listeners(2);
+    let pongs = masked(0x8A, b"").repeat(100_000);
+    let flooding = std::thread::spawn(move || while flood.write_all(&pongs).is_ok() {});
+    // The socket of the one is full by now, and stays so.
+    std::thread::sleep(Duration::from_millis(300));
+    for expected in 1..=20 {
+        stage.say("k", 100);
+        stage.send();
+        assert_eq!(reader.seq(), expected);
+    }
+    drop(stage);
+    flooding.join().unwrap();
+}
+
+/// Takes what waits, answers it, and says so.
+fn hear(stage: &Stage) -> Vec<(Tag, String)> {
+    let waiting = std::mem::take(&mut *stage.programme.waiting.lock().unwrap());
+    for (tag, text) in &waiting {
+        stage.publisher.tell(*tag, text.as_bytes());
+        stage.publisher.heard(*tag, weight(text.len()));
+    }
+    waiting
+}
+
+#[test]
+fn who_says_more_than_is_acted_on_is_not_read_from_and_nothing_of_it_is_lost() {
+    let stage = Stage::new(Options::default(), &spec(LagPolicy::Conflate));
+    let mut reader = Reader::join(stage.address, "/");
+    let texts: Vec<String> = (0..1_000).map(|n| format!("later-{n}-{}", "x".repeat(n % 7 * 400))).collect();
+    let frames: Vec<u8> = texts.iter().flat_map(|text| masked(0x81, text.as_bytes())).collect();
+    let mut socket = reader.socket.try_clone().unwrap();
+    let saying = std::thread::spawn(move || {
+        socket.write_all(&frames).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    let (mut heard, mut other) = (Vec::new(), Reader::join(stage.address, "/"));
+    while heard.len() < texts.len() {
+        other.say(1, b"still there");
+        assert_eq!(other.text(), "still there");
+        let waiting: u32 = stage.programme.waiting.lock().unwrap().iter().map(|(_, text)| weight(text.len())).sum();
+        assert!(waiting < 64 + weight(3_000), "{waiting} wait");
+        let acted_on = hear(&stage);
+        // The last it gets though it has shut its side by then.
+        acted_on.iter().for_each(|(_, text)| assert_eq!(reader.text(), *text));
+        heard.extend(acted_on.into_iter().map(|(_, text)| text));
+    }
+    saying.join().unwrap();
+    assert_eq!(heard, texts);
+    assert_eq!(reader.frame(), None);
+}
+
+/// Messages to all readers until so many are in the second hall, or nobody is when none come.
+fn move_readers(stage: &mut Stage, readers: &mut [(Reader, u64)], to_second: bool) {
+    let began = std::time::Instant::now();
+    let in_second = |stage: &Stage| stage.publisher.board().all()[1].connections.load(Ordering::Relaxed);
+    while if to_second { in_second(stage) < 8 } else { in_second(stage) > 0 } {
+        assert!(began.elapsed() < common::PATIENCE, "{} are in the second hall", in_second(stage));
+        if to_second {
+            say_to_all(stage, readers);
+        } else {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    (0..20).for_each(|_| say_to_all(stage, readers));
+}
+
+fn say_to_all(stage: &mut Stage, readers: &mut [(Reader, u64)]) {
+    for n in 0..20 {
+        stage.say(["a", "b"][n % 2], 100);
+        stage.send();
+    }
+    for (reader, step) in readers {
+        let all = stage.seq - 19..=stage.seq;
+        all.filter(|seq| seq % *step == 0).for_each(|seq| assert_eq!(reader.seq(), seq));
+    }
+}
+
+#[test]
+fn readers_move_to_a_hall_in_reserve_and_back_and_nothing_is_lost_or_doubled() {
+    let relief = Relief { busy_percent: 1, calm_percent: 1, window_ms: 10, busy_windows: 1, calm_windows: 2 };
+    let options = Options { halls: 1, reserve: 1, relief, per_address: Some(44), ..Options::default() };
+    let mut stage = Stage::new(options, &spec(LagPolicy::Close));
+    let join = |target: &str, step: u64| (Reader::join(stage.address, target), step);
+    let mut readers: Vec<(Reader, u64)> = (0..40).map(|_| join("/", 1)).collect();
+    // Of two keys by turns: every second message.
+    readers.extend((0..2).flat_map(|_| [join("/?symbols=b", 2), join("/?envelope=1", 1)]));
+    stage.wait_for_listeners(44);
+    if stage.publisher.board().all().len() == 1 {
+        // This loop moves nobody.
+        return say_to_all(&mut stage, &mut readers);
+    }
+    for _ in 0..2 {
+        move_readers(&mut stage, &mut readers, true);
+        for (reader, _) in &mut readers {
+            reader.say(1, b"hello");
+            assert_eq!(reader.text(), "hello");
+        }
+        move_readers(&mut stage, &mut readers, false);
+    }
+    assert_eq!(stage.publisher.listeners(stage.stream), 44);
+    assert_eq!(counted(stage.publisher.board(), "connections_total"), 44, "nobody has come anew");
+    // Wherever they have been they count as coming from here.
+    assert!(Reader::ask(stage.address, "/", None).head.starts_with("HTTP/1.1 429"));
+    move_readers(&mut stage, &mut readers, true);
+    drop(readers.drain(..30));
+    let began = std::time::Instant::now();
+    while !Reader::ask(stage.address, "/", None).head.starts_with("HTTP/1.1 101") {
+        assert!(began.elapsed() < common::PATIENCE, "they have gone, and count");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    move_readers(&mut stage, &mut readers, false);
+    stage.publisher.stop("that was all").unwrap();
+    assert!(readers.iter_mut().all(|(reader, _)| reader.close_code() == Some(1001)));
+}
+
+#[test]
+fn a_goodbye_in_the_midst_of_moves_reaches_everybody() {
+    let relief = Relief { busy_percent: 0, calm_percent: 0, window_ms: 1, busy_windows: 1, calm_windows: 1 };
+    let options = Options { halls: 1, reserve: 2, relief, ..Options::default() };
+    for round in 1..6 {
+        let mut stage = Stage::new(options.clone(), &spec(LagPolicy::Close));
+        let mut readers: Vec<(Reader, u64)> = (0..100).map(|_| (Reader::join(stage.address, "/"), 1)).collect();
+        (0..round).for_each(|_| say_to_all(&mut stage, &mut readers));
+        stage.say("a", 100);
+        stage.send();
+        let last = stage.seq;
+        std::thread::scope(|scope| {
+            let stopping = scope.spawn(|| stage.publisher.stop("that was all"));
+            for (mut reader, _) in readers {
+                assert_eq!(reader.seq(), last);
+                assert_eq!(reader.close_code(), Some(1001));
+            }
+            stopping.join().unwrap().unwrap();
+        });
+    }
+}
+
+/// However small they are: a batch of a hundred thousand would not fit into a queue that is half empty.
+#[test]
+fn messages_are_handed_over_by_number_too() {
+    let stage = Stage::new(Options::default(), &spec(LagPolicy::Close));
+    let board = std::sync::Arc::clone(stage.publisher.board());
+    let channels = vec![("test".into(), stage.stream)];
+    let mut press = Press::new(std::sync::Arc::new(stage.publisher), channels, None);
+    (0..4_096).for_each(|_| press.take(None, b"", false));
+    let began = std::time::Instant::now();
+    while counted(&board, "messages_total") < 4_096 {
+        assert!(began.elapsed() < common::PATIENCE, "they wait for more");
+        std::thread::yield_now();
+    }
+}

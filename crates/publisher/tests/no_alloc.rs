@@ -1,0 +1,103 @@
+//! What a subscriber costs: nothing per message once everything has been round, and little while it is idle.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use common::{Stage, spec};
+use pitwire_publisher::{LagPolicy, Options};
+
+struct Counting;
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicI64 = AtomicI64::new(0);
+
+fn size(layout: &Layout) -> i64 {
+    i64::try_from(layout.size()).unwrap_or(i64::MAX)
+}
+
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        BYTES.fetch_add(size(&layout), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(size(&layout), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A reader that allocates nothing.
+fn join(address: SocketAddr, head: &[u8]) -> TcpStream {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    socket.write_all(head).unwrap();
+    let (mut answer, mut got) = ([0; 1024], 0);
+    while !answer[..got].ends_with(b"\r\n\r\n") {
+        got += socket.read(&mut answer[got..]).unwrap();
+        assert!(got > 0);
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 101"));
+    socket
+}
+
+fn skip(socket: &mut TcpStream, mut bytes: usize) {
+    let mut buffer = [0; 8192];
+    while bytes > 0 {
+        let most = bytes.min(buffer.len());
+        let count = socket.read(&mut buffer[..most]).unwrap();
+        assert!(count > 0, "the end came too soon");
+        bytes -= count;
+    }
+}
+
+#[test]
+fn no_message_and_no_idle_subscriber_costs_memory() {
+    let mut stage = Stage::new(Options::default(), &spec(LagPolicy::Close));
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        stage.address
+    );
+    // Idle: a thousand more than there are.
+    let mut sockets: Vec<TcpStream> = Vec::with_capacity(2_000);
+    sockets.extend((0..24).map(|_| join(stage.address, head.as_bytes())));
+    stage.wait_for_listeners(24);
+    let before = BYTES.load(Ordering::Relaxed);
+    sockets.extend((0..1_000).map(|_| join(stage.address, head.as_bytes())));
+    stage.wait_for_listeners(1_024);
+    let each = (BYTES.load(Ordering::Relaxed) - before) / 1_000;
+    println!("{each} bytes an idle subscriber");
+    assert!(each <= 512, "{each} bytes an idle subscriber");
+    // Busy: messages of a kind to everybody, once all rings and buffers have been round.
+    let text = vec![b'x'; 500];
+    let round = |stage: &mut Stage, sockets: &mut [TcpStream], messages: usize| {
+        for _ in 0..messages {
+            stage.seq += 1;
+            stage.batch.text(stage.stream, b"", stage.seq, &text);
+            stage.send();
+        }
+        sockets.iter_mut().for_each(|socket| skip(socket, messages * 504));
+    };
+    for _ in 0..20 {
+        round(&mut stage, &mut sockets, 20);
+    }
+    let calls = CALLS.load(Ordering::Relaxed);
+    for _ in 0..20 {
+        round(&mut stage, &mut sockets, 20);
+    }
+    let calls = CALLS.load(Ordering::Relaxed) - calls;
+    // 400 messages to 1,024 readers.
+    assert_eq!(calls, 0, "allocations for 409,600 deliveries");
+}
