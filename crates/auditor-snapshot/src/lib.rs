@@ -10,7 +10,7 @@ use pitwire_auditor::{
     Close, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPlace, OpeningPosition, OpeningSessions,
     OpeningStanding, Reporting, Run,
 };
-use pitwire_engine::{AccountImage, EngineImage, MarketImage, OrderImage, Place};
+use pitwire_engine::{AccountImage, EngineImage, MarketImage, OrderImage, UndisplayedState};
 use pitwire_model::{Lots, Seq, Ticks, VenueDay, VenueNanos};
 
 pub fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
@@ -47,7 +47,7 @@ fn market(market: &MarketImage) -> OpeningMarket {
 fn sessions(market: &MarketImage) -> OpeningSessions {
     const NAMES: [&str; 11] = ["day", "gtc", "ioc", "fok", "gtd", "gtt", "opg", "gfa", "gfx", "atc", "cpx"];
     let session = &market.session;
-    let run = |run: &pitwire_engine::Run| Run {
+    let run = |run: &pitwire_engine::TradeRun| Run {
         second: run.second,
         first: run.first.0,
         last: run.last.0,
@@ -87,10 +87,10 @@ fn order(order: &OrderImage) -> OpeningOrder {
         side: order.side,
         order_type: order.order_type,
         place: match order.place {
-            Some(Place::Parked) => OpeningPlace::Parked,
-            Some(Place::Unelected) => OpeningPlace::Unelected,
-            Some(Place::Elected) => OpeningPlace::Elected,
-            None | Some(Place::Hidden | Place::Unpriced) => OpeningPlace::Active,
+            Some(UndisplayedState::Parked) => OpeningPlace::Parked,
+            Some(UndisplayedState::Unelected) => OpeningPlace::Unelected,
+            Some(UndisplayedState::Elected) => OpeningPlace::Elected,
+            None | Some(UndisplayedState::Hidden | UndisplayedState::Unpriced) => OpeningPlace::Active,
         },
         tif: order.tif,
         entered: order.entered,

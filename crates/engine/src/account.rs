@@ -69,7 +69,7 @@ impl Position {
 
 /// What operators, and the throttle, have made of an account: part of every image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct AccountStatus {
     pub closed: bool,
     pub killed: bool,
     pub throttled: bool,
@@ -94,7 +94,7 @@ pub struct Account {
     pub(crate) blocked: bool,
     /// Has a throttle.
     pub(crate) counted: bool,
-    pub(crate) standing: Standing,
+    pub(crate) standing: AccountStatus,
 }
 
 impl Account {
@@ -107,7 +107,7 @@ impl Account {
             most_open_orders: u32::MAX,
             blocked: false,
             counted: false,
-            standing: Standing::default(),
+            standing: AccountStatus::default(),
         };
         account.judge();
         account
@@ -115,7 +115,7 @@ impl Account {
 
     /// Works out what the path of an order looks at; after every change of settings or standing.
     pub(crate) fn judge(&mut self) {
-        let Standing { closed, killed, throttled, .. } = self.standing;
+        let AccountStatus { closed, killed, throttled, .. } = self.standing;
         self.blocked = closed || killed || throttled;
         self.most_open_orders = self.spec.settings.max_open_orders.unwrap_or(u32::MAX);
         self.counted = self.spec.settings.throttle.is_some();

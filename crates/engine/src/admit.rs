@@ -11,22 +11,23 @@ use pitwire_model::{
 };
 
 use crate::account::Account;
-use crate::book::Origin;
+use crate::book::OrderOrigin;
 use crate::controls::within_band;
 use crate::engine::{Engine, EventSink};
 use crate::enter::{check_price, whole_lots};
 use crate::expiry::{LAST_DAY, LONGEST_DAYS};
 use crate::limits::peak_of;
-use crate::live::Noted;
+use crate::live::PublicEventTracker;
 use crate::market::Market;
-use crate::matching::{Incoming, end_of_book};
-use crate::permits::{Answer, Kind, Matching, Tif, kind_cell, permit, tif_cell, type_cell};
-use crate::special::{Kept, Place};
-use crate::zoo::{Fault, bites};
+use crate::matching::{IncomingOrder, end_of_book};
+use crate::rule_tables::{
+    MatchingMode, OrderKind, TableAnswer, Tif, kind_cell, session_permissions, tif_cell, type_cell,
+};
+use crate::special::{UndisplayedOrder, UndisplayedState};
 
 /// What becomes of an order that has been let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum AdmittedAction {
     /// Waits for its session.
     Park,
     /// A stop waits for its price.
@@ -43,7 +44,7 @@ impl Engine {
             Ok(admitted) => admitted,
         };
         let instrument = order.instrument;
-        let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+        let (touch, mut out) = (self.touch_of(instrument), PublicEventTracker::new(out));
         let out = &mut out;
         self.last_session = self.last_session.max(order.session);
         self.times = incoming.origin.time;
@@ -63,17 +64,23 @@ impl Engine {
             display: order.display,
         });
         match fate {
-            Fate::Act => self.act(&incoming, out),
-            Fate::Wait | Fate::Park => self.set_aside(order, &incoming, fate, out),
+            AdmittedAction::Act => self.act(&incoming, out),
+            AdmittedAction::Wait | AdmittedAction::Park => self.set_aside(order, &incoming, fate, out),
         }
         self.conclude(instrument, touch, out);
     }
 
-    fn set_aside(&mut self, order: &NewOrder, incoming: &Incoming, fate: Fate, out: &mut impl EventSink) {
-        let Incoming { id, account, instrument, side, open, ordered, peak, bound, origin, .. } = *incoming;
-        let place = if fate == Fate::Wait { Place::Unelected } else { Place::Parked };
+    fn set_aside(
+        &mut self,
+        order: &NewOrder,
+        incoming: &IncomingOrder,
+        fate: AdmittedAction,
+        out: &mut impl EventSink,
+    ) {
+        let IncomingOrder { id, account, instrument, side, open, ordered, peak, bound, origin, .. } = *incoming;
+        let place = if fate == AdmittedAction::Wait { UndisplayedState::Unelected } else { UndisplayedState::Parked };
         let kind = priced(order.order_type, incoming.price);
-        let kept = Kept {
+        let kept = UndisplayedOrder {
             id,
             account,
             side,
@@ -87,22 +94,22 @@ impl Engine {
             origin,
         };
         self.keep(instrument, kept);
-        if fate == Fate::Park {
+        if fate == AdmittedAction::Park {
             out.emit(Event::Parked { order: id, account, instrument, open: order.lots });
         }
     }
 
     /// An order that is not set aside meets its session.
-    fn act(&mut self, order: &Incoming, out: &mut impl EventSink) {
+    fn act(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
         let market = &self.markets[order.instrument.0 as usize];
-        match permit(market.phase).matching {
-            Matching::Continuous if !market.batches() => self.aggress(order, out),
-            Matching::ClosingPrice => self.cross(order, out),
-            Matching::Continuous | Matching::Uncross | Matching::Nothing => self.join(order, out),
+        match session_permissions(market.phase).matching {
+            MatchingMode::Continuous if !market.batches() => self.aggress(order, out),
+            MatchingMode::ClosingPrice => self.cross(order, out),
+            MatchingMode::Continuous | MatchingMode::Uncross | MatchingMode::Nothing => self.join(order, out),
         }
     }
 
-    fn check_special(&self, order: &NewOrder) -> Result<(Incoming, Fate), Reject> {
+    fn check_special(&self, order: &NewOrder) -> Result<(IncomingOrder, AdmittedAction), Reject> {
         let market = self.market(order.instrument).ok_or(Reject::UnknownInstrument)?;
         let account = self.account(order.account).ok_or(Reject::UnknownAccount)?;
         self.check_standing(market, account, order.session)?;
@@ -124,11 +131,11 @@ impl Engine {
             incoming.limit = incoming.price;
         }
         let fate = match answer {
-            Answer::Park if order.order_type.stop_price().is_some() => Fate::Wait,
-            Answer::Park => Fate::Park,
-            Answer::Reject | Answer::Immediate | Answer::Active => Fate::Act,
+            TableAnswer::Park if order.order_type.stop_price().is_some() => AdmittedAction::Wait,
+            TableAnswer::Park => AdmittedAction::Park,
+            TableAnswer::Reject | TableAnswer::Immediate | TableAnswer::Active => AdmittedAction::Act,
         };
-        let waits = answer != Answer::Immediate || market.batches();
+        let waits = answer != TableAnswer::Immediate || market.batches();
         if waits && order.order_type.limit_price().is_none() {
             market.bind(&mut incoming, account);
         }
@@ -142,7 +149,7 @@ impl Engine {
         Ok((incoming, fate))
     }
 
-    fn incoming_new(&self, order: &NewOrder, account: &Account, lots: u32) -> Incoming {
+    fn incoming_new(&self, order: &NewOrder, account: &Account, lots: u32) -> IncomingOrder {
         let price = order.order_type.limit_price();
         let tif = Tif::of(order.tif);
         let day = match order.tif {
@@ -150,7 +157,7 @@ impl Engine {
             TimeInForce::GoodTillDate { day } => u16::try_from(day.0).unwrap_or(u16::MAX),
             _ => self.entry_day,
         };
-        Incoming {
+        IncomingOrder {
             id: order.id,
             account: order.account,
             instrument: order.instrument,
@@ -166,7 +173,7 @@ impl Engine {
             rests: price.is_some() && tif.rests(),
             whole: tif == Tif::FillOrKill,
             mode: order.self_match.unwrap_or(account.spec.settings.self_match),
-            origin: Origin {
+            origin: OrderOrigin {
                 time: self.times + 1,
                 session: order.session,
                 group: order.match_group,
@@ -180,9 +187,7 @@ impl Engine {
     /// 4.9. A GTD order's date, a GTT order's time.
     pub(crate) fn check_expiry(&self, tif: TimeInForce) -> Result<(), Reject> {
         match tif {
-            TimeInForce::GoodTillTime { at } if at <= self.now && !bites(Fault::ExpiryUnchecked) => {
-                Err(Reject::ExpiryPassed)
-            }
+            TimeInForce::GoodTillTime { at } if at <= self.now => Err(Reject::ExpiryPassed),
             TimeInForce::GoodTillTime { at } if at > self.closes => Err(Reject::ExpiryTooFar),
             TimeInForce::GoodTillDate { day } if day < self.day => Err(Reject::ExpiryPassed),
             TimeInForce::GoodTillDate { day: VenueDay(day) }
@@ -205,26 +210,23 @@ fn priced(order_type: OrderType, price: Ticks) -> OrderType {
 
 impl Market {
     /// 4.4 and 4.5: the tables. What an order that is let in does next.
-    fn check_tables(&self, order: &NewOrder) -> Result<Answer, Reject> {
-        let (kind, tif) = (Kind::of(order), Tif::of(order.tif));
-        if type_cell(kind, tif).answer == Answer::Reject {
-            let is_iceberg = kind == Kind::Iceberg;
+    fn check_tables(&self, order: &NewOrder) -> Result<TableAnswer, Reject> {
+        let (kind, tif) = (OrderKind::of(order), Tif::of(order.tif));
+        if type_cell(kind, tif).answer == TableAnswer::Reject {
+            let is_iceberg = kind == OrderKind::Iceberg;
             return Err(if is_iceberg { Reject::DisplayOutOfRange } else { Reject::TifNotAllowedForType });
         }
         let (by_tif, by_kind) = (tif_cell(self.phase, tif).answer, kind_cell(self.phase, kind).answer);
-        if by_tif == Answer::Reject || (self.batches() && tif == Tif::FillOrKill) {
+        if by_tif == TableAnswer::Reject || (self.batches() && tif == Tif::FillOrKill) {
             return Err(Reject::TifNotAllowedInSession);
         }
-        let by_kind = match kind {
-            Kind::Hidden if bites(Fault::SessionTaken) && self.phase.is_call() => Answer::Active,
-            _ => by_kind,
-        };
-        if by_kind == Answer::Reject || (self.batches() && kind == Kind::Hidden) {
+        if by_kind == TableAnswer::Reject || (self.batches() && kind == OrderKind::Hidden) {
             return Err(Reject::TypeNotAllowedInSession);
         }
         // A market order for the cross is at home there.
-        let waits_in_cross = self.phase == Phase::ClosingPriceCross && kind == Kind::Market && tif == Tif::ClosingCross;
-        Ok(if waits_in_cross { Answer::Active } else { by_tif.min(by_kind) })
+        let waits_in_cross =
+            self.phase == Phase::ClosingPriceCross && kind == OrderKind::Market && tif == Tif::ClosingCross;
+        Ok(if waits_in_cross { TableAnswer::Active } else { by_tif.min(by_kind) })
     }
 
     /// 4.6.
@@ -238,11 +240,11 @@ impl Market {
             Tif::AnyCall => self.phase.is_call() || holds_call(self.special.remaining),
             _ => true,
         };
-        if is_there || bites(Fault::ScheduleIgnored) { Ok(()) } else { Err(Reject::NoAuctionScheduled) }
+        if is_there { Ok(()) } else { Err(Reject::NoAuctionScheduled) }
     }
 
     /// 4.7. The peak of an iceberg, and whether post-only makes sense.
-    fn check_terms(&self, order: &NewOrder, incoming: &mut Incoming) -> Result<(), Reject> {
+    fn check_terms(&self, order: &NewOrder, incoming: &mut IncomingOrder) -> Result<(), Reject> {
         let is_limit = matches!(order.order_type, OrderType::Limit { .. });
         let may_rest = incoming.rests && !matches!(order.order_type, OrderType::Hidden { .. });
         if order.post_only != PostOnly::No && !(is_limit && may_rest && self.takes_post_only()) {
@@ -260,10 +262,10 @@ impl Market {
     }
 
     /// 4.8.
-    fn check_hidden(&self, order: &NewOrder, incoming: &mut Incoming) -> Result<(), Reject> {
+    fn check_hidden(&self, order: &NewOrder, incoming: &mut IncomingOrder) -> Result<(), Reject> {
         let OrderType::Hidden { minimum_execution, .. } = order.order_type else { return Ok(()) };
         let reserve = self.rules.minimum_reserve.unwrap_or(Lots::ZERO);
-        if order.lots < reserve && !bites(Fault::ReserveIgnored) {
+        if order.lots < reserve {
             return Err(Reject::QuantityBelowReserve);
         }
         incoming.minimum = self.minimum_of(minimum_execution, incoming.open)?;
@@ -288,7 +290,7 @@ impl Market {
 
     /// Bounds an order without a price that is going to wait: by the collar, or, that a limited account can reserve for a
     /// buy, by what else there is.
-    fn bind(&self, order: &mut Incoming, account: &Account) {
+    fn bind(&self, order: &mut IncomingOrder, account: &Account) {
         let usual = if account.is_limited() && order.side == Side::Buy { self.usual_bound() } else { None };
         let collar = self.spec.limits.collar_bps.map(|bps| self.collar_edge(order.side, bps));
         if let Some(bound) = collar.or(usual) {

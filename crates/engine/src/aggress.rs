@@ -10,19 +10,18 @@
 
 use pitwire_model::{Allocation, CancelReason, OrderId, Side, Ticks, Tolerance, TradeSeq};
 
-use crate::auction::InProportion;
-use crate::book::{Maker, Meeting, Origin, Owner, Reach, Resting, Slot, SweepSink, key_of};
-use crate::controls::{Breach, Quote, References};
-use crate::day::Traded;
+use crate::auction::ProRataAllocation;
+use crate::book::{FillEstimate, Maker, MakerAction, OrderOrigin, Owner, RestingOrder, Slot, SweepSink, key_of};
+use crate::controls::{BestPrices, Breach, ReferencePrices};
+use crate::day::TradeTotals;
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
-use crate::matching::{Counters, Incoming, Matching, Prices};
-use crate::special::{Kept, Special};
-use crate::zoo::{Fault, bites};
+use crate::matching::{FillExecutor, FillPrices, IncomingOrder, TradeCounters};
+use crate::special::{Special, UndisplayedOrder};
 
 /// Why a walk ended before the order or the book was used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bar {
+enum SweepEnd {
     /// An order of its own group.
     Own,
     /// Its MES: the order in front has less, or so little is left.
@@ -32,43 +31,40 @@ enum Bar {
 
 /// What an aggression is measured by, as it stood when the order arrived.
 #[derive(Clone, Copy, Debug)]
-struct Gauge {
-    quote: Quote,
-    references: References,
+struct ArrivalControls {
+    quote: BestPrices,
+    references: ReferencePrices,
     tolerance: Tolerance,
     improvement: Ticks,
 }
 
-impl Gauge {
+impl ArrivalControls {
     fn test(&self, price: Ticks) -> Option<Breach> {
         self.references.test(self.tolerance, price)
     }
 
-    fn price_of(&self, hidden: &Kept) -> Ticks {
-        if bites(Fault::NoImprovement) {
-            return hidden.price();
-        }
+    fn price_of(&self, hidden: &UndisplayedOrder) -> Ticks {
         self.quote.price_of_hidden(hidden.side, hidden.price(), self.improvement)
     }
 }
 
 impl Market {
-    fn gauge(&self) -> Gauge {
-        let quote = Quote { bid: self.book.best_price(Side::Buy), offer: self.book.best_price(Side::Sell) };
+    fn gauge(&self) -> ArrivalControls {
+        let quote = BestPrices { bid: self.book.best_price(Side::Buy), offer: self.book.best_price(Side::Sell) };
         let references = self.references();
         let rules = self.rules();
-        Gauge { quote, references, tolerance: rules.tolerance(self.phase), improvement: rules.improvement }
+        ArrivalControls { quote, references, tolerance: rules.tolerance(self.phase), improvement: rules.improvement }
     }
 
     /// What prices of execution are tested against now.
-    pub(crate) fn references(&self) -> References {
-        References { fixed: self.special.static_reference, dynamic: self.dynamic_reference() }
+    pub(crate) fn references(&self) -> ReferencePrices {
+        ReferencePrices { fixed: self.special.static_reference, dynamic: self.dynamic_reference() }
     }
 
     /// What an incoming order would trade with now, hidden orders included: the walk of an aggression without trading.
-    pub(crate) fn careful_reach(&self, order: &Incoming) -> Reach {
+    pub(crate) fn careful_reach(&self, order: &IncomingOrder) -> FillEstimate {
         let (gauge, other, wanted) = (self.gauge(), order.side.opposite(), u64::from(order.open));
-        let mut reach = Reach::default();
+        let mut reach = FillEstimate::default();
         let mut hidden = self.special.hidden(other).filter_map(|slot| self.special.get(slot)).peekable();
         let mut visible = self.book.slots(other).map(|slot| (slot, self.book.get(slot))).peekable();
         while reach.lots < wanted {
@@ -100,10 +96,10 @@ impl Market {
 
 impl Market {
     /// Where orders of a price share, one of the incoming order's own ends it before anybody there trades.
-    fn bars_round(&self, order: &Incoming, price: Ticks) -> bool {
+    fn bars_round(&self, order: &IncomingOrder, price: Ticks) -> bool {
         let bars = |slot: Slot| {
             let meeting = order.meeting(self.book.account_of(slot), self.book.origin(slot).group);
-            matches!(meeting, Meeting::Stop | Meeting::CancelBoth)
+            matches!(meeting, MakerAction::Stop | MakerAction::CancelBoth)
         };
         self.rules.allocation == Allocation::ProRata && self.book.slots_at(order.side.opposite(), price).any(bars)
     }
@@ -111,20 +107,20 @@ impl Market {
 
 /// Counts a level's orders, then what its icebergs keep back. Says whether the count goes on.
 fn count_level(
-    reach: &mut Reach,
-    order: &Incoming,
+    reach: &mut FillEstimate,
+    order: &IncomingOrder,
     price: Ticks,
-    level: impl Iterator<Item = (Resting, Origin)>,
+    level: impl Iterator<Item = (RestingOrder, OrderOrigin)>,
 ) -> bool {
     let (mut kept_back, wanted) = (0, u64::from(order.open));
     for (resting, origin) in level {
         match order.meeting(resting.owner.account(), origin.group) {
-            Meeting::Trade => {
+            MakerAction::Trade => {
                 kept_back += u64::from(resting.hidden);
                 reach.take(price, u64::from(resting.open), wanted);
             }
-            Meeting::CancelMaker => {}
-            Meeting::CancelBoth | Meeting::Stop => return false,
+            MakerAction::CancelMaker => {}
+            MakerAction::CancelBoth | MakerAction::Stop => return false,
         }
         if reach.lots == wanted {
             return false;
@@ -135,7 +131,12 @@ fn count_level(
 }
 
 /// The same for one hidden order.
-fn count_hidden(reach: &mut Reach, order: &Incoming, gauge: &Gauge, hidden: &Kept) -> bool {
+fn count_hidden(
+    reach: &mut FillEstimate,
+    order: &IncomingOrder,
+    gauge: &ArrivalControls,
+    hidden: &UndisplayedOrder,
+) -> bool {
     let wanted = u64::from(order.open);
     let price = gauge.price_of(hidden);
     if u64::from(hidden.minimum()) > wanted - reach.lots || !order.accepts(price) {
@@ -145,9 +146,9 @@ fn count_hidden(reach: &mut Reach, order: &Incoming, gauge: &Gauge, hidden: &Kep
         return false;
     }
     match order.meeting(hidden.account, hidden.origin.group) {
-        Meeting::Trade => reach.take(price, u64::from(hidden.open), wanted),
-        Meeting::CancelMaker => {}
-        Meeting::CancelBoth | Meeting::Stop => return false,
+        MakerAction::Trade => reach.take(price, u64::from(hidden.open), wanted),
+        MakerAction::CancelMaker => {}
+        MakerAction::CancelBoth | MakerAction::Stop => return false,
     }
     true
 }
@@ -155,44 +156,44 @@ fn count_hidden(reach: &mut Reach, order: &Incoming, gauge: &Gauge, hidden: &Kep
 impl Engine {
     /// Trades what can be traded; rests or expires the remainder. A breach leads into the volatility call: whoever calls
     /// this in a loop looks at the phase.
-    pub(crate) fn aggress(&mut self, order: &Incoming, out: &mut impl EventSink) {
-        if order.whole && !bites(Fault::PartialFill) && self.careful_reach_of(order) < u64::from(order.open) {
+    pub(crate) fn aggress(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
+        if order.whole && self.careful_reach_of(order) < u64::from(order.open) {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
             return;
         }
         let (open, bar) = self.walk(order, out);
         match bar {
             _ if open == 0 => {}
-            Some(Bar::Breach(breach)) => {
+            Some(SweepEnd::Breach(breach)) => {
                 out.emit(breach.event(order.instrument));
                 if order.rests {
-                    self.join(&Incoming { open, ..*order }, out);
+                    self.join(&IncomingOrder { open, ..*order }, out);
                 } else {
                     out.emit(order.cancelled(open, CancelReason::Breaker));
                 }
                 self.breaker_call(order.instrument, out);
             }
-            Some(Bar::Own) => out.emit(order.cancelled(open, CancelReason::SelfMatch)),
+            Some(SweepEnd::Own) => out.emit(order.cancelled(open, CancelReason::SelfMatch)),
             _ if open < order.minimum => out.emit(order.cancelled(open, CancelReason::BelowMinimumExecution)),
-            _ if order.rests => self.join(&Incoming { open, ..*order }, out),
+            _ if order.rests => self.join(&IncomingOrder { open, ..*order }, out),
             _ => out.emit(order.cancelled(open, CancelReason::ImmediateRemainder)),
         }
     }
 
-    fn careful_reach_of(&self, order: &Incoming) -> u64 {
+    fn careful_reach_of(&self, order: &IncomingOrder) -> u64 {
         self.market(order.instrument).map_or(0, |market| market.careful_reach(order).lots)
     }
 
     /// Returns what is left, and what ended the walk if neither that nor the book did.
-    fn walk(&mut self, order: &Incoming, out: &mut impl EventSink) -> (u32, Option<Bar>) {
+    fn walk(&mut self, order: &IncomingOrder, out: &mut impl EventSink) -> (u32, Option<SweepEnd>) {
         let Engine { accounts, markets, orders, now, times, .. } = self;
         let market = &mut markets[order.instrument.0 as usize];
         let gauge = market.gauge();
         let Market { book, money, trades, last, special, day, kept, rules, .. } = market;
         let before = *trades;
-        let counters = Counters { trades, last, times };
-        let matching = Matching::new(order, *money, *now, counters, accounts, orders, out);
-        let mut walk = Walk { matching, gauge, minimum: order.minimum, bar: None, dropped: 0 };
+        let counters = TradeCounters { trades, last, times };
+        let matching = FillExecutor::new(order, *money, *now, counters, accounts, orders, out);
+        let mut walk = ControlledSweep { matching, gauge, minimum: order.minimum, bar: None, dropped: 0 };
         let (other, mut open, mut passed) = (order.side.opposite(), order.open, (0, 0));
         while open > 0 && walk.bar.is_none() {
             let next = special
@@ -201,25 +202,20 @@ impl Engine {
             let hidden = next.and_then(|slot| special.get(slot).copied().map(|hidden| (slot, hidden)));
             // Whoever shows stands before whoever hides at the same price.
             let as_far_as = hidden.map_or(order.limit, |(_, hidden)| hidden.price());
-            let as_far_as = match order.side {
-                _ if !bites(Fault::HiddenFirst) || hidden.is_none() => as_far_as,
-                Side::Buy => Ticks((as_far_as.0 - 1).max(1)),
-                Side::Sell => Ticks((as_far_as.0 + 1).min(Ticks::MAX_PRICE.0)),
-            };
             open = match rules.allocation {
-                Allocation::ProRata => book.sweep_shared(order.side, as_far_as, open, &InProportion, &mut walk),
+                Allocation::ProRata => book.sweep_shared(order.side, as_far_as, open, &ProRataAllocation, &mut walk),
                 _ => book.sweep(order.side, Some(as_far_as), open, &mut walk),
             };
             let Some((slot, hidden)) = hidden.filter(|_| open > 0 && walk.bar.is_none()) else { break };
             passed = (key_of(other, hidden.price()), hidden.origin.time);
             open = walk.meet_hidden(special, slot, &hidden, open);
         }
-        let Walk { bar, dropped, matching: Matching { tick_lots, .. }, .. } = walk;
+        let ControlledSweep { bar, dropped, matching: FillExecutor { tick_lots, .. }, .. } = walk;
         *kept -= dropped;
         if *trades > before {
             let (first, lots) = (TradeSeq(before.0 + 1), u64::from(order.open - open));
             let price = last.unwrap_or(order.price);
-            day.count(*now, Traded { first, last: *trades, lots, tick_lots, price });
+            day.count(*now, TradeTotals { first, last: *trades, lots, tick_lots, price });
             special.dynamic_reference = None;
         }
         (open, bar)
@@ -227,64 +223,70 @@ impl Engine {
 }
 
 /// The sink of a careful sweep: asks more before each maker than a plain one.
-struct Walk<'a, S> {
-    matching: Matching<'a, S>,
-    gauge: Gauge,
+struct ControlledSweep<'a, S> {
+    matching: FillExecutor<'a, S>,
+    gauge: ArrivalControls,
     /// The incoming order's MES; zero unless it is hidden.
     minimum: u32,
-    bar: Option<Bar>,
+    bar: Option<SweepEnd>,
     /// Hidden orders that have left.
     dropped: u32,
 }
 
-impl<S: EventSink> Walk<'_, S> {
+impl<S: EventSink> ControlledSweep<'_, S> {
     /// A hidden order's turn. Returns what the incoming order still has.
-    fn meet_hidden(&mut self, special: &mut Special, slot: Slot, hidden: &Kept, open: u32) -> u32 {
+    fn meet_hidden(&mut self, special: &mut Special, slot: Slot, hidden: &UndisplayedOrder, open: u32) -> u32 {
         let order = self.matching.order;
         let (lots, price) = (open.min(hidden.open), self.gauge.price_of(hidden));
-        if hidden.minimum() > open && !bites(Fault::MinimumPassed) {
+        if hidden.minimum() > open {
             return open;
         }
         if lots < self.minimum {
-            self.bar = Some(Bar::Minimum);
+            self.bar = Some(SweepEnd::Minimum);
             return open;
         }
         if !order.accepts(price) {
             return open;
         }
         if let Some(breach) = self.gauge.test(price) {
-            self.bar = Some(Bar::Breach(breach));
+            self.bar = Some(SweepEnd::Breach(breach));
             return open;
         }
         let meeting = order.meeting(hidden.account, hidden.origin.group);
-        if matches!(meeting, Meeting::Stop | Meeting::CancelBoth) {
-            self.bar = Some(Bar::Own);
+        if matches!(meeting, MakerAction::Stop | MakerAction::CancelBoth) {
+            self.bar = Some(SweepEnd::Own);
         }
         match meeting {
-            Meeting::Trade => self.trade_hidden(special, slot, hidden, (lots, price)),
-            Meeting::Stop => open,
-            Meeting::CancelMaker | Meeting::CancelBoth => {
+            MakerAction::Trade => self.trade_hidden(special, slot, hidden, (lots, price)),
+            MakerAction::Stop => open,
+            MakerAction::CancelMaker | MakerAction::CancelBoth => {
                 self.drop_hidden(special, slot, CancelReason::SelfMatch);
                 open
             }
         }
     }
 
-    fn trade_hidden(&mut self, special: &mut Special, slot: Slot, hidden: &Kept, (lots, price): (u32, Ticks)) -> u32 {
+    fn trade_hidden(
+        &mut self,
+        special: &mut Special,
+        slot: Slot,
+        hidden: &UndisplayedOrder,
+        (lots, price): (u32, Ticks),
+    ) -> u32 {
         let owner = Owner::new(hidden.account, hidden.side, false);
         let maker_open = special.fill(slot, lots);
         if maker_open == 0 {
             special.take(slot);
             self.dropped += 1;
         }
-        let prices = Prices { of_maker: hidden.price(), of_trade: price };
+        let prices = FillPrices { of_maker: hidden.price(), of_trade: price };
         self.matching.trade(hidden.id, owner, prices, lots, maker_open, 0);
-        if (1..hidden.minimum()).contains(&maker_open) && !bites(Fault::RemainderStays) {
+        if (1..hidden.minimum()).contains(&maker_open) {
             self.drop_hidden(special, slot, CancelReason::BelowMinimumExecution);
         }
         let open = self.matching.open;
         if (1..self.minimum).contains(&open) {
-            self.bar = Some(Bar::Minimum);
+            self.bar = Some(SweepEnd::Minimum);
         }
         open
     }
@@ -298,19 +300,19 @@ impl<S: EventSink> Walk<'_, S> {
     }
 }
 
-impl<S: EventSink> SweepSink<Origin> for Walk<'_, S> {
-    fn meet(&mut self, maker: &Maker<Origin>) -> Meeting {
+impl<S: EventSink> SweepSink<OrderOrigin> for ControlledSweep<'_, S> {
+    fn meet(&mut self, maker: &Maker<OrderOrigin>) -> MakerAction {
         if self.matching.open.min(maker.open) < self.minimum {
-            self.bar = Some(Bar::Minimum);
-            return Meeting::Stop;
+            self.bar = Some(SweepEnd::Minimum);
+            return MakerAction::Stop;
         }
         if let Some(breach) = self.gauge.test(maker.price) {
-            self.bar = Some(Bar::Breach(breach));
-            return Meeting::Stop;
+            self.bar = Some(SweepEnd::Breach(breach));
+            return MakerAction::Stop;
         }
         let meeting = self.matching.meet(maker);
-        if matches!(meeting, Meeting::Stop | Meeting::CancelBoth) {
-            self.bar = Some(Bar::Own);
+        if matches!(meeting, MakerAction::Stop | MakerAction::CancelBoth) {
+            self.bar = Some(SweepEnd::Own);
         }
         meeting
     }
@@ -318,23 +320,20 @@ impl<S: EventSink> SweepSink<Origin> for Walk<'_, S> {
     fn round(&mut self, lots: u64) -> bool {
         let enough = lots.min(u64::from(self.matching.open)) >= u64::from(self.minimum);
         if !enough {
-            self.bar = Some(Bar::Minimum);
+            self.bar = Some(SweepEnd::Minimum);
         }
         enough
     }
 
     fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32) {
         self.matching.fill(maker, owner, price, lots, maker_open, refreshed);
-        if bites(Fault::DynamicMoves) {
-            self.gauge.references.dynamic = Some(price);
-        }
     }
 
-    fn refreshed(&mut self, origin: &mut Origin) {
+    fn refreshed(&mut self, origin: &mut OrderOrigin) {
         self.matching.refreshed(origin);
     }
 
-    fn cancelled(&mut self, order: &Resting, origin: Origin) {
+    fn cancelled(&mut self, order: &RestingOrder, origin: OrderOrigin) {
         self.matching.cancelled(order, origin);
     }
 

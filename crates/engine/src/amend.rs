@@ -7,14 +7,13 @@
 use pitwire_model::{Amend, Event, InstrumentId, Lots, PostOnly, Priority, Reject, Ticks};
 
 use crate::account::Account;
-use crate::book::{Origin, Resting, Slot};
+use crate::book::{OrderOrigin, RestingOrder, Slot};
 use crate::engine::{Engine, EventSink};
 use crate::enter::{check_price, whole_lots};
 use crate::limits::peak_of;
 use crate::market::Market;
-use crate::matching::Incoming;
+use crate::matching::IncomingOrder;
 use crate::settle::set_aside;
-use crate::zoo::{Fault, bites};
 
 impl Engine {
     pub(crate) fn amend(&mut self, amend: Amend, out: &mut impl EventSink) {
@@ -44,7 +43,7 @@ impl Engine {
             && amend.expiry.is_none()
     }
 
-    fn check_amend(&self, amend: Amend, instrument: InstrumentId, slot: Slot) -> Result<(Slot, Incoming), Reject> {
+    fn check_amend(&self, amend: Amend, instrument: InstrumentId, slot: Slot) -> Result<(Slot, IncomingOrder), Reject> {
         let market = &self.markets[instrument.0 as usize];
         let account = &self.accounts[amend.account.0 as usize];
         let (old, origin) = (market.book.get(slot), market.book.origin(slot));
@@ -58,7 +57,7 @@ impl Engine {
             None => old.display,
             display => peak_of(display, whole_lots(amend.lots)?)?,
         };
-        let mut change = Incoming {
+        let mut change = IncomingOrder {
             id: amend.order,
             account: amend.account,
             instrument,
@@ -87,9 +86,9 @@ impl Engine {
         &self,
         market: &Market,
         account: &Account,
-        old: &Resting,
+        old: &RestingOrder,
         post_only: PostOnly,
-        change: &mut Incoming,
+        change: &mut IncomingOrder,
     ) -> Result<(), Reject> {
         if post_only != PostOnly::No {
             change.price = market.placed(change.side, change.price, post_only)?;
@@ -101,12 +100,11 @@ impl Engine {
         if account.is_limited() { self.check_amend_funds(market, old, change) } else { Ok(()) }
     }
 
-    fn change(&mut self, priority: Priority, slot: Slot, change: &Incoming, out: &mut impl EventSink) {
-        let Incoming { id: order, account, instrument, side, price, open, ordered, peak, .. } = *change;
+    fn change(&mut self, priority: Priority, slot: Slot, change: &IncomingOrder, out: &mut impl EventSink) {
+        let IncomingOrder { id: order, account, instrument, side, price, open, ordered, peak, .. } = *change;
         let market = &mut self.markets[instrument.0 as usize];
         let old = market.book.get(slot);
         let kept_priority = priority == Priority::KeepWhenReduced
-            && !bites(Fault::ReducedLosesPlace)
             && price == old.price
             && open <= old.total_open()
             && peak == old.display;
@@ -140,13 +138,13 @@ impl Engine {
         set_aside(&mut self.accounts, market, account, side, old.price, -i128::from(old.total_open()));
         out.emit(amended);
         out.emit(Event::Level { instrument, side, price: old.price, lots: Lots(lots) });
-        let origin = Origin { time: self.next_time(), ..change.origin };
-        self.match_and_rest(&Incoming { origin, ..*change }, out);
+        let origin = OrderOrigin { time: self.next_time(), ..change.origin };
+        self.match_and_rest(&IncomingOrder { origin, ..*change }, out);
     }
 }
 
 /// Whether nothing about the order changes but that there is no more of it.
-fn only_reduces(amend: Amend, old: &Resting) -> bool {
+fn only_reduces(amend: Amend, old: &RestingOrder) -> bool {
     let most = match amend.priority {
         Priority::KeepWhenReduced => old.ordered,
         Priority::AlwaysLose => old.total_open(),
@@ -158,7 +156,7 @@ fn only_reduces(amend: Amend, old: &Resting) -> bool {
 /// New total and new open lots.
 pub(crate) fn quantities(amend: Amend, ordered: u32, open: u32) -> Result<(u32, u32), Reject> {
     let lots = whole_lots(amend.lots)?;
-    let filled = if bites(Fault::ExecutedForgotten) { 0 } else { ordered - open };
+    let filled = ordered - open;
     match amend.priority {
         Priority::KeepWhenReduced => {
             let open = lots.checked_sub(filled).filter(|open| *open > 0);

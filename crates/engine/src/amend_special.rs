@@ -14,37 +14,36 @@ use pitwire_model::{
 
 use crate::account::Account;
 use crate::amend::quantities;
-use crate::book::{Origin, Resting, Slot};
+use crate::book::{OrderOrigin, RestingOrder, Slot};
 use crate::engine::{Engine, EventSink};
 use crate::enter::{check_price, whole_lots};
 use crate::limits::peak_of;
-use crate::live::Noted;
+use crate::live::PublicEventTracker;
 use crate::market::Market;
-use crate::matching::{Incoming, end_of_book};
-use crate::permits::{Matching, Tif, permit};
+use crate::matching::{IncomingOrder, end_of_book};
+use crate::rule_tables::{MatchingMode, Tif, session_permissions};
 use crate::settle::set_aside;
-use crate::special::{Kept, Place};
-use crate::zoo::{Fault, bites};
+use crate::special::{UndisplayedOrder, UndisplayedState};
 
 /// A live order, wherever it is, as it is or as it shall be.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct LiveOrder {
     id: OrderId,
     instrument: InstrumentId,
     slot: Slot,
     side: Side,
     /// `None`: on a level of the book.
-    place: Option<Place>,
+    place: Option<UndisplayedState>,
     kind: OrderType,
     open: u32,
     ordered: u32,
     display: u32,
     bound: Ticks,
-    origin: Origin,
+    origin: OrderOrigin,
     expiry: Option<Expiry>,
 }
 
-impl Standing {
+impl LiveOrder {
     /// Zero for what has no limit.
     fn price(&self) -> Ticks {
         self.kind.limit_price().unwrap_or(Ticks::ZERO)
@@ -95,20 +94,20 @@ impl Standing {
     }
 
     /// Whether it stays where it is once it has become `new`.
-    fn keeps_place(&self, new: &Standing, priority: Priority) -> bool {
+    fn keeps_place(&self, new: &LiveOrder, priority: Priority) -> bool {
         priority == Priority::KeepWhenReduced
             && new.open <= self.open
             && new.display == self.display
-            && (new.price() == self.price() || self.place == Some(Place::Unelected))
+            && (new.price() == self.price() || self.place == Some(UndisplayedState::Unelected))
     }
 
-    fn incoming(&self, holder: &Account) -> Incoming {
+    fn incoming(&self, holder: &Account) -> IncomingOrder {
         let price = self.price();
         let limit = match self.reserve_price() {
             Ticks::ZERO => end_of_book(self.side),
             bound => bound,
         };
-        Incoming {
+        IncomingOrder {
             id: self.id,
             account: holder.spec.id,
             instrument: self.instrument,
@@ -148,7 +147,7 @@ impl Standing {
 
 impl Market {
     /// Until when an order lives, if it has a date or a time.
-    pub(crate) fn expiry_of(&self, order: OrderId, origin: &Origin) -> Option<Expiry> {
+    pub(crate) fn expiry_of(&self, order: OrderId, origin: &OrderOrigin) -> Option<Expiry> {
         match origin.tif {
             Tif::GoodTillDate => Some(Expiry::Day(VenueDay(u32::from(origin.day)))),
             Tif::GoodTillTime => self.special.times.of(order).map(Expiry::Time),
@@ -156,12 +155,13 @@ impl Market {
         }
     }
 
-    fn standing(&self, slot: Slot) -> Option<Standing> {
+    fn standing(&self, slot: Slot) -> Option<LiveOrder> {
         let instrument = self.spec.id;
         if slot.is_kept() {
-            let Kept { id, side, place, kind, open, ordered, display, bound, origin, .. } = *self.special.get(slot)?;
+            let UndisplayedOrder { id, side, place, kind, open, ordered, display, bound, origin, .. } =
+                *self.special.get(slot)?;
             let (place, expiry) = (Some(place), self.expiry_of(id, &origin));
-            return Some(Standing {
+            return Some(LiveOrder {
                 id,
                 instrument,
                 slot,
@@ -177,7 +177,7 @@ impl Market {
             });
         }
         let (order, origin) = (self.book.get(slot), self.book.origin(slot));
-        Some(Standing {
+        Some(LiveOrder {
             id: order.id,
             instrument,
             slot,
@@ -205,7 +205,7 @@ impl Engine {
         match self.check_amend_special(amend, instrument, slot) {
             Err(reason) => out.emit(Event::AmendRefused { order: amend.order, account: amend.account, reason }),
             Ok((old, new)) => {
-                let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+                let (touch, mut out) = (self.touch_of(instrument), PublicEventTracker::new(out));
                 self.change_special(amend.priority, &old, new, &mut out);
                 self.conclude(instrument, touch, &mut out);
             }
@@ -217,11 +217,11 @@ impl Engine {
         amend: &Amend,
         instrument: InstrumentId,
         slot: Slot,
-    ) -> Result<(Standing, Standing), Reject> {
+    ) -> Result<(LiveOrder, LiveOrder), Reject> {
         let market = self.market(instrument).ok_or(Reject::UnknownInstrument)?;
         let account = self.account(amend.account).ok_or(Reject::UnknownAccount)?;
         let old = market.standing(slot).ok_or(Reject::UnknownOrder)?;
-        let permit = permit(market.phase);
+        let permit = session_permissions(market.phase);
         if !permit.amend {
             return Err(Reject::NotOpen);
         }
@@ -233,7 +233,7 @@ impl Engine {
         if !partial_cancel {
             self.check_blocks(account, old.origin.session)?;
         }
-        let mut new = Standing { expiry: amend.expiry.or(old.expiry), ..old };
+        let mut new = LiveOrder { expiry: amend.expiry.or(old.expiry), ..old };
         (new.ordered, new.open) = quantities(*amend, old.ordered, old.open)?;
         new.kind = kind_amended(amend, old.kind)?;
         new.display = match amend.display {
@@ -265,7 +265,7 @@ impl Engine {
         market: &Market,
         account: &Account,
         post_only: PostOnly,
-        (old, new): (&Standing, &mut Standing),
+        (old, new): (&LiveOrder, &mut LiveOrder),
     ) -> Result<(), Reject> {
         if post_only != PostOnly::No {
             let OrderType::Limit { price } = new.kind else { return Err(Reject::PostOnlyNotAllowed) };
@@ -279,14 +279,14 @@ impl Engine {
             let (price, open) = (old.reserve_price(), (old.open, old.ordered));
             let owner = crate::book::Owner::new(account.spec.id, old.side, false);
             let (id, display) = (old.id, old.display);
-            let as_resting = Resting { id, price, open: open.0, ordered: open.1, owner, hidden: 0, display };
-            let as_priced = Incoming { price: new.reserve_price(), ..new.incoming(account) };
+            let as_resting = RestingOrder { id, price, open: open.0, ordered: open.1, owner, hidden: 0, display };
+            let as_priced = IncomingOrder { price: new.reserve_price(), ..new.incoming(account) };
             self.check_amend_funds(market, &as_resting, &as_priced)?;
         }
         Ok(())
     }
 
-    fn change_special(&mut self, priority: Priority, old: &Standing, mut new: Standing, out: &mut impl EventSink) {
+    fn change_special(&mut self, priority: Priority, old: &LiveOrder, mut new: LiveOrder, out: &mut impl EventSink) {
         let (at, kept_priority) = (old.instrument.0 as usize, old.keeps_place(&new, priority));
         if let Some(Expiry::Day(VenueDay(day))) = new.expiry {
             new.origin.day = u16::try_from(day).unwrap_or(u16::MAX);
@@ -294,19 +294,19 @@ impl Engine {
         if let Some(Expiry::Time(time)) = new.expiry.filter(|_| new.expiry != old.expiry) {
             self.set_time(old.instrument, old.id, time);
         }
-        if !kept_priority && !bites(Fault::AmendKeepsTime) {
+        if !kept_priority {
             new.origin.time = self.next_time();
         }
         let market = &self.markets[at];
         let Some(account) = self.account_at(old.instrument, old.slot) else { return };
         let holder = &self.accounts[account.0 as usize];
         let (amended, incoming) = (new.amended(holder, kept_priority), new.incoming(holder));
-        let matches = match permit(market.phase).matching {
-            Matching::Continuous => !market.batches(),
-            Matching::ClosingPrice => old.place != Some(Place::Hidden),
-            Matching::Uncross | Matching::Nothing => false,
+        let matches = match session_permissions(market.phase).matching {
+            MatchingMode::Continuous => !market.batches(),
+            MatchingMode::ClosingPrice => old.place != Some(UndisplayedState::Hidden),
+            MatchingMode::Uncross | MatchingMode::Nothing => false,
         };
-        let active = matches!(old.place, None | Some(Place::Hidden | Place::Unpriced));
+        let active = matches!(old.place, None | Some(UndisplayedState::Hidden | UndisplayedState::Unpriced));
         match old.place {
             None if kept_priority => self.reduce_in_book(old, &new, amended, out),
             Some(_) if kept_priority || !active || !matches => self.change_beside_book(old, &new, amended, out),
@@ -322,7 +322,7 @@ impl Engine {
         markets[instrument.0 as usize].special.times.set(order, time, |other| orders.contains(other));
     }
 
-    fn reduce_in_book(&mut self, old: &Standing, new: &Standing, amended: Event, out: &mut impl EventSink) {
+    fn reduce_in_book(&mut self, old: &LiveOrder, new: &LiveOrder, amended: Event, out: &mut impl EventSink) {
         let Engine { accounts, markets, .. } = self;
         let market = &mut markets[old.instrument.0 as usize];
         let (side, price, less) = (old.side, old.price(), i64::from(old.open - new.open));
@@ -336,7 +336,7 @@ impl Engine {
     }
 
     /// An order beside the book changes where it is; with a new time if that is what it costs.
-    fn change_beside_book(&mut self, old: &Standing, new: &Standing, amended: Event, out: &mut impl EventSink) {
+    fn change_beside_book(&mut self, old: &LiveOrder, new: &LiveOrder, amended: Event, out: &mut impl EventSink) {
         let Engine { accounts, markets, .. } = self;
         let market = &mut markets[old.instrument.0 as usize];
         let changed = market.relocate_kept(old.slot, |kept| {
@@ -347,14 +347,14 @@ impl Engine {
             set_aside(accounts, market, kept.account, old.side, old.reserve_price(), -i128::from(old.open));
             set_aside(accounts, market, kept.account, old.side, new.reserve_price(), i128::from(new.open));
         }
-        if old.place == Some(Place::Hidden) && market.phase == Phase::Continuous {
+        if old.place == Some(UndisplayedState::Hidden) && market.phase == Phase::Continuous {
             market.special.arrivals.push(old.id);
         }
         out.emit(amended);
     }
 
     /// Out of its place: the public sees it go, if it saw it.
-    fn step_out(&mut self, old: &Standing, amended: Event, out: &mut impl EventSink) {
+    fn step_out(&mut self, old: &LiveOrder, amended: Event, out: &mut impl EventSink) {
         if old.slot.is_kept() {
             self.drop_kept(old.instrument, old.slot);
             return out.emit(amended);
@@ -372,12 +372,12 @@ impl Engine {
     }
 
     /// And in again, at the back.
-    fn step_in(&mut self, order: &Incoming, out: &mut impl EventSink) {
+    fn step_in(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
         let market = &self.markets[order.instrument.0 as usize];
-        match permit(market.phase).matching {
-            Matching::Continuous if !market.batches() => self.aggress(order, out),
-            Matching::ClosingPrice => self.cross(order, out),
-            Matching::Continuous | Matching::Uncross | Matching::Nothing => self.join(order, out),
+        match session_permissions(market.phase).matching {
+            MatchingMode::Continuous if !market.batches() => self.aggress(order, out),
+            MatchingMode::ClosingPrice => self.cross(order, out),
+            MatchingMode::Continuous | MatchingMode::Uncross | MatchingMode::Nothing => self.join(order, out),
         }
     }
 }

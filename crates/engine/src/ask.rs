@@ -8,7 +8,7 @@ use pitwire_model::{
 use crate::account::Account;
 use crate::engine::Engine;
 use crate::market::Market;
-use crate::special::{Kept, Place};
+use crate::special::{UndisplayedOrder, UndisplayedState};
 
 /// A live order as anyone inside the venue may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct OrderView {
     /// What it is by now: an elected stop is a market or limit order.
     pub order_type: OrderType,
     /// Where it waits beside the visible book; `None` for what stands in it.
-    pub place: Option<Place>,
+    pub place: Option<UndisplayedState>,
     /// Shown and hidden together.
     pub open: Lots,
     pub ordered: Lots,
@@ -34,7 +34,7 @@ pub struct OrderView {
     pub session: SessionId,
 }
 
-fn kept_view(market: &Market, order: &Kept) -> OrderView {
+fn kept_view(market: &Market, order: &UndisplayedOrder) -> OrderView {
     OrderView {
         id: order.id,
         account: order.account,

@@ -16,9 +16,9 @@ mod tests;
 mod trade;
 mod uncross;
 
-pub(crate) use cross::Cross;
-pub(crate) use curve::Curve;
-pub(crate) use share::{Claim, InProportion, Share};
+pub(crate) use cross::CrossQueues;
+pub(crate) use curve::AuctionCurve;
+pub(crate) use share::{AllocationClaim, AllocationRule, ProRataAllocation};
 
 use pitwire_model::Side;
 

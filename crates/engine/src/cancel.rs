@@ -7,11 +7,10 @@
 
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Event, InstrumentId, Lots, OrderId, Reject};
 
-use crate::book::{Origin, Slot};
+use crate::book::{OrderOrigin, Slot};
 use crate::engine::{Engine, EventSink};
-use crate::live::Noted;
+use crate::live::PublicEventTracker;
 use crate::settle::set_aside;
-use crate::zoo::{Fault, bites};
 
 impl Engine {
     pub(crate) fn cancel(&mut self, account: AccountId, order: OrderId, out: &mut impl EventSink) {
@@ -34,7 +33,7 @@ impl Engine {
         reason: CancelReason,
         out: &mut impl EventSink,
     ) {
-        let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+        let (touch, mut out) = (self.touch_of(instrument), PublicEventTracker::new(out));
         self.take_off(instrument, slot, reason, &mut out);
         self.conclude(instrument, touch, &mut out);
     }
@@ -43,11 +42,7 @@ impl Engine {
     pub(crate) fn owned(&self, account: AccountId, order: OrderId) -> Result<(InstrumentId, Slot), Reject> {
         let (instrument, slot) = self.orders.get(order).ok_or(Reject::UnknownOrder)?;
         let owner = self.account_at(instrument, slot);
-        if owner == Some(account) || bites(Fault::AnybodyCancels) {
-            Ok((instrument, slot))
-        } else {
-            Err(Reject::NotOwner)
-        }
+        if owner == Some(account) { Ok((instrument, slot)) } else { Err(Reject::NotOwner) }
     }
 
     #[inline]
@@ -82,12 +77,12 @@ impl Engine {
         reason: CancelReason,
         out: &mut impl EventSink,
     ) {
-        let owned = |owner: AccountId, _: &Origin| owner == account;
+        let owned = |owner: AccountId, _: &OrderOrigin| owner == account;
         match which {
             CancelFilter::All => _ = self.take_off_where(None, reason, owned, out),
             CancelFilter::Instrument(only) => _ = self.take_off_where(Some(*only), reason, owned, out),
             CancelFilter::Session(session) => {
-                let owned = |owner: AccountId, origin: &Origin| owner == account && origin.session == *session;
+                let owned = |owner: AccountId, origin: &OrderOrigin| owner == account && origin.session == *session;
                 self.take_off_where(None, reason, owned, out);
             }
             CancelFilter::Listed(orders) => self.take_off_listed(account, orders, reason, out),
@@ -99,7 +94,7 @@ impl Engine {
         &mut self,
         only: Option<InstrumentId>,
         reason: CancelReason,
-        wanted: impl Fn(AccountId, &Origin) -> bool,
+        wanted: impl Fn(AccountId, &OrderOrigin) -> bool,
         out: &mut impl EventSink,
     ) -> u32 {
         let mut taken = 0;
@@ -112,7 +107,7 @@ impl Engine {
             if found.is_empty() {
                 continue;
             }
-            let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+            let (touch, mut out) = (self.touch_of(instrument), PublicEventTracker::new(out));
             for (_, slot) in &found {
                 self.take_off(instrument, *slot, reason, &mut out);
                 taken += 1;
@@ -135,7 +130,7 @@ impl Engine {
         found.dedup_by_key(|(_, id, _)| *id);
         for of_one in found.chunk_by(|(a, ..), (b, ..)| a == b) {
             let instrument = of_one[0].0;
-            let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+            let (touch, mut out) = (self.touch_of(instrument), PublicEventTracker::new(out));
             for (_, _, slot) in of_one {
                 self.take_off(instrument, *slot, reason, &mut out);
             }

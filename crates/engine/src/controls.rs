@@ -5,12 +5,11 @@
 //! Costs       constant.
 //! Start at    [`References::test`].
 
-use crate::zoo::{Fault, bites};
 use pitwire_model::{Event, InstrumentId, Reference, Side, Ticks, Tolerance};
 
 /// What prices are measured against, as it stood when an order arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct References {
+pub(crate) struct ReferencePrices {
     /// The price of the latest call's uncross, else the start price.
     pub fixed: Option<Ticks>,
     /// The last traded price.
@@ -34,7 +33,7 @@ impl Breach {
     }
 }
 
-impl References {
+impl ReferencePrices {
     /// Whether an execution at `price` would reach a tolerance; the static reference is asked first.
     pub fn test(self, tolerance: Tolerance, price: Ticks) -> Option<Breach> {
         let fixed = (Reference::Static, self.fixed, tolerance.static_bps);
@@ -48,24 +47,23 @@ impl References {
 
 fn reaches(price: Ticks, reference: Ticks, bps: u32) -> bool {
     let away = (i128::from(price.0) - i128::from(reference.0)).abs();
-    let inside = i128::from(bites(Fault::ToleranceInside));
-    away * 10_000 >= i128::from(bps) * i128::from(reference.0) + inside
+    away * 10_000 >= i128::from(bps) * i128::from(reference.0)
 }
 
 /// Whether a limit price lies within `percent` of the static reference, its edges included.
 pub(crate) fn within_band(price: Ticks, reference: Ticks, percent: u32) -> bool {
     let away = (i128::from(price.0) - i128::from(reference.0)).abs();
-    away * 100 <= i128::from(percent) * i128::from(reference.0) || bites(Fault::BandIgnored)
+    away * 100 <= i128::from(percent) * i128::from(reference.0)
 }
 
 /// The best visible prices as they were before an incoming order's first fill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Quote {
+pub(crate) struct BestPrices {
     pub bid: Option<Ticks>,
     pub offer: Option<Ticks>,
 }
 
-impl Quote {
+impl BestPrices {
     /// At what price a hidden order on `side` with this limit trades with an incoming one: its limit, or, where that lies
     /// beyond the other side's best, so much short of that best, but never worse than its own side's.
     pub fn price_of_hidden(self, side: Side, limit: Ticks, improvement: Ticks) -> Ticks {
@@ -103,7 +101,7 @@ mod tests {
 
     #[test]
     fn exactly_the_tolerance_is_a_breach_and_one_tick_less_is_none() {
-        let references = References { fixed: at(10_000), dynamic: at(10_900) };
+        let references = ReferencePrices { fixed: at(10_000), dynamic: at(10_900) };
         let ten_and_three = tolerance(Some(1_000), Some(300));
         // 10 % of 10,000 is 1,000; 3 % of 10,900 is 327.
         let breach = Breach { price: Ticks(11_000), reference: Ticks(10_000), against: Reference::Static, bps: 1_000 };
@@ -120,9 +118,9 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_tested() {
         let far = Ticks(Ticks::MAX_PRICE.0);
-        let references = References { fixed: at(1), dynamic: None };
+        let references = ReferencePrices { fixed: at(1), dynamic: None };
         assert_eq!(references.test(tolerance(None, Some(1)), far), None);
-        assert_eq!(References::default().test(tolerance(Some(1), Some(1)), far), None);
+        assert_eq!(ReferencePrices::default().test(tolerance(Some(1), Some(1)), far), None);
         assert!(references.test(tolerance(Some(u32::MAX), None), Ticks(1)).is_none());
         assert!(references.test(tolerance(Some(0), None), Ticks(1)).is_some(), "nothing is within no tolerance");
     }
@@ -147,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_hidden_order_trades_at_its_limit_or_short_of_the_other_best() {
-        let quote = |bid: i64, offer: i64| Quote {
+        let quote = |bid: i64, offer: i64| BestPrices {
             bid: (bid > 0).then_some(Ticks(bid)),
             offer: (offer > 0).then_some(Ticks(offer)),
         };

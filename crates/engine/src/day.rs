@@ -14,7 +14,6 @@ use pitwire_model::{Bust, Derivation, Event, InstrumentId, Phase, Side, Ticks, T
 
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
-use crate::zoo::{Fault, bites};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How far back the closing price looks.
@@ -26,7 +25,7 @@ const MOST_RUNS: usize = 1 << 20;
 
 /// Trades that followed one another within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct TradeRun {
     /// Since 1970.
     pub second: u64,
     pub first: TradeSeq,
@@ -39,7 +38,7 @@ pub struct Run {
 
 /// Part of every image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Day {
+pub struct ClosingPriceInputs {
     /// Price of the day's latest trade outside the closing price cross.
     pub last: Option<Ticks>,
     /// Price of the day's closing call.
@@ -47,12 +46,12 @@ pub struct Day {
     /// When continuous trading last ended.
     pub ended: Option<VenueNanos>,
     /// Oldest first.
-    pub runs: VecDeque<Run>,
+    pub runs: VecDeque<TradeRun>,
 }
 
 /// What one aggression, filter or batch has traded in continuous trading.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Traded {
+pub(crate) struct TradeTotals {
     pub first: TradeSeq,
     pub last: TradeSeq,
     pub lots: u64,
@@ -62,10 +61,10 @@ pub(crate) struct Traded {
     pub price: Ticks,
 }
 
-impl Day {
+impl ClosingPriceInputs {
     /// HOT. Trades of continuous trading; at least one.
     #[inline]
-    pub(crate) fn count(&mut self, at: VenueNanos, traded: Traded) {
+    pub(crate) fn count(&mut self, at: VenueNanos, traded: TradeTotals) {
         self.last = Some(traded.price);
         let second = at.0 / SECOND_NS;
         let (lots, tick_lots) = (i128::from(traded.lots), i128::from(traded.tick_lots));
@@ -75,13 +74,13 @@ impl Day {
                 run.lots += lots;
                 run.tick_lots += tick_lots;
             }
-            _ => self.begin(Run { second, first: traded.first, last: traded.last, lots, tick_lots }),
+            _ => self.begin(TradeRun { second, first: traded.first, last: traded.last, lots, tick_lots }),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn begin(&mut self, run: Run) {
+    fn begin(&mut self, run: TradeRun) {
         while self.runs.front().is_some_and(|oldest| oldest.second + WINDOW_SECONDS < run.second) {
             self.runs.pop_front();
         }
@@ -133,8 +132,7 @@ impl Day {
         let first = (self.ended?.0 / SECOND_NS).saturating_sub(WINDOW_SECONDS);
         let counted = self.runs.iter().filter(|run| run.second >= first);
         let (lots, tick_lots) = counted.fold((0, 0), |sums, run| (sums.0 + run.lots, sums.1 + run.tick_lots));
-        let price = (lots > 0)
-            .then(|| (2 * tick_lots + if bites(Fault::VwapRoundsDown) { 0 } else { lots }).div_euclid(2 * lots))?;
+        let price = (lots > 0).then(|| (2 * tick_lots + lots).div_euclid(2 * lots))?;
         let price = i64::try_from(price).ok()?;
         (1..=Ticks::MAX_PRICE.0).contains(&price).then_some(Ticks(price))
     }
@@ -161,7 +159,7 @@ impl Market {
 
     /// The day's numbers begin anew.
     pub(crate) fn day_ended(&mut self) {
-        self.day = Day::default();
+        self.day = ClosingPriceInputs::default();
     }
 
     /// What the visible orders of a side are priced at on average, rounded down.
@@ -185,11 +183,11 @@ mod tests {
     }
 
     /// `trades` one after another from number `first` on, each (lots, price).
-    fn traded(first: u64, trades: &[(u64, u64)]) -> Traded {
+    fn traded(first: u64, trades: &[(u64, u64)]) -> TradeTotals {
         let last = first + trades.len() as u64 - 1;
         let tick_lots = trades.iter().map(|(lots, price)| lots * price).sum();
         let price = trades.last().map_or(0, |(_, price)| *price);
-        Traded {
+        TradeTotals {
             first: TradeSeq(first),
             last: TradeSeq(last),
             lots: trades.iter().map(|(lots, _)| lots).sum(),
@@ -212,13 +210,13 @@ mod tests {
 
     const PREVIOUS: Option<Ticks> = Some(Ticks(95));
 
-    fn closed(day: &Day) -> Option<(i64, Derivation)> {
+    fn closed(day: &ClosingPriceInputs) -> Option<(i64, Derivation)> {
         day.close(PREVIOUS).map(|(price, derivation)| (price.0, derivation))
     }
 
     #[test]
     fn the_first_derivation_there_is() {
-        let mut day = Day::default();
+        let mut day = ClosingPriceInputs::default();
         assert_eq!(day.close(None), None);
         assert_eq!(closed(&day), Some((95, Derivation::PreviousClose)));
         day.uncrossed(Ticks(98));
@@ -242,7 +240,7 @@ mod tests {
             (&[(3, 100), (2, 101)], 100),
             (&[(4_294_967_295, 4_294_967_295)], 4_294_967_295),
         ] {
-            let mut day = Day::default();
+            let mut day = ClosingPriceInputs::default();
             day.count(at(7, 0), traded(1, trades));
             day.end_continuous(at(7, 0));
             assert_eq!(closed(&day), Some((price, Derivation::Vwap)), "{trades:?}");
@@ -251,7 +249,7 @@ mod tests {
 
     #[test]
     fn trades_of_one_second_that_follow_one_another_are_one_run() {
-        let mut day = Day::default();
+        let mut day = ClosingPriceInputs::default();
         day.count(at(10, 0), traded(1, &[(1, 100)]));
         day.count(at(10, 999_999_999), traded(2, &[(2, 200), (1, 300)]));
         // Number 4 was an uncross's.
@@ -267,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_can_never_count_again_is_forgotten() {
-        let mut day = Day::default();
+        let mut day = ClosingPriceInputs::default();
         for second in 0..5_000 {
             day.count(at(second, 0), traded(second + 1, &[(1, second + 1)]));
         }
@@ -279,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_bust_takes_its_lots_out_of_its_run() {
-        let mut day = Day::default();
+        let mut day = ClosingPriceInputs::default();
         day.count(at(10, 0), traded(1, &[(10, 100), (10, 110)]));
         day.count(at(11, 0), traded(3, &[(10, 130)]));
         day.end_continuous(at(11, 0));

@@ -9,7 +9,7 @@ use pitwire_model::{
 use crate::account::{Account, Balance};
 use crate::book::Owner;
 use crate::engine::{Engine, EventSink};
-use crate::market::{Market, Money};
+use crate::market::{Market, SettlementTerms};
 use crate::operator::{check_limits, check_settings};
 use crate::schedule::check_rules;
 
@@ -51,7 +51,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) fn money_of(&self, spec: &InstrumentSpec) -> Option<Money> {
+    pub(crate) fn money_of(&self, spec: &InstrumentSpec) -> Option<SettlementTerms> {
         let decimals = |id: CurrencyId| self.currencies.get(id.0 as usize).map(|currency| currency.decimals);
         let index_known = match spec.kind {
             InstrumentKind::Spot { base, quote } => base != quote,
@@ -64,7 +64,7 @@ impl Engine {
             && spec.tick.mantissa > 0
             && spec.lot.mantissa > 0
             && (1..=Ticks::MAX_PRICE.0).contains(&spec.start_price.0);
-        sane.then(|| Money::of(spec, decimals(spec.base())?, decimals(spec.quote())?))?
+        sane.then(|| SettlementTerms::of(spec, decimals(spec.base())?, decimals(spec.quote())?))?
     }
 
     pub(crate) fn add_account(&mut self, spec: &AccountSpec, out: &mut impl EventSink) -> Result<(), Reject> {

@@ -6,9 +6,9 @@ use pitwire_model::{
 };
 
 use crate::account::Account;
-use crate::ahead::{Ahead, Coming};
 use crate::index::OrderIndex;
-use crate::kill::Blocks;
+use crate::kill::TradingBlocks;
+use crate::look_ahead::{LookAhead, UpcomingCommand};
 use crate::market::Market;
 
 /// Where events go. A `Vec<Event>` is one.
@@ -43,9 +43,9 @@ pub struct Engine {
     pub(crate) flow: FlowSetting,
     /// The highest number an accepted order has come from.
     pub(crate) last_session: SessionId,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: TradingBlocks,
     /// Guesses: no part of any image.
-    pub(crate) ahead: Ahead,
+    pub(crate) ahead: LookAhead,
     /// What is applied was let in or refused under rule version 1. No part of any image: see [`Engine::follow`].
     pub(crate) first_rules: bool,
 }
@@ -81,7 +81,7 @@ impl Engine {
     /// HOT. Before a command is applied, by whoever holds those behind it too: see [`ahead`](crate::ahead). `coming(n)`
     /// is the command `n` places behind. Changes nothing.
     #[inline]
-    pub fn look_ahead(&mut self, coming: impl Fn(usize) -> Option<Coming>) {
+    pub fn look_ahead(&mut self, coming: impl Fn(usize) -> Option<UpcomingCommand>) {
         let Engine { ahead, orders, markets, .. } = self;
         let many = markets.len() > FEW_MARKETS;
         ahead.look(orders, |at| markets.get(at.0 as usize).map(|market| &market.book), many, coming);

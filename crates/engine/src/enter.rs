@@ -5,12 +5,12 @@
 
 use pitwire_model::{Event, Lots, NewOrder, OrderType, PostOnly, Reject, SelfMatch, Ticks};
 
-use crate::book::Origin;
+use crate::book::OrderOrigin;
 use crate::engine::{Engine, EventSink};
 use crate::limits::peak_of;
 use crate::market::Market;
-use crate::matching::{Incoming, end_of_book};
-use crate::permits::Tif;
+use crate::matching::{IncomingOrder, end_of_book};
+use crate::rule_tables::Tif;
 
 impl Engine {
     /// HOT. Where something about the order or its market concerns more than the visible book (see [`Market::plain`]), it
@@ -53,7 +53,7 @@ impl Engine {
 
     /// HOT. In the one place that calls it. Fills in what the order does not say itself.
     #[inline(always)]
-    fn check_entry(&self, order: &NewOrder, price: Option<Ticks>, incoming: &mut Incoming) -> Result<(), Reject> {
+    fn check_entry(&self, order: &NewOrder, price: Option<Ticks>, incoming: &mut IncomingOrder) -> Result<(), Reject> {
         let market = self.market(order.instrument).ok_or(Reject::UnknownInstrument)?;
         let account = self.account(order.account).ok_or(Reject::UnknownAccount)?;
         if account.blocked || self.blocks.any() {
@@ -86,9 +86,9 @@ impl Engine {
 /// An order as it says of itself; a quantity that is none is refused later.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
-fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> Incoming {
+fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> IncomingOrder {
     let lots = order.lots.0 as u32;
-    Incoming {
+    IncomingOrder {
         id: order.id,
         account: order.account,
         instrument: order.instrument,
@@ -104,7 +104,7 @@ fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> Incoming {
         bound: Ticks::ZERO,
         whole: tif == Tif::FillOrKill,
         mode: SelfMatch::Allow,
-        origin: Origin {
+        origin: OrderOrigin {
             time: 0,
             session: order.session,
             group: order.match_group,
@@ -116,7 +116,12 @@ fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> Incoming {
 }
 
 #[cold]
-fn check_terms(market: &Market, order: &NewOrder, first_rules: bool, incoming: &mut Incoming) -> Result<(), Reject> {
+fn check_terms(
+    market: &Market,
+    order: &NewOrder,
+    first_rules: bool,
+    incoming: &mut IncomingOrder,
+) -> Result<(), Reject> {
     if !first_rules && order.display.is_some() && incoming.price != Ticks::ZERO && !incoming.rests {
         return Err(Reject::DisplayOutOfRange);
     }

@@ -7,13 +7,12 @@ use pitwire_model::{
     CancelReason, Event, OrderId, RemainingSessions, SessionReason, TimeInForce, VenueDay, VenueNanos,
 };
 
-use crate::book::{Origin, Slot};
+use crate::book::{OrderOrigin, Slot};
 use crate::engine::{Engine, EventSink};
-use crate::live::Noted;
+use crate::live::PublicEventTracker;
 use crate::market::Market;
-use crate::permits::Tif;
-use crate::special::Place;
-use crate::zoo::{Fault, bites};
+use crate::rule_tables::Tif;
+use crate::special::UndisplayedState;
 
 /// A GTC order lives through so many days after that of its entry; a GTD order's date is no farther off.
 pub(crate) const LONGEST_DAYS: u32 = 90;
@@ -38,12 +37,12 @@ impl Engine {
         for at in 0..self.markets.len() {
             let market = &self.markets[at];
             let waits = market.phase.is_call() || market.special.times.next().is_none_or(|next| next > now);
-            if waits || bites(Fault::MissedTime) {
+            if waits {
                 continue;
             }
             let instrument = market.spec.id;
             let due: Vec<OrderId> = market.special.times.due(now).collect();
-            let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+            let (touch, mut out) = (self.touch_of(instrument), PublicEventTracker::new(out));
             for order in due {
                 let found = self.orders.get(order).filter(|(of, _)| *of == instrument).map(|(_, slot)| slot);
                 if let Some(slot) = found.filter(|slot| self.markets[at].tif_of(*slot) == Tif::GoodTillTime) {
@@ -66,7 +65,7 @@ impl Engine {
     fn end_day_of(&mut self, at: usize, out: &mut impl EventSink) {
         let instrument = self.markets[at].spec.id;
         let found = self.live_slots(at, |_, _| true);
-        let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+        let (touch, mut out) = (self.touch_of(instrument), PublicEventTracker::new(out));
         let mut acted = false;
         for (_, slot) in found {
             let market = &self.markets[at];
@@ -100,7 +99,7 @@ impl Market {
     }
 
     /// An order's time in force with its date or time.
-    pub(crate) fn tif_with_date(&self, order: OrderId, origin: Origin) -> TimeInForce {
+    pub(crate) fn tif_with_date(&self, order: OrderId, origin: OrderOrigin) -> TimeInForce {
         match origin.tif {
             Tif::Day => TimeInForce::Day,
             Tif::GoodTillCancel => TimeInForce::GoodTillCancel,
@@ -120,20 +119,18 @@ impl Market {
     fn reason_of_day(&self, slot: Slot, today: VenueDay) -> Option<CancelReason> {
         let kept = self.special.get(slot);
         let origin = kept.map_or_else(|| self.book.origin(slot), |order| order.origin);
-        let is_active_market =
-            kept.is_some_and(|order| order.is_market() && matches!(order.place, Place::Unpriced | Place::Elected));
+        let is_active_market = kept.is_some_and(|order| {
+            order.is_market() && matches!(order.place, UndisplayedState::Unpriced | UndisplayedState::Elected)
+        });
         if is_active_market {
             return Some(CancelReason::DayEnded);
         }
         let day = u32::from(origin.day);
         match origin.tif {
-            Tif::GoodTillCancel => (day > 0
-                && today.0.saturating_sub(day) >= LONGEST_DAYS + u32::from(bites(Fault::NinetyOneDays)))
-            .then_some(CancelReason::NinetyDays),
-            Tif::GoodTillDate => {
-                (day <= today.0 + u32::from(bites(Fault::DateTooEarly))).then_some(CancelReason::DateReached)
+            Tif::GoodTillCancel => {
+                (day > 0 && today.0.saturating_sub(day) >= LONGEST_DAYS).then_some(CancelReason::NinetyDays)
             }
-            Tif::Day if bites(Fault::DayOutlived) => None,
+            Tif::GoodTillDate => (day <= today.0).then_some(CancelReason::DateReached),
             Tif::AnyCall => None,
             Tif::Day
             | Tif::ImmediateOrCancel

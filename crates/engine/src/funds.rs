@@ -5,19 +5,19 @@
 
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, Phase, Reject, Side, Ticks};
 
-use crate::book::Resting;
+use crate::book::RestingOrder;
 use crate::engine::Engine;
-use crate::market::{Market, Money};
-use crate::matching::Incoming;
+use crate::market::{Market, SettlementTerms};
+use crate::matching::IncomingOrder;
 use crate::settle::spot_reserve;
 
 impl Engine {
     /// Whether an order could be paid for in the worst case. A market order pays what it can reach; what finds nobody to
     /// trade with costs nothing. Costs, for a market order, the orders it reaches.
-    pub(crate) fn check_funds(&self, market: &Market, order: &Incoming) -> Result<(), Reject> {
+    pub(crate) fn check_funds(&self, market: &Market, order: &IncomingOrder) -> Result<(), Reject> {
         let (account, side, lots) = (order.account, order.side, i128::from(order.open));
         let is_market = order.is_market();
-        if let Money::Inverse { .. } = market.money {
+        if let SettlementTerms::Inverse { .. } = market.money {
             let worst = if is_market { order.reach(market).worst } else { Some(order.price) };
             return self.check_perpetual(market, account, side, worst, (order.open, order.open));
         }
@@ -30,7 +30,12 @@ impl Engine {
 
     /// The same of an order that may have to wait: it reserves at its limit or bound. A market order that trades at once
     /// in the closing price cross pays for what it can reach there.
-    pub(crate) fn check_funds_special(&self, market: &Market, order: &Incoming, waits: bool) -> Result<(), Reject> {
+    pub(crate) fn check_funds_special(
+        &self,
+        market: &Market,
+        order: &IncomingOrder,
+        waits: bool,
+    ) -> Result<(), Reject> {
         if !order.is_market() || (!waits && market.phase == Phase::Continuous) {
             return self.check_funds(market, order);
         }
@@ -41,7 +46,7 @@ impl Engine {
             let reach = self.cross_reach(order);
             (market.cross_price().filter(|_| reach > 0), reach)
         };
-        if let Money::Inverse { .. } = market.money {
+        if let SettlementTerms::Inverse { .. } = market.money {
             return self.check_perpetual(market, account, side, price, (whole, whole));
         }
         let lots = if side == Side::Buy { traded } else { whole };
@@ -60,7 +65,7 @@ impl Engine {
         price: Ticks,
         lots: u32,
     ) -> Result<(), Reject> {
-        if let Money::Inverse { .. } = market.money {
+        if let SettlementTerms::Inverse { .. } = market.money {
             return self.check_perpetual_trade(market, account, side, price, lots);
         }
         let (currency, needed) = spot_reserve(market.money, side, price, i128::from(lots));
@@ -78,7 +83,7 @@ impl Engine {
         price: Ticks,
         lots: u32,
     ) -> Result<(), Reject> {
-        let Money::Inverse { settle, value_numerator, max_leverage } = market.money else { return Ok(()) };
+        let SettlementTerms::Inverse { settle, value_numerator, max_leverage } = market.money else { return Ok(()) };
         let value = |price: Ticks| i128::from(lots) * value_numerator / i128::from(price.0);
         let loss = match side {
             Side::Sell => value(price) - value(market.mark),
@@ -108,7 +113,7 @@ impl Engine {
         worst: Option<Ticks>,
         (more, lots): (u32, u32),
     ) -> Result<(), Reject> {
-        let Money::Inverse { settle, value_numerator, max_leverage } = market.money else { return Ok(()) };
+        let SettlementTerms::Inverse { settle, value_numerator, max_leverage } = market.money else { return Ok(()) };
         let extra = |wanted: Side| if side == wanted { u64::from(more) } else { 0 };
         let grown =
             self.margin(account, market, extra(Side::Buy), extra(Side::Sell)) - self.margin(account, market, 0, 0);
@@ -132,7 +137,7 @@ impl Engine {
     /// Initial margin of a perpetual for the largest position that open orders and so many more lots could lead to:
     /// its value at the mark price divided by the leverage, rounded up.
     fn margin(&self, account: AccountId, market: &Market, extra_buy: u64, extra_sell: u64) -> i128 {
-        let Money::Inverse { value_numerator, max_leverage, .. } = market.money else { return 0 };
+        let SettlementTerms::Inverse { value_numerator, max_leverage, .. } = market.money else { return 0 };
         let Some(account) = self.account(account) else { return 0 };
         let lots = account.position(market.spec.id).worst_case_lots(extra_buy, extra_sell);
         let lots = i128::try_from(lots).unwrap_or(i128::MAX >> 64);
@@ -147,7 +152,7 @@ impl Engine {
     /// Profit of an open perpetual position at the mark price, in settlement units.
     pub fn unrealized(&self, account: AccountId, instrument: InstrumentId) -> i128 {
         let (Some(market), Some(account)) = (self.market(instrument), self.account(account)) else { return 0 };
-        let Money::Inverse { value_numerator, .. } = market.money else { return 0 };
+        let SettlementTerms::Inverse { value_numerator, .. } = market.money else { return 0 };
         let position = account.position(instrument);
         let now = i128::from(position.lots.unsigned_abs()) * value_numerator / i128::from(market.mark.0);
         if position.lots >= 0 { position.entry_value - now } else { now - position.entry_value }
@@ -168,18 +173,23 @@ impl Engine {
     }
 
     /// The old order's reserve is there to be spent.
-    pub(crate) fn check_amend_funds(&self, market: &Market, old: &Resting, new: &Incoming) -> Result<(), Reject> {
+    pub(crate) fn check_amend_funds(
+        &self,
+        market: &Market,
+        old: &RestingOrder,
+        new: &IncomingOrder,
+    ) -> Result<(), Reject> {
         let (account, side, old_open) = (new.account, new.side, old.total_open());
         match market.money {
             // Less of the same is always allowed.
             _ if new.price == old.price && new.open <= old_open => Ok(()),
-            Money::Spot { .. } => {
+            SettlementTerms::Spot { .. } => {
                 let released = spot_reserve(market.money, side, old.price, i128::from(old_open)).1;
                 let (currency, needed) = spot_reserve(market.money, side, new.price, i128::from(new.open));
                 let free = self.available(account, currency) + released;
                 if needed > free { Err(Reject::NotEnoughFunds) } else { Ok(()) }
             }
-            Money::Inverse { .. } => {
+            SettlementTerms::Inverse { .. } => {
                 let more = new.open.saturating_sub(old_open);
                 let worst = Some(new.price).filter(|price| *price > Ticks::ZERO);
                 self.check_perpetual(market, account, side, worst, (more, new.open))

@@ -11,17 +11,17 @@ use pitwire_model::{
     VenueNanos,
 };
 
-use crate::account::{Account, Balance, Position, Standing};
+use crate::account::{Account, AccountStatus, Balance, Position};
 
-use crate::book::{Origin, Owner, Resting, Slot};
-use crate::day::Day;
+use crate::book::{OrderOrigin, Owner, RestingOrder, Slot};
+use crate::day::ClosingPriceInputs;
 use crate::engine::Engine;
-use crate::kill::Blocks;
+use crate::kill::TradingBlocks;
 use crate::market::Market;
-use crate::permits::{Kinds, Tif};
 use crate::reporting::Reporting;
+use crate::rule_tables::{Tif, TifSet};
 use crate::schedule::check_rules;
-use crate::special::{Indicated, Kept, Place, Unfinished};
+use crate::special::{DeferredCallEnd, IndicativeUncross, UndisplayedOrder, UndisplayedState};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineImage {
@@ -68,7 +68,7 @@ pub struct SessionImage {
     /// The call that a volatility call goes on from.
     pub continues: Option<Phase>,
     /// What a call that was broken off would have ended; `None` when nothing was.
-    pub unfinished: Option<Kinds>,
+    pub unfinished: Option<TifSet>,
     pub static_reference: Option<Ticks>,
     /// Only where it was set up apart from the last price and nothing has traded since.
     pub dynamic_reference: Option<Ticks>,
@@ -77,11 +77,11 @@ pub struct SessionImage {
     /// Price of the last uncross of a call or batch.
     pub uncross_price: Option<Ticks>,
     /// What the public was told last of a call.
-    pub indicated: Indicated,
+    pub indicated: IndicativeUncross,
     /// How many live orders are older than the end of each batch, where that parts live orders; ascending.
     pub older_than_batches: Vec<u32>,
     /// What the closing price is made from.
-    pub day: Day,
+    pub day: ClosingPriceInputs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub struct OrderImage {
     pub account: AccountId,
     pub side: Side,
     /// Where it waits beside the visible book; `None` for what stands in it.
-    pub place: Option<Place>,
+    pub place: Option<UndisplayedState>,
     /// What it is by now: an elected stop is a market or limit order, an iceberg a limit order.
     pub order_type: OrderType,
     pub tif: TimeInForce,
@@ -126,7 +126,7 @@ pub struct AccountImage {
     pub spec: AccountSpec,
     pub balances: Vec<Balance>,
     pub positions: Vec<(InstrumentId, Position)>,
-    pub standing: Standing,
+    pub standing: AccountStatus,
 }
 
 /// An image that no engine can have written.
@@ -159,7 +159,7 @@ impl Engine {
             epoch: image.epoch,
             flow: image.flow,
             last_session: image.last_session,
-            blocks: Blocks::new(image.venue_killed, ascending(image.killed_sessions)?),
+            blocks: TradingBlocks::new(image.venue_killed, ascending(image.killed_sessions)?),
             currencies: image.currencies,
             ..Engine::default()
         };
@@ -284,7 +284,7 @@ impl OrderImage {
         self.place.is_none() && other.place.is_none() && self.side == other.side && self.order_type == other.order_type
     }
 
-    fn origin(&self) -> Option<Origin> {
+    fn origin(&self) -> Option<OrderOrigin> {
         let day = match self.tif {
             TimeInForce::GoodTillDate { day } => u16::try_from(day.0).ok()?,
             TimeInForce::GoodTillCancel => u16::try_from(self.entered.0).ok()?,
@@ -294,10 +294,17 @@ impl OrderImage {
             _ => 0,
         };
         let (session, group, cancel_on_disconnect) = (self.session, self.group, self.cancel_on_disconnect);
-        Some(Origin { time: u64::from(self.rank), session, group, day, tif: Tif::of(self.tif), cancel_on_disconnect })
+        Some(OrderOrigin {
+            time: u64::from(self.rank),
+            session,
+            group,
+            day,
+            tif: Tif::of(self.tif),
+            cancel_on_disconnect,
+        })
     }
 
-    fn resting(&self) -> Option<Resting> {
+    fn resting(&self) -> Option<RestingOrder> {
         let OrderImage { id, open, ordered, shown, display, .. } = *self;
         let OrderType::Limit { price } = self.order_type else { return None };
         let sane = (1..=open).contains(&shown)
@@ -306,19 +313,22 @@ impl OrderImage {
             && self.mode.is_none();
         let owner = Owner::new(self.account, self.side, self.tif == TimeInForce::Day);
         let hidden = open.checked_sub(shown).filter(|_| sane)?;
-        Some(Resting { id, price, open: shown, ordered, owner, hidden, display })
+        Some(RestingOrder { id, price, open: shown, ordered, owner, hidden, display })
     }
 
-    fn kept(&self, place: Place, origin: Origin) -> Option<Kept> {
+    fn kept(&self, place: UndisplayedState, origin: OrderOrigin) -> Option<UndisplayedOrder> {
         let OrderImage { id, account, side, order_type: kind, open, ordered, display, bound, mode, .. } = *self;
-        let order = Kept { id, account, side, place, kind, open, ordered, display, bound, mode, origin };
+        let order = UndisplayedOrder { id, account, side, place, kind, open, ordered, display, bound, mode, origin };
         let fits = match kind {
-            OrderType::Market => matches!(place, Place::Parked | Place::Elected | Place::Unpriced),
-            OrderType::Limit { .. } => matches!(place, Place::Parked | Place::Elected),
-            OrderType::Hidden { .. } => place == Place::Hidden && (1..=open).contains(&order.minimum()),
-            OrderType::Stop { .. } | OrderType::StopLimit { .. } => place == Place::Unelected,
+            OrderType::Market => {
+                matches!(place, UndisplayedState::Parked | UndisplayedState::Elected | UndisplayedState::Unpriced)
+            }
+            OrderType::Limit { .. } => matches!(place, UndisplayedState::Parked | UndisplayedState::Elected),
+            OrderType::Hidden { .. } => place == UndisplayedState::Hidden && (1..=open).contains(&order.minimum()),
+            OrderType::Stop { .. } | OrderType::StopLimit { .. } => place == UndisplayedState::Unelected,
         };
-        let forgot = mode.is_none() || matches!(place, Place::Parked | Place::Unelected | Place::Elected);
+        let forgot = mode.is_none()
+            || matches!(place, UndisplayedState::Parked | UndisplayedState::Unelected | UndisplayedState::Elected);
         (fits && forgot && self.shown == 0).then_some(order)
     }
 }
@@ -331,7 +341,7 @@ impl Market {
         if !prices.into_iter().flatten().chain(closing).all(is_price) {
             return Err(ImageError("a reference that is no price"));
         }
-        if !image.unfinished.is_none_or(Kinds::is_sound) {
+        if !image.unfinished.is_none_or(TifSet::is_sound) {
             return Err(ImageError("an end of what there is not"));
         }
         let special = &mut self.special;
@@ -340,7 +350,7 @@ impl Market {
         special.missed = image.missed;
         special.continues = image.continues;
         special.unfinished =
-            image.unfinished.map_or(Unfinished::default(), |expire| Unfinished { expire, waits: true });
+            image.unfinished.map_or(DeferredCallEnd::default(), |expire| DeferredCallEnd { expire, waits: true });
         special.static_reference = image.static_reference;
         special.dynamic_reference = image.dynamic_reference.filter(|price| Some(*price) != self.last);
         special.closing = image.closing;
@@ -375,7 +385,7 @@ fn ascending<T: Ord>(list: Vec<T>) -> Result<BTreeSet<T>, ImageError> {
 fn market_image(market: &Market) -> MarketImage {
     let in_book = [Side::Buy, Side::Sell].into_iter().flat_map(|side| market.book.slots(side));
     let mut orders: Vec<(u64, OrderImage)> = in_book.map(|slot| resting_image(market, slot)).collect();
-    let mut kept: Vec<&Kept> = market.special.unordered().map(|(_, order)| order).collect();
+    let mut kept: Vec<&UndisplayedOrder> = market.special.unordered().map(|(_, order)| order).collect();
     kept.sort_unstable_by_key(|order| (order.place, order.id));
     orders.extend(kept.into_iter().map(|order| (order.origin.time, kept_image(market, order))));
     let mut times: Vec<u64> = orders.iter().map(|(time, _)| *time).collect();
@@ -435,7 +445,7 @@ fn resting_image(market: &Market, slot: Slot) -> (u64, OrderImage) {
     (origin.time, image)
 }
 
-fn kept_image(market: &Market, order: &Kept) -> OrderImage {
+fn kept_image(market: &Market, order: &UndisplayedOrder) -> OrderImage {
     OrderImage {
         place: Some(order.place),
         order_type: order.kind,
@@ -450,7 +460,7 @@ fn kept_image(market: &Market, order: &Kept) -> OrderImage {
 }
 
 /// What every order has, wherever it is.
-fn origin_image(market: &Market, id: OrderId, account: AccountId, side: Side, origin: Origin) -> OrderImage {
+fn origin_image(market: &Market, id: OrderId, account: AccountId, side: Side, origin: OrderOrigin) -> OrderImage {
     OrderImage {
         id,
         account,

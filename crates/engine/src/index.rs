@@ -14,8 +14,8 @@ use std::hint::select_unpredictable;
 
 use pitwire_model::{InstrumentId, OrderId};
 
-use crate::ahead::ask;
 use crate::book::Slot;
+use crate::look_ahead::ask;
 
 const LANES: usize = 4;
 const SMALLEST: usize = 16;

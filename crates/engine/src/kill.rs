@@ -11,19 +11,19 @@ use pitwire_model::{CancelReason, Epoch, Event, InstrumentId, KillScope, Label, 
 use crate::account::Account;
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
-use crate::permits::permit;
+use crate::rule_tables::session_permissions;
 
 /// Stops that belong to no account.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct TradingBlocks {
     any: bool,
     venue: bool,
     sessions: BTreeSet<SessionId>,
 }
 
-impl Blocks {
+impl TradingBlocks {
     pub fn new(venue: bool, sessions: BTreeSet<SessionId>) -> Self {
-        Blocks { any: venue || !sessions.is_empty(), venue, sessions }
+        TradingBlocks { any: venue || !sessions.is_empty(), venue, sessions }
     }
 
     /// HOT. Whether anything at all is stopped.
@@ -69,7 +69,7 @@ impl Engine {
             return Err(Reject::InstrumentDeleted);
         }
         self.check_blocks(account, session)?;
-        if permit(market.phase).enter { Ok(()) } else { Err(Reject::NotOpen) }
+        if session_permissions(market.phase).enter { Ok(()) } else { Err(Reject::NotOpen) }
     }
 
     #[cold]

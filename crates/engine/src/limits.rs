@@ -7,8 +7,7 @@
 use pitwire_model::{Lots, Phase, PostOnly, Reject, Side, Ticks};
 
 use crate::market::Market;
-use crate::matching::Incoming;
-use crate::zoo::{Fault, bites};
+use crate::matching::IncomingOrder;
 
 /// Basis points of a whole.
 const WHOLE_BPS: i64 = 10_000;
@@ -24,15 +23,13 @@ impl Market {
     /// The price of a post-only order: as asked, or short of the other side's best, or refused.
     #[cold]
     pub(crate) fn placed(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
-        let hidden = self.special.hidden(side.opposite()).next().and_then(|slot| self.special.get(slot));
-        let hidden = hidden.map(|order| order.price()).filter(|_| bites(Fault::HiddenQuoted));
-        let Some(best) = hidden.or(self.book.best_price(side.opposite())) else { return Ok(price) };
+        let Some(best) = self.book.best_price(side.opposite()) else { return Ok(price) };
         let (trades, short) = match side {
             Side::Buy => (price >= best, Ticks(best.0 - 1)),
             Side::Sell => (price <= best, Ticks(best.0 + 1)),
         };
         match post_only {
-            _ if !trades || bites(Fault::PostOnlyTrades) => Ok(price),
+            _ if !trades => Ok(price),
             PostOnly::No => Ok(price),
             PostOnly::Reject => Err(Reject::PostOnlyWouldTrade),
             PostOnly::Reprice if (1..=Ticks::MAX_PRICE.0).contains(&short.0) => Ok(short),
@@ -43,7 +40,7 @@ impl Market {
     /// Measures an order by the instrument's limits; returns how far it may trade, which for a market order is the
     /// collar's edge. Costs, for a market order, the levels it reaches.
     #[cold]
-    pub(crate) fn check_limits(&self, order: &Incoming) -> Result<Ticks, Reject> {
+    pub(crate) fn check_limits(&self, order: &IncomingOrder) -> Result<Ticks, Reject> {
         let limits = self.spec.limits;
         if limits.max_lots.is_some_and(|most| u64::from(order.open) > most.0) {
             return Err(Reject::QuantityAboveLimit);
@@ -62,7 +59,7 @@ impl Market {
 
     /// The same of an order that may have to wait, or comes to a session of its own: sets how far an immediate market
     /// order may trade.
-    pub(crate) fn check_limits_special(&self, order: &mut Incoming, waits: bool) -> Result<(), Reject> {
+    pub(crate) fn check_limits_special(&self, order: &mut IncomingOrder, waits: bool) -> Result<(), Reject> {
         if !self.limited {
             return Ok(());
         }
@@ -91,14 +88,13 @@ impl Market {
         let reference = self.last.unwrap_or(self.spec.start_price).0;
         let edge = match side {
             Side::Buy => reference * (WHOLE_BPS + i64::from(bps)) / WHOLE_BPS,
-            Side::Sell if bites(Fault::ImprovedCollar) => reference * (WHOLE_BPS - i64::from(bps)) / WHOLE_BPS,
             Side::Sell => (reference * (WHOLE_BPS - i64::from(bps)) + WHOLE_BPS - 1) / WHOLE_BPS,
         };
         Ticks(edge.clamp(1, Ticks::MAX_PRICE.0))
     }
 
     /// A market order counts at what the visible book asks up to `edge`.
-    fn notional(&self, order: &Incoming, edge: Ticks) -> i128 {
+    fn notional(&self, order: &IncomingOrder, edge: Ticks) -> i128 {
         let lots = i128::from(order.open);
         if !order.is_market() {
             return self.money.value(order.price, lots);

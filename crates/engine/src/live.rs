@@ -7,31 +7,30 @@
 
 use pitwire_model::{AccountId, CancelReason, Event, InstrumentId, Lots, OrderId, OrderType, Phase, Side, Ticks};
 
-use crate::book::{Origin, Owner, Resting, Slot};
+use crate::book::{OrderOrigin, Owner, RestingOrder, Slot};
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
-use crate::matching::{Incoming, end_of_book};
-use crate::permits::{Matching, Tif, permit};
+use crate::matching::{IncomingOrder, end_of_book};
+use crate::rule_tables::{MatchingMode, Tif, session_permissions};
 use crate::settle::set_aside;
-use crate::special::{Indicated, Kept, Place};
-use crate::zoo::{Fault, bites};
+use crate::special::{IndicativeUncross, UndisplayedOrder, UndisplayedState};
 
 /// Best visible price of each side, and the visible quantity there.
 pub(crate) type Touch = [Option<(Ticks, u64)>; 2];
 
 /// Passes events on and remembers whether any of them was public.
-pub(crate) struct Noted<'a, S> {
+pub(crate) struct PublicEventTracker<'a, S> {
     pub out: &'a mut S,
     pub public: bool,
 }
 
-impl<'a, S: EventSink> Noted<'a, S> {
+impl<'a, S: EventSink> PublicEventTracker<'a, S> {
     pub fn new(out: &'a mut S) -> Self {
-        Noted { out, public: false }
+        PublicEventTracker { out, public: false }
     }
 }
 
-impl<S: EventSink> EventSink for Noted<'_, S> {
+impl<S: EventSink> EventSink for PublicEventTracker<'_, S> {
     fn emit(&mut self, event: Event) {
         // Journals of the first release tell a phase and count nothing.
         self.public |= event.is_public() && !matches!(event, Event::PhaseChanged { .. });
@@ -48,7 +47,7 @@ impl Engine {
     }
 
     /// Puts a new live order beside the book: counts it, reserves for it, makes it known.
-    pub(crate) fn keep(&mut self, instrument: InstrumentId, order: Kept) -> Slot {
+    pub(crate) fn keep(&mut self, instrument: InstrumentId, order: UndisplayedOrder) -> Slot {
         let Engine { accounts, markets, orders, .. } = self;
         let market = &mut markets[instrument.0 as usize];
         let slot = market.put_kept(order);
@@ -59,7 +58,7 @@ impl Engine {
     }
 
     /// Takes an order that is kept beside the book out of the venue, without a word. `None` when none is there.
-    pub(crate) fn drop_kept(&mut self, instrument: InstrumentId, slot: Slot) -> Option<Kept> {
+    pub(crate) fn drop_kept(&mut self, instrument: InstrumentId, slot: Slot) -> Option<UndisplayedOrder> {
         let Engine { accounts, markets, orders, .. } = self;
         let market = &mut markets[instrument.0 as usize];
         let order = market.take_kept(slot)?;
@@ -77,27 +76,30 @@ impl Engine {
         reason: CancelReason,
         out: &mut impl EventSink,
     ) {
-        let Some(Kept { id: order, account, side, kind, open, .. }) = self.drop_kept(instrument, slot) else { return };
+        let Some(UndisplayedOrder { id: order, account, side, kind, open, .. }) = self.drop_kept(instrument, slot)
+        else {
+            return;
+        };
         let price = kind.limit_price().unwrap_or(Ticks::ZERO);
         out.emit(Event::Cancelled { order, account, instrument, side, price, open: Lots(u64::from(open)), reason });
     }
 
     /// An order that nothing matches now comes into the book: a market order waits unpriced, a
     /// hidden one rests unseen, the others on their level.
-    pub(crate) fn join(&mut self, order: &Incoming, out: &mut impl EventSink) {
-        let Incoming { id, account, instrument, side, price, open, ordered, bound, minimum, origin, .. } = *order;
+    pub(crate) fn join(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
+        let IncomingOrder { id, account, instrument, side, price, open, ordered, bound, minimum, origin, .. } = *order;
         let (kind, place) = if minimum > 0 {
-            (OrderType::Hidden { price, minimum_execution: Lots(u64::from(minimum)) }, Place::Hidden)
+            (OrderType::Hidden { price, minimum_execution: Lots(u64::from(minimum)) }, UndisplayedState::Hidden)
         } else if order.is_market() {
-            (OrderType::Market, Place::Unpriced)
+            (OrderType::Market, UndisplayedState::Unpriced)
         } else {
             return self.rest(order, open, out);
         };
         self.keep(
             instrument,
-            Kept { id, account, side, place, kind, open, ordered, display: 0, bound, mode: None, origin },
+            UndisplayedOrder { id, account, side, place, kind, open, ordered, display: 0, bound, mode: None, origin },
         );
-        if place == Place::Hidden {
+        if place == UndisplayedState::Hidden {
             self.markets[instrument.0 as usize].special.arrivals.push(id);
         }
     }
@@ -107,8 +109,8 @@ impl Engine {
         let Engine { markets, orders, .. } = self;
         let market = &mut markets[instrument.0 as usize];
         if slot.is_kept() {
-            if let Some(order) = market.relocate_kept(slot, |order| order.place = Place::Parked) {
-                let Kept { id: order, account, open, .. } = order;
+            if let Some(order) = market.relocate_kept(slot, |order| order.place = UndisplayedState::Parked) {
+                let UndisplayedOrder { id: order, account, open, .. } = order;
                 out.emit(Event::Parked { order, account, instrument, open: Lots(u64::from(open)) });
             }
             return;
@@ -118,11 +120,11 @@ impl Engine {
         let (id, account, side, price) = (order.id, order.owner.account(), order.owner.side(), order.price);
         let open = order.total_open();
         market.whole_changed(side, Some(price), -i64::from(open));
-        let kept = Kept {
+        let kept = UndisplayedOrder {
             id,
             account,
             side,
-            place: Place::Parked,
+            place: UndisplayedState::Parked,
             kind: OrderType::Limit { price },
             open,
             ordered: order.ordered,
@@ -143,16 +145,16 @@ impl Engine {
         let Engine { markets, orders, .. } = self;
         let market = &mut markets[instrument.0 as usize];
         let Some(order) = market.special.get(slot).copied() else { return };
-        let Kept { id, account, side, kind, open, ordered, display, origin, .. } = order;
+        let UndisplayedOrder { id, account, side, kind, open, ordered, display, origin, .. } = order;
         out.emit(Event::Injected { order: id, account, instrument });
         let Some(price) = kind.limit_price() else {
-            market.relocate_kept(slot, |order| (order.place, order.mode) = (Place::Unpriced, None));
+            market.relocate_kept(slot, |order| (order.place, order.mode) = (UndisplayedState::Unpriced, None));
             return;
         };
         market.take_kept(slot);
         let shown = if display == 0 { open } else { open.min(display) };
         let owner = Owner::new(account, side, origin.tif == Tif::Day);
-        let resting = Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display };
+        let resting = RestingOrder { id, price, open: shown, ordered, owner, hidden: open - shown, display };
         let (slot, lots) = market.book.rest_by_time(resting, origin);
         market.whole_changed(side, Some(price), i64::from(open));
         orders.remove(id);
@@ -161,8 +163,8 @@ impl Engine {
     }
 
     /// An order that is kept as one that comes in: an elected stop, or an order that arrives in the cross.
-    pub(crate) fn incoming_of(&self, instrument: InstrumentId, order: &Kept) -> Incoming {
-        let Kept { id, account, side, kind, open, ordered, display, bound, mode, origin, .. } = *order;
+    pub(crate) fn incoming_of(&self, instrument: InstrumentId, order: &UndisplayedOrder) -> IncomingOrder {
+        let UndisplayedOrder { id, account, side, kind, open, ordered, display, bound, mode, origin, .. } = *order;
         let price = kind.limit_price().unwrap_or(Ticks::ZERO);
         let limit = match kind.limit_price() {
             Some(price) => price,
@@ -170,7 +172,7 @@ impl Engine {
             None => bound,
         };
         let usual = self.account(account).map(|holder| holder.spec.settings.self_match);
-        Incoming {
+        IncomingOrder {
             id,
             account,
             instrument,
@@ -202,12 +204,12 @@ impl Engine {
         &mut self,
         instrument: InstrumentId,
         touch: Option<Touch>,
-        out: &mut Noted<'_, S>,
+        out: &mut PublicEventTracker<'_, S>,
     ) {
         if !self.markets[instrument.0 as usize].plain {
             self.conclude_special(instrument, touch, out);
         }
-        if out.public || bites(Fault::ChangeTold) {
+        if out.public {
             self.book_changed(instrument, out);
         }
     }
@@ -217,7 +219,7 @@ impl Engine {
         &mut self,
         instrument: InstrumentId,
         touch: Option<Touch>,
-        out: &mut Noted<'_, S>,
+        out: &mut PublicEventTracker<'_, S>,
     ) {
         let at = instrument.0 as usize;
         if self.markets[at].phase == Phase::Continuous {
@@ -239,7 +241,12 @@ impl Engine {
         }
     }
 
-    pub(crate) fn tell_indicative(&mut self, instrument: InstrumentId, now: Indicated, out: &mut impl EventSink) {
+    pub(crate) fn tell_indicative(
+        &mut self,
+        instrument: InstrumentId,
+        now: IndicativeUncross,
+        out: &mut impl EventSink,
+    ) {
         self.markets[instrument.0 as usize].special.indicated = now;
         let (price, volume, imbalance) = (now.price, Lots(now.volume), now.imbalance);
         out.emit(Event::Indicative { instrument, price, volume, imbalance });
@@ -257,7 +264,11 @@ impl Engine {
 
     /// Slots of the live orders wanted, by account and origin, in the order in which they were entered. Costs all live
     /// orders of the instrument.
-    pub(crate) fn live_slots(&self, at: usize, wanted: impl Fn(AccountId, &Origin) -> bool) -> Vec<(OrderId, Slot)> {
+    pub(crate) fn live_slots(
+        &self,
+        at: usize,
+        wanted: impl Fn(AccountId, &OrderOrigin) -> bool,
+    ) -> Vec<(OrderId, Slot)> {
         let market = &self.markets[at];
         let mut found = market.book.slots_of(|order, origin| wanted(order.owner.account(), origin));
         if market.special.len() > 0 {
@@ -270,8 +281,8 @@ impl Engine {
 }
 
 impl Market {
-    pub(crate) fn put_kept(&mut self, order: Kept) -> Slot {
-        if order.place == Place::Unpriced {
+    pub(crate) fn put_kept(&mut self, order: UndisplayedOrder) -> Slot {
+        if order.place == UndisplayedState::Unpriced {
             self.whole_changed(order.side, order.bounded_price(), i64::from(order.open));
         }
         self.kept += 1;
@@ -280,20 +291,24 @@ impl Market {
         self.special.put(order)
     }
 
-    pub(crate) fn take_kept(&mut self, slot: Slot) -> Option<Kept> {
+    pub(crate) fn take_kept(&mut self, slot: Slot) -> Option<UndisplayedOrder> {
         let order = self.special.take(slot)?;
         self.kept -= 1;
-        if order.place == Place::Unpriced {
+        if order.place == UndisplayedState::Unpriced {
             self.whole_changed(order.side, order.bounded_price(), -i64::from(order.open));
         }
         Some(order)
     }
 
-    pub(crate) fn relocate_kept(&mut self, slot: Slot, change: impl FnOnce(&mut Kept)) -> Option<Kept> {
+    pub(crate) fn relocate_kept(
+        &mut self,
+        slot: Slot,
+        change: impl FnOnce(&mut UndisplayedOrder),
+    ) -> Option<UndisplayedOrder> {
         let old = *self.special.get(slot)?;
         let new = self.special.relocate(slot, change)?;
         for (order, sign) in [(old, -1), (new, 1)] {
-            if order.place == Place::Unpriced {
+            if order.place == UndisplayedState::Unpriced {
                 self.whole_changed(order.side, order.bounded_price(), sign * i64::from(order.open));
             }
         }
@@ -306,6 +321,6 @@ impl Market {
 
     /// Orders gather here for one price: a call, or continuous trading by batches.
     pub(crate) fn gathers(&self) -> bool {
-        permit(self.phase).matching == Matching::Uncross || self.batches()
+        session_permissions(self.phase).matching == MatchingMode::Uncross || self.batches()
     }
 }

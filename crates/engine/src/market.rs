@@ -7,13 +7,13 @@ use pitwire_model::{
     RemainingSessions, Side, Ticks, Tolerance, TradeSeq, TradingRules, VenueNanos,
 };
 
-use crate::book::{Book, Origin};
-use crate::day::Day;
+use crate::book::{Book, OrderOrigin};
+use crate::day::ClosingPriceInputs;
 use crate::special::Special;
 
 /// How fills become money, in whole units; worked out once from the definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Money {
+pub(crate) enum SettlementTerms {
     Spot { base: CurrencyId, quote: CurrencyId, base_units_per_lot: i128, quote_units_per_tick_lot: i128 },
     Inverse { settle: CurrencyId, value_numerator: i128, max_leverage: i128 },
 }
@@ -21,14 +21,14 @@ pub(crate) enum Money {
 #[derive(Debug)]
 pub struct Market {
     pub spec: InstrumentSpec,
-    pub(crate) money: Money,
+    pub(crate) money: SettlementTerms,
     pub(crate) phase: Phase,
     /// Continuous trading by price and time with nothing hidden, nothing waiting for a price and no tolerances: an order
     /// without terms meets the book and nothing else. Kept up by [`Market::judge`].
     pub(crate) plain: bool,
     /// Some limit is set: says that an order has to be measured.
     pub(crate) limited: bool,
-    pub(crate) book: Book<Origin>,
+    pub(crate) book: Book<OrderOrigin>,
     /// Advanced by each command that changes public state.
     pub(crate) change_id: u64,
     pub(crate) trades: TradeSeq,
@@ -37,7 +37,7 @@ pub struct Market {
     pub(crate) mark: Ticks,
     /// Trades taken back.
     pub(crate) busted: BTreeSet<TradeSeq>,
-    pub(crate) day: Day,
+    pub(crate) day: ClosingPriceInputs,
     /// Live orders beside the book.
     pub(crate) kept: u32,
     pub(crate) rules: Box<TradingRules>,
@@ -45,7 +45,7 @@ pub struct Market {
 }
 
 impl Market {
-    pub(crate) fn new(spec: InstrumentSpec, money: Money) -> Self {
+    pub(crate) fn new(spec: InstrumentSpec, money: SettlementTerms) -> Self {
         let start = spec.start_price;
         let rules = spec.rules.clone().unwrap_or_default();
         let mut special = Box::new(Special::default());
@@ -63,7 +63,7 @@ impl Market {
             index: start,
             mark: start,
             busted: BTreeSet::new(),
-            day: Day::default(),
+            day: ClosingPriceInputs::default(),
             kept: 0,
             rules,
             special,
@@ -151,7 +151,7 @@ impl Market {
         self.phase
     }
 
-    pub fn book(&self) -> &Book<Origin> {
+    pub fn book(&self) -> &Book<OrderOrigin> {
         &self.book
     }
 
@@ -191,14 +191,16 @@ impl Market {
     }
 }
 
-impl Money {
+impl SettlementTerms {
     /// What `lots` are worth at `price`: quote units of a spot trade, settlement units of an inverse
     /// contract, rounded down.
     #[inline]
     pub fn value(self, price: Ticks, lots: i128) -> i128 {
         match self {
-            Money::Spot { quote_units_per_tick_lot, .. } => i128::from(price.0) * lots * quote_units_per_tick_lot,
-            Money::Inverse { value_numerator, .. } => lots * value_numerator / i128::from(price.0),
+            SettlementTerms::Spot { quote_units_per_tick_lot, .. } => {
+                i128::from(price.0) * lots * quote_units_per_tick_lot
+            }
+            SettlementTerms::Inverse { value_numerator, .. } => lots * value_numerator / i128::from(price.0),
         }
     }
 
@@ -209,7 +211,7 @@ impl Money {
 
     /// `None` when a tick times a lot is not a whole number of money units, so that nothing could be settled exactly, or
     /// when the largest order would be worth more than [`Self::MOST_ORDER_UNITS`] or [`Self::MOST_CONTRACT_UNITS`].
-    pub fn of(spec: &InstrumentSpec, base_decimals: u8, quote_decimals: u8) -> Option<Money> {
+    pub fn of(spec: &InstrumentSpec, base_decimals: u8, quote_decimals: u8) -> Option<SettlementTerms> {
         let most_lots = i128::from(Lots::MAX_ORDER.0);
         let most_tick_lots = most_lots * i128::from(Ticks::MAX_PRICE.0);
         let within = |units: i128, most: i128| (1..=most).contains(&units).then_some(units);
@@ -220,7 +222,7 @@ impl Money {
                     spec.tick.mantissa.checked_mul(spec.lot.mantissa)?,
                     spec.tick.scale.checked_add(spec.lot.scale)?,
                 );
-                Some(Money::Spot {
+                Some(SettlementTerms::Spot {
                     base,
                     quote,
                     base_units_per_lot: fits(spec.lot.in_steps_of(Decimal::new(1, base_decimals))?, most_lots)?,
@@ -236,7 +238,7 @@ impl Money {
                 let scale = spec.tick.scale.max(spec.lot.scale);
                 let (lot, tick) = (spec.lot.rescaled(scale)?, spec.tick.rescaled(scale)?);
                 let numerator = lot.checked_mul(units)?;
-                (tick > 0 && numerator % tick == 0 && max_leverage > 0).then_some(Money::Inverse {
+                (tick > 0 && numerator % tick == 0 && max_leverage > 0).then_some(SettlementTerms::Inverse {
                     settle: base,
                     value_numerator: within(numerator / tick, Self::MOST_CONTRACT_UNITS / most_lots)?,
                     max_leverage: i128::from(max_leverage),

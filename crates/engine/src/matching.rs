@@ -10,13 +10,12 @@ use pitwire_model::{
 };
 
 use crate::account::Account;
-use crate::book::{Maker, Meeting, Origin, Owner, Reach, Resting, SweepSink};
-use crate::day::Traded;
+use crate::book::{FillEstimate, Maker, MakerAction, OrderOrigin, Owner, RestingOrder, SweepSink};
+use crate::day::TradeTotals;
 use crate::engine::{Engine, EventSink};
 use crate::index::OrderIndex;
-use crate::market::{Market, Money};
+use crate::market::{Market, SettlementTerms};
 use crate::settle::{exchange, reserve, set_aside};
-use crate::zoo::{Fault, bites};
 
 /// How far an order without a limit may trade.
 #[inline]
@@ -29,7 +28,7 @@ pub(crate) fn end_of_book(side: Side) -> Ticks {
 
 /// An order on its way into a book: checked, not yet matched.
 #[derive(Clone, Copy)]
-pub(crate) struct Incoming {
+pub(crate) struct IncomingOrder {
     pub id: OrderId,
     pub account: AccountId,
     pub instrument: InstrumentId,
@@ -51,10 +50,10 @@ pub(crate) struct Incoming {
     /// Fill or kill.
     pub whole: bool,
     pub mode: SelfMatch,
-    pub origin: Origin,
+    pub origin: OrderOrigin,
 }
 
-impl Incoming {
+impl IncomingOrder {
     pub fn is_market(&self) -> bool {
         self.price == Ticks::ZERO
     }
@@ -74,12 +73,12 @@ impl Incoming {
     }
 
     /// What happens when it meets an order of `account` and `group`.
-    pub fn meeting(&self, account: AccountId, group: MatchGroup) -> Meeting {
+    pub fn meeting(&self, account: AccountId, group: MatchGroup) -> MakerAction {
         meeting(self.mode, (self.account, self.origin.group), (account, group))
     }
 
     /// What it would trade with now.
-    pub fn reach(&self, market: &Market) -> Reach {
+    pub fn reach(&self, market: &Market) -> FillEstimate {
         if !market.plain {
             return market.careful_reach(self);
         }
@@ -102,18 +101,18 @@ impl Incoming {
 }
 
 /// What happens when an order that arrives in this mode meets another.
-pub(crate) fn meeting(mode: SelfMatch, mine: (AccountId, MatchGroup), other: (AccountId, MatchGroup)) -> Meeting {
+pub(crate) fn meeting(mode: SelfMatch, mine: (AccountId, MatchGroup), other: (AccountId, MatchGroup)) -> MakerAction {
     let own = match (mine.1, other.1) {
-        (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other && !bites(Fault::KeysForgotten),
+        (MatchGroup::Key(mine), MatchGroup::Key(other)) => mine == other,
         (MatchGroup::Account, MatchGroup::Account) => mine.0 == other.0,
         _ => false,
     };
     match mode {
-        _ if !own || bites(Fault::OwnOrdersMeet) => Meeting::Trade,
-        SelfMatch::Allow => Meeting::Trade,
-        SelfMatch::CancelResting => Meeting::CancelMaker,
-        SelfMatch::CancelIncoming => Meeting::Stop,
-        SelfMatch::CancelBoth => Meeting::CancelBoth,
+        _ if !own => MakerAction::Trade,
+        SelfMatch::Allow => MakerAction::Trade,
+        SelfMatch::CancelResting => MakerAction::CancelMaker,
+        SelfMatch::CancelIncoming => MakerAction::Stop,
+        SelfMatch::CancelBoth => MakerAction::CancelBoth,
     }
 }
 
@@ -121,8 +120,8 @@ impl Engine {
     /// HOT. Trades what can be traded; rests or expires the remainder. Says whether the public book changed: an order
     /// that neither trades nor rests leaves no trace.
     #[inline]
-    pub(crate) fn match_and_rest(&mut self, order: &Incoming, out: &mut impl EventSink) -> bool {
-        if order.whole && !bites(Fault::PartialFill) && !self.fills_whole(order) {
+    pub(crate) fn match_and_rest(&mut self, order: &IncomingOrder, out: &mut impl EventSink) -> bool {
+        if order.whole && !self.fills_whole(order) {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
             return false;
         }
@@ -130,18 +129,18 @@ impl Engine {
         let market = &mut markets[order.instrument.0 as usize];
         let Market { book, money, trades, last, day, .. } = market;
         let before = *trades;
-        let counters = Counters { trades, last, times };
-        let mut matching = Matching::new(order, *money, *now, counters, accounts, orders, out);
+        let counters = TradeCounters { trades, last, times };
+        let mut matching = FillExecutor::new(order, *money, *now, counters, accounts, orders, out);
         let open = book.sweep(order.side, Some(order.limit), order.open, &mut matching);
         let (removed, stopped, tick_lots) = (matching.removed, matching.stopped, matching.tick_lots);
         if open < order.open {
             let (first, lots) = (TradeSeq(before.0 + 1), u64::from(order.open - open));
-            day.count(*now, Traded { first, last: *trades, lots, tick_lots, price: last.unwrap_or(order.price) });
+            day.count(*now, TradeTotals { first, last: *trades, lots, tick_lots, price: last.unwrap_or(order.price) });
         }
         if open == 0 {
             return true;
         }
-        if (order.rests || (bites(Fault::ImmediateRests) && !order.is_market())) && !stopped {
+        if order.rests && !stopped {
             self.rest(order, open, out);
             return true;
         }
@@ -151,20 +150,20 @@ impl Engine {
     }
 
     #[cold]
-    fn fills_whole(&self, order: &Incoming) -> bool {
+    fn fills_whole(&self, order: &IncomingOrder) -> bool {
         let market = self.market(order.instrument);
         market.is_some_and(|market| order.reach(market).lots == u64::from(order.open))
     }
 
     /// HOT. Into the book, last at its price.
     #[inline]
-    pub(crate) fn rest(&mut self, order: &Incoming, open: u32, out: &mut impl EventSink) {
+    pub(crate) fn rest(&mut self, order: &IncomingOrder, open: u32, out: &mut impl EventSink) {
         let Engine { accounts, markets, orders, .. } = self;
         let market = &mut markets[order.instrument.0 as usize];
         let owner = Owner::new(order.account, order.side, order.day);
-        let Incoming { id, account, instrument, side, price, ordered, peak, origin, .. } = *order;
+        let IncomingOrder { id, account, instrument, side, price, ordered, peak, origin, .. } = *order;
         let shown = if peak == 0 { open } else { open.min(peak) };
-        let resting = Resting { id, price, open: shown, ordered, owner, hidden: open - shown, display: peak };
+        let resting = RestingOrder { id, price, open: shown, ordered, owner, hidden: open - shown, display: peak };
         // A stop that was elected before another order came to the back has the earlier time.
         let (slot, lots) =
             if market.plain { market.book.rest(resting, origin) } else { market.book.rest_by_time(resting, origin) };
@@ -187,41 +186,41 @@ impl Engine {
 }
 
 /// What every trade moves on.
-pub(crate) struct Counters<'a> {
+pub(crate) struct TradeCounters<'a> {
     pub trades: &'a mut TradeSeq,
     pub last: &'a mut Option<Ticks>,
     pub times: &'a mut u64,
 }
 
 /// What a sweep touches beside the book.
-pub(crate) struct Matching<'a, S> {
-    pub order: &'a Incoming,
+pub(crate) struct FillExecutor<'a, S> {
+    pub order: &'a IncomingOrder,
     guard: MatchGroup,
     /// What the order still has.
     pub open: u32,
     /// Σ price × lots of its trades: fewer than 2^32 ticks times fewer than 2^32 lots.
     pub tick_lots: u64,
-    money: Money,
+    money: SettlementTerms,
     now: VenueNanos,
     /// A resting order of the own group has left the book.
     removed: bool,
     /// An order of the own group has ended the sweep.
     stopped: bool,
-    counters: Counters<'a>,
+    counters: TradeCounters<'a>,
     accounts: &'a mut [Account],
     orders: &'a mut OrderIndex,
     out: &'a mut S,
 }
 
-impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
+impl<S: EventSink> SweepSink<OrderOrigin> for FillExecutor<'_, S> {
     #[inline]
-    fn meet(&mut self, maker: &Maker<Origin>) -> Meeting {
+    fn meet(&mut self, maker: &Maker<OrderOrigin>) -> MakerAction {
         match self.guard {
-            MatchGroup::Order => Meeting::Trade,
-            MatchGroup::Account if maker.owner.account() != self.order.account => Meeting::Trade,
+            MatchGroup::Order => MakerAction::Trade,
+            MatchGroup::Account if maker.owner.account() != self.order.account => MakerAction::Trade,
             MatchGroup::Account | MatchGroup::Key(_) => {
                 let meeting = self.order.meeting(maker.owner.account(), maker.origin().group);
-                self.stopped = matches!(meeting, Meeting::Stop | Meeting::CancelBoth);
+                self.stopped = matches!(meeting, MakerAction::Stop | MakerAction::CancelBoth);
                 meeting
             }
         }
@@ -229,17 +228,17 @@ impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
 
     #[inline]
     fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32) {
-        self.trade(maker, owner, Prices { of_maker: price, of_trade: price }, lots, maker_open, refreshed);
+        self.trade(maker, owner, FillPrices { of_maker: price, of_trade: price }, lots, maker_open, refreshed);
     }
 
     #[inline]
-    fn refreshed(&mut self, origin: &mut Origin) {
+    fn refreshed(&mut self, origin: &mut OrderOrigin) {
         *self.counters.times += 1;
         origin.time = *self.counters.times;
     }
 
     #[inline(never)]
-    fn cancelled(&mut self, order: &Resting, _: Origin) {
+    fn cancelled(&mut self, order: &RestingOrder, _: OrderOrigin) {
         let (party, open) = ((order.owner.account(), order.owner.side()), order.total_open());
         self.removed = true;
         self.dropped(order.id, party, order.price, open, CancelReason::SelfMatch);
@@ -254,32 +253,39 @@ impl<S: EventSink> SweepSink<Origin> for Matching<'_, S> {
 
 /// A hidden maker may trade better than at its limit, at which it has set money aside.
 #[derive(Clone, Copy)]
-pub(crate) struct Prices {
+pub(crate) struct FillPrices {
     pub of_maker: Ticks,
     pub of_trade: Ticks,
 }
 
-impl<'a, S: EventSink> Matching<'a, S> {
+impl<'a, S: EventSink> FillExecutor<'a, S> {
     #[inline(always)]
     pub fn new(
-        order: &'a Incoming,
-        money: Money,
+        order: &'a IncomingOrder,
+        money: SettlementTerms,
         now: VenueNanos,
-        counters: Counters<'a>,
+        counters: TradeCounters<'a>,
         accounts: &'a mut [Account],
         orders: &'a mut OrderIndex,
         out: &'a mut S,
     ) -> Self {
         let (guard, open) = (order.guard(), order.open);
         let (removed, stopped) = (false, false);
-        Matching { order, guard, open, tick_lots: 0, money, now, removed, stopped, counters, accounts, orders, out }
+        FillExecutor { order, guard, open, tick_lots: 0, money, now, removed, stopped, counters, accounts, orders, out }
     }
 
     /// HOT. `lots` change hands between the order and a maker that still has `maker_open`.
     #[inline(always)]
-    pub fn trade(&mut self, maker: OrderId, owner: Owner, prices: Prices, lots: u32, maker_open: u32, refreshed: u32) {
-        let price =
-            if bites(Fault::TakersPrice) && !self.order.is_market() { self.order.price } else { prices.of_trade };
+    pub fn trade(
+        &mut self,
+        maker: OrderId,
+        owner: Owner,
+        prices: FillPrices,
+        lots: u32,
+        maker_open: u32,
+        refreshed: u32,
+    ) {
+        let price = prices.of_trade;
         if maker_open == 0 {
             self.orders.remove(maker);
             self.accounts[owner.account().0 as usize].open_orders -= 1;
@@ -328,16 +334,14 @@ impl<'a, S: EventSink> Matching<'a, S> {
         self.orders.remove(order);
         let holder = &mut self.accounts[account.0 as usize];
         holder.open_orders -= 1;
-        if !bites(Fault::MoneyKept) {
-            reserve(holder, self.money, instrument, side, price, -i128::from(open));
-        }
+        reserve(holder, self.money, instrument, side, price, -i128::from(open));
         let open = Lots(u64::from(open));
         self.out.emit(Event::Cancelled { order, account, instrument, side, price, open, reason });
     }
 
     /// Moves money between taker and maker and releases what the maker had set aside.
     #[inline]
-    fn settle(&mut self, owner: Owner, prices: Prices, lots: u32) {
+    fn settle(&mut self, owner: Owner, prices: FillPrices, lots: u32) {
         let (taker, maker) = (self.order.account.0 as usize, owner.account().0 as usize);
         let instrument = self.order.instrument;
         reserve(&mut self.accounts[maker], self.money, instrument, owner.side(), prices.of_maker, -i128::from(lots));

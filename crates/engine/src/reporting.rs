@@ -17,7 +17,6 @@ use crate::enter::{check_price, whole_lots};
 use crate::image::ImageError;
 use crate::market::Market;
 use crate::settle::exchange;
-use crate::zoo::{Fault, bites};
 
 /// Where trade reporting stands in an instrument. Part of every image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +71,7 @@ impl Engine {
         // How the other party stands is not the reporter's to know: it is asked when it agrees.
         self.check_parties(&[report.account])?;
         let reporting = &market.special.reporting;
-        if !reporting.open && !bites(Fault::HoursIgnored) {
+        if !reporting.open {
             return Err(Reject::ReportingClosed);
         }
         whole_lots(report.lots)?;
@@ -108,7 +107,7 @@ impl Engine {
         self.account(account).ok_or(Reject::UnknownAccount)?;
         let report = self.report(number).filter(|report| report.concerns(account)).ok_or(Reject::UnknownReport)?;
         let report = report.clone();
-        let is_reporter = account == report.account && !bites(Fault::OwnReportConfirmed);
+        let is_reporter = account == report.account;
         if !confirm {
             let end = if account == report.account { ReportEnd::Withdrawn } else { ReportEnd::Declined };
             self.markets[report.instrument.0 as usize].special.reporting.waiting.remove(&number);
@@ -146,9 +145,6 @@ impl Engine {
         let lots = whole_lots(report.lots).unwrap_or(0);
         let parties = [(buyer.0 as usize, Side::Buy), (seller.0 as usize, Side::Sell)];
         exchange(&mut self.accounts, instrument, market.money, parties, report.price, lots);
-        if bites(Fault::ReportMovesLast) {
-            market.traded(report.price);
-        }
         let (price, lots) = (report.price, report.lots);
         let trade = OffBookTrade { instrument, number: of_trades, price, lots, report: number, buyer, seller };
         out.emit(Event::OffBookTrade(Box::new(trade)));

@@ -10,7 +10,7 @@ use pitwire_model::{
 
 use crate::engine::{Engine, EventSink};
 use crate::enter::check_price;
-use crate::live::Noted;
+use crate::live::PublicEventTracker;
 use crate::market::Market;
 
 pub(crate) fn check_rules(rules: &TradingRules) -> Result<(), Reject> {
@@ -99,7 +99,7 @@ impl Engine {
     /// Hidden orders are looked at again, whether or not anything visible has changed.
     pub(crate) fn filter_hidden(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> Result<(), Reject> {
         self.standing_market(instrument)?;
-        self.conclude(instrument, None, &mut Noted::new(out));
+        self.conclude(instrument, None, &mut PublicEventTracker::new(out));
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Engine {
     pub(crate) fn end_batch(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> Result<(), Reject> {
         let batches = self.standing_market(instrument)?.batches();
         if batches {
-            let (touch, mut out) = (self.touch_of(instrument), Noted::new(out));
+            let (touch, mut out) = (self.touch_of(instrument), PublicEventTracker::new(out));
             self.run_batch(instrument, &mut out);
             self.conclude(instrument, touch, &mut out);
         }

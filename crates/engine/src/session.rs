@@ -13,16 +13,15 @@ use pitwire_model::{
 use crate::book::Slot;
 use crate::controls::Breach;
 use crate::engine::{Engine, EventSink};
-use crate::live::Noted;
+use crate::live::PublicEventTracker;
 use crate::market::Market;
-use crate::matching::Incoming;
-use crate::permits::{Kinds, Matching, Tif, permit};
-use crate::special::{Indicated, Kept, Place, Special, Unfinished};
-use crate::zoo::{Fault, bites};
+use crate::matching::IncomingOrder;
+use crate::rule_tables::{MatchingMode, Tif, TifSet, session_permissions};
+use crate::special::{DeferredCallEnd, IndicativeUncross, Special, UndisplayedOrder, UndisplayedState};
 
 /// A change of session that has been allowed.
 #[derive(Clone, Copy)]
-struct Change {
+struct SessionChange {
     instrument: InstrumentId,
     from: Phase,
     to: Phase,
@@ -33,7 +32,7 @@ struct Change {
 }
 
 /// A price that could not be executed.
-struct Broken {
+struct UncrossBreach {
     breach: Breach,
     /// The call whose price it was.
     call: Option<Phase>,
@@ -53,7 +52,7 @@ impl Engine {
         if !goes || (reason == SessionReason::Operator && !operator_may(from, to)) {
             return Err(Reject::SessionNotAllowed);
         }
-        self.pass_over(Change { instrument, from, to, reason, ends, old_style: false }, out);
+        self.pass_over(SessionChange { instrument, from, to, reason, ends, old_style: false }, out);
         Ok(())
     }
 
@@ -75,12 +74,12 @@ impl Engine {
             return Ok(());
         }
         let reason = SessionReason::Operator;
-        self.pass_over(Change { instrument, from, to, reason, ends: None, old_style: true }, out);
+        self.pass_over(SessionChange { instrument, from, to, reason, ends: None, old_style: true }, out);
         Ok(())
     }
 
-    fn pass_over(&mut self, change: Change, out: &mut impl EventSink) {
-        let out = &mut Noted::new(out);
+    fn pass_over(&mut self, change: SessionChange, out: &mut impl EventSink) {
+        let out = &mut PublicEventTracker::new(out);
         match self.end_session(change, out) {
             Ok(()) => self.begin_session(change, out),
             Err(broken) => self.go_on_in_volatility_call(change, broken, out),
@@ -89,8 +88,8 @@ impl Engine {
     }
 
     /// Steps 1 to 6. A breach in a call leaves everything as it was.
-    fn end_session(&mut self, change: Change, out: &mut impl EventSink) -> Result<(), Broken> {
-        let Change { instrument, from, to, .. } = change;
+    fn end_session(&mut self, change: SessionChange, out: &mut impl EventSink) -> Result<(), UncrossBreach> {
+        let SessionChange { instrument, from, to, .. } = change;
         let market = &mut self.markets[instrument.0 as usize];
         let was_held = !std::mem::take(&mut market.special.missed);
         let call = from.is_call() && was_held;
@@ -98,14 +97,14 @@ impl Engine {
             if from.is_triggered_call() && to.is_scheduled_call() && !change.misses_call() {
                 return Ok(());
             }
-            if from.is_call() && breaks_off(to) && !bites(Fault::HaltUncrosses) {
+            if from.is_call() && breaks_off(to) {
                 market.special.leave_unfinished(from);
                 return Ok(());
             }
             if call {
                 let tolerance = market.tolerance_of_call();
                 let uncrossed = self.uncross(instrument, from, tolerance, out);
-                let price = uncrossed.map_err(|breach| Broken { breach, call: Some(from) })?;
+                let price = uncrossed.map_err(|breach| UncrossBreach { breach, call: Some(from) })?;
                 self.markets[instrument.0 as usize].call_ended(from, price);
             }
             self.elect(instrument, out);
@@ -116,24 +115,24 @@ impl Engine {
         if to == Phase::Continuous && !call && !market.is_batched() && market.is_crossed() {
             let tolerance = market.rules.tolerance(Phase::ReopeningCall);
             let uncrossed = self.uncross(instrument, Phase::ReopeningCall, tolerance, out);
-            uncrossed.map_err(|breach| Broken { breach, call: None })?;
+            uncrossed.map_err(|breach| UncrossBreach { breach, call: None })?;
             self.elect(instrument, out);
         }
         Ok(())
     }
 
     /// Step 5.
-    fn end_orders(&mut self, change: Change, out: &mut impl EventSink) {
-        let Change { instrument, from, to, .. } = change;
+    fn end_orders(&mut self, change: SessionChange, out: &mut impl EventSink) {
+        let SessionChange { instrument, from, to, .. } = change;
         let at = instrument.0 as usize;
         let market = &mut self.markets[at];
         let counts = from.is_call() || !(to.is_call() || breaks_off(to));
-        let before = if counts { std::mem::take(&mut market.special.unfinished) } else { Unfinished::default() };
-        let ending = Ending {
+        let before = if counts { std::mem::take(&mut market.special.unfinished) } else { DeferredCallEnd::default() };
+        let ending = SessionEnd {
             from,
-            expire: permit(from).expire.and(before.expire),
+            expire: session_permissions(from).expire.and(before.expire),
             batch: market.batches(),
-            parks: (from.is_call() || before.waits) && !bites(Fault::NotParked),
+            parks: (from.is_call() || before.waits),
             now: self.now,
         };
         let found = self.live_slots(at, |_, _| true);
@@ -151,8 +150,8 @@ impl Engine {
     }
 
     /// Steps 7 to 10; the end of the command does step 11.
-    fn begin_session(&mut self, change: Change, out: &mut impl EventSink) {
-        let Change { instrument, to, .. } = change;
+    fn begin_session(&mut self, change: SessionChange, out: &mut impl EventSink) {
+        let SessionChange { instrument, to, .. } = change;
         self.enter_session(change, out);
         if change.misses_call() {
             self.markets[instrument.0 as usize].special.missed = true;
@@ -169,8 +168,8 @@ impl Engine {
     }
 
     /// Step 7.
-    fn enter_session(&mut self, change: Change, out: &mut impl EventSink) {
-        let Change { instrument, from, to, reason, ends, old_style } = change;
+    fn enter_session(&mut self, change: SessionChange, out: &mut impl EventSink) {
+        let SessionChange { instrument, from, to, reason, ends, old_style } = change;
         let market = &mut self.markets[instrument.0 as usize];
         if from == Phase::Continuous {
             market.day.end_continuous(self.now);
@@ -178,10 +177,8 @@ impl Engine {
         market.phase = to;
         market.special.ends = ends;
         market.special.continues = None;
-        if !bites(Fault::RemainingKept) {
-            market.special.remaining.take_one(to);
-        }
-        market.special.indicated = Indicated::default();
+        market.special.remaining.take_one(to);
+        market.special.indicated = IndicativeUncross::default();
         market.phase_changed();
         market.judge();
         out.emit(if old_style {
@@ -194,13 +191,10 @@ impl Engine {
     /// Step 9.
     fn inject_for(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
         let market = &self.markets[instrument.0 as usize];
-        let wanted = permit(market.phase).inject;
+        let wanted = session_permissions(market.phase).inject;
         let is_wanted = |slot: &Slot| market.special.get(*slot).is_some_and(|order| wanted.has(order.origin.tif));
         let slots: Vec<Slot> = market.special.parked().filter(is_wanted).collect();
         for slot in slots {
-            if bites(Fault::NotInjected) && self.markets[instrument.0 as usize].tif_of(slot) == Tif::AnyCall {
-                continue;
-            }
             self.inject(instrument, slot, out);
         }
     }
@@ -218,21 +212,21 @@ impl Engine {
     }
 
     /// The first elected stop that has not acted, taken out to do so.
-    fn next_elected(&mut self, instrument: InstrumentId) -> Option<Incoming> {
+    fn next_elected(&mut self, instrument: InstrumentId) -> Option<IncomingOrder> {
         let slot = self.markets[instrument.0 as usize].special.elected().next()?;
         let order = self.drop_kept(instrument, slot)?;
         Some(self.incoming_of(instrument, &order))
     }
 
     /// An elected stop where nothing aggresses: it waits or rests, or expires if it cannot.
-    fn join_elected(&mut self, order: &Incoming, out: &mut impl EventSink) {
+    fn join_elected(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
         let market = &self.markets[order.instrument.0 as usize];
         let at_once = !order.origin.tif.rests();
-        match permit(market.phase).matching {
-            Matching::Continuous if !order.whole => self.join(order, out),
-            Matching::ClosingPrice => self.cross(order, out),
-            Matching::Uncross if !at_once => self.join(order, out),
-            Matching::Nothing if !at_once && !order.is_market() => self.join(order, out),
+        match session_permissions(market.phase).matching {
+            MatchingMode::Continuous if !order.whole => self.join(order, out),
+            MatchingMode::ClosingPrice => self.cross(order, out),
+            MatchingMode::Uncross if !at_once => self.join(order, out),
+            MatchingMode::Nothing if !at_once && !order.is_market() => self.join(order, out),
             _ => out.emit(order.cancelled(order.open, CancelReason::NothingExecutes)),
         }
     }
@@ -250,8 +244,8 @@ impl Engine {
 
     /// A call's price breaches (10.4): nothing executes, what stands stays. So does what a session without a call found
     /// crossed.
-    fn go_on_in_volatility_call(&mut self, change: Change, broken: Broken, out: &mut impl EventSink) {
-        let Change { instrument, from, .. } = change;
+    fn go_on_in_volatility_call(&mut self, change: SessionChange, broken: UncrossBreach, out: &mut impl EventSink) {
+        let SessionChange { instrument, from, .. } = change;
         let at = instrument.0 as usize;
         out.emit(broken.breach.event(instrument));
         if let Some(call) = broken.call {
@@ -268,15 +262,15 @@ impl Engine {
         }
     }
 
-    fn by_breach(&self, instrument: InstrumentId, from: Phase) -> Change {
+    fn by_breach(&self, instrument: InstrumentId, from: Phase) -> SessionChange {
         let length = self.markets[instrument.0 as usize].rules.volatility_call_ns;
         let ends = Some(VenueNanos(self.now.0.saturating_add(length)));
         let (to, reason) = (Phase::VolatilityCall, SessionReason::Breaker);
-        Change { instrument, from, to, reason, ends, old_style: false }
+        SessionChange { instrument, from, to, reason, ends, old_style: false }
     }
 }
 
-impl Change {
+impl SessionChange {
     /// A call that is only told of, because the venue was down for the whole of it.
     fn misses_call(&self) -> bool {
         self.reason == SessionReason::Missed && self.to.is_call()
@@ -284,15 +278,15 @@ impl Change {
 }
 
 /// What ends with a session.
-struct Ending {
+struct SessionEnd {
     from: Phase,
-    expire: Kinds,
+    expire: TifSet,
     batch: bool,
     parks: bool,
     now: VenueNanos,
 }
 
-impl Ending {
+impl SessionEnd {
     fn reason(&self, market: &Market, slot: Slot) -> Option<CancelReason> {
         let kept = market.special.get(slot);
         let (id, origin) = match kept {
@@ -301,9 +295,9 @@ impl Ending {
         };
         let tif = origin.tif;
         let place = kept.map(|order| order.place);
-        let active = matches!(place, None | Some(Place::Hidden | Place::Unpriced));
+        let active = matches!(place, None | Some(UndisplayedState::Hidden | UndisplayedState::Unpriced));
         let of_batch = match kept {
-            Some(order) => order.place == Place::Unpriced,
+            Some(order) => order.place == UndisplayedState::Unpriced,
             None => tif == Tif::ImmediateOrCancel,
         };
         if self.batch && of_batch {
@@ -318,7 +312,7 @@ impl Ending {
                 passed.then_some(CancelReason::TimeReached)
             }
             Tif::ClosingCross if active && self.expire.has(tif) => Some(CancelReason::CrossEnded),
-            _ if active && self.expire.has(tif) && !bites(Fault::CallOutlived) => Some(CancelReason::CallEnded),
+            _ if active && self.expire.has(tif) => Some(CancelReason::CallEnded),
             _ => None,
         }
     }
@@ -326,8 +320,10 @@ impl Ending {
 
 /// Market orders that end with the market orders of a call: an elected stop is one whatever its time in force; GFA is
 /// parked, and CPX ends with the cross.
-fn is_market_here(order: &Kept) -> bool {
-    order.is_market() && order.place == Place::Unpriced && !matches!(order.origin.tif, Tif::AnyCall | Tif::ClosingCross)
+fn is_market_here(order: &UndisplayedOrder) -> bool {
+    order.is_market()
+        && order.place == UndisplayedState::Unpriced
+        && !matches!(order.origin.tif, Tif::AnyCall | Tif::ClosingCross)
 }
 
 /// Sessions that end a call without its uncross.
@@ -348,8 +344,8 @@ fn operator_may(from: Phase, to: Phase) -> bool {
 impl Special {
     /// What the call's end would have ended waits for the next.
     pub(crate) fn leave_unfinished(&mut self, call: Phase) {
-        let expire = self.unfinished.expire.and(permit(call).expire);
-        self.unfinished = Unfinished { expire, waits: true };
+        let expire = self.unfinished.expire.and(session_permissions(call).expire);
+        self.unfinished = DeferredCallEnd { expire, waits: true };
     }
 }
 
@@ -366,7 +362,7 @@ impl Market {
         self.special.ends = None;
         self.special.missed = false;
         self.special.continues = None;
-        self.special.indicated = Indicated::default();
+        self.special.indicated = IndicativeUncross::default();
         self.phase_changed();
         self.judge();
     }
@@ -389,7 +385,7 @@ impl Market {
     /// Whether it is an active GFA order.
     pub(crate) fn is_active_any_call(&self, slot: Slot) -> bool {
         match self.special.get(slot) {
-            Some(order) => order.place == Place::Unpriced && order.origin.tif == Tif::AnyCall,
+            Some(order) => order.place == UndisplayedState::Unpriced && order.origin.tif == Tif::AnyCall,
             None => !slot.is_kept() && self.book.origin(slot).tif == Tif::AnyCall,
         }
     }

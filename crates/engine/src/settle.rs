@@ -7,20 +7,20 @@ use std::hint::select_unpredictable;
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, Side, Ticks};
 
 use crate::account::Account;
-use crate::market::{Market, Money};
+use crate::market::{Market, SettlementTerms};
 
 /// The currency a spot order sets aside, and how many units of it.
 #[inline]
-pub(crate) fn spot_reserve(money: Money, side: Side, price: Ticks, lots: i128) -> (CurrencyId, i128) {
+pub(crate) fn spot_reserve(money: SettlementTerms, side: Side, price: Ticks, lots: i128) -> (CurrencyId, i128) {
     match money {
-        Money::Spot { base, quote, base_units_per_lot, quote_units_per_tick_lot } => {
+        SettlementTerms::Spot { base, quote, base_units_per_lot, quote_units_per_tick_lot } => {
             // Buyers and sellers come in no order that could be guessed: both are worked out, no branch is taken.
             let per_lot = i128::from(price.0) * quote_units_per_tick_lot;
             let (currency, per_lot) =
                 select_unpredictable(side == Side::Buy, (quote, per_lot), (base, base_units_per_lot));
             (currency, lots * per_lot)
         }
-        Money::Inverse { settle, .. } => (settle, 0),
+        SettlementTerms::Inverse { settle, .. } => (settle, 0),
     }
 }
 
@@ -41,18 +41,18 @@ pub(crate) fn set_aside(
 #[inline]
 pub(crate) fn reserve(
     holder: &mut Account,
-    money: Money,
+    money: SettlementTerms,
     instrument: InstrumentId,
     side: Side,
     price: Ticks,
     lots: i128,
 ) {
     match money {
-        Money::Spot { .. } => {
+        SettlementTerms::Spot { .. } => {
             let (currency, units) = spot_reserve(money, side, price, lots);
             holder.balance_mut(currency).reserved += units;
         }
-        Money::Inverse { .. } => {
+        SettlementTerms::Inverse { .. } => {
             let position = holder.positions.entry(instrument).or_default();
             let open = match side {
                 Side::Buy => &mut position.open_buy_lots,
@@ -69,13 +69,13 @@ pub(crate) fn reserve(
 pub(crate) fn exchange(
     accounts: &mut [Account],
     instrument: InstrumentId,
-    money: Money,
+    money: SettlementTerms,
     parties: [(usize, Side); 2],
     price: Ticks,
     lots: u32,
 ) {
     match money {
-        Money::Spot { base, quote, base_units_per_lot, quote_units_per_tick_lot } => {
+        SettlementTerms::Spot { base, quote, base_units_per_lot, quote_units_per_tick_lot } => {
             let goods = i128::from(lots) * base_units_per_lot;
             let cash = i128::from(price.0) * i128::from(lots) * quote_units_per_tick_lot;
             let [(first, side), (second, _)] = parties;
@@ -86,7 +86,7 @@ pub(crate) fn exchange(
             accounts[second].balance_mut(base).total -= goods;
             accounts[second].balance_mut(quote).total -= cash;
         }
-        Money::Inverse { settle, .. } => {
+        SettlementTerms::Inverse { settle, .. } => {
             let value = money.value(price, i128::from(lots));
             for (account, side) in parties {
                 let holder = &mut accounts[account];

@@ -14,8 +14,7 @@ use crate::book::Slot;
 use crate::controls::Breach;
 use crate::engine::{Engine, EventSink};
 use crate::live::Touch;
-use crate::special::Place;
-use crate::zoo::{Fault, bites};
+use crate::special::UndisplayedState;
 
 impl Engine {
     /// Ends every command that has acted on an instrument in continuous trading; `remembered` is the touch before it did,
@@ -53,7 +52,7 @@ impl Engine {
         self.uncross_arrivals(instrument, out)?;
         loop {
             let market = &self.markets[instrument.0 as usize];
-            let touched = Some(market.touch()) != remembered && !bites(Fault::FilterForgotten);
+            let touched = Some(market.touch()) != remembered;
             if market.special.has_hidden() && touched {
                 while self.filter(instrument, None, out)? {}
             }
@@ -62,9 +61,6 @@ impl Engine {
                 return Ok(());
             }
             self.act_elected(instrument, out);
-            if bites(Fault::CascadeStopped) {
-                return Ok(());
-            }
             if self.markets[instrument.0 as usize].phase != Phase::Continuous {
                 return Ok(());
             }
@@ -74,10 +70,7 @@ impl Engine {
     /// Hidden orders that this command brought in trade as long as each gets something itself.
     fn uncross_arrivals(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> Result<(), Breach> {
         while let Some(order) = self.markets[instrument.0 as usize].special.arrivals.pop() {
-            while self.hides(instrument, order)
-                && !bites(Fault::ArrivalForgotten)
-                && self.filter(instrument, Some(order), out)?
-            {}
+            while self.hides(instrument, order) && self.filter(instrument, Some(order), out)? {}
         }
         Ok(())
     }
@@ -86,7 +79,7 @@ impl Engine {
     fn hides(&self, instrument: InstrumentId, order: OrderId) -> bool {
         let special = &self.markets[instrument.0 as usize].special;
         let kept = self.orders.get(order).and_then(|(_, slot)| special.get(slot));
-        kept.is_some_and(|kept| kept.place == Place::Hidden)
+        kept.is_some_and(|kept| kept.place == UndisplayedState::Hidden)
     }
 
     /// Elects all stops whose condition holds, as one batch: each says so and gets a new time. They wait, in the order of
@@ -94,15 +87,12 @@ impl Engine {
     pub(crate) fn elect(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> bool {
         let market = &self.markets[instrument.0 as usize];
         let Some(last) = market.last else { return false };
-        let mut due: Vec<Slot> = market.special.unelected_due(last).collect();
-        if bites(Fault::ElectionByNumber) {
-            due.sort_by_key(|slot| market.special.get(*slot).map(|stop| stop.id));
-        }
+        let due: Vec<Slot> = market.special.unelected_due(last).collect();
         for slot in &due {
             let time = self.next_time();
             let special = &mut self.markets[instrument.0 as usize].special;
             let elected = special.relocate(*slot, |stop| {
-                stop.place = Place::Elected;
+                stop.place = UndisplayedState::Elected;
                 stop.origin.time = time;
                 stop.kind = match stop.kind {
                     OrderType::StopLimit { price, .. } => OrderType::Limit { price },

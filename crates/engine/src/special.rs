@@ -16,16 +16,15 @@ use pitwire_model::{
     AccountId, Derivation, Lots, OrderId, OrderType, Phase, RemainingSessions, SelfMatch, Side, Ticks, VenueNanos,
 };
 
-use crate::auction::{Cross, Curve};
-use crate::book::{Origin, Slot, key_of};
-use crate::permits::Kinds;
+use crate::auction::{AuctionCurve, CrossQueues};
+use crate::book::{OrderOrigin, Slot, key_of};
 use crate::reporting::Reporting;
-use crate::zoo::{Fault, bites};
+use crate::rule_tables::TifSet;
 
 /// Where a live order waits that stands in no visible book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Place {
+pub enum UndisplayedState {
     /// For a session.
     Parked = 0,
     /// A stop for its price.
@@ -38,17 +37,23 @@ pub enum Place {
     Unpriced = 4,
 }
 
-impl Place {
-    pub const ALL: [Place; 5] = [Place::Parked, Place::Unelected, Place::Elected, Place::Hidden, Place::Unpriced];
+impl UndisplayedState {
+    pub const ALL: [UndisplayedState; 5] = [
+        UndisplayedState::Parked,
+        UndisplayedState::Unelected,
+        UndisplayedState::Elected,
+        UndisplayedState::Hidden,
+        UndisplayedState::Unpriced,
+    ];
 }
 
 /// A live order that stands on no level of the book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct UndisplayedOrder {
     pub id: OrderId,
     pub account: AccountId,
     pub side: Side,
-    pub place: Place,
+    pub place: UndisplayedState,
     pub kind: OrderType,
     pub open: u32,
     pub ordered: u32,
@@ -58,10 +63,10 @@ pub(crate) struct Kept {
     pub bound: Ticks,
     /// Its own word on self-match prevention, until it acts.
     pub mode: Option<SelfMatch>,
-    pub origin: Origin,
+    pub origin: OrderOrigin,
 }
 
-impl Kept {
+impl UndisplayedOrder {
     /// Its limit; zero for market orders and stops.
     pub fn price(&self) -> Ticks {
         self.kind.limit_price().unwrap_or(Ticks::ZERO)
@@ -92,7 +97,7 @@ impl Kept {
 
 /// What the public was told last of a call's price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Indicated {
+pub struct IndicativeUncross {
     pub price: Option<Ticks>,
     pub volume: u64,
     pub imbalance: i64,
@@ -101,8 +106,8 @@ pub struct Indicated {
 /// What a call that was broken off would have ended: its market orders and times in force, and whether anything at all
 /// is left to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unfinished {
-    pub expire: Kinds,
+pub struct DeferredCallEnd {
+    pub expire: TifSet,
     pub waits: bool,
 }
 
@@ -110,7 +115,7 @@ const VACANT: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 pub struct Special {
-    slab: Vec<Option<Kept>>,
+    slab: Vec<Option<UndisplayedOrder>>,
     free: Vec<u32>,
     hidden: [BTreeSet<(u32, u64, u32)>; 2],
     unpriced: [BTreeSet<(u64, u32)>; 2],
@@ -119,7 +124,7 @@ pub struct Special {
     unelected: [BTreeSet<(u32, OrderId, u32)>; 2],
     elected: BTreeSet<(u64, u32)>,
     /// Good till a time: of book orders and of those kept here. Some have gone since: see `expiry`.
-    pub(crate) times: Times,
+    pub(crate) times: ExpiryTimes,
 
     /// Hidden orders that the command at hand has brought into the book or amended there.
     pub(crate) arrivals: Vec<OrderId>,
@@ -129,7 +134,7 @@ pub struct Special {
     pub(crate) missed: bool,
     /// The call that a volatility call goes on from.
     pub(crate) continues: Option<Phase>,
-    pub(crate) unfinished: Unfinished,
+    pub(crate) unfinished: DeferredCallEnd,
     pub(crate) static_reference: Option<Ticks>,
     /// As set up, until the first trade.
     pub(crate) dynamic_reference: Option<Ticks>,
@@ -137,12 +142,12 @@ pub struct Special {
     pub(crate) previous_close: Option<Ticks>,
     /// Price of the last uncross of a call or batch.
     pub(crate) uncross_price: Option<Ticks>,
-    pub(crate) indicated: Indicated,
+    pub(crate) indicated: IndicativeUncross,
     pub(crate) reporting: Reporting,
     /// What gathers in a call or a batch, by price; no part of any image.
-    pub(crate) curve: Option<Curve>,
+    pub(crate) curve: Option<AuctionCurve>,
     /// Who waits in the closing price cross; no part of any image.
-    pub(crate) cross: Option<Cross>,
+    pub(crate) cross: Option<CrossQueues>,
     /// Places in time at which batches ended, ascending: those that part live orders, and perhaps some more.
     pub(crate) batch_ends: Vec<u64>,
 }
@@ -163,12 +168,12 @@ impl Special {
     }
 
     /// The order at a slot of this kind.
-    pub(crate) fn get(&self, slot: Slot) -> Option<&Kept> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<&UndisplayedOrder> {
         self.slab.get(slot.kept_at()?)?.as_ref()
     }
 
     #[allow(clippy::cast_possible_truncation)]
-    pub(crate) fn put(&mut self, order: Kept) -> Slot {
+    pub(crate) fn put(&mut self, order: UndisplayedOrder) -> Slot {
         let at = match self.free.pop() {
             Some(at) => {
                 self.slab[at as usize] = Some(order);
@@ -183,7 +188,7 @@ impl Special {
         Slot::kept(at)
     }
 
-    pub(crate) fn take(&mut self, slot: Slot) -> Option<Kept> {
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<UndisplayedOrder> {
         let at = slot.kept_at()?;
         let order = self.slab.get_mut(at)?.take()?;
         let at = u32::try_from(at).unwrap_or(VACANT);
@@ -193,7 +198,11 @@ impl Special {
     }
 
     /// Changes an order where it is; the sets follow.
-    pub(crate) fn relocate(&mut self, slot: Slot, change: impl FnOnce(&mut Kept)) -> Option<Kept> {
+    pub(crate) fn relocate(
+        &mut self,
+        slot: Slot,
+        change: impl FnOnce(&mut UndisplayedOrder),
+    ) -> Option<UndisplayedOrder> {
         let at = slot.kept_at()?;
         let old = self.slab.get(at).copied()??;
         let mut new = old;
@@ -215,25 +224,25 @@ impl Special {
         })
     }
 
-    fn enlist(&mut self, order: &Kept, at: u32) {
+    fn enlist(&mut self, order: &UndisplayedOrder, at: u32) {
         let (side, time) = (order.side as usize & 1, order.origin.time);
         match order.place {
-            Place::Parked => _ = self.parked.insert((order.id, at)),
-            Place::Unelected => _ = self.unelected[side].insert((stop_key(order), order.id, at)),
-            Place::Elected => _ = self.elected.insert((time, at)),
-            Place::Hidden => _ = self.hidden[side].insert((key_of(order.side, order.price()), time, at)),
-            Place::Unpriced => _ = self.unpriced[side].insert((time, at)),
+            UndisplayedState::Parked => _ = self.parked.insert((order.id, at)),
+            UndisplayedState::Unelected => _ = self.unelected[side].insert((stop_key(order), order.id, at)),
+            UndisplayedState::Elected => _ = self.elected.insert((time, at)),
+            UndisplayedState::Hidden => _ = self.hidden[side].insert((key_of(order.side, order.price()), time, at)),
+            UndisplayedState::Unpriced => _ = self.unpriced[side].insert((time, at)),
         }
     }
 
-    fn strike(&mut self, order: &Kept, at: u32) {
+    fn strike(&mut self, order: &UndisplayedOrder, at: u32) {
         let (side, time) = (order.side as usize & 1, order.origin.time);
         match order.place {
-            Place::Parked => _ = self.parked.remove(&(order.id, at)),
-            Place::Unelected => _ = self.unelected[side].remove(&(stop_key(order), order.id, at)),
-            Place::Elected => _ = self.elected.remove(&(time, at)),
-            Place::Hidden => _ = self.hidden[side].remove(&(key_of(order.side, order.price()), time, at)),
-            Place::Unpriced => _ = self.unpriced[side].remove(&(time, at)),
+            UndisplayedState::Parked => _ = self.parked.remove(&(order.id, at)),
+            UndisplayedState::Unelected => _ = self.unelected[side].remove(&(stop_key(order), order.id, at)),
+            UndisplayedState::Elected => _ = self.elected.remove(&(time, at)),
+            UndisplayedState::Hidden => _ = self.hidden[side].remove(&(key_of(order.side, order.price()), time, at)),
+            UndisplayedState::Unpriced => _ = self.unpriced[side].remove(&(time, at)),
         }
     }
 
@@ -268,23 +277,20 @@ impl Special {
     pub(crate) fn unelected_due(&self, last: Ticks) -> impl Iterator<Item = Slot> {
         let due = |side: Side| {
             let reach = key_of(side.opposite(), last);
-            self.unelected[side as usize & 1]
-                .iter()
-                .take_while(move |(key, ..)| *key + u32::from(bites(Fault::StopPassed)) <= reach)
-                .map(|(.., at)| *at)
+            self.unelected[side as usize & 1].iter().take_while(move |(key, ..)| *key <= reach).map(|(.., at)| *at)
         };
         due(Side::Buy).chain(due(Side::Sell)).map(Slot::kept)
     }
 
     /// Every order kept here, in no order at all: sort before letting anything out.
-    pub(crate) fn unordered(&self) -> impl Iterator<Item = (Slot, &Kept)> {
+    pub(crate) fn unordered(&self) -> impl Iterator<Item = (Slot, &UndisplayedOrder)> {
         (0_u32..).zip(&self.slab).filter_map(|(at, order)| Some((Slot::kept(at), order.as_ref()?)))
     }
 }
 
 /// Stops of one side in the order in which a price passes them: a buy's price as it is, a sell's complement. So a buy
 /// stop sorts like an offer.
-fn stop_key(order: &Kept) -> u32 {
+fn stop_key(order: &UndisplayedOrder) -> u32 {
     key_of(order.side.opposite(), order.kind.stop_price().unwrap_or(Ticks::ZERO))
 }
 
@@ -293,7 +299,7 @@ fn stop_key(order: &Kept) -> u32 {
 /// What leaves by another door is not struck out here at once: a time is looked up by the order it belongs to and passed
 /// over if that has gone. The list is swept whenever it has doubled, so it stays within twice what is live.
 #[derive(Debug, Default)]
-pub(crate) struct Times {
+pub(crate) struct ExpiryTimes {
     of: BTreeMap<OrderId, VenueNanos>,
     queue: BTreeSet<(VenueNanos, OrderId)>,
     sweep_at: usize,
@@ -301,7 +307,7 @@ pub(crate) struct Times {
 
 const SMALL: usize = 64;
 
-impl Times {
+impl ExpiryTimes {
     pub fn of(&self, order: OrderId) -> Option<VenueNanos> {
         self.of.get(&order).copied()
     }
@@ -349,7 +355,7 @@ mod tests {
 
     #[test]
     fn times_that_nobody_waits_for_are_forgotten() {
-        let mut times = Times::default();
+        let mut times = ExpiryTimes::default();
         // Forty live on; a hundred thousand came and went by another door.
         let lives = |order: OrderId| order.0 <= 40;
         for order in (1..=40).chain(100..100_100) {
@@ -365,19 +371,19 @@ mod tests {
         assert_eq!(times.of(OrderId(7)), None);
     }
 
-    fn stop(id: u64, side: Side, stop: i64) -> Kept {
-        Kept {
+    fn stop(id: u64, side: Side, stop: i64) -> UndisplayedOrder {
+        UndisplayedOrder {
             id: OrderId(id),
             account: AccountId(0),
             side,
-            place: Place::Unelected,
+            place: UndisplayedState::Unelected,
             kind: OrderType::Stop { stop: Ticks(stop) },
             open: 1,
             ordered: 1,
             display: 0,
             bound: Ticks::ZERO,
             mode: None,
-            origin: Origin::default(),
+            origin: OrderOrigin::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use common::flow::Flow;
 use common::world::{HOUSE, INSTRUMENTS, NPN_ZAR, Stamper, apply, instrument, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_engine::Engine;
-use pitwire_engine::ahead::{Coming, WINDOW};
+use pitwire_engine::look_ahead::{UpcomingCommand, WINDOW};
 use pitwire_model::{
     Command, InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Side, Stamped, Ticks,
 };
@@ -62,15 +62,15 @@ fn a_look_ahead_changes_neither_events_nor_state() {
         let (commands, whole) = world(seeds.next());
         let (mut plain, mut looking, mut misled) = (Engine::new(), Engine::new(), Engine::new());
         for (at, stamped) in commands.iter().enumerate() {
-            looking.look_ahead(|n| commands.get(at + n).and_then(|behind| Coming::of(&behind.command)));
+            looking.look_ahead(|n| commands.get(at + n).and_then(|behind| UpcomingCommand::of(&behind.command)));
             // Others come than announced, of orders long gone and of books that never were.
             let shift = seeds.below(1 << 20);
             misled.look_ahead(|n| {
                 assert!(n <= WINDOW);
                 let from = SplitMix64::new(shift + n as u64).small(u32::try_from(commands.len()).unwrap()) as usize;
-                let coming = Coming::of(&commands[from].command)?;
+                let coming = UpcomingCommand::of(&commands[from].command)?;
                 let instrument = if from.is_multiple_of(5) { InstrumentId(u32::MAX - 3) } else { coming.instrument };
-                Some(Coming {
+                Some(UpcomingCommand {
                     instrument,
                     price: Ticks(coming.price.0.wrapping_mul(i64::try_from(at).unwrap() - 9)),
                     ..coming

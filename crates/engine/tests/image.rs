@@ -7,8 +7,8 @@ use common::world::{NPN_ZAR, Stamper, ZAR, apply, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_auditor::Auditor;
 use pitwire_auditor_snapshot::opening;
-use pitwire_engine::permits::Kinds;
-use pitwire_engine::{Engine, EngineImage, Place};
+use pitwire_engine::rule_tables::TifSet;
+use pitwire_engine::{Engine, EngineImage, UndisplayedState};
 use pitwire_model::{
     AccountId, Command, CurrencyId, Epoch, FlowSetting, KillScope, Label, Lots, NewOrder, OrderId, OrderType, Phase,
     SelfMatch, Seq, SessionId, Side, Ticks, TimeInForce, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
@@ -123,10 +123,10 @@ fn an_image_that_cannot_be_is_refused() {
         |image| image.markets[1].orders[0].order_type = OrderType::Market,
         |image| image.markets[1].orders[0].bound = Ticks(5),
         |image| image.markets[1].orders[0].mode = Some(SelfMatch::Allow),
-        |image| image.markets[1].orders[0].place = Some(Place::Parked),
+        |image| image.markets[1].orders[0].place = Some(UndisplayedState::Parked),
         |image| image.markets[1].orders[0].entered = VenueDay(1 << 16),
         |image| image.markets[1].session.static_reference = Some(Ticks(0)),
-        |image| image.markets[1].session.unfinished = Some(Kinds(1 << 12)),
+        |image| image.markets[1].session.unfinished = Some(TifSet(1 << 12)),
         |image| image.markets[1].orders[0].tif = TimeInForce::GoodTillTime { at: VenueNanos(0) },
         // No price is above the highest, and no rules improve by nothing.
         |image| image.markets[1].last = Some(Ticks(Ticks::MAX_PRICE.0 + 1)),

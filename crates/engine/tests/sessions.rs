@@ -4,7 +4,7 @@
 mod common;
 
 use common::world::{NPN_ZAR, Stamper, ZAR, apply, opening_commands};
-use pitwire_engine::{Engine, Place};
+use pitwire_engine::{Engine, UndisplayedState};
 use pitwire_model::{
     AccountId, CancelReason, Command, Event, InstrumentId, InstrumentLimits, Lots, NewOrder, OrderId, OrderType, Phase,
     Reject, RemainingSessions, SessionReason, Side, Ticks, TimeInForce, VenueDay, VenueNanos,
@@ -77,7 +77,7 @@ impl Floor {
         OrderId(1_000 + self.last)
     }
 
-    fn place(&self, order: OrderId) -> Option<Option<Place>> {
+    fn place(&self, order: OrderId) -> Option<Option<UndisplayedState>> {
         self.engine.order(order).map(|order| order.place)
     }
 
@@ -112,17 +112,17 @@ fn what_waits_reserves_as_what_rests() {
     let mut floor = Floor::new();
     let limit = OrderType::Limit { price: Ticks(900) };
     floor.enter(MEMBER, Side::Buy, limit, 7, TimeInForce::AnyCall);
-    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(Place::Parked)), 6_300));
+    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(UndisplayedState::Parked)), 6_300));
     // No trade yet: the reference is the start price of 1,000; a buy stop is bounded at twice that.
     floor.enter(MEMBER, Side::Buy, OrderType::Stop { stop: Ticks(1_100) }, 3, TimeInForce::Day);
-    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(Place::Unelected)), 12_300));
+    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(UndisplayedState::Unelected)), 12_300));
     floor.run(Command::Cancel { account: MEMBER, order: floor.order() });
     assert_eq!(floor.reserved(), 6_300);
     // In a call the parked order rests and reserves what it did; a market buy is bounded as the stop was.
     floor.session(Phase::IntradayCall);
     assert_eq!(floor.reserved(), 6_300);
     floor.enter(MEMBER, Side::Buy, OrderType::Market, 2, TimeInForce::Day);
-    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(Place::Unpriced)), 10_300));
+    assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(UndisplayedState::Unpriced)), 10_300));
     // It trades at 1,000 with the house and pays that; the rest of its reservation comes back.
     floor.limit(Side::Sell, 2, 1_000, TimeInForce::Day);
     floor.session(Phase::Continuous);
@@ -258,7 +258,7 @@ fn a_call_that_was_missed_is_told_and_not_held() {
         missed[..],
         [Event::SessionChanged { reason: SessionReason::Missed, .. }, Event::BookChanged { .. }]
     ));
-    assert_eq!(floor.place(parked), Some(Some(Place::Parked)));
+    assert_eq!(floor.place(parked), Some(Some(UndisplayedState::Parked)));
     // What comes while it stands joins as in a call; leaving it uncrosses nothing, so post close finds both.
     floor.limit(Side::Buy, 5, 1_001, TimeInForce::Day);
     floor.limit(Side::Sell, 5, 1_000, TimeInForce::Day);
@@ -321,7 +321,7 @@ fn a_quarantine_in_a_call_leaves_its_end_to_the_next() {
     assert_eq!(floor.place(for_the_call), Some(None));
     let events = floor.session(Phase::Continuous);
     assert_eq!(ends(&events), [(for_the_call, CancelReason::CallEnded)]);
-    assert_eq!(floor.place(for_any), Some(Some(Place::Parked)));
+    assert_eq!(floor.place(for_any), Some(Some(UndisplayedState::Parked)));
 }
 
 /// The oldest of a price comes first, though it was away in between.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-use pitwire_engine::permits::{Answer, Kind, Matching, Permit, Tif, kind_cell, permit, tif_cell, type_cell};
+use pitwire_engine::rule_tables::{
+    MatchingMode, OrderKind, SessionPermissions, TableAnswer, Tif, kind_cell, session_permissions, tif_cell, type_cell,
+};
 use pitwire_model::{Phase, TimeInForce, VenueDay, VenueNanos};
 use toml::{Table, Value};
 
@@ -27,12 +29,12 @@ fn text<'a>(line: &'a Table, key: &str) -> &'a str {
     line[key].as_str().expect("a text")
 }
 
-fn answer(name: &str) -> Answer {
+fn answer(name: &str) -> TableAnswer {
     match name {
-        "reject" | "carried" => Answer::Reject,
-        "park" => Answer::Park,
-        "immediate" => Answer::Immediate,
-        "active" | "accept" => Answer::Active,
+        "reject" | "carried" => TableAnswer::Reject,
+        "park" => TableAnswer::Park,
+        "immediate" => TableAnswer::Immediate,
+        "active" | "accept" => TableAnswer::Active,
         other => panic!("unknown answer {other}"),
     }
 }
@@ -49,7 +51,7 @@ fn every_cell_of_type_by_time_in_force_is_as_written() {
         lines(&table, "cell").into_iter().map(|line| ((text(line, "tif"), text(line, "type")), line)).collect();
     assert_eq!(written.len(), 66);
     for tif in Tif::ALL {
-        for kind in Kind::ALL {
+        for kind in OrderKind::ALL {
             let (line, cell) = (written[&(tif.name(), kind.name())], type_cell(kind, tif));
             let is = (cell.answer, cell.rule);
             assert_eq!(is, (answer(text(line, "answer")), text(line, "rule")), "{} {}", tif.name(), kind.name());
@@ -67,7 +69,7 @@ fn every_cell_of_session_by_time_in_force_and_by_type_is_as_written() {
     assert_eq!(written.len(), 14 * 17);
     for phase in with_rows() {
         let by_tif = Tif::ALL.map(|tif| ("tif", tif.name(), tif_cell(phase, tif)));
-        let by_kind = Kind::ALL.map(|kind| ("type", kind.name(), kind_cell(phase, kind)));
+        let by_kind = OrderKind::ALL.map(|kind| ("type", kind.name(), kind_cell(phase, kind)));
         for (kind, column, cell) in by_tif.into_iter().chain(by_kind) {
             let line = written[&(phase.name().to_owned(), kind.to_owned(), column.to_owned())];
             let is = (cell.answer, cell.rule);
@@ -83,26 +85,27 @@ fn every_session_permits_what_is_written() {
     assert_eq!(rows.len(), 14);
     for row in rows {
         let name = text(row, "name");
-        let is = permit(Phase::named(name).expect("a session"));
+        let is = session_permissions(Phase::named(name).expect("a session"));
         let flag = |key: &str| row[key].as_bool().expect("a flag");
         let list = |key: &str| -> BTreeSet<&str> {
             row[key].as_array().expect("a list").iter().filter_map(Value::as_str).collect()
         };
-        let has = |kinds: pitwire_engine::permits::Kinds| -> BTreeSet<&str> {
+        let has = |kinds: pitwire_engine::rule_tables::TifSet| -> BTreeSet<&str> {
             let tifs = Tif::ALL.into_iter().filter(|tif| kinds.has(*tif)).map(Tif::name);
             tifs.chain(kinds.has_market().then_some("market")).collect()
         };
-        let Permit { enter, amend, amend_hidden, park, breaker, self_match, matching, inject, expire } = *is;
+        let SessionPermissions { enter, amend, amend_hidden, park, breaker, self_match, matching, inject, expire } =
+            *is;
         assert_eq!(
             [enter, amend, amend_hidden, park, breaker, self_match],
             ["enter", "amend", "amend_hidden", "park", "breaker", "self_match"].map(flag),
             "{name}"
         );
         let matching = match matching {
-            Matching::Nothing => "none",
-            Matching::Continuous => "continuous",
-            Matching::Uncross => "uncross",
-            Matching::ClosingPrice => "closing_price",
+            MatchingMode::Nothing => "none",
+            MatchingMode::Continuous => "continuous",
+            MatchingMode::Uncross => "uncross",
+            MatchingMode::ClosingPrice => "closing_price",
         };
         assert_eq!(matching, text(row, "match"), "{name}");
         assert_eq!((has(inject), has(expire)), (list("inject"), list("expire")), "{name}");

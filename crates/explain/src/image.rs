@@ -1,6 +1,6 @@
 //! A snapshot as the beginning of what is followed.
 
-use pitwire_engine::{EngineImage, MarketImage, OrderImage, Place as Stands};
+use pitwire_engine::{EngineImage, MarketImage, OrderImage, UndisplayedState};
 use pitwire_model::Lots;
 
 use crate::floor::{Floor, Market, Order, Place};
@@ -47,8 +47,8 @@ fn standing(market: &MarketImage, order: &OrderImage) -> Order {
         shown: Lots(order.shown.into()),
         time: order.rank.into(),
         place: match order.place {
-            Some(Stands::Parked) => Place::Parked,
-            Some(Stands::Unelected) => Place::Unelected,
+            Some(UndisplayedState::Parked) => Place::Parked,
+            Some(UndisplayedState::Unelected) => Place::Unelected,
             _ => Place::Active,
         },
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_engine::{Engine, EngineImage, OrderImage, Place};
+use pitwire_engine::{Engine, EngineImage, OrderImage, UndisplayedState};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
     Event, Expiry, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId,
@@ -554,7 +554,7 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
     /// The book in priority order, and the parked and the unelected in order of number.
     fn standing(&self, image: &EngineImage) -> (Book, Vec<OrderId>, Vec<OrderId>) {
         let orders: Vec<&OrderImage> = image.markets.iter().flat_map(|market| &market.orders).collect();
-        let numbers = |place: Place| {
+        let numbers = |place: UndisplayedState| {
             let there = orders.iter().filter(|order| order.place == Some(place));
             let mut numbers: Vec<OrderId> = there.map(|order| order.id).collect();
             numbers.sort_unstable();
@@ -563,14 +563,17 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
         let queue = |side: Side| {
             let stands = |order: &&OrderImage| {
                 order.side == side
-                    && matches!(order.place, None | Some(Place::Hidden | Place::Unpriced | Place::Elected))
+                    && matches!(
+                        order.place,
+                        None | Some(UndisplayedState::Hidden | UndisplayedState::Unpriced | UndisplayedState::Elected)
+                    )
             };
             let mut queue: Vec<&OrderImage> = orders.iter().copied().filter(stands).collect();
             queue.sort_by_key(|order| priority(order));
             queue.into_iter().map(|order| self.row(order)).collect()
         };
         let book = Book { bids: queue(Side::Buy), offers: queue(Side::Sell) };
-        (book, numbers(Place::Parked), numbers(Place::Unelected))
+        (book, numbers(UndisplayedState::Parked), numbers(UndisplayedState::Unelected))
     }
 
     fn row(&self, order: &OrderImage) -> Row {
@@ -578,7 +581,7 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
             id: self.name(order.id),
             qty: order.open.into(),
             price: order.order_type.limit_price().map(Ticks::get),
-            hidden: order.place == Some(Place::Hidden),
+            hidden: order.place == Some(UndisplayedState::Hidden),
         }
     }
 }
@@ -590,7 +593,7 @@ fn priority(order: &OrderImage) -> (bool, i64, bool, u32) {
         Side::Buy => -price.0,
         Side::Sell => price.0,
     });
-    (price.is_some(), distance, order.place == Some(Place::Hidden), order.rank)
+    (price.is_some(), distance, order.place == Some(UndisplayedState::Hidden), order.rank)
 }
 
 fn account_of(entry: &Entry) -> String {

@@ -4,10 +4,10 @@ use pitwire_model::{InstrumentId, OrderType, Phase, Seq, Side, Ticks, TimeInForc
 
 use super::tables::permits;
 use super::{Account, Holding, Kind, Market, Order, ReferenceEngine};
-use pitwire_engine::permits::Kinds;
+use pitwire_engine::rule_tables::TifSet;
 use pitwire_engine::{
-    AccountImage, Balance, Day, EngineImage, Indicated, MarketImage, OrderImage, Place, Position, Reporting, Run,
-    SessionImage, Standing,
+    AccountImage, AccountStatus, Balance, ClosingPriceInputs, EngineImage, IndicativeUncross, MarketImage, OrderImage,
+    Position, Reporting, SessionImage, TradeRun, UndisplayedState,
 };
 
 impl ReferenceEngine {
@@ -57,7 +57,7 @@ impl ReferenceEngine {
             spec: account.spec.clone(),
             balances: account.totals.iter().enumerate().map(balance).collect(),
             positions: account.holdings.iter().map(position).collect(),
-            standing: Standing {
+            standing: AccountStatus {
                 closed: account.closed,
                 killed: account.killed,
                 throttled: account.throttled,
@@ -79,21 +79,22 @@ fn lots(lots: u64) -> u32 {
 }
 
 /// Where an order waits beside the book that everybody sees.
-fn place_of(order: &Order) -> Option<Place> {
+fn place_of(order: &Order) -> Option<UndisplayedState> {
     match (order.place, order.kind) {
-        (super::Place::Active, Kind::Hidden) => Some(Place::Hidden),
+        (super::Place::Active, Kind::Hidden) => Some(UndisplayedState::Hidden),
         (super::Place::Active, Kind::Limit) => None,
-        (super::Place::Active, _) => Some(Place::Unpriced),
-        (super::Place::Parked, _) => Some(Place::Parked),
-        (super::Place::Unelected, _) => Some(Place::Unelected),
-        (super::Place::Elected, _) => Some(Place::Elected),
+        (super::Place::Active, _) => Some(UndisplayedState::Unpriced),
+        (super::Place::Parked, _) => Some(UndisplayedState::Parked),
+        (super::Place::Unelected, _) => Some(UndisplayedState::Unelected),
+        (super::Place::Elected, _) => Some(UndisplayedState::Elected),
     }
 }
 
 fn order_image(market: &Market, order: &Order) -> OrderImage {
     let place = place_of(order);
     let price = order.price;
-    let waits = matches!(place, Some(Place::Parked | Place::Unelected | Place::Elected));
+    let waits =
+        matches!(place, Some(UndisplayedState::Parked | UndisplayedState::Unelected | UndisplayedState::Elected));
     let ages = order.tif == TimeInForce::GoodTillCancel;
     let is_bounded = !order.has_price();
     OrderImage {
@@ -144,7 +145,7 @@ fn market_image(market: &Market) -> MarketImage {
 }
 
 /// Market orders stand at the top bit, times in force at their codes.
-fn unfinished(market: &Market) -> Option<Kinds> {
+fn unfinished(market: &Market) -> Option<TifSet> {
     let words = |call: &u8| permits(Phase::ALL[usize::from(*call)]).expire.iter();
     let bit = |word: &String| match word.as_str() {
         "market" => 1 << 15,
@@ -156,7 +157,7 @@ fn unfinished(market: &Market) -> Option<Kinds> {
         other => panic!("{other} expires with no session"),
     };
     let bits = market.unfinished.iter().flat_map(words).map(bit).fold(0, |bits, bit| bits | bit);
-    (!market.unfinished.is_empty()).then_some(Kinds(bits))
+    (!market.unfinished.is_empty()).then_some(TifSet(bits))
 }
 
 /// How many live orders are older than each end of a batch that parts orders.
@@ -168,15 +169,15 @@ fn older_than_batches(market: &Market) -> Vec<u32> {
     counts
 }
 
-fn day_image(market: &Market) -> Day {
-    let run = |run: super::closing::Run| Run {
+fn day_image(market: &Market) -> ClosingPriceInputs {
+    let run = |run: super::closing::Run| TradeRun {
         second: run.second,
         first: TradeSeq(run.first),
         last: TradeSeq(run.last),
         lots: run.lots,
         tick_lots: run.tick_lots,
     };
-    Day {
+    ClosingPriceInputs {
         last: market.day_last,
         closing_call: market.closing_call,
         ended: market.continuous_ended,
@@ -197,7 +198,7 @@ fn session_image(market: &Market) -> SessionImage {
         closing: market.closing,
         previous_close: market.previous_close,
         uncross_price: market.uncross_price,
-        indicated: Indicated { price, volume, imbalance },
+        indicated: IndicativeUncross { price, volume, imbalance },
         older_than_batches: older_than_batches(market),
         day: day_image(market),
     }

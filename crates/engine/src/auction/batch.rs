@@ -10,7 +10,7 @@ use super::SIDES;
 use crate::book::Slot;
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
-use crate::permits::Tif;
+use crate::rule_tables::Tif;
 
 impl Engine {
     /// Uncrosses what has gathered; then what lives for one batch goes. The end of the command elects stops.

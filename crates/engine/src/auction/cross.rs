@@ -13,18 +13,17 @@ use pitwire_model::{
 };
 
 use super::SIDES;
-use super::trade::{Deal, Party};
-use crate::book::{Meeting, Slot, key_of, price_of};
+use super::trade::{PartyTrade, TradeParty};
+use crate::book::{MakerAction, Slot, key_of, price_of};
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
-use crate::matching::{Incoming, meeting};
-use crate::permits::Tif;
-use crate::special::Place;
-use crate::zoo::{Fault, bites};
+use crate::matching::{IncomingOrder, meeting};
+use crate::rule_tables::Tif;
+use crate::special::UndisplayedState;
 
 /// Who waits at the closing price, by time. Some have gone since, or changed their time: looked up when their turn comes.
 #[derive(Debug, Default)]
-pub(crate) struct Cross {
+pub(crate) struct CrossQueues {
     waiting: [VecDeque<(u64, OrderId)>; 2],
 }
 
@@ -32,14 +31,14 @@ pub(crate) struct Cross {
 type Touched = BTreeSet<(Side, u32)>;
 
 /// An order whose turn it is to meet those that wait.
-struct Arrival {
-    party: Party,
+struct CrossOrder {
+    party: TradeParty,
     group: MatchGroup,
     mode: SelfMatch,
 }
 
-impl Arrival {
-    fn meeting(&self, account: AccountId, group: MatchGroup) -> Meeting {
+impl CrossOrder {
+    fn meeting(&self, account: AccountId, group: MatchGroup) -> MakerAction {
         meeting(self.mode, (self.party.account, self.group), (account, group))
     }
 }
@@ -48,7 +47,7 @@ impl Engine {
     /// The cross begins: those who take part arrive one after another, by time.
     pub(crate) fn open_cross(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
         let market = &mut self.markets[instrument.0 as usize];
-        market.special.cross = Some(Cross::default());
+        market.special.cross = Some(CrossQueues::default());
         let Some(price) = market.cross_price() else { return };
         let mut touched = Touched::new();
         for (time, id) in market.cross_parties(price) {
@@ -69,7 +68,7 @@ impl Engine {
 
     /// An order comes into the cross, or comes back into it changed: trades at the closing price what it can; waits,
     /// rests or expires with the remainder.
-    pub(crate) fn cross(&mut self, order: &Incoming, out: &mut impl EventSink) {
+    pub(crate) fn cross(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
         let instrument = order.instrument;
         let price = self.cross_ready(instrument).filter(|price| order.takes_part_at(*price));
         if order.whole && self.cross_reach(order) < order.open {
@@ -78,7 +77,7 @@ impl Engine {
         }
         let mut left = *order;
         if let Some(price) = price {
-            let arrival = Arrival { party: order.party(), group: order.origin.group, mode: order.mode };
+            let arrival = CrossOrder { party: order.party(), group: order.origin.group, mode: order.mode };
             let mut touched = Touched::new();
             let (party, stopped) = self.meet_waiting(instrument, price, arrival, &mut touched, out);
             self.tell_touched(instrument, &touched, out);
@@ -107,7 +106,7 @@ impl Engine {
         let market = &mut self.markets[instrument.0 as usize];
         let price = market.cross_price()?;
         if market.special.cross.is_none() {
-            let mut cross = Cross::default();
+            let mut cross = CrossQueues::default();
             for (time, id) in market.cross_parties(price) {
                 if let Some((_, slot)) = self.orders.get(id) {
                     cross.waiting[market.side_at(slot) as usize & 1].push_back((time, id));
@@ -123,10 +122,10 @@ impl Engine {
         &mut self,
         instrument: InstrumentId,
         price: Ticks,
-        mut arrival: Arrival,
+        mut arrival: CrossOrder,
         touched: &mut Touched,
         out: &mut impl EventSink,
-    ) -> (Party, bool) {
+    ) -> (TradeParty, bool) {
         let other = arrival.party.side.opposite();
         while arrival.party.open > 0
             && let Some((time, id)) = self.first_waiting(instrument, other)
@@ -136,17 +135,17 @@ impl Engine {
                 continue;
             };
             match arrival.meeting(maker.party.account, maker.group) {
-                Meeting::Trade => {
+                MakerAction::Trade => {
                     self.cross_trade(instrument, price, &mut maker.party, &mut arrival.party, touched, out);
                     if maker.party.open == 0 {
                         self.stop_waiting(instrument, other);
                     }
                 }
-                Meeting::Stop => return (arrival.party, true),
+                MakerAction::Stop => return (arrival.party, true),
                 away => {
                     self.stop_waiting(instrument, other);
                     self.take_out(instrument, maker.party.slot, touched, out);
-                    if away == Meeting::CancelBoth {
+                    if away == MakerAction::CancelBoth {
                         return (arrival.party, true);
                     }
                 }
@@ -159,16 +158,13 @@ impl Engine {
         &mut self,
         instrument: InstrumentId,
         price: Ticks,
-        maker: &mut Party,
-        taker: &mut Party,
+        maker: &mut TradeParty,
+        taker: &mut TradeParty,
         touched: &mut Touched,
         out: &mut impl EventSink,
     ) {
         let lots = maker.open.min(taker.open);
-        self.trade(Deal { instrument, kind: TradeKind::Cross, price, lots, maker, taker }, out);
-        if bites(Fault::CrossMovesLast) {
-            self.markets[instrument.0 as usize].last = Some(price);
-        }
+        self.trade(PartyTrade { instrument, kind: TradeKind::Cross, price, lots, maker, taker }, out);
         for party in [&*maker, &*taker] {
             if party.reserves {
                 self.shrink(instrument, party, lots, touched, out);
@@ -181,12 +177,12 @@ impl Engine {
     fn shrink(
         &mut self,
         instrument: InstrumentId,
-        party: &Party,
+        party: &TradeParty,
         lots: u32,
         touched: &mut Touched,
         out: &mut impl EventSink,
     ) {
-        let Party { slot, id: order, account, side, limit: price, .. } = *party;
+        let TradeParty { slot, id: order, account, side, limit: price, .. } = *party;
         let market = &mut self.markets[instrument.0 as usize];
         if slot.is_kept() {
             if market.special.fill(slot, lots) == 0 {
@@ -213,7 +209,7 @@ impl Engine {
             Event::Level { side, price, .. } => level = Some((side, key_of(side, price))),
             other => out.emit(other),
         };
-        self.take_off(instrument, party.slot, CancelReason::SelfMatch, &mut Through(&mut without_level));
+        self.take_off(instrument, party.slot, CancelReason::SelfMatch, &mut SinkFn(&mut without_level));
         touched.extend(level);
     }
 
@@ -226,8 +222,8 @@ impl Engine {
     }
 
     /// What an order that comes in would trade in the cross, as far as self-match prevention lets it.
-    pub(crate) fn cross_reach(&self, order: &Incoming) -> u32 {
-        let arrival = Arrival { party: order.party(), group: order.origin.group, mode: order.mode };
+    pub(crate) fn cross_reach(&self, order: &IncomingOrder) -> u32 {
+        let arrival = CrossOrder { party: order.party(), group: order.origin.group, mode: order.mode };
         let price = self.market(order.instrument).and_then(Market::cross_price);
         if !price.is_some_and(|price| order.takes_part_at(price)) {
             return 0;
@@ -236,9 +232,9 @@ impl Engine {
         for (time, id) in self.who_waits(order.instrument, order.side.opposite()) {
             let Some(maker) = self.arrival(order.instrument, id, time) else { continue };
             match arrival.meeting(maker.party.account, maker.group) {
-                Meeting::Trade => reach = reach.saturating_add(maker.party.open),
-                Meeting::CancelMaker => {}
-                Meeting::Stop | Meeting::CancelBoth => break,
+                MakerAction::Trade => reach = reach.saturating_add(maker.party.open),
+                MakerAction::CancelMaker => {}
+                MakerAction::Stop | MakerAction::CancelBoth => break,
             }
             if reach >= order.open {
                 break;
@@ -259,10 +255,10 @@ impl Engine {
     }
 
     /// A live order as it was when it came to wait; none when it has gone, was set aside or has another time now.
-    fn arrival(&self, instrument: InstrumentId, id: OrderId, time: u64) -> Option<Arrival> {
+    fn arrival(&self, instrument: InstrumentId, id: OrderId, time: u64) -> Option<CrossOrder> {
         let (_, slot) = self.orders.get(id).filter(|(of, _)| *of == instrument)?;
         let place = self.market(instrument)?.special.get(slot).map(|order| order.place);
-        if place.is_some_and(|place| place != Place::Unpriced) {
+        if place.is_some_and(|place| place != UndisplayedState::Unpriced) {
             return None;
         }
         let party = self.party(instrument, slot).filter(|party| party.time == time)?;
@@ -270,7 +266,7 @@ impl Engine {
         let kept = market.special.get(slot).map(|order| order.origin);
         let group = kept.unwrap_or_else(|| market.book.origin(slot)).group;
         let mode = self.account(party.account)?.spec.settings.self_match;
-        Some(Arrival { party, group, mode })
+        Some(CrossOrder { party, group, mode })
     }
 
     fn waiting(&mut self, instrument: InstrumentId, side: Side) -> Option<&mut VecDeque<(u64, OrderId)>> {
@@ -296,9 +292,9 @@ impl Engine {
 }
 
 /// Hands events to a function.
-struct Through<'a, F>(&'a mut F);
+struct SinkFn<'a, F>(&'a mut F);
 
-impl<F: FnMut(Event)> EventSink for Through<'_, F> {
+impl<F: FnMut(Event)> EventSink for SinkFn<'_, F> {
     fn emit(&mut self, event: Event) {
         (self.0)(event);
     }
@@ -311,14 +307,14 @@ fn accepts(side: Side, limit: Ticks, price: Ticks) -> bool {
     }
 }
 
-impl Incoming {
+impl IncomingOrder {
     fn takes_part_at(&self, price: Ticks) -> bool {
         self.minimum == 0 && accepts(self.side, self.limit, price)
     }
 
-    fn party(&self) -> Party {
-        let Incoming { id, account, side, open, limit, origin, .. } = *self;
-        Party { slot: Slot::default(), id, account, side, limit, open, time: origin.time, reserves: false }
+    fn party(&self) -> TradeParty {
+        let IncomingOrder { id, account, side, open, limit, origin, .. } = *self;
+        TradeParty { slot: Slot::default(), id, account, side, limit, open, time: origin.time, reserves: false }
     }
 }
 

@@ -11,17 +11,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use crate::zoo::{Fault, bites};
 use pitwire_model::{Side, Ticks};
 
 /// What names one price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Step {
+struct PriceStep {
     buy: u64,
     sell: u64,
 }
 
-impl Step {
+impl PriceStep {
     fn of_mut(&mut self, side: Side) -> &mut u64 {
         match side {
             Side::Buy => &mut self.buy,
@@ -39,13 +38,13 @@ impl Step {
 
 /// What would buy and sell at one price: at it or better, market orders included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Balance {
+struct CurvePoint {
     price: i64,
     buy: u64,
     sell: u64,
 }
 
-impl Balance {
+impl CurvePoint {
     fn volume(self) -> u64 {
         self.buy.min(self.sell)
     }
@@ -56,12 +55,12 @@ impl Balance {
     }
 
     /// The same lots on both sides.
-    fn equals(self, other: Balance) -> bool {
+    fn equals(self, other: CurvePoint) -> bool {
         (self.buy, self.sell) == (other.buy, other.sell)
     }
 
     fn clearing(self) -> Option<Clearing> {
-        let Balance { price, .. } = self;
+        let CurvePoint { price, .. } = self;
         (self.volume() > 0).then(|| Clearing { price: Ticks(price), volume: self.volume(), imbalance: self.surplus() })
     }
 }
@@ -78,14 +77,14 @@ pub struct Clearing {
 
 /// Empty, it is a call to which nobody came.
 #[derive(Clone, Debug, Default)]
-pub struct Curve {
-    steps: BTreeMap<i64, Step>,
+pub struct AuctionCurve {
+    steps: BTreeMap<i64, PriceStep>,
     /// Market orders without a bound.
-    market: Step,
-    at: Balance,
+    market: PriceStep,
+    at: CurvePoint,
 }
 
-impl Curve {
+impl AuctionCurve {
     /// So many lots of one side more, or less, at `price`, or at any price.
     pub fn note(&mut self, side: Side, price: Option<Ticks>, lots: i64) {
         let counts_here = price.is_none_or(|price| match side {
@@ -106,7 +105,7 @@ impl Curve {
         };
         let step = self.steps.entry(price).or_default();
         *step.of_mut(side) = step.of(side).saturating_add_signed(lots);
-        if *step == Step::default() {
+        if *step == PriceStep::default() {
             self.steps.remove(&price);
         }
     }
@@ -130,7 +129,7 @@ impl Curve {
     pub fn clearing(&mut self, reference: Option<Ticks>) -> Option<Clearing> {
         let Some(at) = self.named_near_here() else {
             let price = reference?.0;
-            return Balance { price, buy: self.market.buy, sell: self.market.sell }.clearing();
+            return CurvePoint { price, buy: self.market.buy, sell: self.market.sell }.clearing();
         };
         let at = self.balanced(at);
         self.at = at;
@@ -145,7 +144,6 @@ impl Curve {
         // Sellers from here on up, buyers below: one of the two prices at the turn, or, if they are alike, the range.
         let Some(below) = self.below(at) else { return at.clearing() };
         let better = below.volume().cmp(&at.volume());
-        let better = if bites(Fault::SurplusForgotten) { better.then(Ordering::Less) } else { better };
         match better.then(at.surplus().unsigned_abs().cmp(&below.surplus().unsigned_abs())) {
             Ordering::Greater => below.clearing(),
             Ordering::Less => at.clearing(),
@@ -158,7 +156,7 @@ impl Curve {
     }
 
     /// A price that somebody names, as near as can be: none when nobody names any.
-    fn named_near_here(&self) -> Option<Balance> {
+    fn named_near_here(&self) -> Option<CurvePoint> {
         if self.steps.contains_key(&self.at.price) {
             return Some(self.at);
         }
@@ -166,7 +164,7 @@ impl Curve {
     }
 
     /// The lowest price with no surplus of buyers; the highest of all when there is none. Walks from `at`.
-    fn balanced(&self, mut at: Balance) -> Balance {
+    fn balanced(&self, mut at: CurvePoint) -> CurvePoint {
         while at.surplus() > 0
             && let Some(above) = self.above(at)
         {
@@ -181,32 +179,32 @@ impl Curve {
         at
     }
 
-    fn step(&self, price: i64) -> Step {
+    fn step(&self, price: i64) -> PriceStep {
         self.steps.get(&price).copied().unwrap_or_default()
     }
 
     /// The next higher price that somebody names.
-    fn above(&self, at: Balance) -> Option<Balance> {
+    fn above(&self, at: CurvePoint) -> Option<CurvePoint> {
         let (price, step) = self.steps.range((Excluded(at.price), Unbounded)).next()?;
-        Some(Balance { price: *price, buy: at.buy - self.step(at.price).buy, sell: at.sell + step.sell })
+        Some(CurvePoint { price: *price, buy: at.buy - self.step(at.price).buy, sell: at.sell + step.sell })
     }
 
     /// The next lower one.
-    fn below(&self, at: Balance) -> Option<Balance> {
+    fn below(&self, at: CurvePoint) -> Option<CurvePoint> {
         let (price, step) = self.steps.range(..at.price).next_back()?;
-        Some(Balance { price: *price, buy: at.buy + step.buy, sell: at.sell - self.step(at.price).sell })
+        Some(CurvePoint { price: *price, buy: at.buy + step.buy, sell: at.sell - self.step(at.price).sell })
     }
 }
 
 /// The reference held between the first and the last of some prices, ascending; without one their middle.
-fn between(prices: &[Option<Balance>], reference: Option<Ticks>) -> Option<Clearing> {
+fn between(prices: &[Option<CurvePoint>], reference: Option<Ticks>) -> Option<Clearing> {
     let known = || prices.iter().flatten();
     let (lowest, highest) = (known().next()?.price, known().next_back()?.price);
-    let price = match reference.filter(|_| !bites(Fault::ReferenceForgotten)) {
+    let price = match reference {
         Some(Ticks(reference)) => reference.clamp(lowest, highest),
         None => (lowest + highest).div_euclid(2),
     };
     let buy = known().find(|balance| balance.price >= price)?.buy;
     let sell = known().rfind(|balance| balance.price <= price)?.sell;
-    Balance { price, buy, sell }.clearing()
+    CurvePoint { price, buy, sell }.clearing()
 }

@@ -7,7 +7,6 @@
 //! Costs       a pass: the interests of both sides; passes: at most 4 and 2 for each hidden order, and never above 64.
 //! Start at    [`settle`], then [`crossing`].
 
-use crate::zoo::{Fault, bites};
 use pitwire_model::{Side, Ticks};
 
 /// Orders nested in one another settle one a pass: however many somebody rests, a settling costs no more passes.
@@ -15,7 +14,7 @@ const MOST_PASSES: usize = 64;
 
 /// What stands in one place of a side, in priority order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
+pub struct AuctionInterest {
     /// The limit; for what takes any price [`Interest::ANY_BUYER`] or [`Interest::ANY_SELLER`].
     pub price: i64,
     pub open: u64,
@@ -25,22 +24,22 @@ pub struct Interest {
     pub lots: u64,
 }
 
-impl Interest {
+impl AuctionInterest {
     pub const ANY_BUYER: i64 = i64::MAX;
     pub const ANY_SELLER: i64 = i64::MIN;
 
-    pub fn visible(price: Ticks, open: u64) -> Interest {
-        Interest { price: price.0, open, minimum: 0, lots: open }
+    pub fn visible(price: Ticks, open: u64) -> AuctionInterest {
+        AuctionInterest { price: price.0, open, minimum: 0, lots: open }
     }
 
-    pub fn hidden(price: Ticks, open: u32, minimum: u32) -> Interest {
-        Interest { price: price.0, open: u64::from(open), minimum, lots: u64::from(open) }
+    pub fn hidden(price: Ticks, open: u32, minimum: u32) -> AuctionInterest {
+        AuctionInterest { price: price.0, open: u64::from(open), minimum, lots: u64::from(open) }
     }
 
     /// Market orders of `side`, all together.
-    pub fn any(side: Side, open: u64) -> Interest {
-        let price = if side == Side::Buy { Interest::ANY_BUYER } else { Interest::ANY_SELLER };
-        Interest { price, open, minimum: 0, lots: open }
+    pub fn any(side: Side, open: u64) -> AuctionInterest {
+        let price = if side == Side::Buy { AuctionInterest::ANY_BUYER } else { AuctionInterest::ANY_SELLER };
+        AuctionInterest { price, open, minimum: 0, lots: open }
     }
 
     fn is_hidden(&self) -> bool {
@@ -50,18 +49,18 @@ impl Interest {
 
 /// How much may trade, and the lowest and highest price at which so much does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crossing {
+pub struct FilterCrossing {
     pub volume: u64,
     pub lowest: Ticks,
     pub highest: Ticks,
 }
 
-fn total(side: &[Interest]) -> u64 {
+fn total(side: &[AuctionInterest]) -> u64 {
     side.iter().map(|interest| interest.lots).sum()
 }
 
 /// Sets what counts of each hidden order, and says in how many passes. `bids` and `asks` in priority order.
-pub fn settle(bids: &mut [Interest], asks: &mut [Interest]) -> usize {
+pub fn settle(bids: &mut [AuctionInterest], asks: &mut [AuctionInterest]) -> usize {
     let hidden = bids.iter().chain(asks.iter()).filter(|interest| interest.is_hidden()).count();
     let mut side = if total(bids) >= total(asks) { Side::Buy } else { Side::Sell };
     let mut quiet = 0;
@@ -85,7 +84,7 @@ pub fn settle(bids: &mut [Interest], asks: &mut [Interest]) -> usize {
 }
 
 /// One side's hidden orders look at what is left for them. Says whether anything changed.
-fn pass(own: &mut [Interest], contra: &[Interest], accepts: impl Fn(i64, i64) -> bool) -> bool {
+fn pass(own: &mut [AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool) -> bool {
     let (mut reached, mut within) = (contra.len(), total(contra));
     let (mut ahead, mut changed) = (0_u64, false);
     for interest in own {
@@ -98,11 +97,7 @@ fn pass(own: &mut [Interest], contra: &[Interest], accepts: impl Fn(i64, i64) ->
         }
         if interest.is_hidden() {
             let available = within.saturating_sub(ahead);
-            let lots = if available >= u64::from(interest.minimum) || bites(Fault::MinimumForgotten) {
-                available.min(interest.open)
-            } else {
-                0
-            };
+            let lots = if available >= u64::from(interest.minimum) { available.min(interest.open) } else { 0 };
             changed |= lots != interest.lots;
             interest.lots = lots;
         }
@@ -112,7 +107,7 @@ fn pass(own: &mut [Interest], contra: &[Interest], accepts: impl Fn(i64, i64) ->
 }
 
 /// What trades of two settled sides without market orders, if anything does.
-pub fn crossing(bids: &[Interest], asks: &[Interest]) -> Option<Crossing> {
+pub fn crossing(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> Option<FilterCrossing> {
     let (mut buyers, mut sellers) = (counted(bids), counted(asks));
     let (mut bid, mut ask) = (buyers.next()?, sellers.next()?);
     let mut found = None;
@@ -120,7 +115,7 @@ pub fn crossing(bids: &[Interest], asks: &[Interest]) -> Option<Crossing> {
     while ask.price <= bid.price {
         let lots = bid.lots.min(ask.lots);
         volume += lots;
-        found = Some(Crossing { volume, lowest: Ticks(ask.price), highest: Ticks(bid.price) });
+        found = Some(FilterCrossing { volume, lowest: Ticks(ask.price), highest: Ticks(bid.price) });
         bid.lots -= lots;
         ask.lots -= lots;
         if bid.lots == 0 {
@@ -135,13 +130,13 @@ pub fn crossing(bids: &[Interest], asks: &[Interest]) -> Option<Crossing> {
     found
 }
 
-fn counted(side: &[Interest]) -> impl Iterator<Item = Interest> {
+fn counted(side: &[AuctionInterest]) -> impl Iterator<Item = AuctionInterest> {
     side.iter().copied().filter(|interest| interest.lots > 0)
 }
 
 /// The price of rulebook 8.2 step 7.
-pub fn price(found: Crossing, bests: [Option<Ticks>; 2], reference: Option<Ticks>) -> Ticks {
-    let Crossing { lowest: Ticks(lowest), highest: Ticks(highest), .. } = found;
+pub fn price(found: FilterCrossing, bests: [Option<Ticks>; 2], reference: Option<Ticks>) -> Ticks {
+    let FilterCrossing { lowest: Ticks(lowest), highest: Ticks(highest), .. } = found;
     let wanted = match bests {
         [Some(bid), Some(offer)] => (bid.0 + offer.0).div_euclid(2),
         [Some(best), None] | [None, Some(best)] => best.0,

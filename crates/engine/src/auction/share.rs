@@ -8,36 +8,36 @@
 
 /// An order at the price in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct AllocationClaim {
     /// Its priority number; claims stand in this order.
     pub time: u64,
     pub open: u32,
 }
 
 /// How `lots` are divided: writes what each claim gets, claim by claim.
-pub trait Share {
-    fn share(&self, lots: u64, claims: &[Claim], given: &mut Vec<u32>);
+pub trait AllocationRule {
+    fn share(&self, lots: u64, claims: &[AllocationClaim], given: &mut Vec<u32>);
 }
 
 /// First come, first served: every instrument that asks for nothing else.
-pub struct InTurn;
+pub struct TimeAllocation;
 
 /// Each in proportion to what it has open; what rounding leaves goes one lot each, by time.
-pub struct InProportion;
+pub struct ProRataAllocation;
 
 /// Earlier batches before later ones, each within itself in proportion. Ascending priority numbers at which a batch ended.
-pub struct InBatches<'a>(pub &'a [u64]);
+pub struct BatchAllocation<'a>(pub &'a [u64]);
 
-impl Share for InTurn {
-    fn share(&self, mut lots: u64, claims: &[Claim], given: &mut Vec<u32>) {
+impl AllocationRule for TimeAllocation {
+    fn share(&self, mut lots: u64, claims: &[AllocationClaim], given: &mut Vec<u32>) {
         for claim in claims {
             given.push(take(&mut lots, claim.open));
         }
     }
 }
 
-impl Share for InProportion {
-    fn share(&self, lots: u64, claims: &[Claim], given: &mut Vec<u32>) {
+impl AllocationRule for ProRataAllocation {
+    fn share(&self, lots: u64, claims: &[AllocationClaim], given: &mut Vec<u32>) {
         let all: u64 = claims.iter().map(|claim| u64::from(claim.open)).sum();
         if lots >= all {
             given.extend(claims.iter().map(|claim| claim.open));
@@ -47,9 +47,7 @@ impl Share for InProportion {
         given.extend(claims.iter().map(|claim| part(lots, claim.open, all)));
         let mut left = lots - given[first..].iter().map(|lots| u64::from(*lots)).sum::<u64>();
         // Less is left than there are claims, and none of them is full: lots are fewer than all.
-        let young = usize::try_from(left).unwrap_or_default();
-        let skipped = if crate::zoo::bites(crate::zoo::Fault::LeftoverToYoungest) { claims.len() - young } else { 0 };
-        for (lots, claim) in given[first..].iter_mut().zip(claims).skip(skipped) {
+        for (lots, claim) in given[first..].iter_mut().zip(claims) {
             if left > 0 && *lots < claim.open {
                 *lots += 1;
                 left -= 1;
@@ -58,12 +56,12 @@ impl Share for InProportion {
     }
 }
 
-impl Share for InBatches<'_> {
-    fn share(&self, mut lots: u64, claims: &[Claim], given: &mut Vec<u32>) {
-        let batch = |claim: &Claim| self.0.partition_point(|end| *end <= claim.time);
+impl AllocationRule for BatchAllocation<'_> {
+    fn share(&self, mut lots: u64, claims: &[AllocationClaim], given: &mut Vec<u32>) {
+        let batch = |claim: &AllocationClaim| self.0.partition_point(|end| *end <= claim.time);
         for of_one in claims.chunk_by(|a, b| batch(a) == batch(b)) {
             let first = given.len();
-            InProportion.share(lots, of_one, given);
+            ProRataAllocation.share(lots, of_one, given);
             lots -= given[first..].iter().map(|lots| u64::from(*lots)).sum::<u64>();
         }
     }

@@ -3,11 +3,11 @@
 
 use pitwire_model::{AccountId, OrderId, Side, Ticks};
 
-use super::curve::{Clearing, Curve};
-use super::filter::{self, Crossing, Interest};
-use super::plan::{Outsider, Planner, Shared};
-use super::share::{Claim, InBatches, InProportion, InTurn, Share};
-use crate::book::{Book, Origin, Owner, Resting, Seen, Slot};
+use super::curve::{AuctionCurve, Clearing};
+use super::filter::{self, AuctionInterest, FilterCrossing};
+use super::plan::{ExtraParticipant, SharedPrice, SidePlanner};
+use super::share::{AllocationClaim, AllocationRule, BatchAllocation, ProRataAllocation, TimeAllocation};
+use crate::book::{Book, OrderOrigin, Owner, QueuedOrder, RestingOrder, Slot};
 
 pub(crate) struct Random(pub u64);
 
@@ -72,7 +72,7 @@ fn random_order(random: &mut Random, prices: u64) -> Order {
     Order { side, price, lots: 1 + random.signed(5) }
 }
 
-fn note(curve: &mut Curve, order: Order, sign: i64) {
+fn note(curve: &mut AuctionCurve, order: Order, sign: i64) {
     curve.note(order.side, order.price.map(Ticks), sign * order.lots);
 }
 
@@ -81,7 +81,7 @@ fn a_calls_price_is_what_trying_every_price_gives_after_each_change() {
     let mut random = Random(7);
     let (mut priced, mut unpriced, mut tied) = (0, 0, 0);
     for round in 0..6_000_u64 {
-        let (mut curve, mut orders) = (Curve::default(), Vec::<Order>::new());
+        let (mut curve, mut orders) = (AuctionCurve::default(), Vec::<Order>::new());
         let reference = (round % 3 > 0).then(|| 90 + random.signed(20));
         let prices = 1 + random.below(10);
         for _ in 0..1 + random.below(14) {
@@ -128,7 +128,7 @@ fn prices_of_calls_worked_out_by_hand() {
     {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let [buys, sells, reference, want] = cells[..] else { panic!("four cells: {row}") };
-        let mut curve = Curve::default();
+        let mut curve = AuctionCurve::default();
         for (side, words) in [(Side::Buy, buys), (Side::Sell, sells)] {
             for word in words.split_whitespace() {
                 let (lots, price) = word.split_once('@').unwrap();
@@ -141,13 +141,13 @@ fn prices_of_calls_worked_out_by_hand() {
     }
 }
 
-fn random_side(random: &mut Random, side: Side, most: u64) -> Vec<Interest> {
-    let mut interests: Vec<Interest> = (0..random.below(most + 1))
+fn random_side(random: &mut Random, side: Side, most: u64) -> Vec<AuctionInterest> {
+    let mut interests: Vec<AuctionInterest> = (0..random.below(most + 1))
         .map(|_| {
             let (price, open) = (Ticks(100 + random.signed(4)), u32::try_from(1 + random.below(6)).unwrap());
             match random.below(3) {
-                0 => Interest::visible(price, u64::from(open)),
-                _ => Interest::hidden(price, open, u32::try_from(1 + random.below(u64::from(open))).unwrap()),
+                0 => AuctionInterest::visible(price, u64::from(open)),
+                _ => AuctionInterest::hidden(price, open, u32::try_from(1 + random.below(u64::from(open))).unwrap()),
             }
         })
         .collect();
@@ -159,15 +159,15 @@ fn random_side(random: &mut Random, side: Side, most: u64) -> Vec<Interest> {
 }
 
 /// The most that trades at one price, by trying every price there is.
-fn most_at_one_price(bids: &[Interest], asks: &[Interest]) -> u64 {
-    let sum = |side: &[Interest], accepts: &dyn Fn(i64) -> bool| -> u64 {
+fn most_at_one_price(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64 {
+    let sum = |side: &[AuctionInterest], accepts: &dyn Fn(i64) -> bool| -> u64 {
         side.iter().filter(|interest| accepts(interest.price)).map(|interest| interest.lots).sum()
     };
     (98..108).map(|price| sum(bids, &|limit| limit >= price).min(sum(asks, &|limit| limit <= price))).max().unwrap()
 }
 
 /// What each gets of `volume`, in priority order.
-fn given(side: &[Interest], mut volume: u64) -> Vec<u64> {
+fn given(side: &[AuctionInterest], mut volume: u64) -> Vec<u64> {
     side.iter()
         .map(|interest| {
             let lots = interest.lots.min(volume);
@@ -177,26 +177,26 @@ fn given(side: &[Interest], mut volume: u64) -> Vec<u64> {
         .collect()
 }
 
-fn nobody_gets_less_than_its_minimum(side: &[Interest], volume: u64) -> bool {
+fn nobody_gets_less_than_its_minimum(side: &[AuctionInterest], volume: u64) -> bool {
     let mut of_each = side.iter().zip(given(side, volume));
     of_each.all(|(interest, lots)| lots == 0 || lots >= u64::from(interest.minimum))
 }
 
 /// What is left for the order at `at` when everybody before it has taken what counts of it.
-fn left_for(at: usize, own: &[Interest], contra: &[Interest], accepts: impl Fn(i64, i64) -> bool) -> u64 {
+fn left_for(at: usize, own: &[AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool) -> u64 {
     let within = contra.iter().filter(|other| accepts(own[at].price, other.price)).map(|other| other.lots);
     within.sum::<u64>().saturating_sub(own[..at].iter().map(|before| before.lots).sum())
 }
 
 /// Whether some order was left out that could have had its minimum, from what those behind it got instead.
-fn passes_over(own: &[Interest], contra: &[Interest], accepts: impl Fn(i64, i64) -> bool + Copy) -> bool {
+fn passes_over(own: &[AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool + Copy) -> bool {
     (0..own.len())
         .any(|at| own[at].lots == 0 && left_for(at, own, contra, accepts) >= u64::from(own[at].minimum.max(1)))
 }
 
 /// The most that any choice of hidden orders to take part would trade, without giving one of them less than its minimum
 /// and without passing over one that could have it.
-fn most_by_any_choice(bids: &[Interest], asks: &[Interest]) -> u64 {
+fn most_by_any_choice(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64 {
     let hidden = bids.iter().chain(asks).filter(|interest| interest.minimum > 0).count();
     let mut most = 0;
     for choice in 0_u32..1 << hidden {
@@ -247,8 +247,8 @@ fn a_filter_obeys_every_minimum_and_trades_no_less_than_any_fair_choice_of_hidde
 fn thousands_of_nested_hidden_orders_settle_in_a_fixed_number_of_passes() {
     for (pairs, want) in [(0, 2), (1, 4), (10, 22), (30, 62), (31, 64), (32, 64), (4_000, 64)] {
         let side = |price: i64, lots: u32| {
-            let nested = (0..pairs).map(|_| Interest::hidden(Ticks(price), lots, lots));
-            [Interest::visible(Ticks(price), 1)].into_iter().chain(nested).collect::<Vec<Interest>>()
+            let nested = (0..pairs).map(|_| AuctionInterest::hidden(Ticks(price), lots, lots));
+            [AuctionInterest::visible(Ticks(price), 1)].into_iter().chain(nested).collect::<Vec<AuctionInterest>>()
         };
         let (mut bids, mut asks) = (side(200, 2_003), side(100, 2_004));
         assert_eq!(filter::settle(&mut bids, &mut asks), want, "{pairs} pairs");
@@ -258,7 +258,7 @@ fn thousands_of_nested_hidden_orders_settle_in_a_fixed_number_of_passes() {
 
 #[test]
 fn the_price_of_a_filter_lies_where_the_volume_is_largest() {
-    let crossing = |lowest, highest| Crossing { volume: 1, lowest: Ticks(lowest), highest: Ticks(highest) };
+    let crossing = |lowest, highest| FilterCrossing { volume: 1, lowest: Ticks(lowest), highest: Ticks(highest) };
     let best = |price: i64| Some(Ticks(price));
     // range, visible bests, reference, price
     for (range, bests, reference, want) in [
@@ -275,8 +275,9 @@ fn the_price_of_a_filter_lies_where_the_volume_is_largest() {
     }
 }
 
-fn shares(way: &dyn Share, lots: u64, claims: &[(u64, u32)]) -> Vec<u32> {
-    let claims: Vec<Claim> = claims.iter().map(|(time, open)| Claim { time: *time, open: *open }).collect();
+fn shares(way: &dyn AllocationRule, lots: u64, claims: &[(u64, u32)]) -> Vec<u32> {
+    let claims: Vec<AllocationClaim> =
+        claims.iter().map(|(time, open)| AllocationClaim { time: *time, open: *open }).collect();
     let mut given = Vec::new();
     way.share(lots, &claims, &mut given);
     given
@@ -295,9 +296,9 @@ fn lots_are_divided_as_worked_out_by_hand() {
         (0, &[3, 3], &[0, 0]),
         (5, &[], &[]),
     ] {
-        assert_eq!(shares(&InProportion, lots, &times(open)), want, "{lots} of {open:?}");
+        assert_eq!(shares(&ProRataAllocation, lots, &times(open)), want, "{lots} of {open:?}");
     }
-    assert_eq!(shares(&InTurn, 12, &times(&[10, 5, 5])), [10, 2, 0]);
+    assert_eq!(shares(&TimeAllocation, 12, &times(&[10, 5, 5])), [10, 2, 0]);
     // Batches ended at 2 and 5: the first order, then the two at 2 and 3, then those from 5 on.
     let claims = [(1, 10), (2, 100), (3, 300), (5, 50), (6, 50)];
     for (lots, want) in [
@@ -307,7 +308,7 @@ fn lots_are_divided_as_worked_out_by_hand() {
         (500, [10, 100, 300, 45, 45]),
         (999, [10, 100, 300, 50, 50]),
     ] {
-        assert_eq!(shares(&InBatches(&[2, 5]), lots, &claims), want, "{lots}");
+        assert_eq!(shares(&BatchAllocation(&[2, 5]), lots, &claims), want, "{lots}");
     }
 }
 
@@ -324,7 +325,7 @@ fn every_lot_is_given_to_somebody_who_has_it_open() {
         let claims: Vec<(u64, u32)> = (0..random.below(7)).map(|time| (time, random_lots(&mut random))).collect();
         let all: u64 = claims.iter().map(|(_, open)| u64::from(*open)).sum();
         let lots = random.below(all.min(1 << 30) * 2 + 1);
-        for way in [&InTurn as &dyn Share, &InProportion, &InBatches(&[2, 4])] {
+        for way in [&TimeAllocation as &dyn AllocationRule, &ProRataAllocation, &BatchAllocation(&[2, 4])] {
             let given = shares(way, lots, &claims);
             assert_eq!(given.len(), claims.len());
             assert!(
@@ -334,7 +335,7 @@ fn every_lot_is_given_to_somebody_who_has_it_open() {
             assert_eq!(given.iter().map(|lots| u64::from(*lots)).sum::<u64>(), lots.min(all), "{claims:?}");
         }
         // In proportion, nobody is a lot or more away from what is due.
-        for (given, (_, open)) in shares(&InProportion, lots, &claims).iter().zip(&claims) {
+        for (given, (_, open)) in shares(&ProRataAllocation, lots, &claims).iter().zip(&claims) {
             let due = u128::from(lots.min(all)) * u128::from(*open);
             let low = u128::from(*given).saturating_sub(1) * u128::from(all.max(1));
             assert!(low <= due && due < (u128::from(*given) + 1) * u128::from(all.max(1)), "{lots} of {claims:?}");
@@ -343,9 +344,9 @@ fn every_lot_is_given_to_somebody_who_has_it_open() {
 }
 
 /// An order beside the book, its number also its time.
-fn outsider(id: u64, price: Option<i64>, lots: u32, minimum: u32) -> Outsider {
-    let order = Seen { id: OrderId(id), time: id, slot: Slot::default(), account: AccountId(0), whole: lots };
-    Outsider { order, price: price.map(Ticks), minimum, lots }
+fn outsider(id: u64, price: Option<i64>, lots: u32, minimum: u32) -> ExtraParticipant {
+    let order = QueuedOrder { id: OrderId(id), time: id, slot: Slot::default(), account: AccountId(0), whole: lots };
+    ExtraParticipant { order, price: price.map(Ticks), minimum, lots }
 }
 
 #[test]
@@ -353,12 +354,12 @@ fn priority_is_market_orders_then_price_then_visible_orders_then_time() {
     for side in [Side::Buy, Side::Sell] {
         // So many ticks from 100 for the worse.
         let off = |ticks: i64| 100 + if side == Side::Buy { -ticks } else { ticks };
-        let mut book = Book::<Origin>::new();
+        let mut book = Book::<OrderOrigin>::new();
         for (id, ticks) in [(1, 0), (4, 0), (8, 2)] {
             let owner = Owner::new(AccountId(0), side, true);
             let (id, price) = (OrderId(id), Ticks(off(ticks)));
-            let order = Resting { id, price, open: 5, ordered: 5, owner, hidden: 0, display: 0 };
-            book.rest(order, Origin { time: id.0, ..Origin::default() });
+            let order = RestingOrder { id, price, open: 5, ordered: 5, owner, hidden: 0, display: 0 };
+            book.rest(order, OrderOrigin { time: id.0, ..OrderOrigin::default() });
         }
         let mut outsiders = vec![
             outsider(7, Some(off(1)), 3, 0),
@@ -368,9 +369,9 @@ fn priority_is_market_orders_then_price_then_visible_orders_then_time() {
             outsider(5, Some(off(-1)), 3, 3),
             outsider(9, Some(off(3)), 1, 0),
         ];
-        Planner::sort(side, &mut outsiders);
-        let given = |shared: Option<Shared>, volume: u64| -> Vec<(u64, u32)> {
-            let parts = Planner { book: &book, side, outsiders: &outsiders, shared }.side(volume);
+        SidePlanner::sort(side, &mut outsiders);
+        let given = |shared: Option<SharedPrice>, volume: u64| -> Vec<(u64, u32)> {
+            let parts = SidePlanner { book: &book, side, outsiders: &outsiders, shared }.side(volume);
             parts.iter().map(|part| (part.order.id.0, part.lots)).collect()
         };
         let all = [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 9), (7, 3), (8, 5), (9, 1)];
@@ -378,10 +379,10 @@ fn priority_is_market_orders_then_price_then_visible_orders_then_time() {
         assert_eq!(given(None, 5), all[..2], "{side:?}");
         assert_eq!(given(None, 20), [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 1)], "{side:?}");
         // 7 of 14 visible lots at the price: 2.5, 2, 2.5 rounded down, the one left over to the first.
-        let here = || Some(Shared { price: Ticks(100), way: &InProportion });
+        let here = || Some(SharedPrice { price: Ticks(100), way: &ProRataAllocation });
         assert_eq!(given(here(), 12), [(6, 2), (5, 3), (1, 3), (3, 2), (4, 2)], "{side:?}");
         assert_eq!(given(here(), 21), [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 2)], "{side:?}");
-        let elsewhere = Some(Shared { price: Ticks(off(2)), way: &InProportion });
+        let elsewhere = Some(SharedPrice { price: Ticks(off(2)), way: &ProRataAllocation });
         assert_eq!(given(elsewhere, 12), [(6, 2), (5, 3), (1, 5), (3, 2)], "{side:?}");
     }
 }

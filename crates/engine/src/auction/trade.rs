@@ -13,7 +13,7 @@ use crate::settle::{exchange, reserve};
 
 /// A live order that trades, wherever it stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Party {
+pub(super) struct TradeParty {
     pub slot: Slot,
     pub id: OrderId,
     pub account: AccountId,
@@ -28,33 +28,33 @@ pub(super) struct Party {
 }
 
 /// What becomes of two parties.
-pub(super) struct Deal<'a> {
+pub(super) struct PartyTrade<'a> {
     pub instrument: InstrumentId,
     pub kind: TradeKind,
     pub price: Ticks,
     pub lots: u32,
-    pub maker: &'a mut Party,
-    pub taker: &'a mut Party,
+    pub maker: &'a mut TradeParty,
+    pub taker: &'a mut TradeParty,
 }
 
 impl Engine {
     /// The order at a slot of an instrument.
-    pub(super) fn party(&self, instrument: InstrumentId, slot: Slot) -> Option<Party> {
+    pub(super) fn party(&self, instrument: InstrumentId, slot: Slot) -> Option<TradeParty> {
         let market = &self.markets[instrument.0 as usize];
         if slot.is_kept() {
             let order = market.special.get(slot)?;
             let (limit, time) = (order.reserve_price(), order.origin.time);
             let (id, account, side, open) = (order.id, order.account, order.side, order.open);
-            return Some(Party { slot, id, account, side, limit, open, time, reserves: true });
+            return Some(TradeParty { slot, id, account, side, limit, open, time, reserves: true });
         }
         let (order, time) = (market.book.get(slot), market.book.origin(slot).time);
         let (id, account, side, open) = (order.id, order.owner.account(), order.owner.side(), order.total_open());
-        Some(Party { slot, id, account, side, limit: order.price, open, time, reserves: true })
+        Some(TradeParty { slot, id, account, side, limit: order.price, open, time, reserves: true })
     }
 
     /// One trade; says so. Whoever calls counts it for the throttles: something may have to be said before.
-    pub(super) fn trade(&mut self, deal: Deal<'_>, out: &mut impl EventSink) {
-        let Deal { instrument, kind, price, lots, maker, taker } = deal;
+    pub(super) fn trade(&mut self, deal: PartyTrade<'_>, out: &mut impl EventSink) {
+        let PartyTrade { instrument, kind, price, lots, maker, taker } = deal;
         let Engine { accounts, markets, .. } = self;
         let market = &mut markets[instrument.0 as usize];
         let money = market.money;

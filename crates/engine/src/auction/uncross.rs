@@ -12,33 +12,32 @@ use pitwire_model::{
 };
 
 use super::SIDES;
-use super::curve::{Clearing, Curve};
-use super::filter::{self, Interest};
-use super::plan::{Outsider, Part, Planner, Shared};
-use super::share::{InBatches, InProportion, Share};
-use super::trade::{Deal, Party};
-use crate::book::{Origin, Seen, Slot, key_of};
-use crate::controls::{Breach, References};
-use crate::day::Traded;
+use super::curve::{AuctionCurve, Clearing};
+use super::filter::{self, AuctionInterest};
+use super::plan::{ExtraParticipant, PlannedFill, SharedPrice, SidePlanner};
+use super::share::{AllocationRule, BatchAllocation, ProRataAllocation};
+use super::trade::{PartyTrade, TradeParty};
+use crate::book::{OrderOrigin, QueuedOrder, Slot, key_of};
+use crate::controls::{Breach, ReferencePrices};
+use crate::day::TradeTotals;
 use crate::engine::{Engine, EventSink};
 use crate::market::Market;
-use crate::special::Indicated;
-use crate::zoo::{Fault, bites};
+use crate::special::IndicativeUncross;
 
 /// Who trades how much, buyers and sellers each in the order in which they do.
-struct Plan {
+struct UncrossPlan {
     price: Ticks,
     volume: u64,
-    sides: [Vec<Part>; 2],
+    sides: [Vec<PlannedFill>; 2],
 }
 
 impl Engine {
     /// What the call, or the batch, would do now by its visible orders. Costs the prices between where that was and
     /// where it is.
-    pub(crate) fn indicative(&mut self, instrument: InstrumentId) -> Indicated {
+    pub(crate) fn indicative(&mut self, instrument: InstrumentId) -> IndicativeUncross {
         let market = &mut self.markets[instrument.0 as usize];
         let reference = market.reference();
-        let Some(curve) = &mut market.special.curve else { return Indicated::default() };
+        let Some(curve) = &mut market.special.curve else { return IndicativeUncross::default() };
         let indicated = indicated(curve.clearing(reference));
         debug_assert!(
             market.book.resting_orders() > CHECKED || indicated == market.indicated_by_all(),
@@ -60,7 +59,6 @@ impl Engine {
         let mut curve = market.special.curve.take().unwrap_or_else(|| market.gathered());
         let cleared = market.clear(&mut curve);
         let breach = cleared.as_ref().and_then(|(clearing, _)| market.breach(tolerance, clearing.price));
-        let breach = breach.filter(|_| !bites(Fault::CallBreachesFreely));
         let Some((clearing, outsiders)) = cleared.filter(|_| breach.is_none()) else {
             market.keep_curve(curve);
             return breach.map_or(Ok(None), Err);
@@ -71,9 +69,7 @@ impl Engine {
         self.execute(instrument, &plan, TradeKind::Call(call), Some((told, &mut curve)), out);
         let market = &mut self.markets[at];
         market.keep_curve(curve);
-        if !bites(Fault::StaticStale) {
-            market.special.static_reference = Some(price);
-        }
+        market.special.static_reference = Some(price);
         market.special.uncross_price = Some(price);
         Ok(Some(price))
     }
@@ -92,7 +88,7 @@ impl Engine {
         }
         let Some(plan) = market.plan_filter() else { return Ok(false) };
         if let Some(only) = only_if {
-            let is_it = |part: &Part| market.special.get(part.order.slot).is_some_and(|order| order.id == only);
+            let is_it = |part: &PlannedFill| market.special.get(part.order.slot).is_some_and(|order| order.id == only);
             if !plan.sides.iter().flatten().any(is_it) {
                 return Ok(false);
             }
@@ -108,14 +104,14 @@ impl Engine {
     fn execute(
         &mut self,
         instrument: InstrumentId,
-        plan: &Plan,
+        plan: &UncrossPlan,
         kind: TradeKind,
-        call: Option<(Event, &mut Curve)>,
+        call: Option<(Event, &mut AuctionCurve)>,
         out: &mut impl EventSink,
     ) {
         let at = instrument.0 as usize;
         let first = self.markets[at].trades.0 + 1;
-        let mut left = Leftovers::default();
+        let mut left = PostUncrossWork::default();
         self.pair(instrument, plan, kind, &mut left, out);
         let market = &mut self.markets[at];
         market.traded(plan.price);
@@ -125,7 +121,7 @@ impl Engine {
                 let (lots, price) = (plan.volume, plan.price);
                 let tick_lots = price.0.cast_unsigned().saturating_mul(lots);
                 let first = TradeSeq(first);
-                market.day.count(self.now, Traded { first, last: market.trades, lots, tick_lots, price });
+                market.day.count(self.now, TradeTotals { first, last: market.trades, lots, tick_lots, price });
             }
             _ => market.day.uncrossed(plan.price),
         }
@@ -140,15 +136,15 @@ impl Engine {
     fn pair(
         &mut self,
         instrument: InstrumentId,
-        plan: &Plan,
+        plan: &UncrossPlan,
         kind: TradeKind,
-        left: &mut Leftovers,
+        left: &mut PostUncrossWork,
         out: &mut impl EventSink,
     ) {
         let mut at = [0, 0];
         let mut next = |side: Side, engine: &Engine| {
             let (at, parts) = (&mut at[side as usize & 1], &plan.sides[side as usize & 1]);
-            let head = parts.get(*at).map(|part| Head::of(side, part));
+            let head = parts.get(*at).map(|part| PairingHead::of(side, part));
             *at += 1;
             if let Some(later) = parts.get(*at + AHEAD) {
                 engine.orders.expect(later.order.id);
@@ -166,9 +162,8 @@ impl Engine {
             let [maker, taker] =
                 if buy_is_earlier { [&mut buy.party, &mut sell.party] } else { [&mut sell.party, &mut buy.party] };
             let accounts = (maker.account, taker.account);
-            let second = bites(Fault::SecondPrice) && self.markets[instrument.0 as usize].trades.0 % 2 == 1;
-            let price = if second { Ticks(plan.price.0 + 1) } else { plan.price };
-            self.trade(Deal { instrument, kind, price, lots, maker, taker }, out);
+            let price = plan.price;
+            self.trade(PartyTrade { instrument, kind, price, lots, maker, taker }, out);
             self.count_trade(accounts.0, accounts.1, out);
             if let Some(done) = buyer.take_if(|head| head.lots == 0) {
                 self.leave(instrument, &done, left);
@@ -182,8 +177,8 @@ impl Engine {
     }
 
     /// A party has traded all that it was to trade. What has nothing left goes, without a word: it has filled.
-    fn leave(&mut self, instrument: InstrumentId, head: &Head, left: &mut Leftovers) {
-        let Head { party: Party { slot, id, account, side, limit, open, .. }, traded, .. } = *head;
+    fn leave(&mut self, instrument: InstrumentId, head: &PairingHead, left: &mut PostUncrossWork) {
+        let PairingHead { party: TradeParty { slot, id, account, side, limit, open, .. }, traded, .. } = *head;
         let Engine { accounts, markets, orders, .. } = self;
         let market = &mut markets[instrument.0 as usize];
         if slot.is_kept() {
@@ -212,7 +207,7 @@ impl Engine {
     }
 
     /// Hidden orders left with less than their minimum go; icebergs show their next part; levels are told.
-    fn tell_leftovers(&mut self, instrument: InstrumentId, left: &Leftovers, out: &mut impl EventSink) {
+    fn tell_leftovers(&mut self, instrument: InstrumentId, left: &PostUncrossWork, out: &mut impl EventSink) {
         for slot in left.below_minimum.iter().flatten() {
             self.take_off(instrument, *slot, CancelReason::BelowMinimumExecution, out);
         }
@@ -235,7 +230,7 @@ impl Engine {
         if shown == 0 {
             return;
         }
-        book.set_origin(slot, Origin { time, ..book.origin(slot) });
+        book.set_origin(slot, OrderOrigin { time, ..book.origin(slot) });
         self.times = time;
         let order = book.get(slot);
         let (account, side, shown) = (order.owner.account(), order.owner.side(), Lots(u64::from(shown)));
@@ -244,8 +239,8 @@ impl Engine {
 }
 
 /// The order whose turn it is on its side.
-struct Head {
-    party: Party,
+struct PairingHead {
+    party: TradeParty,
     /// What it still is to trade, and what it was to in all.
     lots: u32,
     traded: u32,
@@ -254,17 +249,17 @@ struct Head {
 /// So many parties ahead, what is asked of them is fetched.
 const AHEAD: usize = 8;
 
-impl Head {
-    fn of(side: Side, part: &Part) -> Head {
-        let Seen { id, time, slot, account, whole: open } = part.order;
-        let party = Party { slot, id, account, side, limit: part.limit, open, time, reserves: true };
-        Head { party, lots: part.lots, traded: part.lots }
+impl PairingHead {
+    fn of(side: Side, part: &PlannedFill) -> PairingHead {
+        let QueuedOrder { id, time, slot, account, whole: open } = part.order;
+        let party = TradeParty { slot, id, account, side, limit: part.limit, open, time, reserves: true };
+        PairingHead { party, lots: part.lots, traded: part.lots }
     }
 }
 
 /// What is to be done once everybody has traded.
 #[derive(Default)]
-struct Leftovers {
+struct PostUncrossWork {
     /// Prices at which orders of the book have traded, best first, and how much.
     levels: [Vec<(Ticks, u64)>; 2],
     /// Icebergs that live on, and what they traded.
@@ -274,7 +269,7 @@ struct Leftovers {
     unpriced: Vec<(Side, Option<Ticks>, u32)>,
 }
 
-impl Leftovers {
+impl PostUncrossWork {
     fn touch(&mut self, side: Side, price: Ticks, traded: u32) {
         let levels = &mut self.levels[side as usize & 1];
         match levels.last_mut() {
@@ -284,7 +279,7 @@ impl Leftovers {
     }
 
     /// What has traded is gone from the curve.
-    fn note(&self, curve: &mut Curve) {
+    fn note(&self, curve: &mut AuctionCurve) {
         for (side, levels) in SIDES.into_iter().zip(&self.levels) {
             for (price, lots) in levels {
                 curve.note(side, Some(*price), -i64::try_from(*lots).unwrap_or(i64::MAX));
@@ -299,8 +294,8 @@ impl Leftovers {
 /// So many orders are counted again in debug builds, each time a price is told.
 const CHECKED: u32 = 64;
 
-fn indicated(clearing: Option<Clearing>) -> Indicated {
-    clearing.map_or(Indicated::default(), |at| Indicated {
+fn indicated(clearing: Option<Clearing>) -> IndicativeUncross {
+    clearing.map_or(IndicativeUncross::default(), |at| IndicativeUncross {
         price: Some(at.price),
         volume: at.volume,
         imbalance: at.imbalance,
@@ -315,8 +310,8 @@ impl Market {
     }
 
     /// All visible orders by price, icebergs whole. Costs all of them.
-    fn gathered(&self) -> Curve {
-        let mut curve = Curve::default();
+    fn gathered(&self) -> AuctionCurve {
+        let mut curve = AuctionCurve::default();
         for side in SIDES {
             for (price, lots) in self.book.whole_levels(side) {
                 curve.note(side, Some(price), i64::try_from(lots).unwrap_or(i64::MAX));
@@ -330,34 +325,34 @@ impl Market {
         curve
     }
 
-    fn indicated_by_all(&self) -> Indicated {
+    fn indicated_by_all(&self) -> IndicativeUncross {
         indicated(self.gathered().clearing(self.reference()))
     }
 
-    fn keep_curve(&mut self, curve: Curve) {
+    fn keep_curve(&mut self, curve: AuctionCurve) {
         self.special.curve = Some(curve).filter(|_| self.gathers());
     }
 
     /// Whether an execution at `price` would be too far away.
     fn breach(&self, tolerance: Tolerance, price: Ticks) -> Option<Breach> {
         let fixed = self.special.static_reference;
-        References { fixed, dynamic: self.dynamic_reference() }.test(tolerance, price)
+        ReferencePrices { fixed, dynamic: self.dynamic_reference() }.test(tolerance, price)
     }
 
     /// The price of the call with the hidden orders that can have their minimum, and who trades beside the book.
-    fn clear(&self, curve: &mut Curve) -> Option<(Clearing, [Vec<Outsider>; 2])> {
+    fn clear(&self, curve: &mut AuctionCurve) -> Option<(Clearing, [Vec<ExtraParticipant>; 2])> {
         let mut hidden = SIDES.map(|side| self.hidden_of(side, None));
         if hidden.iter().any(|side| !side.is_empty()) {
-            let whole = |side: Side| -> Vec<Interest> {
+            let whole = |side: Side| -> Vec<AuctionInterest> {
                 let any = Some(curve.market_lots(side)).filter(|lots| *lots > 0);
-                let any = any.map(|lots| Interest::any(side, lots));
+                let any = any.map(|lots| AuctionInterest::any(side, lots));
                 any.into_iter().chain(interests(side, curve.levels(side), &hidden[side as usize & 1])).collect()
             };
             let [mut bids, mut asks] = SIDES.map(whole);
             filter::settle(&mut bids, &mut asks);
             keep_counted(&mut hidden, [&bids, &asks]);
         }
-        let note = |curve: &mut Curve, sign: i64| {
+        let note = |curve: &mut AuctionCurve, sign: i64| {
             for (side, orders) in SIDES.into_iter().zip(&hidden) {
                 orders.iter().for_each(|order| curve.note(side, order.price, sign * i64::from(order.lots)));
             }
@@ -368,30 +363,32 @@ impl Market {
         let clearing = clearing?;
         for (side, orders) in SIDES.into_iter().zip(&mut hidden) {
             orders.extend(self.special.unpriced(side).filter_map(|slot| self.outsider(slot)));
-            Planner::sort(side, orders);
+            SidePlanner::sort(side, orders);
         }
         Some((clearing, hidden))
     }
 
-    fn plan_call(&self, clearing: &Clearing, outsiders: [Vec<Outsider>; 2]) -> Plan {
+    fn plan_call(&self, clearing: &Clearing, outsiders: [Vec<ExtraParticipant>; 2]) -> UncrossPlan {
         let Clearing { price, volume, imbalance } = *clearing;
-        let batches = InBatches(&self.special.batch_ends);
-        let way: Option<&dyn Share> = match self.rules.allocation {
+        let batches = BatchAllocation(&self.special.batch_ends);
+        let way: Option<&dyn AllocationRule> = match self.rules.allocation {
             Allocation::PriceTime => None,
-            Allocation::ProRata => Some(&InProportion),
-            Allocation::FrequentBatch => Some(&batches).filter(|_| self.batches()).map(|batches| batches as &dyn Share),
+            Allocation::ProRata => Some(&ProRataAllocation),
+            Allocation::FrequentBatch => {
+                Some(&batches).filter(|_| self.batches()).map(|batches| batches as &dyn AllocationRule)
+            }
         };
         let large = if imbalance > 0 { Side::Buy } else { Side::Sell };
         let sides = SIDES.map(|side| {
-            let shared = way.filter(|_| imbalance != 0 && side == large).map(|way| Shared { price, way });
+            let shared = way.filter(|_| imbalance != 0 && side == large).map(|way| SharedPrice { price, way });
             let outsiders = &outsiders[side as usize & 1];
-            Planner { book: &self.book, side, outsiders, shared }.side(volume)
+            SidePlanner { book: &self.book, side, outsiders, shared }.side(volume)
         });
-        Plan { price, volume, sides }
+        UncrossPlan { price, volume, sides }
     }
 
     /// What a filter would do now: nothing unless the book is crossed, hidden orders counted.
-    fn plan_filter(&self) -> Option<Plan> {
+    fn plan_filter(&self) -> Option<UncrossPlan> {
         let best = |side: Side| {
             let hidden = self.hidden_at_best(side);
             let visible = self.book.best_price(side);
@@ -403,7 +400,7 @@ impl Market {
         }
         let region = [offer, bid];
         let mut hidden = [0, 1].map(|at| self.hidden_of(SIDES[at], Some(region[at])));
-        let interests = |at: usize| -> Vec<Interest> {
+        let interests = |at: usize| -> Vec<AuctionInterest> {
             let (side, last) = (SIDES[at], key_of(SIDES[at], region[at]));
             let levels = self.book.whole_levels(side).take_while(|(price, _)| key_of(side, *price) <= last);
             interests(side, levels, &hidden[at]).collect()
@@ -415,10 +412,10 @@ impl Market {
         let bests = SIDES.map(|side| self.book.best_price(side));
         let price = filter::price(crossing, bests, self.reference());
         let sides = [0, 1].map(|at| {
-            let planner = Planner { book: &self.book, side: SIDES[at], outsiders: &hidden[at], shared: None };
+            let planner = SidePlanner { book: &self.book, side: SIDES[at], outsiders: &hidden[at], shared: None };
             planner.side(crossing.volume)
         });
-        Some(Plan { price, volume: crossing.volume, sides })
+        Some(UncrossPlan { price, volume: crossing.volume, sides })
     }
 
     fn hidden_at_best(&self, side: Side) -> Option<Ticks> {
@@ -426,17 +423,17 @@ impl Market {
     }
 
     /// Hidden orders of one side in priority order, as far as `last`.
-    fn hidden_of(&self, side: Side, last: Option<Ticks>) -> Vec<Outsider> {
+    fn hidden_of(&self, side: Side, last: Option<Ticks>) -> Vec<ExtraParticipant> {
         let last = last.map_or(u32::MAX, |last| key_of(side, last));
-        let within = |order: &Outsider| order.price.is_some_and(|price| key_of(side, price) <= last);
+        let within = |order: &ExtraParticipant| order.price.is_some_and(|price| key_of(side, price) <= last);
         self.special.hidden(side).filter_map(|slot| self.outsider(slot)).take_while(within).collect()
     }
 
-    fn outsider(&self, slot: Slot) -> Option<Outsider> {
+    fn outsider(&self, slot: Slot) -> Option<ExtraParticipant> {
         let order = self.special.get(slot)?;
         let (id, time, account, whole) = (order.id, order.origin.time, order.account, order.open);
         let (price, minimum) = (order.bounded_price(), order.minimum());
-        Some(Outsider { order: Seen { id, time, slot, account, whole }, price, minimum, lots: whole })
+        Some(ExtraParticipant { order: QueuedOrder { id, time, slot, account, whole }, price, minimum, lots: whole })
     }
 }
 
@@ -444,22 +441,22 @@ impl Market {
 fn interests<'a>(
     side: Side,
     levels: impl Iterator<Item = (Ticks, u64)> + 'a,
-    hidden: &'a [Outsider],
-) -> impl Iterator<Item = Interest> + 'a {
+    hidden: &'a [ExtraParticipant],
+) -> impl Iterator<Item = AuctionInterest> + 'a {
     let mut levels = levels.peekable();
     let mut hidden = hidden.iter().peekable();
     std::iter::from_fn(move || {
         let behind = hidden.peek().map(|order| order.rank(side));
         let level = levels.next_if(|(price, _)| behind.is_none_or(|key| Some(key_of(side, *price)) <= key));
         match level {
-            Some((price, lots)) => Some(Interest::visible(price, lots)),
-            None => hidden.next().map(Outsider::interest),
+            Some((price, lots)) => Some(AuctionInterest::visible(price, lots)),
+            None => hidden.next().map(ExtraParticipant::interest),
         }
     })
 }
 
 /// Of hidden orders only those that count, as much as counts of them. `settled` has each of them, in the same order.
-fn keep_counted(hidden: &mut [Vec<Outsider>; 2], settled: [&[Interest]; 2]) {
+fn keep_counted(hidden: &mut [Vec<ExtraParticipant>; 2], settled: [&[AuctionInterest]; 2]) {
     for (orders, settled) in hidden.iter_mut().zip(settled) {
         let counted = settled.iter().filter(|interest| interest.minimum > 0);
         for (order, interest) in orders.iter_mut().zip(counted) {

@@ -1,11 +1,11 @@
 //! Questions to a book: nothing here changes it, nothing here is on the path of an order.
 
-use super::{Book, Meeting, NIL, Resting, Slot, key_of, price_of};
+use super::{Book, MakerAction, NIL, RestingOrder, Slot, key_of, price_of};
 use pitwire_model::{Lots, OrderId, Side, Ticks};
 
 /// What an incoming order would trade.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct FillEstimate {
     pub lots: u64,
     /// Σ price × lots.
     pub tick_lots: i128,
@@ -13,7 +13,7 @@ pub struct Reach {
     pub worst: Option<Ticks>,
 }
 
-impl Reach {
+impl FillEstimate {
     /// Counts `there` lots at `price`, as far as `wanted` lots in all go.
     pub(crate) fn take(&mut self, price: Ticks, there: u64, wanted: u64) {
         let taken = there.min(wanted - self.lots);
@@ -37,7 +37,7 @@ impl<E: Copy + Default> Book<E> {
     }
 
     /// Orders of one side in priority order.
-    pub fn orders(&self, side: Side) -> impl Iterator<Item = Resting> {
+    pub fn orders(&self, side: Side) -> impl Iterator<Item = RestingOrder> {
         self.slots(side).map(|slot| self.get(slot))
     }
 
@@ -53,12 +53,12 @@ impl<E: Copy + Default> Book<E> {
     }
 
     /// All orders in no order at all: sort before letting anything out.
-    pub fn unordered(&self) -> impl Iterator<Item = (Slot, Resting)> {
+    pub fn unordered(&self) -> impl Iterator<Item = (Slot, RestingOrder)> {
         self.slab.iter().map(|(at, node)| (Slot(at), self.resting(at, node)))
     }
 
     /// Slots of the orders wanted, by order and origin, in the order in which they were entered. Costs the whole book.
-    pub fn slots_of(&self, wanted: impl Fn(&Resting, &E) -> bool) -> Vec<(OrderId, Slot)> {
+    pub fn slots_of(&self, wanted: impl Fn(&RestingOrder, &E) -> bool) -> Vec<(OrderId, Slot)> {
         let mut found: Vec<_> = self
             .unordered()
             .filter(|(slot, order)| wanted(order, &self.origin(*slot)))
@@ -89,22 +89,28 @@ impl<E: Copy + Default> Book<E> {
     /// What an incoming order on `side` could take down to `limit`, hidden quantity included, counted no further than
     /// `lots`. `meet` answers for each resting order as the sink of a sweep would: [`Meeting::CancelMaker`] is passed
     /// over, [`Meeting::Stop`] and [`Meeting::CancelBoth`] end the count. Costs the orders that are counted.
-    pub fn reach(&self, side: Side, limit: Option<Ticks>, lots: u64, meet: impl Fn(&Resting, &E) -> Meeting) -> Reach {
+    pub fn reach(
+        &self,
+        side: Side,
+        limit: Option<Ticks>,
+        lots: u64,
+        meet: impl Fn(&RestingOrder, &E) -> MakerAction,
+    ) -> FillEstimate {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
-        let mut reach = Reach::default();
+        let mut reach = FillEstimate::default();
         for (key, level) in self.ladder(other).iter().take_while(|(key, _)| *key <= last_key) {
             // Hidden quantity comes out behind everyone who displays, so an order that stops the sweep bars the way.
             let (mut hidden, price) = (0, price_of(other, key));
             for slot in self.queue(level.head) {
                 let order = self.get(slot);
                 match meet(&order, &self.origin(slot)) {
-                    Meeting::Trade => {
+                    MakerAction::Trade => {
                         hidden += u64::from(order.hidden);
                         reach.take(price, u64::from(order.open), lots);
                     }
-                    Meeting::CancelMaker => {}
-                    Meeting::CancelBoth | Meeting::Stop => return reach,
+                    MakerAction::CancelMaker => {}
+                    MakerAction::CancelBoth | MakerAction::Stop => return reach,
                 }
                 if reach.lots == lots {
                     return reach;
@@ -119,10 +125,10 @@ impl<E: Copy + Default> Book<E> {
     }
 
     /// The same by what the public sees, whoever owns it. Costs the levels that are counted.
-    pub fn visible_reach(&self, side: Side, limit: Option<Ticks>, lots: u64) -> Reach {
+    pub fn visible_reach(&self, side: Side, limit: Option<Ticks>, lots: u64) -> FillEstimate {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
-        let mut reach = Reach::default();
+        let mut reach = FillEstimate::default();
         for (key, level) in self.ladder(other).iter().take_while(|(key, _)| *key <= last_key) {
             reach.take(price_of(other, key), level.lots, lots);
             if reach.lots == lots {

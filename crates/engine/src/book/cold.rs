@@ -6,11 +6,11 @@
 
 use pitwire_model::{MatchGroup, SessionId};
 
-use crate::permits::Tif;
+use crate::rule_tables::Tif;
 
 /// Where an order came from and how long it lives: what a venue asks of it besides its owner. 24 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct OrderOrigin {
     /// Its place in time among the orders of its instrument: less is earlier, and no two are equal.
     pub time: u64,
     /// The session that entered it; zero for none.
@@ -24,7 +24,7 @@ pub struct Origin {
 
 /// What an iceberg keeps back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reserve {
+pub(crate) struct IcebergReserve {
     /// Lots not on display.
     pub hidden: u32,
     /// Lots shown at a time.
@@ -32,14 +32,14 @@ pub(crate) struct Reserve {
 }
 
 #[derive(Debug)]
-pub(crate) struct Cold<E> {
+pub(crate) struct OrderDetails<E> {
     origins: Vec<E>,
-    reserves: Vec<Reserve>,
+    reserves: Vec<IcebergReserve>,
 }
 
-impl<E: Copy + Default> Cold<E> {
+impl<E: Copy + Default> OrderDetails<E> {
     pub fn new() -> Self {
-        Cold { origins: Vec::new(), reserves: Vec::new() }
+        OrderDetails { origins: Vec::new(), reserves: Vec::new() }
     }
 
     pub fn reserve(&mut self, orders: usize) {
@@ -70,14 +70,14 @@ impl<E: Copy + Default> Cold<E> {
         self.origins.get_mut(at as usize)
     }
 
-    pub fn reserve_of(&self, at: u32) -> Reserve {
+    pub fn reserve_of(&self, at: u32) -> IcebergReserve {
         self.reserves.get(at as usize).copied().unwrap_or_default()
     }
 
-    pub fn reserve_mut(&mut self, at: u32) -> &mut Reserve {
+    pub fn reserve_mut(&mut self, at: u32) -> &mut IcebergReserve {
         let at = at as usize;
         if at >= self.reserves.len() {
-            self.reserves.resize(at + 1, Reserve::default());
+            self.reserves.resize(at + 1, IcebergReserve::default());
         }
         &mut self.reserves[at]
     }

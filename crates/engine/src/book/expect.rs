@@ -5,7 +5,7 @@
 use pitwire_model::{Side, Ticks};
 
 use super::{Book, Slot, key_of};
-use crate::ahead::ask;
+use crate::look_ahead::ask;
 
 impl<E: Copy + Default> Book<E> {
     /// An order is going to come here: what every order asks of a book.

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::hint::select_unpredictable;
 
 use super::slab::NIL;
-use crate::ahead::ask;
+use crate::look_ahead::ask;
 
 const NARROWEST: u32 = 128;
 const WIDEST: u32 = 4096;
@@ -32,14 +32,14 @@ const FEW: usize = 8;
 
 /// A queue of orders at one price, oldest first: 16 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Level {
+pub(crate) struct PriceLevel {
     pub head: u32,
     pub tail: u32,
     pub lots: u64,
 }
 
-impl Level {
-    pub const EMPTY: Level = Level { head: NIL, tail: NIL, lots: 0 };
+impl PriceLevel {
+    pub const EMPTY: PriceLevel = PriceLevel { head: NIL, tail: NIL, lots: 0 };
 
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -48,18 +48,18 @@ impl Level {
 }
 
 /// No key: nobody rests on this side.
-const NOBODY: u64 = u64::MAX;
+const NO_KEY: u64 = u64::MAX;
 
 /// The levels of a side without a window: two lines and a half, the first two levels on the first line.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Few {
+struct InlineLevels {
     keys: [u32; FEW],
-    levels: [Level; FEW],
+    levels: [PriceLevel; FEW],
 }
 
-impl Few {
-    const NONE: Few = Few { keys: [0; FEW], levels: [Level::EMPTY; FEW] };
+impl InlineLevels {
+    const NONE: InlineLevels = InlineLevels { keys: [0; FEW], levels: [PriceLevel::EMPTY; FEW] };
 
     /// The place of a key, if one of the `taken` ones holds it. All are compared: no branch on which one it is.
     #[inline]
@@ -73,7 +73,7 @@ impl Few {
     fn lowest(&self, taken: u64, least: u64) -> u64 {
         let key = |at: usize| u64::from(self.keys[at]);
         let counts = |at: usize| taken >> at & 1 == 1 && key(at) >= least;
-        (0..FEW).fold(NOBODY, |lowest, at| lowest.min(select_unpredictable(counts(at), key(at), NOBODY)))
+        (0..FEW).fold(NO_KEY, |lowest, at| lowest.min(select_unpredictable(counts(at), key(at), NO_KEY)))
     }
 }
 
@@ -89,9 +89,9 @@ pub(crate) struct Ladder {
     /// Orders that came outside the window since it was last widened.
     strays: u32,
     /// The window, once there is one.
-    slots: Box<[Level]>,
-    far: BTreeMap<u32, Level>,
-    few: Few,
+    slots: Box<[PriceLevel]>,
+    far: BTreeMap<u32, PriceLevel>,
+    few: InlineLevels,
     words: [u64; WORDS],
 }
 
@@ -104,13 +104,13 @@ const fn place_of(key: u32) -> usize {
 impl Ladder {
     pub fn new() -> Self {
         Ladder {
-            best: NOBODY,
+            best: NO_KEY,
             summary: 0,
             base: 0,
             strays: 0,
             slots: Box::default(),
             far: BTreeMap::new(),
-            few: Few::NONE,
+            few: InlineLevels::NONE,
             words: [0; WORDS],
         }
     }
@@ -139,7 +139,7 @@ impl Ladder {
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     pub fn best(&self) -> Option<u32> {
-        (self.best != NOBODY).then_some(self.best as u32)
+        (self.best != NO_KEY).then_some(self.best as u32)
     }
 
     /// HOT. Whether any order rests at a key up to this one.
@@ -153,7 +153,7 @@ impl Ladder {
     #[allow(clippy::cast_possible_truncation)]
     fn first(&self) -> u64 {
         if self.summary == 0 {
-            return NOBODY;
+            return NO_KEY;
         }
         let first_word = (self.base / 64) % WORDS as u32;
         let steps = self.summary.rotate_right(first_word).trailing_zeros();
@@ -181,7 +181,7 @@ impl Ladder {
 
     /// HOT. The level at a key that is known to exist.
     #[inline]
-    pub fn level(&self, key: u32) -> Option<&Level> {
+    pub fn level(&self, key: u32) -> Option<&PriceLevel> {
         if self.in_window(key) {
             return Some(&self.slots[self.slot_of(key)]).filter(|level| !level.is_empty());
         }
@@ -193,7 +193,7 @@ impl Ladder {
 
     /// HOT. The level at `key` if orders rest there and it lies in the window.
     #[inline(always)]
-    pub fn standing_mut(&mut self, key: u32) -> Option<&mut Level> {
+    pub fn standing_mut(&mut self, key: u32) -> Option<&mut PriceLevel> {
         if !self.in_window(key) {
             return None;
         }
@@ -203,7 +203,7 @@ impl Ladder {
 
     /// HOT. The level at `key`, made if it is not there.
     #[inline]
-    pub fn level_mut(&mut self, key: u32) -> &mut Level {
+    pub fn level_mut(&mut self, key: u32) -> &mut PriceLevel {
         if !self.in_window(key) {
             return self.level_outside(key);
         }
@@ -215,7 +215,7 @@ impl Ladder {
 
     /// HOT. The same where there is no window, or the key lies outside it.
     #[inline(never)]
-    fn level_outside(&mut self, key: u32) -> &mut Level {
+    fn level_outside(&mut self, key: u32) -> &mut PriceLevel {
         if self.is_quiet()
             && let Some(at) = self.place_among_few(key)
         {
@@ -228,12 +228,12 @@ impl Ladder {
             let slot = self.slot_of(key);
             return &mut self.slots[slot];
         }
-        self.far.entry(key).or_insert(Level::EMPTY)
+        self.far.entry(key).or_insert(PriceLevel::EMPTY)
     }
 
     /// HOT. The level at a key that holds orders, for change in place.
     #[inline]
-    pub fn existing_mut(&mut self, key: u32) -> &mut Level {
+    pub fn existing_mut(&mut self, key: u32) -> &mut PriceLevel {
         if !self.in_window(key) {
             return self.existing_outside(key);
         }
@@ -243,13 +243,13 @@ impl Ladder {
 
     /// HOT. The same where there is no window, or the key lies outside it.
     #[inline(never)]
-    fn existing_outside(&mut self, key: u32) -> &mut Level {
+    fn existing_outside(&mut self, key: u32) -> &mut PriceLevel {
         if self.is_quiet()
             && let Some(at) = self.few.place_of(self.summary, key)
         {
             return &mut self.few.levels[at];
         }
-        self.far.entry(key).or_insert(Level::EMPTY)
+        self.far.entry(key).or_insert(PriceLevel::EMPTY)
     }
 
     /// HOT. The place of a key among the few, taken for it if need be; none if all are others'.
@@ -287,7 +287,7 @@ impl Ladder {
         if !self.is_quiet() {
             self.far.remove(&key);
         } else if let Some(at) = self.few.place_of(self.summary, key) {
-            self.few.levels[at] = Level::EMPTY;
+            self.few.levels[at] = PriceLevel::EMPTY;
             self.summary &= !(1 << at);
             self.best = self.few.lowest(self.summary, 0);
         }
@@ -296,7 +296,7 @@ impl Ladder {
     #[inline]
     fn vacate(&mut self, key: u32) {
         let slot = self.slot_of(key);
-        self.slots[slot] = Level::EMPTY;
+        self.slots[slot] = PriceLevel::EMPTY;
         let place = place_of(key);
         self.words[place / 64] &= !(1 << (place % 64));
         self.summary &= !(u64::from(self.words[place / 64] == 0) << (place / 64));
@@ -321,7 +321,7 @@ impl Ladder {
     }
 
     /// Levels from best to worst.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Level)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &PriceLevel)> {
         let near = (0..self.width() / 64).flat_map(move |step| {
             let word = ((self.base / 64 + step) as usize) % WORDS;
             Bits(self.words[word]).map(move |bit| {
@@ -333,7 +333,7 @@ impl Ladder {
     }
 
     /// The same of a side without a window.
-    fn iter_few(&self) -> impl Iterator<Item = (u32, &Level)> {
+    fn iter_few(&self) -> impl Iterator<Item = (u32, &PriceLevel)> {
         let taken = if self.is_quiet() { self.summary } else { 0 };
         let mut least = 0;
         std::iter::from_fn(move || {
@@ -372,10 +372,10 @@ impl Ladder {
         let width = width.min(WIDEST);
         if self.is_quiet() {
             self.far = self.iter_few().map(|(key, level)| (key, *level)).collect();
-            (self.few, self.summary) = (Few::NONE, 0);
+            (self.few, self.summary) = (InlineLevels::NONE, 0);
             self.base = self.best().map_or(0, |best| base_below(best, width));
         }
-        let mut wider = vec![Level::EMPTY; width as usize].into_boxed_slice();
+        let mut wider = vec![PriceLevel::EMPTY; width as usize].into_boxed_slice();
         for (key, level) in self.iter().take_while(|(key, _)| self.in_window(*key)) {
             wider[(key % width) as usize] = *level;
         }
@@ -394,7 +394,7 @@ impl Ladder {
     }
 
     fn move_base(&mut self, base: u32) {
-        let leaving: Vec<(u32, Level)> = self
+        let leaving: Vec<(u32, PriceLevel)> = self
             .iter()
             .take_while(|(key, _)| self.in_window(*key))
             .filter(|(key, _)| key.wrapping_sub(base) >= self.width())

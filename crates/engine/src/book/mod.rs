@@ -21,19 +21,19 @@ mod sweep;
 mod tests;
 mod uncross;
 
-pub use ask::Reach;
-pub use cold::Origin;
-use cold::{Cold, Reserve};
-use ladder::{Ladder, Level};
+pub use ask::FillEstimate;
+pub use cold::OrderOrigin;
+use cold::{IcebergReserve, OrderDetails};
+use ladder::{Ladder, PriceLevel};
 use pitwire_model::{AccountId, OrderId, Side, Ticks};
-use slab::{NIL, Node, Slab};
+use slab::{NIL, OrderNode, Slab};
 pub use slab::{Owner, Slot};
-pub use sweep::{Maker, Meeting, SweepSink};
-pub(crate) use uncross::Seen;
+pub use sweep::{Maker, MakerAction, SweepSink};
+pub(crate) use uncross::QueuedOrder;
 
 /// An order on the book, or to be put there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resting {
+pub struct RestingOrder {
     pub id: OrderId,
     pub price: Ticks,
     /// Lots displayed and open; at least one.
@@ -47,7 +47,7 @@ pub struct Resting {
     pub display: u32,
 }
 
-impl Resting {
+impl RestingOrder {
     /// What may still trade: displayed and hidden.
     #[inline]
     pub fn total_open(&self) -> u32 {
@@ -63,7 +63,7 @@ pub struct Book<E = ()> {
     /// often as not.
     ladders: [Ladder; 2],
     slab: Slab,
-    cold: Cold<E>,
+    cold: OrderDetails<E>,
 }
 
 /// Whoever makes room for so many orders is going to need wide windows too.
@@ -95,7 +95,7 @@ impl<E: Copy + Default> Default for Book<E> {
 
 impl<E: Copy + Default> Book<E> {
     pub fn new() -> Self {
-        Book { ladders: [Ladder::new(), Ladder::new()], slab: Slab::new(), cold: Cold::new() }
+        Book { ladders: [Ladder::new(), Ladder::new()], slab: Slab::new(), cold: OrderDetails::new() }
     }
 
     /// Makes room for so many resting orders ahead of time.
@@ -126,21 +126,21 @@ impl<E: Copy + Default> Book<E> {
         self.ladder(side).best().map(|key| price_of(side, key))
     }
 
-    pub fn get(&self, slot: Slot) -> Resting {
+    pub fn get(&self, slot: Slot) -> RestingOrder {
         self.resting(slot.0, self.slab.get(slot.0))
     }
 
     #[inline]
-    fn resting(&self, at: u32, node: &Node) -> Resting {
+    fn resting(&self, at: u32, node: &OrderNode) -> RestingOrder {
         let price = price_of(node.owner.side(), node.key);
-        let Reserve { hidden, display } =
-            if node.owner.is_iceberg() { self.cold.reserve_of(at) } else { Reserve::default() };
-        Resting { id: node.id, price, open: node.open, ordered: node.ordered, owner: node.owner, hidden, display }
+        let IcebergReserve { hidden, display } =
+            if node.owner.is_iceberg() { self.cold.reserve_of(at) } else { IcebergReserve::default() };
+        RestingOrder { id: node.id, price, open: node.open, ordered: node.ordered, owner: node.owner, hidden, display }
     }
 
     /// HOT. Puts an order last in the queue of its price; returns its slot and the level's new quantity.
     #[inline(always)]
-    pub fn rest(&mut self, order: Resting, origin: E) -> (Slot, u64) {
+    pub fn rest(&mut self, order: RestingOrder, origin: E) -> (Slot, u64) {
         let side = order.owner.side();
         let key = key_of(side, order.price);
         // Most orders come to rest behind others, near the touch.
@@ -165,10 +165,10 @@ impl<E: Copy + Default> Book<E> {
 
     /// HOT. Takes an order off the book, what it hides included; returns it and what remains on its level.
     #[inline(always)]
-    pub fn remove(&mut self, slot: Slot) -> (Resting, u64) {
+    pub fn remove(&mut self, slot: Slot) -> (RestingOrder, u64) {
         let node = *self.slab.get(slot.0);
         let ladder = &mut self.ladders[node.owner.side() as usize & 1];
-        let level: &mut Level = ladder.existing_mut(node.key);
+        let level: &mut PriceLevel = ladder.existing_mut(node.key);
         level.lots -= u64::from(node.open);
         self.slab.remove(level, slot.0, &node);
         let lots = level.lots;
@@ -215,17 +215,23 @@ impl<E: Copy + Default> Book<E> {
 
 /// HOT. A node for an order, on no queue yet.
 #[inline(always)]
-fn lay<E: Copy + Default>(slab: &mut Slab, cold: &mut Cold<E>, order: Resting, origin: E) -> u32 {
+fn lay<E: Copy + Default>(slab: &mut Slab, cold: &mut OrderDetails<E>, order: RestingOrder, origin: E) -> u32 {
     lay_behind(slab, cold, order, origin, NIL)
 }
 
 /// HOT. A node for an order that comes to rest behind another, and so last in a queue, or behind nobody.
 #[inline(always)]
-fn lay_behind<E: Copy + Default>(slab: &mut Slab, cold: &mut Cold<E>, order: Resting, origin: E, previous: u32) -> u32 {
+fn lay_behind<E: Copy + Default>(
+    slab: &mut Slab,
+    cold: &mut OrderDetails<E>,
+    order: RestingOrder,
+    origin: E,
+    previous: u32,
+) -> u32 {
     debug_assert!(order.open > 0, "a resting order shows at least one lot");
     debug_assert!(order.hidden == 0 || order.display > 0, "what hides must come out some lots at a time");
     let iceberg = order.display > 0;
-    let at = slab.insert(Node {
+    let at = slab.insert(OrderNode {
         id: order.id,
         open: order.open,
         key: key_of(order.owner.side(), order.price),
@@ -236,14 +242,14 @@ fn lay_behind<E: Copy + Default>(slab: &mut Slab, cold: &mut Cold<E>, order: Res
     });
     cold.set_origin(at, origin);
     if iceberg {
-        *cold.reserve_mut(at) = Reserve { hidden: order.hidden, display: order.display };
+        *cold.reserve_mut(at) = IcebergReserve { hidden: order.hidden, display: order.display };
     }
     at
 }
 
-impl Book<Origin> {
+impl Book<OrderOrigin> {
     /// Puts an order into the queue of its price by its time: before all that are later. Costs those.
-    pub fn rest_by_time(&mut self, order: Resting, origin: Origin) -> (Slot, u64) {
+    pub fn rest_by_time(&mut self, order: RestingOrder, origin: OrderOrigin) -> (Slot, u64) {
         let at = lay(&mut self.slab, &mut self.cold, order, origin);
         let side = order.owner.side();
         let level = self.ladders[side as usize & 1].level_mut(key_of(side, order.price));

@@ -8,18 +8,18 @@
 
 use pitwire_model::{Side, Ticks};
 
-use super::{Book, Maker, Meeting, Origin, Slot, SweepSink, key_of};
-use crate::auction::{Claim, Share};
+use super::{Book, Maker, MakerAction, OrderOrigin, Slot, SweepSink, key_of};
+use crate::auction::{AllocationClaim, AllocationRule};
 
 /// What happened at one price.
 #[derive(Default)]
-struct Rounds {
+struct RoundState {
     changed: bool,
     /// The sink has ended the sweep.
     ended: bool,
 }
 
-impl Book<Origin> {
+impl Book<OrderOrigin> {
     /// As [`Book::sweep`], but each price is shared in `way`. The sink is asked about each order of a round before any
     /// trades, then about the round.
     pub(crate) fn sweep_shared(
@@ -27,15 +27,15 @@ impl Book<Origin> {
         side: Side,
         limit: Ticks,
         mut open: u32,
-        way: &impl Share,
-        sink: &mut impl SweepSink<Origin>,
+        way: &impl AllocationRule,
+        sink: &mut impl SweepSink<OrderOrigin>,
     ) -> u32 {
         let other = side.opposite();
         let last_key = key_of(other, limit);
         while open > 0
             && let Some(price) = self.best_price(other).filter(|price| key_of(other, *price) <= last_key)
         {
-            let mut rounds = Rounds::default();
+            let mut rounds = RoundState::default();
             while open > 0 && !rounds.ended && self.best_price(other) == Some(price) {
                 open = self.round(other, price, open, way, sink, &mut rounds);
             }
@@ -54,16 +54,16 @@ impl Book<Origin> {
         side: Side,
         price: Ticks,
         open: u32,
-        way: &impl Share,
-        sink: &mut impl SweepSink<Origin>,
-        rounds: &mut Rounds,
+        way: &impl AllocationRule,
+        sink: &mut impl SweepSink<OrderOrigin>,
+        rounds: &mut RoundState,
     ) -> u32 {
         let Some(slots) = self.ask_round(side, price, sink, rounds) else {
             rounds.ended = true;
             return open;
         };
-        let claim = |slot: &Slot| Claim { time: self.origin(*slot).time, open: self.slab.get(slot.0).open };
-        let claims: Vec<Claim> = slots.iter().map(claim).collect();
+        let claim = |slot: &Slot| AllocationClaim { time: self.origin(*slot).time, open: self.slab.get(slot.0).open };
+        let claims: Vec<AllocationClaim> = slots.iter().map(claim).collect();
         let all = claims.iter().map(|claim| u64::from(claim.open)).sum();
         if !slots.is_empty() && !sink.round(all) {
             rounds.ended = true;
@@ -93,8 +93,8 @@ impl Book<Origin> {
         &mut self,
         side: Side,
         price: Ticks,
-        sink: &mut impl SweepSink<Origin>,
-        rounds: &mut Rounds,
+        sink: &mut impl SweepSink<OrderOrigin>,
+        rounds: &mut RoundState,
     ) -> Option<Vec<Slot>> {
         let mut slots: Vec<Slot> = self.slots_at(side, price).collect();
         let (mut objects, mut gone) = (false, Vec::new());
@@ -104,13 +104,13 @@ impl Book<Origin> {
             let (id, owner, open) = (node.id, node.owner, u32::MAX);
             let meeting = match objects {
                 false => sink.meet(&Maker { id, owner, price, open, cold: &self.cold, at: slot.0 }),
-                true => Meeting::Stop,
+                true => MakerAction::Stop,
             };
-            objects |= matches!(meeting, Meeting::Stop | Meeting::CancelBoth);
-            if matches!(meeting, Meeting::CancelMaker | Meeting::CancelBoth) {
+            objects |= matches!(meeting, MakerAction::Stop | MakerAction::CancelBoth);
+            if matches!(meeting, MakerAction::CancelMaker | MakerAction::CancelBoth) {
                 gone.push(*slot);
             }
-            meeting == Meeting::Trade
+            meeting == MakerAction::Trade
         });
         for slot in gone {
             let origin = self.origin(slot);

@@ -8,8 +8,8 @@ use std::hint::select_unpredictable as select;
 
 use pitwire_model::{AccountId, OrderId, Side};
 
-use super::ladder::Level;
-use crate::ahead::ask;
+use super::ladder::PriceLevel;
+use crate::look_ahead::ask;
 
 /// The end of a queue, or of the free list. A node that belongs to nobody lies there, so that links to and from an end
 /// are written without asking whether it is one.
@@ -88,7 +88,7 @@ impl Owner {
 /// A resting order: 32 bytes, and never across two cache lines, whatever the allocator hands out.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
-pub(crate) struct Node {
+pub(crate) struct OrderNode {
     pub id: OrderId,
     /// Displayed lots still open; never zero while resting.
     pub open: u32,
@@ -101,16 +101,16 @@ pub(crate) struct Node {
     pub ordered: u32,
 }
 
-const _: () = assert!(size_of::<Node>() == 32);
+const _: () = assert!(size_of::<OrderNode>() == 32);
 
-impl Node {
-    const VACANT: Node =
-        Node { id: OrderId(0), open: 0, key: 0, previous: NIL, next: NIL, owner: Owner(0), ordered: 0 };
+impl OrderNode {
+    const VACANT: OrderNode =
+        OrderNode { id: OrderId(0), open: 0, key: 0, previous: NIL, next: NIL, owner: Owner(0), ordered: 0 };
 }
 
 #[derive(Debug)]
 pub(crate) struct Slab {
-    nodes: Vec<Node>,
+    nodes: Vec<OrderNode>,
     free: u32,
     len: u32,
 }
@@ -131,7 +131,7 @@ impl Slab {
     /// HOT. A node of this content; the one that it names as previous leads to it. The caller keeps `len` below
     /// 2^32 - 1 by the instrument's cap on resting orders.
     #[inline]
-    pub fn insert(&mut self, node: Node) -> u32 {
+    pub fn insert(&mut self, node: OrderNode) -> u32 {
         self.len += 1;
         let at = if self.free == NIL { self.extend() } else { self.free };
         let nodes = self.nodes.as_mut_slice();
@@ -154,9 +154,9 @@ impl Slab {
     #[allow(clippy::cast_possible_truncation)]
     fn extend(&mut self) -> u32 {
         if self.nodes.is_empty() {
-            self.nodes.push(Node::VACANT);
+            self.nodes.push(OrderNode::VACANT);
         }
-        self.nodes.push(Node::VACANT);
+        self.nodes.push(OrderNode::VACANT);
         (self.nodes.len() - 1) as u32
     }
 
@@ -172,7 +172,7 @@ impl Slab {
 
     /// HOT. Puts a node that is on no queue last on `level`'s; its quantity is the caller's business.
     #[inline]
-    pub fn append(&mut self, level: &mut Level, at: u32) {
+    pub fn append(&mut self, level: &mut PriceLevel, at: u32) {
         let tail = std::mem::replace(&mut level.tail, at);
         let node = self.get_mut(at);
         node.previous = tail;
@@ -182,7 +182,7 @@ impl Slab {
     }
 
     /// Puts a node that is on no queue in before another that is on `level`'s.
-    pub fn insert_before(&mut self, level: &mut Level, at: u32, next: u32) {
+    pub fn insert_before(&mut self, level: &mut PriceLevel, at: u32, next: u32) {
         let previous = self.get(next).previous;
         let node = self.get_mut(at);
         node.previous = previous;
@@ -194,7 +194,7 @@ impl Slab {
 
     /// HOT. Closes the queue over `node`, of which the caller has a copy.
     #[inline]
-    pub fn unlink(&mut self, level: &mut Level, node: &Node) {
+    pub fn unlink(&mut self, level: &mut PriceLevel, node: &OrderNode) {
         let (previous, next) = (node.previous, node.next);
         self.get_mut(previous).next = next;
         self.get_mut(next).previous = previous;
@@ -204,7 +204,7 @@ impl Slab {
 
     /// HOT. Takes a node, of which the caller has a copy, off its queue and vacates it.
     #[inline(always)]
-    pub fn remove(&mut self, level: &mut Level, at: u32, node: &Node) {
+    pub fn remove(&mut self, level: &mut PriceLevel, at: u32, node: &OrderNode) {
         let (previous, next) = (node.previous, node.next);
         // The slice once: after each write to `level` the array would be looked up again.
         let nodes = self.nodes.as_mut_slice();
@@ -219,7 +219,7 @@ impl Slab {
     }
 
     #[inline]
-    pub fn get(&self, at: u32) -> &Node {
+    pub fn get(&self, at: u32) -> &OrderNode {
         &self.nodes[at as usize]
     }
 
@@ -237,17 +237,17 @@ impl Slab {
 
     /// The node at `at`, if there has ever been one: for guesses.
     #[inline]
-    pub fn peek(&self, at: u32) -> Option<&Node> {
+    pub fn peek(&self, at: u32) -> Option<&OrderNode> {
         self.nodes.get(at as usize)
     }
 
     #[inline]
-    pub fn get_mut(&mut self, at: u32) -> &mut Node {
+    pub fn get_mut(&mut self, at: u32) -> &mut OrderNode {
         &mut self.nodes[at as usize]
     }
 
     /// Every resting order with its slot, in slot order: sort before letting anything out.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Node)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &OrderNode)> {
         (0_u32..).zip(&self.nodes).skip(1).filter(|(_, node)| node.open > 0)
     }
 }

@@ -10,15 +10,14 @@ use std::hint::select_unpredictable;
 
 use pitwire_model::{OrderId, Side, Ticks};
 
-use super::cold::Cold;
-use super::ladder::Level;
+use super::cold::OrderDetails;
+use super::ladder::PriceLevel;
 use super::slab::{NIL, Slab};
-use super::{Book, Owner, Reserve, Resting, key_of, price_of};
-use crate::zoo::{Fault, bites};
+use super::{Book, IcebergReserve, Owner, RestingOrder, key_of, price_of};
 
 /// What is to happen between an incoming order and the maker whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meeting {
+pub enum MakerAction {
     Trade,
     /// The maker leaves the book, what it hides included; the sweep goes on.
     CancelMaker,
@@ -36,7 +35,7 @@ pub struct Maker<'a, E> {
     pub price: Ticks,
     /// What it shows.
     pub open: u32,
-    pub(super) cold: &'a Cold<E>,
+    pub(super) cold: &'a OrderDetails<E>,
     pub(super) at: u32,
 }
 
@@ -52,8 +51,8 @@ impl<E: Copy + Default> Maker<'_, E> {
 pub trait SweepSink<E = ()> {
     /// Asked before a maker is filled; again for each displayed part of an iceberg.
     #[inline]
-    fn meet(&mut self, _: &Maker<E>) -> Meeting {
-        Meeting::Trade
+    fn meet(&mut self, _: &Maker<E>) -> MakerAction {
+        MakerAction::Trade
     }
 
     /// Asked once everybody who is to share so many lots at one price has been asked; no ends the sweep.
@@ -72,7 +71,7 @@ pub trait SweepSink<E = ()> {
 
     /// A maker is off the book because [`SweepSink::meet`] said so; it is shown as it stood.
     #[inline]
-    fn cancelled(&mut self, _: &Resting, _: E) {}
+    fn cancelled(&mut self, _: &RestingOrder, _: E) {}
 
     /// The level at `price` is down to `lots`; told once per level, after its fills.
     fn level(&mut self, price: Ticks, lots: u64);
@@ -105,14 +104,14 @@ impl<E: Copy + Default> Book<E> {
             let Some(key) = ladder.best().filter(|key| *key <= last_key) else { break };
             let price = price_of(other, key);
             let level = ladder.existing_mut(key);
-            let mut queue = Queue { level, slab: &mut self.slab, cold: &mut self.cold, price, changed: false };
+            let mut queue = LevelQueue { level, slab: &mut self.slab, cold: &mut self.cold, price, changed: false };
             let (left, stopped) = queue.fill(open, sink);
             let (changed, lots) = (queue.changed, queue.level.lots);
             open = left;
             if lots == 0 {
                 ladder.retire(key);
             }
-            if changed && (lots > 0 || !bites(Fault::PhantomLevel)) {
+            if changed {
                 sink.level(price, lots);
             }
             if stopped {
@@ -124,15 +123,15 @@ impl<E: Copy + Default> Book<E> {
 }
 
 /// The orders of one level, during a sweep.
-struct Queue<'a, E> {
-    level: &'a mut Level,
+struct LevelQueue<'a, E> {
+    level: &'a mut PriceLevel,
     slab: &'a mut Slab,
-    cold: &'a mut Cold<E>,
+    cold: &'a mut OrderDetails<E>,
     price: Ticks,
     changed: bool,
 }
 
-impl<E: Copy + Default> Queue<'_, E> {
+impl<E: Copy + Default> LevelQueue<'_, E> {
     /// HOT. Fills from the front. Returns what is left, and whether the sink ended the sweep. Leaves `level.lots` at
     /// zero when the queue is used up.
     #[inline]
@@ -142,14 +141,14 @@ impl<E: Copy + Default> Queue<'_, E> {
             let node = self.slab.get(at);
             let (id, owner) = (node.id, node.owner);
             let meeting = sink.meet(&Maker { id, owner, price: self.price, open: node.open, cold: self.cold, at });
-            if meeting == Meeting::Stop {
+            if meeting == MakerAction::Stop {
                 return (open, true);
             }
             self.changed = true;
-            if meeting != Meeting::Trade {
+            if meeting != MakerAction::Trade {
                 let (order, origin) = (self.cancel(at), self.cold.origin(at));
                 sink.cancelled(&order, origin);
-                if meeting == Meeting::CancelBoth {
+                if meeting == MakerAction::CancelBoth {
                     return (open, true);
                 }
                 continue;
@@ -188,7 +187,7 @@ impl<E: Copy + Default> Queue<'_, E> {
     /// Returns what it still has, hidden lots included, and what it shows anew.
     #[inline(never)]
     fn take_iceberg(&mut self, at: u32, lots: u32) -> (u32, u32) {
-        let Reserve { hidden, display } = self.cold.reserve_of(at);
+        let IcebergReserve { hidden, display } = self.cold.reserve_of(at);
         let node = *self.slab.get(at);
         if lots < node.open || hidden == 0 {
             return (self.take(at, lots) + hidden, 0);
@@ -197,23 +196,21 @@ impl<E: Copy + Default> Queue<'_, E> {
         self.cold.reserve_mut(at).hidden = hidden - shown;
         self.level.lots = self.level.lots - u64::from(lots) + u64::from(shown);
         self.slab.get_mut(at).open = shown;
-        if !bites(Fault::RefreshKeepsPlace) {
-            self.slab.unlink(self.level, &node);
-            self.slab.append(self.level, at);
-        }
+        self.slab.unlink(self.level, &node);
+        self.slab.append(self.level, at);
         (hidden, shown)
     }
 
     /// Takes the order at the front off the book without a trade.
     #[inline(never)]
-    fn cancel(&mut self, at: u32) -> Resting {
+    fn cancel(&mut self, at: u32) -> RestingOrder {
         let node = *self.slab.get(at);
-        let Reserve { hidden, display } =
-            if node.owner.is_iceberg() { self.cold.reserve_of(at) } else { Reserve::default() };
+        let IcebergReserve { hidden, display } =
+            if node.owner.is_iceberg() { self.cold.reserve_of(at) } else { IcebergReserve::default() };
         self.level.lots -= u64::from(node.open);
         self.slab.unlink(self.level, &node);
         self.slab.release(at);
         let price = self.price;
-        Resting { id: node.id, price, open: node.open, ordered: node.ordered, owner: node.owner, hidden, display }
+        RestingOrder { id: node.id, price, open: node.open, ordered: node.ordered, owner: node.owner, hidden, display }
     }
 }

@@ -7,7 +7,7 @@ use pitwire_model::{Lots, MatchGroup, SessionId};
 
 use super::*;
 
-type Venue = Book<Origin>;
+type Venue = Book<OrderOrigin>;
 
 fn words(cell: &str) -> impl Iterator<Item = &str> {
     cell.split_whitespace().filter(|word| *word != "-")
@@ -17,7 +17,7 @@ fn number<T: std::str::FromStr>(text: &str) -> T {
     text.parse().ok().unwrap_or_else(|| panic!("not a number: {text:?}"))
 }
 
-fn parse(word: &str) -> Resting {
+fn parse(word: &str) -> RestingOrder {
     let (word, above) = word.split_once('@').unwrap_or((word, "0"));
     let (id, lots) = word.split_once(':').unwrap();
     let (open, rest) = lots.split_once('+').unwrap_or((lots, "0/0"));
@@ -25,22 +25,30 @@ fn parse(word: &str) -> Resting {
     let (open, hidden) = (number(open), number(hidden));
     let owner = Owner::new(AccountId(number(id)), Side::Sell, false);
     let price = Ticks(100 + number::<i64>(above));
-    Resting { id: OrderId(number(id)), price, open, ordered: open + hidden, owner, hidden, display: number(display) }
+    RestingOrder {
+        id: OrderId(number(id)),
+        price,
+        open,
+        ordered: open + hidden,
+        owner,
+        hidden,
+        display: number(display),
+    }
 }
 
-fn origin(group: u32) -> Origin {
+fn origin(group: u32) -> OrderOrigin {
     let (session, cancel_on_disconnect) = (SessionId(group % 2), group % 2 == 1);
-    Origin { session, group: MatchGroup::Key(group), cancel_on_disconnect, ..Origin::default() }
+    OrderOrigin { session, group: MatchGroup::Key(group), cancel_on_disconnect, ..OrderOrigin::default() }
 }
 
 /// What a policy such as `cancel2 stop5` says to an order from there.
-fn answer(policy: &str, from: &Origin) -> Meeting {
+fn answer(policy: &str, from: &OrderOrigin) -> MakerAction {
     let MatchGroup::Key(group) = from.group else { panic!("every order has a key here") };
     match words(policy).find_map(|word| word.strip_suffix(&group.to_string())) {
-        Some("cancel") => Meeting::CancelMaker,
-        Some("both") => Meeting::CancelBoth,
-        Some("stop") => Meeting::Stop,
-        _ => Meeting::Trade,
+        Some("cancel") => MakerAction::CancelMaker,
+        Some("both") => MakerAction::CancelBoth,
+        Some("stop") => MakerAction::Stop,
+        _ => MakerAction::Trade,
     }
 }
 
@@ -75,8 +83,8 @@ struct Diary<'a> {
     told: Vec<String>,
 }
 
-impl SweepSink<Origin> for Diary<'_> {
-    fn meet(&mut self, maker: &Maker<Origin>) -> Meeting {
+impl SweepSink<OrderOrigin> for Diary<'_> {
+    fn meet(&mut self, maker: &Maker<OrderOrigin>) -> MakerAction {
         answer(self.policy, &maker.origin())
     }
 
@@ -86,7 +94,7 @@ impl SweepSink<Origin> for Diary<'_> {
         self.told.push(format!("{}x{lots}({maker_open})", maker.0));
     }
 
-    fn cancelled(&mut self, order: &Resting, from: Origin) {
+    fn cancelled(&mut self, order: &RestingOrder, from: OrderOrigin) {
         assert_eq!(from, origin(order.owner.account().0));
         self.told.push(format!("{}gone({})", order.id.0, order.total_open()));
     }
@@ -221,11 +229,15 @@ fn what_a_market_order_costs_counts_what_is_hidden() {
     let (book, _) = book_of("1:3+7/3 2:4@2 3:1+9/1@5");
     //  lots, cost, found
     for (lots, cost, found) in [(3, 300, 3), (10, 1000, 10), (12, 1204, 12), (20, 1408 + 6 * 105, 20), (99, 2458, 24)] {
-        let reach = book.reach(Side::Buy, None, lots, |_, _| Meeting::Trade);
+        let reach = book.reach(Side::Buy, None, lots, |_, _| MakerAction::Trade);
         assert_eq!((reach.tick_lots, reach.lots), (cost, found), "{lots} lots");
     }
     for (lots, worst) in [(10, 100), (11, 102), (14, 102), (15, 105), (99, 105)] {
-        assert_eq!(book.reach(Side::Buy, None, lots, |_, _| Meeting::Trade).worst, Some(Ticks(worst)), "{lots} lots");
+        assert_eq!(
+            book.reach(Side::Buy, None, lots, |_, _| MakerAction::Trade).worst,
+            Some(Ticks(worst)),
+            "{lots} lots"
+        );
     }
 }
 
@@ -246,7 +258,7 @@ fn orders_are_found_by_where_they_came_from() {
     let of_session_1: Vec<u64> =
         book.slots_of(|_, from| from.session == SessionId(1)).iter().map(|(id, _)| id.0).collect();
     assert_eq!(of_session_1, [1, 3, 5], "in the order of entry");
-    book.set_origin(slots[0], Origin { session: SessionId(1), ..origin(4) });
+    book.set_origin(slots[0], OrderOrigin { session: SessionId(1), ..origin(4) });
     let dropped = book.slots_of(|order, from| from.session == SessionId(1) && order.open == 1);
     assert_eq!(dropped, [(OrderId(1), slots[1]), (OrderId(4), slots[0])]);
 }
@@ -295,7 +307,7 @@ fn going_through_a_side_shows_every_order_by_price_and_time() {
             let id = at * 100 + time;
             let mut order = parse(&format!("{}:2+{time}/2@{at}", id + 1));
             order.id = OrderId(id);
-            book.rest(order, Origin { time: id, ..Origin::default() });
+            book.rest(order, OrderOrigin { time: id, ..OrderOrigin::default() });
             want.push((100 + at.cast_signed(), id, 2 + u32::try_from(time).unwrap()));
         }
     }

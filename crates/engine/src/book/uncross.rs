@@ -6,11 +6,11 @@
 
 use pitwire_model::{AccountId, OrderId, Side, Ticks};
 
-use super::{Book, NIL, Origin, Reserve, Slot, key_of, price_of};
+use super::{Book, IcebergReserve, NIL, OrderOrigin, Slot, key_of, price_of};
 
 /// What an order has after it has traded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deducted {
+pub(crate) struct FillResult {
     /// Shown and hidden together; zero: it is gone.
     pub left: u32,
     /// What it shows anew; zero: what it showed was not used up.
@@ -21,7 +21,7 @@ pub(crate) struct Deducted {
 
 /// A resting order as an uncross sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct QueuedOrder {
     pub id: OrderId,
     pub time: u64,
     pub slot: Slot,
@@ -34,10 +34,10 @@ pub(crate) struct Seen {
 /// for.
 const LANES: usize = 8;
 
-impl Book<Origin> {
+impl Book<OrderOrigin> {
     /// Shows the prices of one side, best first, each with its orders by time, until it is told to stop.
-    pub(crate) fn go_through(&self, side: Side, mut goes_on: impl FnMut(Ticks, &[Seen]) -> bool) {
-        let mut queues: [Vec<Seen>; LANES] = Default::default();
+    pub(crate) fn go_through(&self, side: Side, mut goes_on: impl FnMut(Ticks, &[QueuedOrder]) -> bool) {
+        let mut queues: [Vec<QueuedOrder>; LANES] = Default::default();
         let mut levels = self.ladder(side).iter().map(|(key, level)| (price_of(side, key), level.head));
         // Most go no further than the first price.
         let mut abreast = 1;
@@ -57,7 +57,7 @@ impl Book<Origin> {
     }
 
     /// The queues that begin at `heads`, an order of each in turn.
-    fn walk_abreast(&self, heads: impl Iterator<Item = u32>, queues: &mut [Vec<Seen>; LANES]) {
+    fn walk_abreast(&self, heads: impl Iterator<Item = u32>, queues: &mut [Vec<QueuedOrder>; LANES]) {
         let mut next = [NIL; LANES];
         for (lane, (head, queue)) in next.iter_mut().zip(heads.zip(queues.iter_mut())) {
             *lane = head;
@@ -67,7 +67,7 @@ impl Book<Origin> {
             for (at, queue) in next.iter_mut().zip(queues.iter_mut()).filter(|(at, _)| **at != NIL) {
                 let (slot, node) = (Slot(*at), self.slab.get(*at));
                 let (time, whole) = (self.cold.origin(*at).time, self.whole(slot));
-                queue.push(Seen { id: node.id, time, slot, account: node.owner.account(), whole });
+                queue.push(QueuedOrder { id: node.id, time, slot, account: node.owner.account(), whole });
                 *at = node.next;
             }
         }
@@ -99,16 +99,16 @@ impl<E: Copy + Default> Book<E> {
     }
 
     /// An order has traded `lots`, at most all it has. An iceberg whose shown part is used up goes to the tail.
-    pub(crate) fn deduct(&mut self, slot: Slot, lots: u32) -> Deducted {
+    pub(crate) fn deduct(&mut self, slot: Slot, lots: u32) -> FillResult {
         let node = *self.slab.get(slot.0);
-        let Reserve { hidden, display } = self.reserve_at(slot);
+        let IcebergReserve { hidden, display } = self.reserve_at(slot);
         let left = (node.open + hidden).saturating_sub(lots);
         if left == 0 {
-            return Deducted { left, refreshed: 0, level: self.remove(slot).1 };
+            return FillResult { left, refreshed: 0, level: self.remove(slot).1 };
         }
         if lots < node.open {
             let level = self.show(slot, node.open - lots, hidden);
-            return Deducted { left, refreshed: 0, level };
+            return FillResult { left, refreshed: 0, level };
         }
         let shown = display.min(left);
         let level = self.show(slot, shown, left - shown);
@@ -116,25 +116,25 @@ impl<E: Copy + Default> Book<E> {
         let queue = at.existing_mut(node.key);
         self.slab.unlink(queue, &node);
         self.slab.append(queue, slot.0);
-        Deducted { left, refreshed: shown, level }
+        FillResult { left, refreshed: shown, level }
     }
 
     /// The same without losing its place, and with as much on show afterwards as there may be.
-    pub(crate) fn deduct_in_place(&mut self, slot: Slot, lots: u32) -> Deducted {
+    pub(crate) fn deduct_in_place(&mut self, slot: Slot, lots: u32) -> FillResult {
         let before = self.slab.get(slot.0).open;
-        let Reserve { hidden, display } = self.reserve_at(slot);
+        let IcebergReserve { hidden, display } = self.reserve_at(slot);
         let left = (before + hidden).saturating_sub(lots);
         if left == 0 {
-            return Deducted { left, refreshed: 0, level: self.remove(slot).1 };
+            return FillResult { left, refreshed: 0, level: self.remove(slot).1 };
         }
         let shown = if display > 0 { display.min(left) } else { left };
         let level = self.show(slot, shown, left - shown);
         let refreshed = if shown > before.saturating_sub(lots) { shown } else { 0 };
-        Deducted { left, refreshed, level }
+        FillResult { left, refreshed, level }
     }
 
-    fn reserve_at(&self, slot: Slot) -> Reserve {
-        if self.slab.get(slot.0).owner.is_iceberg() { self.cold.reserve_of(slot.0) } else { Reserve::default() }
+    fn reserve_at(&self, slot: Slot) -> IcebergReserve {
+        if self.slab.get(slot.0).owner.is_iceberg() { self.cold.reserve_of(slot.0) } else { IcebergReserve::default() }
     }
 
     /// Sets what an order shows and hides; returns what its level displays.

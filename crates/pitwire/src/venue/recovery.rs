@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use pitwire_disk::{DirectoryLock, DirectoryStorage};
-use pitwire_engine::ahead::Coming;
+use pitwire_engine::look_ahead::UpcomingCommand;
 use pitwire_engine::{Engine, RULE_VERSION};
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::records::image::decode_state;
@@ -181,7 +181,7 @@ impl Replay {
     /// HOT. While command `at` is applied, memory fetches what those behind it will touch.
     #[inline]
     fn look_ahead(&mut self, commands: &[Stamped], at: usize) {
-        self.engine.look_ahead(|n| commands.get(at + n).and_then(|behind| Coming::of(&behind.command)));
+        self.engine.look_ahead(|n| commands.get(at + n).and_then(|behind| UpcomingCommand::of(&behind.command)));
     }
 
     /// What comes now was first applied under these rules.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pitwire_engine::{
-    AccountImage, Balance, EngineImage, MarketImage, OrderImage, Place, Position, Reporting, Standing,
+    AccountImage, AccountStatus, Balance, EngineImage, MarketImage, OrderImage, Position, Reporting, UndisplayedState,
 };
 use pitwire_model::{
     AccountId, CurrencyId, Epoch, FlowSetting, InstrumentId, MatchGroup, OrderId, Phase, SelfMatch, Seq, SessionId,
@@ -174,8 +174,8 @@ fn take_order(r: &mut Reader<'_>) -> Result<OrderImage, DecodeError> {
     })
 }
 
-fn take_place(r: &mut Reader<'_>) -> Result<Place, DecodeError> {
-    take_code(r, "place", |code| Place::ALL.into_iter().find(|place| *place as u8 == code))
+fn take_place(r: &mut Reader<'_>) -> Result<UndisplayedState, DecodeError> {
+    take_code(r, "place", |code| UndisplayedState::ALL.into_iter().find(|place| *place as u8 == code))
 }
 
 fn take_mode(r: &mut Reader<'_>) -> Result<SelfMatch, DecodeError> {
@@ -239,7 +239,7 @@ fn take_holder(r: &mut Reader<'_>) -> Result<AccountImage, DecodeError> {
     })
 }
 
-fn put_standing(w: &mut Writer<'_>, standing: &Standing) {
+fn put_standing(w: &mut Writer<'_>, standing: &AccountStatus) {
     w.put_bool(standing.closed);
     w.put_bool(standing.killed);
     w.put_bool(standing.throttled);
@@ -252,8 +252,8 @@ fn put_standing(w: &mut Writer<'_>, standing: &Standing) {
     }
 }
 
-fn take_standing(r: &mut Reader<'_>) -> Result<Standing, DecodeError> {
-    let mut standing = Standing {
+fn take_standing(r: &mut Reader<'_>) -> Result<AccountStatus, DecodeError> {
+    let mut standing = AccountStatus {
         closed: r.take_bool()?,
         killed: r.take_bool()?,
         throttled: r.take_bool()?,

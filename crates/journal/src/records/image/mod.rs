@@ -74,9 +74,10 @@ fn take_option(r: &mut Reader<'_>) -> Result<Option<i64>, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pitwire_engine::permits::Kinds;
+    use pitwire_engine::rule_tables::TifSet;
     use pitwire_engine::{
-        AccountImage, Balance, Indicated, MarketImage, OrderImage, Position, Reporting, Run, SessionImage, Standing,
+        AccountImage, AccountStatus, Balance, IndicativeUncross, MarketImage, OrderImage, Position, Reporting,
+        SessionImage, TradeRun,
     };
     use pitwire_model::*;
     use pitwire_projections::*;
@@ -96,7 +97,7 @@ mod tests {
     }
 
     fn session() -> SessionImage {
-        let run = Run { second: 1, first: TradeSeq(2), last: TradeSeq(3), lots: -4, tick_lots: i128::MIN };
+        let run = TradeRun { second: 1, first: TradeSeq(2), last: TradeSeq(3), lots: -4, tick_lots: i128::MIN };
         let mut remaining = RemainingSessions::default();
         remaining.counts[15] = 255;
         SessionImage {
@@ -104,14 +105,14 @@ mod tests {
             remaining,
             missed: true,
             continues: Some(Phase::ClosingCall),
-            unfinished: Some(Kinds(0x8421)),
+            unfinished: Some(TifSet(0x8421)),
             static_reference: Some(Ticks(1)),
             dynamic_reference: Some(Ticks(2)),
             closing: Some((Ticks(3), Derivation::Manual)),
             previous_close: Some(Ticks(4)),
             uncross_price: Some(Ticks(5)),
-            indicated: Indicated { price: Some(Ticks(6)), volume: u64::MAX, imbalance: i64::MIN },
-            day: pitwire_engine::Day {
+            indicated: IndicativeUncross { price: Some(Ticks(6)), volume: u64::MAX, imbalance: i64::MIN },
+            day: pitwire_engine::ClosingPriceInputs {
                 last: Some(Ticks(7)),
                 closing_call: Some(Ticks(8)),
                 ended: Some(VenueNanos(9)),
@@ -126,7 +127,7 @@ mod tests {
             id: OrderId(9),
             account: AccountId(0),
             side: Side::Sell,
-            place: Some(pitwire_engine::Place::Unelected),
+            place: Some(pitwire_engine::UndisplayedState::Unelected),
             order_type: OrderType::StopLimit { stop: Ticks(7), price: Ticks(101) },
             tif: TimeInForce::GoodTillTime { at: VenueNanos(9) },
             entered: VenueDay(20_000),
@@ -150,7 +151,7 @@ mod tests {
             ..order
         };
         let orders = vec![plain; 40].into_iter().chain([order]);
-        let standing = Standing {
+        let standing = AccountStatus {
             closed: true,
             killed: true,
             throttled: true,
@@ -223,7 +224,7 @@ mod tests {
             instrument: InstrumentId(0),
             side: Side::Sell,
             order_type: OrderType::StopLimit { stop: Ticks(100), price: Ticks(101) },
-            place: Place::Unelected,
+            place: UndisplayedState::Unelected,
             elected_at: Some(Ticks(99)),
             lots: Lots(5),
             filled: Lots(2),

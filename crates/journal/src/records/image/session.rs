@@ -1,7 +1,7 @@
 //! Where an instrument is in its day: sessions, references, closing price.
 
-use pitwire_engine::permits::Kinds;
-use pitwire_engine::{Day, Indicated, Run, SessionImage};
+use pitwire_engine::rule_tables::TifSet;
+use pitwire_engine::{ClosingPriceInputs, IndicativeUncross, SessionImage, TradeRun};
 use pitwire_model::{Derivation, Phase, Ticks, TradeSeq, VenueNanos};
 
 use super::{put_all, put_option, take_all, take_option};
@@ -13,7 +13,7 @@ pub(super) fn put_session(w: &mut Writer<'_>, session: &SessionImage) {
     session.remaining.counts.iter().for_each(|count| w.put_u8(*count));
     w.put_bool(session.missed);
     put_option_with(w, session.continues, |w, phase: Phase| w.put_u8(phase as u8));
-    put_option_with(w, session.unfinished, |w, kinds: Kinds| w.put_u16(kinds.0));
+    put_option_with(w, session.unfinished, |w, kinds: TifSet| w.put_u16(kinds.0));
     put_price(w, session.static_reference);
     put_price(w, session.dynamic_reference);
     put_option_with(w, session.closing, |w, (price, derivation): (Ticks, Derivation)| {
@@ -35,19 +35,19 @@ pub(super) fn take_session(r: &mut Reader<'_>) -> Result<SessionImage, DecodeErr
         remaining: take_remaining(r)?,
         missed: r.take_bool()?,
         continues: take_option_with(r, take_phase)?,
-        unfinished: take_option_with(r, |r| r.take_u16().map(Kinds))?,
+        unfinished: take_option_with(r, |r| r.take_u16().map(TifSet))?,
         static_reference: take_price(r)?,
         dynamic_reference: take_price(r)?,
         closing: take_option_with(r, |r| Ok((Ticks(r.take_i64()?), take_derivation(r)?)))?,
         previous_close: take_price(r)?,
         uncross_price: take_price(r)?,
-        indicated: Indicated { price: take_price(r)?, volume: r.take_u64()?, imbalance: r.take_i64()? },
+        indicated: IndicativeUncross { price: take_price(r)?, volume: r.take_u64()?, imbalance: r.take_i64()? },
         day: take_day(r)?,
         older_than_batches: take_all(r, 4, |r| r.take_u32())?,
     })
 }
 
-fn put_day(w: &mut Writer<'_>, day: &Day) {
+fn put_day(w: &mut Writer<'_>, day: &ClosingPriceInputs) {
     put_price(w, day.last);
     put_price(w, day.closing_call);
     put_option_with(w, day.ended, |w, ended| w.put_u64(ended.0));
@@ -61,9 +61,9 @@ fn put_day(w: &mut Writer<'_>, day: &Day) {
     }
 }
 
-fn take_day(r: &mut Reader<'_>) -> Result<Day, DecodeError> {
+fn take_day(r: &mut Reader<'_>) -> Result<ClosingPriceInputs, DecodeError> {
     let take_run = |r: &mut Reader<'_>| {
-        Ok(Run {
+        Ok(TradeRun {
             second: r.take_u64()?,
             first: TradeSeq(r.take_u64()?),
             last: TradeSeq(r.take_u64()?),
@@ -71,7 +71,7 @@ fn take_day(r: &mut Reader<'_>) -> Result<Day, DecodeError> {
             tick_lots: r.take_i128()?,
         })
     };
-    Ok(Day {
+    Ok(ClosingPriceInputs {
         last: take_price(r)?,
         closing_call: take_price(r)?,
         ended: take_option_with(r, |r| r.take_u64().map(VenueNanos))?,

@@ -1,7 +1,7 @@
 //! The bare book: price-time matching and nothing else. One of them, or many behind one index of orders.
 
-use pitwire_engine::ahead::{Ahead, Coming};
-use pitwire_engine::{Book, OrderIndex, Owner, Resting, Slot, SweepSink};
+use pitwire_engine::look_ahead::{LookAhead, UpcomingCommand};
+use pitwire_engine::{Book, OrderIndex, Owner, RestingOrder, Slot, SweepSink};
 use pitwire_model::{AccountId, InstrumentId, OrderId, Side, Ticks};
 
 use super::Matcher;
@@ -55,7 +55,7 @@ impl Books for Many {
 pub struct Bare<B> {
     books: B,
     index: OrderIndex,
-    ahead: Ahead,
+    ahead: LookAhead,
 }
 
 pub type BareBook = Bare<One>;
@@ -69,12 +69,12 @@ pub fn narrow(price: Ticks) -> u32 {
 
 /// What of an operation tells where it is going to touch memory.
 #[inline]
-pub fn expected(instrument: InstrumentId, op: &Operation) -> Coming {
+pub fn expected(instrument: InstrumentId, op: &Operation) -> UpcomingCommand {
     // Which book a cancel concerns, the index has to say.
     const NAMED: u32 = 1 << Kind::Limit as u32 | 1 << Kind::Market as u32 | 1 << Kind::Immediate as u32;
     // By arithmetic: a branch on the kind would be guessed wrong as often as not, here and again nearer to its turn.
     let instrument = InstrumentId((NAMED >> op.kind as u32 & 1).wrapping_neg() & instrument.0);
-    Coming { order: OrderId(op.id), instrument, side: op.side, price: Ticks(i64::from(op.price)) }
+    UpcomingCommand { order: OrderId(op.id), instrument, side: op.side, price: Ticks(i64::from(op.price)) }
 }
 
 impl BareBook {
@@ -82,14 +82,14 @@ impl BareBook {
         let mut book = Book::new();
         let room = operations.min(1 << 15);
         book.reserve(room);
-        Bare { books: One(book), index: OrderIndex::with_capacity(room), ahead: Ahead::default() }
+        Bare { books: One(book), index: OrderIndex::with_capacity(room), ahead: LookAhead::default() }
     }
 }
 
 impl Bare<Many> {
     pub fn with_instruments(instruments: usize) -> Self {
         let books = (0..instruments).map(|_| Book::new()).collect();
-        Bare { books: Many(books), index: OrderIndex::with_capacity(1 << 15), ahead: Ahead::default() }
+        Bare { books: Many(books), index: OrderIndex::with_capacity(1 << 15), ahead: LookAhead::default() }
     }
 }
 
@@ -139,7 +139,7 @@ impl<B: Books> Bare<B> {
     fn rest(&mut self, at: InstrumentId, op: &Operation, price: Ticks, open: u32) -> Slot {
         let owner = Owner::new(AccountId(0), op.side, false);
         let id = OrderId(op.id);
-        let order = Resting { id, price, open, ordered: op.quantity, owner, hidden: 0, display: 0 };
+        let order = RestingOrder { id, price, open, ordered: op.quantity, owner, hidden: 0, display: 0 };
         self.books.of(at).rest(order, ()).0
     }
 

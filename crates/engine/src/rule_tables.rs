@@ -90,7 +90,7 @@ impl Tif {
 /// What the tables call a type: an iceberg is a limit order with a display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum OrderKind {
     Market = 0,
     Limit,
     Hidden,
@@ -99,29 +99,35 @@ pub enum Kind {
     Iceberg,
 }
 
-impl Kind {
-    pub const ALL: [Kind; KINDS] =
-        [Kind::Market, Kind::Limit, Kind::Hidden, Kind::Stop, Kind::StopLimit, Kind::Iceberg];
+impl OrderKind {
+    pub const ALL: [OrderKind; KINDS] = [
+        OrderKind::Market,
+        OrderKind::Limit,
+        OrderKind::Hidden,
+        OrderKind::Stop,
+        OrderKind::StopLimit,
+        OrderKind::Iceberg,
+    ];
 
-    pub const fn of(order: &NewOrder) -> Kind {
+    pub const fn of(order: &NewOrder) -> OrderKind {
         match order.order_type {
-            OrderType::Market => Kind::Market,
-            OrderType::Limit { .. } if order.display.is_some() => Kind::Iceberg,
-            OrderType::Limit { .. } => Kind::Limit,
-            OrderType::Hidden { .. } => Kind::Hidden,
-            OrderType::Stop { .. } => Kind::Stop,
-            OrderType::StopLimit { .. } => Kind::StopLimit,
+            OrderType::Market => OrderKind::Market,
+            OrderType::Limit { .. } if order.display.is_some() => OrderKind::Iceberg,
+            OrderType::Limit { .. } => OrderKind::Limit,
+            OrderType::Hidden { .. } => OrderKind::Hidden,
+            OrderType::Stop { .. } => OrderKind::Stop,
+            OrderType::StopLimit { .. } => OrderKind::StopLimit,
         }
     }
 
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Market => "market",
-            Kind::Limit => "limit",
-            Kind::Hidden => "hidden",
-            Kind::Stop => "stop",
-            Kind::StopLimit => "stop_limit",
-            Kind::Iceberg => "iceberg",
+            OrderKind::Market => "market",
+            OrderKind::Limit => "limit",
+            OrderKind::Hidden => "hidden",
+            OrderKind::Stop => "stop",
+            OrderKind::StopLimit => "stop_limit",
+            OrderKind::Iceberg => "iceberg",
         }
     }
 }
@@ -129,7 +135,7 @@ impl Kind {
 /// Of two answers the first in this order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Answer {
+pub enum TableAnswer {
     /// Also of what is only carried over from an earlier day.
     Reject = 0,
     Park,
@@ -138,15 +144,15 @@ pub enum Answer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
-    pub answer: Answer,
+pub struct RuleCell {
+    pub answer: TableAnswer,
     /// The id of the rule that decides.
     pub rule: &'static str,
 }
 
 /// What executes in a session, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Matching {
+pub enum MatchingMode {
     Nothing,
     /// On entry.
     Continuous,
@@ -158,10 +164,10 @@ pub enum Matching {
 
 /// Some of the times in force, and market orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Kinds(pub u16);
+pub struct TifSet(pub u16);
 
-impl Kinds {
-    pub const NONE: Kinds = Kinds(0);
+impl TifSet {
+    pub const NONE: TifSet = TifSet(0);
     const MARKET: u16 = 1 << 15;
 
     pub const fn has(self, tif: Tif) -> bool {
@@ -173,8 +179,8 @@ impl Kinds {
     }
 
     #[must_use]
-    pub const fn and(self, other: Kinds) -> Kinds {
-        Kinds(self.0 | other.0)
+    pub const fn and(self, other: TifSet) -> TifSet {
+        TifSet(self.0 | other.0)
     }
 
     /// What no encoding of these can hold.
@@ -184,37 +190,37 @@ impl Kinds {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Permit {
+pub struct SessionPermissions {
     pub enter: bool,
     pub amend: bool,
     pub amend_hidden: bool,
     pub park: bool,
     pub breaker: bool,
     pub self_match: bool,
-    pub matching: Matching,
+    pub matching: MatchingMode,
     /// Parked orders that become active when the session begins.
-    pub inject: Kinds,
+    pub inject: TifSet,
     /// What expires when it ends.
-    pub expire: Kinds,
+    pub expire: TifSet,
 }
 
 /// What a session permits. Closed is as post close, deleted as it always was.
-pub fn permit(phase: Phase) -> &'static Permit {
+pub fn session_permissions(phase: Phase) -> &'static SessionPermissions {
     &TABLES.permits[row(phase)]
 }
 
 /// Order type by time in force, whatever the session: park and immediate do not occur.
-pub fn type_cell(kind: Kind, tif: Tif) -> &'static Cell {
+pub fn type_cell(kind: OrderKind, tif: Tif) -> &'static RuleCell {
     &TABLES.types[tif as usize][kind as usize]
 }
 
 /// Session by time in force.
-pub fn tif_cell(phase: Phase, tif: Tif) -> &'static Cell {
+pub fn tif_cell(phase: Phase, tif: Tif) -> &'static RuleCell {
     &TABLES.cells[row(phase)][tif as usize]
 }
 
 /// Session by order type.
-pub fn kind_cell(phase: Phase, kind: Kind) -> &'static Cell {
+pub fn kind_cell(phase: Phase, kind: OrderKind) -> &'static RuleCell {
     &TABLES.cells[row(phase)][TIFS + kind as usize]
 }
 
@@ -226,26 +232,26 @@ const fn row(phase: Phase) -> usize {
 }
 
 struct Tables {
-    types: [[Cell; KINDS]; TIFS],
-    cells: [[Cell; TIFS + KINDS]; PHASES],
-    permits: [Permit; PHASES],
+    types: [[RuleCell; KINDS]; TIFS],
+    cells: [[RuleCell; TIFS + KINDS]; PHASES],
+    permits: [SessionPermissions; PHASES],
 }
 
 #[allow(long_running_const_eval)]
 static TABLES: Tables = read();
 
 const NO_RULE: &str = "";
-const NO_CELL: Cell = Cell { answer: Answer::Reject, rule: NO_RULE };
-const NO_PERMIT: Permit = Permit {
+const NO_CELL: RuleCell = RuleCell { answer: TableAnswer::Reject, rule: NO_RULE };
+const NO_PERMIT: SessionPermissions = SessionPermissions {
     enter: false,
     amend: false,
     amend_hidden: false,
     park: false,
     breaker: false,
     self_match: false,
-    matching: Matching::Nothing,
-    inject: Kinds::NONE,
-    expire: Kinds::NONE,
+    matching: MatchingMode::Nothing,
+    inject: TifSet::NONE,
+    expire: TifSet::NONE,
 };
 
 /// Lines are `{ key = "value", … }`, or end in lists of values: no more of the format is understood than that.
@@ -262,7 +268,7 @@ const fn read() -> Tables {
         if starts(line, "    { tif = ") {
             let cell = &mut tables.types[tif_named(text(line, "tif = "))][kind_named(text(line, "type = "))];
             assert!(cell.rule.is_empty(), "a cell stands in order-types.toml twice");
-            *cell = Cell { answer: answer_named(text(line, "answer = ")), rule: text(line, "rule = ") };
+            *cell = RuleCell { answer: answer_named(text(line, "answer = ")), rule: text(line, "rule = ") };
             types += 1;
         }
         at += line.len() + 1;
@@ -278,7 +284,7 @@ const fn read() -> Tables {
             };
             let cell = &mut tables.cells[phase_named(text(line, "session = "))][column];
             assert!(cell.rule.is_empty(), "a cell stands in sessions.toml twice");
-            *cell = Cell { answer: answer_named(text(line, "answer = ")), rule: text(line, "rule = ") };
+            *cell = RuleCell { answer: answer_named(text(line, "answer = ")), rule: text(line, "rule = ") };
             cells += 1;
         } else if starts(line, "    { name = ") {
             tables.permits[phase_named(text(line, "name = "))] = permit_of(line);
@@ -292,9 +298,9 @@ const fn read() -> Tables {
     tables
 }
 
-const fn permit_of(line: &str) -> Permit {
+const fn permit_of(line: &str) -> SessionPermissions {
     let matching = text(line, "match = ");
-    Permit {
+    SessionPermissions {
         enter: flag(line, " enter = "),
         amend: flag(line, " amend = "),
         amend_hidden: flag(line, " amend_hidden = "),
@@ -302,14 +308,14 @@ const fn permit_of(line: &str) -> Permit {
         breaker: flag(line, " breaker = "),
         self_match: flag(line, " self_match = "),
         matching: if same(matching, "none") {
-            Matching::Nothing
+            MatchingMode::Nothing
         } else if same(matching, "continuous") {
-            Matching::Continuous
+            MatchingMode::Continuous
         } else if same(matching, "uncross") {
-            Matching::Uncross
+            MatchingMode::Uncross
         } else {
             assert!(same(matching, "closing_price"), "an unknown way of matching");
-            Matching::ClosingPrice
+            MatchingMode::ClosingPrice
         },
         inject: kinds(line, "inject = ["),
         expire: kinds(line, "expire = ["),
@@ -377,18 +383,18 @@ const fn flag(line: &str, key: &str) -> bool {
 }
 
 /// The values of a list up to its bracket.
-const fn kinds(line: &str, key: &str) -> Kinds {
+const fn kinds(line: &str, key: &str) -> TifSet {
     let mut rest = after(line, key);
     let mut found = 0;
     while !starts(rest, "]") {
         let name = quoted(rest);
-        found |= if same(name, "market") { Kinds::MARKET } else { 1 << tif_named(name) };
+        found |= if same(name, "market") { TifSet::MARKET } else { 1 << tif_named(name) };
         rest = after(after(rest, "\""), "\"");
         if starts(rest, ", ") {
             rest = rest.split_at(2).1;
         }
     }
-    Kinds(found)
+    TifSet(found)
 }
 
 const fn tif_named(name: &str) -> usize {
@@ -405,7 +411,7 @@ const fn tif_named(name: &str) -> usize {
 const fn kind_named(name: &str) -> usize {
     let mut at = 0;
     while at < KINDS {
-        if same(name, Kind::ALL[at].name()) {
+        if same(name, OrderKind::ALL[at].name()) {
             return at;
         }
         at += 1;
@@ -424,15 +430,15 @@ const fn phase_named(name: &str) -> usize {
     panic!("an unknown session");
 }
 
-const fn answer_named(name: &str) -> Answer {
+const fn answer_named(name: &str) -> TableAnswer {
     if same(name, "reject") || same(name, "carried") {
-        Answer::Reject
+        TableAnswer::Reject
     } else if same(name, "park") {
-        Answer::Park
+        TableAnswer::Park
     } else if same(name, "immediate") {
-        Answer::Immediate
+        TableAnswer::Immediate
     } else {
         assert!(same(name, "active") || same(name, "accept"), "an unknown answer");
-        Answer::Active
+        TableAnswer::Active
     }
 }

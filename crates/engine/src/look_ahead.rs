@@ -39,7 +39,7 @@ pub(crate) fn ask<T>(place: *const T) {
 
 /// What of a command to come tells where it is going to touch memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Coming {
+pub struct UpcomingCommand {
     pub order: OrderId,
     /// Of an entry; whatever elsewhere.
     pub instrument: InstrumentId,
@@ -47,30 +47,30 @@ pub struct Coming {
     pub price: Ticks,
 }
 
-impl Coming {
+impl UpcomingCommand {
     /// `None` for commands that are rare.
     #[inline]
-    pub fn of(command: &Command) -> Option<Coming> {
+    pub fn of(command: &Command) -> Option<UpcomingCommand> {
         match command {
-            Command::Enter(order) => Some(Coming {
+            Command::Enter(order) => Some(UpcomingCommand {
                 order: order.id,
                 instrument: order.instrument,
                 side: order.side,
                 price: order.order_type.limit_price().unwrap_or(Ticks::ZERO),
             }),
-            Command::Cancel { order, .. } => Some(Coming { order: *order, ..Coming::NOTHING }),
-            Command::Amend(amend) => Some(Coming { order: amend.order, ..Coming::NOTHING }),
+            Command::Cancel { order, .. } => Some(UpcomingCommand { order: *order, ..UpcomingCommand::NOTHING }),
+            Command::Amend(amend) => Some(UpcomingCommand { order: amend.order, ..UpcomingCommand::NOTHING }),
             _ => None,
         }
     }
 
-    const NOTHING: Coming =
-        Coming { order: OrderId(0), instrument: InstrumentId(0), side: Side::Buy, price: Ticks::ZERO };
+    const NOTHING: UpcomingCommand =
+        UpcomingCommand { order: OrderId(0), instrument: InstrumentId(0), side: Side::Buy, price: Ticks::ZERO };
 }
 
 /// What has been found of commands to come.
 #[derive(Debug, Default)]
-pub struct Ahead {
+pub struct LookAhead {
     found: [(InstrumentId, Slot); PLACES],
     turn: usize,
     /// How many slots apart the orders lie that are looked for, on the average of the last dozens of samples.
@@ -89,10 +89,10 @@ const WIDE: u32 = 1 << 15;
 /// A sample's share in the average: one in so many.
 const SHARE: u32 = 16;
 
-impl Ahead {
+impl LookAhead {
     /// How far apart orders are that commands name: near each other, or all over the slab.
     #[inline(never)]
-    fn sample(&mut self, orders: &OrderIndex, near: Option<Coming>) {
+    fn sample(&mut self, orders: &OrderIndex, near: Option<UpcomingCommand>) {
         let Some((_, slot)) = near.map(|near| orders.guess(near.order)) else { return };
         if slot == Slot(0) || slot.is_kept() {
             return;
@@ -109,7 +109,7 @@ impl Ahead {
         orders: &OrderIndex,
         book: impl Fn(InstrumentId) -> Option<&'a Book<E>>,
         many: bool,
-        coming: impl Fn(usize) -> Option<Coming>,
+        coming: impl Fn(usize) -> Option<UpcomingCommand>,
     ) {
         self.turn = self.turn.wrapping_add(1);
         if many {
@@ -133,7 +133,7 @@ impl Ahead {
         &mut self,
         orders: &OrderIndex,
         book: impl Fn(InstrumentId) -> Option<&'a Book<E>>,
-        near: Option<Coming>,
+        near: Option<UpcomingCommand>,
     ) {
         if let Some(near) = near {
             let place = orders.guess(near.order);
@@ -154,7 +154,7 @@ impl Ahead {
         &mut self,
         orders: &OrderIndex,
         book: impl Fn(InstrumentId) -> Option<&'a Book<E>>,
-        coming: impl Fn(usize) -> Option<Coming>,
+        coming: impl Fn(usize) -> Option<UpcomingCommand>,
     ) {
         if let Some(far) = coming(WINDOW) {
             orders.expect(far.order);
@@ -196,12 +196,12 @@ mod tests {
         for id in 1..=orders {
             index.insert(OrderId(u64::from(id)), InstrumentId(0), Slot(id));
         }
-        let (mut ahead, book) = (Ahead::default(), Book::<()>::new());
+        let (mut ahead, book) = (LookAhead::default(), Book::<()>::new());
         let mut state = 11_u64;
         for _ in 0..16_384 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let id = 1 + (state >> 33) % u64::from(orders / step) * u64::from(step);
-            let coming = Coming { order: OrderId(id), ..Coming::NOTHING };
+            let coming = UpcomingCommand { order: OrderId(id), ..UpcomingCommand::NOTHING };
             ahead.look(&index, |_| Some(&book), false, |_| Some(coming));
         }
         ahead.apart
