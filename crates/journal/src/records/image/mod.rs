@@ -224,7 +224,7 @@ mod tests {
             instrument: InstrumentId(0),
             side: Side::Sell,
             order_type: OrderType::StopLimit { stop: Ticks(100), price: Ticks(101) },
-            place: UndisplayedState::Unelected,
+            place: Place::Unelected,
             elected_at: Some(Ticks(99)),
             lots: Lots(5),
             filled: Lots(2),
