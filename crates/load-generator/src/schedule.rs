@@ -4,13 +4,15 @@
 //! Holds       a due time never depends on an answer: the load is an open loop.
 //! Start at    [`Schedule::next`].
 
+use pitwire_random::SplitMix64;
+
 use crate::plan::{Arrivals, Share};
 
 #[derive(Debug)]
 pub struct Schedule {
     share: Share,
     pace: Pace,
-    chance: Chance,
+    random: SplitMix64,
     /// Of the message that [`Schedule::due_ns`] speaks of, from the beginning.
     due_ns: f64,
     sent: u64,
@@ -29,7 +31,7 @@ enum Pace {
 impl Schedule {
     /// Each connection of `share` once a period; or, with `arrivals`, all of the run together at that rate.
     pub fn new(share: Share, period_ns: f64, arrivals: Option<Arrivals>, seed: u64) -> Self {
-        let mut chance = Chance::new(seed ^ u64::from(share.first).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random = SplitMix64::new(seed ^ u64::from(share.first).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let (pace, due_ns) = match arrivals {
             None => (Pace::EachPeriod(period_ns), period_ns * phase(share, 0)),
             Some(Arrivals { per_s, is_even }) => {
@@ -37,11 +39,11 @@ impl Schedule {
                 if is_even {
                     (Pace::Even(interval), interval * phase(share, 0))
                 } else {
-                    (Pace::Poisson(interval), interval * chance.exponential())
+                    (Pace::Poisson(interval), interval * exponential(&mut random))
                 }
             }
         };
-        Schedule { share, pace, chance, due_ns, sent: 0 }
+        Schedule { share, pace, random, due_ns, sent: 0 }
     }
 
     /// When the next message is due, in nanoseconds from the beginning.
@@ -63,7 +65,7 @@ impl Schedule {
             }
             // From the count, not from the last: rounding must not add up.
             Pace::Even(interval) => self.due_ns = interval * (self.sent as f64 + phase(self.share, 0)),
-            Pace::Poisson(mean) => self.due_ns += mean * self.chance.exponential(),
+            Pace::Poisson(mean) => self.due_ns += mean * exponential(&mut self.random),
         }
         place
     }
@@ -74,29 +76,11 @@ fn phase(share: Share, place: u32) -> f64 {
     f64::from(share.first + place) / f64::from(share.total.max(1))
 }
 
-/// A small generator (splitmix64): the load of a seed is the same each time.
-#[derive(Debug)]
-pub struct Chance(u64);
-
-impl Chance {
-    pub fn new(seed: u64) -> Self {
-        Chance(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// With mean 1.
-    #[allow(clippy::cast_precision_loss)]
-    fn exponential(&mut self) -> f64 {
-        let uniform = ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        -uniform.ln()
-    }
+/// Draws from the exponential distribution with mean 1.
+#[allow(clippy::cast_precision_loss)]
+fn exponential(random: &mut SplitMix64) -> f64 {
+    let uniform = ((random.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    -uniform.ln()
 }
 
 #[cfg(test)]

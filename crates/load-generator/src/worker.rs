@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
+use pitwire_random::SplitMix64;
 use pitwire_websocket::{Offer, Opening};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -25,7 +26,7 @@ use crate::gauge::Gauge;
 
 use crate::plan::{Plan, Reader, Share, Traffic};
 use crate::report::{Generator, Report};
-use crate::schedule::{Chance, Schedule};
+use crate::schedule::Schedule;
 use crate::socket::Sources;
 
 /// Nothing is remembered from message to message: one inflater serves every connection.
@@ -61,7 +62,7 @@ pub struct Worker<'a> {
     opening: Opening,
     sources: Sources,
     gauge: Gauge,
-    chance: Chance,
+    random: SplitMix64,
     buffer: Vec<u8>,
     plain: Vec<u8>,
     frame: Vec<u8>,
@@ -148,7 +149,7 @@ impl<'a> Worker<'a> {
             opening,
             sources: Sources::new(plan.server, share.total, plan.sources),
             gauge: Gauge::new(plan.traffic, &plan.sequence_field),
-            chance: Chance::new(u64::from_ne_bytes([
+            random: SplitMix64::new(u64::from_ne_bytes([
                 nonce[0], nonce[1], nonce[2], nonce[3], nonce[4], nonce[5], nonce[6], nonce[7],
             ])),
             buffer: vec![0; BUFFER_BYTES],

@@ -7,9 +7,9 @@
 
 use std::fmt::Write as _;
 
-use crate::chance::Chance;
 use crate::symbols;
 use crate::trades::Messages;
+use pitwire_random::SplitMix64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Venue {
@@ -36,7 +36,7 @@ struct Market {
 
 pub struct Dialect {
     venue: Venue,
-    chance: Chance,
+    random: SplitMix64,
     markets: Vec<Market>,
     /// What this connection gets: markets by index, and the kind.
     wanted: Vec<(usize, Kind)>,
@@ -51,14 +51,14 @@ const FIRST_BASES: [&str; 8] = ["BTC", "ETH", "XRP", "LTC", "ADA", "SOL", "DOGE"
 
 impl Dialect {
     pub fn new(venue: Venue, markets: usize, seed: u64) -> Self {
-        let mut chance = Chance::new(seed);
+        let mut random = SplitMix64::new(seed);
         let made = symbols::names(markets + 200, seed).into_iter().skip(100);
         let made = made.filter(|name| !name.contains('.') && !FIRST_BASES.contains(&name.as_str()));
         let bases = FIRST_BASES.iter().map(|base| (*base).to_owned()).chain(made).take(markets);
-        let markets: Vec<Market> = bases.map(|base| Market::new(base, &mut chance)).collect();
+        let markets: Vec<Market> = bases.map(|base| Market::new(base, &mut random)).collect();
         let kind = if venue == Venue::Bithumb { Kind::Depth } else { Kind::Trade };
         let wanted = (0..markets.len()).map(|index| (index, kind)).collect();
-        Dialect { venue, chance, markets, wanted, is_combined: true, events: 0, on_socket: 0 }
+        Dialect { venue, random, markets, wanted, is_combined: true, events: 0, on_socket: 0 }
     }
 
     fn market(&mut self, base: &str) -> Option<usize> {
@@ -70,7 +70,7 @@ impl Dialect {
         if !is_name || self.markets.len() >= MOST_MARKETS {
             return None;
         }
-        self.markets.push(Market::new(base, &mut self.chance));
+        self.markets.push(Market::new(base, &mut self.random));
         Some(self.markets.len() - 1)
     }
 
@@ -84,17 +84,17 @@ impl Dialect {
     }
 
     fn draw(&mut self) -> (usize, Kind) {
-        let index = usize::try_from(self.chance.below(self.wanted.len().max(1) as u64)).unwrap_or(0);
+        let index = usize::try_from(self.random.below(self.wanted.len().max(1) as u64)).unwrap_or(0);
         let (market, kind) = self.wanted.get(index).copied().unwrap_or((0, Kind::Trade));
-        self.markets[market].walk(&mut self.chance);
+        self.markets[market].walk(&mut self.random);
         (market, kind)
     }
 
     fn binance(&mut self, ms: u64) -> String {
         let (index, kind) = self.draw();
-        let quantity = quantity(&mut self.chance, 8);
-        let is_maker = self.chance.one_in(2);
-        let removes = self.chance.one_in(4);
+        let quantity = quantity(&mut self.random, 8);
+        let is_maker = self.random.one_in(2);
+        let removes = self.random.one_in(4);
         let market = &mut self.markets[index];
         let symbol = format!("{}USDT", market.base);
         let price = decimal(market.cents, 8);
@@ -138,9 +138,9 @@ impl Dialect {
 
     fn bithumb(&mut self, ms: u64) -> String {
         let (index, kind) = self.draw();
-        let quantity = quantity(&mut self.chance, 6);
-        let side = if self.chance.one_in(2) { "buy" } else { "sell" };
-        let removes = self.chance.one_in(4);
+        let quantity = quantity(&mut self.random, 6);
+        let side = if self.random.one_in(2) { "buy" } else { "sell" };
+        let removes = self.random.one_in(4);
         let market = &mut self.markets[index];
         let number = if kind == Kind::Depth { &mut market.updates } else { &mut market.trades };
         *number += 1;
@@ -165,10 +165,10 @@ impl Dialect {
 
     fn gemini(&mut self, ms: u64) -> String {
         let (index, kind) = self.draw();
-        let amount = quantity(&mut self.chance, 8);
-        let side = if self.chance.one_in(2) { "bid" } else { "ask" };
-        let reason = if self.chance.one_in(3) { "cancel" } else { "place" };
-        self.events += 1 + self.chance.below(5);
+        let amount = quantity(&mut self.random, 8);
+        let side = if self.random.one_in(2) { "bid" } else { "ask" };
+        let reason = if self.random.one_in(3) { "cancel" } else { "place" };
+        self.events += 1 + self.random.below(5);
         let market = &mut self.markets[index];
         let symbol = if self.is_combined { format!(",\"symbol\":\"{}USD\"", market.base) } else { String::new() };
         let price = decimal(market.cents, 2);
@@ -203,7 +203,7 @@ impl Dialect {
             let price = if is_bid { cents - step } else { cents + step };
             let comma = if step > 1 { "," } else { "" };
             // Writing to a string cannot fail.
-            let _ = write!(text, "{comma}[\"{}\",\"{}\"]", decimal(price, 2), quantity(&mut self.chance, places));
+            let _ = write!(text, "{comma}[\"{}\",\"{}\"]", decimal(price, 2), quantity(&mut self.random, places));
         }
         format!("[{text}]")
     }
@@ -298,7 +298,7 @@ impl Dialect {
                 String::new()
             };
             for (side, price) in (1..=10).flat_map(|step| [("bid", cents - step), ("ask", cents + step)]) {
-                let amount = quantity(&mut self.chance, 8);
+                let amount = quantity(&mut self.random, 8);
                 events.push(format!(
                     "{{\"type\":\"change\",\"side\":\"{side}\",\"price\":\"{}\",\"remaining\":\"{amount}\",\"delta\":\"{amount}\",\"reason\":\"initial\"{symbol}}}",
                     decimal(price, 2)
@@ -310,14 +310,14 @@ impl Dialect {
 }
 
 impl Market {
-    fn new(base: String, chance: &mut Chance) -> Self {
+    fn new(base: String, random: &mut SplitMix64) -> Self {
         // From 1.00 up to about 40,000, most of them low; ids somewhere in a long life.
-        let cents = 100 + chance.below(2_000) * chance.below(2_000);
-        Market { base, cents, trades: chance.below(1_000_000_000), updates: chance.below(1_000_000_000) }
+        let cents = 100 + random.below(2_000) * random.below(2_000);
+        Market { base, cents, trades: random.below(1_000_000_000), updates: random.below(1_000_000_000) }
     }
 
-    fn walk(&mut self, chance: &mut Chance) {
-        let step = chance.below(5);
+    fn walk(&mut self, random: &mut SplitMix64) {
+        let step = random.below(5);
         self.cents = (self.cents + step).saturating_sub(2).max(50);
     }
 }
@@ -353,8 +353,8 @@ fn decimal(cents: u64, places: usize) -> String {
 }
 
 /// From 0.0001 to 20, more of them small.
-fn quantity(chance: &mut Chance, places: usize) -> String {
-    let ten_thousandths = 1 + chance.below(447) * chance.below(447);
+fn quantity(random: &mut SplitMix64, places: usize) -> String {
+    let ten_thousandths = 1 + random.below(447) * random.below(447);
     format!("{}.{:04}{}", ten_thousandths / 10_000, ten_thousandths % 10_000, "0".repeat(places - 4))
 }
 

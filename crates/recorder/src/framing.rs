@@ -2,7 +2,7 @@
 
 use pitwire_websocket::{Opcode, write_frame, write_header};
 
-use crate::chance::Chance;
+use pitwire_random::SplitMix64;
 
 /// Of one message, whatever the cutoff gathers.
 pub const MOST_TRADES: u64 = 100_000;
@@ -23,10 +23,10 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    pub fn draw(self, chance: &mut Chance) -> u64 {
+    pub fn draw(self, random: &mut SplitMix64) -> u64 {
         match self {
             Sizes::Between { least, most } if least == most => least,
-            Sizes::Between { least, most } => chance.between(least, most),
+            Sizes::Between { least, most } => random.between(least, most),
             Sizes::Cutoff { .. } => CUTOFF_MOST,
         }
     }

@@ -6,7 +6,6 @@
 //! Leaves out  the command line: `pitwire tape`.
 //! Start at    [`stream::Stream`], then [`server::Server`].
 
-mod chance;
 pub mod checksum;
 mod connection;
 pub mod dialect;

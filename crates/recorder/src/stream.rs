@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use pitwire_websocket::Opcode;
 
-use crate::chance::Chance;
 use crate::checksum::{content_term, sequence_term};
 use crate::framing::{Message, Sizes, begin_frame, end_frame, messages, write_fragments};
 use crate::objects::objects;
 use crate::pace::Pace;
 use crate::trades::{Messages, Trades};
+use pitwire_random::SplitMix64;
 
 /// Bytes after which a buffer is sent before it is filled further.
 /// Not more, so that they are still in the second cache when the kernel copies them.
@@ -73,7 +73,7 @@ pub struct Tally {
 pub struct Stream {
     source: Source,
     terms: Terms,
-    chance: Chance,
+    random: SplitMix64,
     /// Taken from the source.
     drawn: u64,
     /// Trades of the next message, drawn once.
@@ -109,14 +109,14 @@ enum Plan {
 
 impl Stream {
     pub fn new(source: Source, terms: Terms) -> Self {
-        let mut chance = Chance::new(terms.seed ^ 0x0046_5241_4D45);
-        let size = terms.sizes.draw(&mut chance);
+        let mut random = SplitMix64::new(terms.seed ^ 0x0046_5241_4D45);
+        let size = terms.sizes.draw(&mut random);
         // Two digits are enough for what is read off it; beyond an hour late is an hour late.
         let late_ns = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("these bounds are in order");
         Stream {
             source,
             terms,
-            chance,
+            random,
             drawn: 0,
             size,
             carried: VecDeque::new(),
@@ -339,7 +339,7 @@ impl Stream {
         }
         self.count(taken);
         self.drawn += taken;
-        self.size = self.terms.sizes.draw(&mut self.chance);
+        self.size = self.terms.sizes.draw(&mut self.random);
         Ok(Some(opcode))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::chance::Chance;
+use pitwire_random::SplitMix64;
 
 pub const MOST: usize = 100_000;
 
@@ -16,7 +16,7 @@ const KNOWN: &[&str] = &[
 
 /// `count` names, all different, the same for the same seed.
 pub fn names(count: usize, seed: u64) -> Vec<String> {
-    let mut chance = Chance::new(seed ^ 0x005A_4D42_0001);
+    let mut random = SplitMix64::new(seed ^ 0x005A_4D42_0001);
     let mut taken: BTreeSet<String> = BTreeSet::new();
     let mut names = Vec::with_capacity(count);
     for known in KNOWN.iter().take(count) {
@@ -24,7 +24,7 @@ pub fn names(count: usize, seed: u64) -> Vec<String> {
         names.push((*known).to_owned());
     }
     while names.len() < count {
-        let name = made(&mut chance);
+        let name = made(&mut random);
         if taken.insert(name.clone()) {
             names.push(name);
         }
@@ -33,15 +33,15 @@ pub fn names(count: usize, seed: u64) -> Vec<String> {
 }
 
 /// Three or four letters as most have, a fifth now and then, a class of shares seldom.
-fn made(chance: &mut Chance) -> String {
-    let letters = match chance.below(20) {
+fn made(random: &mut SplitMix64) -> String {
+    let letters = match random.below(20) {
         0..=7 => 3,
         8..=17 => 4,
         _ => 5,
     };
-    let mut letter = || char::from(b'A' + u8::try_from(chance.below(26)).unwrap_or(0));
+    let mut letter = || char::from(b'A' + u8::try_from(random.below(26)).unwrap_or(0));
     let mut name: String = (0..letters).map(|_| letter()).collect();
-    if chance.one_in(100) {
+    if random.one_in(100) {
         name.truncate(3);
         name.push_str(".A");
     }

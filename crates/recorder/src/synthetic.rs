@@ -6,11 +6,11 @@
 //!             for their times.
 //! Start at    [`Synthetic::take`].
 
-use crate::chance::Chance;
 use crate::checksum::{fnv1a, sequence_sum};
 use crate::digits::{DIGITS, Digits};
 use crate::symbols;
 use crate::trades::Trades;
+use pitwire_random::SplitMix64;
 
 /// Trades of a cycle: each of 6,000 symbols is among them, and they stay in the last cache.
 const CYCLE: usize = 1 << 16;
@@ -63,15 +63,15 @@ impl Synthetic {
         let symbols = symbols.clamp(1, symbols::MOST);
         let length = CYCLE.max(4 * symbols);
         let names = symbols::names(symbols, seed);
-        let mut chance = Chance::new(seed);
+        let mut random = SplitMix64::new(seed);
         let mut order: Vec<u32> = Vec::with_capacity(length);
         for (symbol, share) in (0_u32..).zip(symbols::shares(symbols, length)) {
             order.extend(std::iter::repeat_n(symbol, share));
         }
-        chance.shuffle(&mut order);
+        random.shuffle(&mut order);
         let mut walks: Vec<Walk> = Vec::with_capacity(symbols);
         for share in symbols::shares(symbols, length) {
-            walks.push(Walk::new(share, &mut chance));
+            walks.push(Walk::new(share, &mut random));
         }
         let mut made = Synthetic {
             text: Vec::with_capacity(length * 104),
@@ -85,23 +85,23 @@ impl Synthetic {
         };
         for symbol in order {
             let index = symbol as usize;
-            made.add(symbol, &names[index], &mut walks[index], &mut chance);
+            made.add(symbol, &names[index], &mut walks[index], &mut random);
         }
         made
     }
 
-    fn add(&mut self, symbol: u32, name: &str, walk: &mut Walk, chance: &mut Chance) {
+    fn add(&mut self, symbol: u32, name: &str, walk: &mut Walk, random: &mut SplitMix64) {
         let start = self.text.len();
         let offset = |text: &Vec<u8>| u16::try_from(text.len() - start).unwrap_or(u16::MAX);
         self.text.extend_from_slice(format!("{{\"ev\":\"T\",\"sym\":\"{name}\",\"i\":\"").as_bytes());
         let sequence_at = offset(&self.text);
         self.text.extend_from_slice(&[b'0'; DIGITS]);
-        let venue = venue(chance);
+        let venue = venue(random);
         let rest = format!(
             "\",\"x\":{venue},\"p\":{},\"s\":{},\"c\":{},\"t\":",
-            walk.price(venue, chance),
-            size(chance),
-            conditions(chance)
+            walk.price(venue, random),
+            size(random),
+            conditions(random)
         );
         self.text.extend_from_slice(rest.as_bytes());
         let time_at = offset(&self.text);
@@ -176,13 +176,13 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(trades: usize, chance: &mut Chance) -> Self {
+    fn new(trades: usize, random: &mut SplitMix64) -> Self {
         // From 1 to about 800, more of them low: the product of two draws.
-        let start = 100 + chance.below(283) * chance.below(283);
+        let start = 100 + random.below(283) * random.below(283);
         let mut drift = 0_i64;
         let mut drifts = Vec::with_capacity(trades);
         for _ in 0..trades {
-            drift += [-2, -1, -1, 0, 0, 0, 0, 1, 1, 2][usize::try_from(chance.below(10)).unwrap_or(0)];
+            drift += [-2, -1, -1, 0, 0, 0, 0, 1, 1, 2][usize::try_from(random.below(10)).unwrap_or(0)];
             drifts.push(drift);
         }
         let length = i64::try_from(trades).unwrap_or(1).max(1);
@@ -195,10 +195,10 @@ impl Walk {
     }
 
     /// As a provider spells it: no zeros at the end; off the exchanges now and then with four decimals.
-    fn price(&mut self, venue: u64, chance: &mut Chance) -> String {
+    fn price(&mut self, venue: u64, random: &mut SplitMix64) -> String {
         let cents = self.prices.next().unwrap_or(100);
-        if venue == OFF_EXCHANGE && chance.one_in(3) {
-            return format!("{}.{:02}{:02}", cents / 100, cents % 100, chance.between(1, 9) * 10 + 5);
+        if venue == OFF_EXCHANGE && random.one_in(3) {
+            return format!("{}.{:02}{:02}", cents / 100, cents % 100, random.between(1, 9) * 10 + 5);
         }
         match (cents / 100, cents % 100) {
             (whole, 0) => whole.to_string(),
@@ -211,24 +211,24 @@ impl Walk {
 /// The exchange id of what was dealt off the exchanges and reported to FINRA.
 const OFF_EXCHANGE: u64 = 4;
 
-fn venue(chance: &mut Chance) -> u64 {
+fn venue(random: &mut SplitMix64) -> u64 {
     const LIT: [u64; 12] = [1, 2, 3, 7, 8, 9, 10, 11, 12, 15, 19, 20];
-    if chance.below(100) < 40 { OFF_EXCHANGE } else { LIT[usize::try_from(chance.below(12)).unwrap_or(0)] }
+    if random.below(100) < 40 { OFF_EXCHANGE } else { LIT[usize::try_from(random.below(12)).unwrap_or(0)] }
 }
 
 /// Round lots, and many odd ones.
-fn size(chance: &mut Chance) -> u64 {
-    match chance.below(100) {
+fn size(random: &mut SplitMix64) -> u64 {
+    match random.below(100) {
         0..=44 => 100,
-        45..=54 => 100 * chance.between(2, 9),
-        55..=57 => 100 * chance.between(10, 200),
-        _ => chance.between(1, 99),
+        45..=54 => 100 * random.between(2, 9),
+        55..=57 => 100 * random.between(10, 200),
+        _ => random.between(1, 99),
     }
 }
 
 /// Condition codes: none, odd lot, sweep, extended hours, late (sold out of sequence), average price.
-fn conditions(chance: &mut Chance) -> &'static str {
-    match chance.below(1_000) {
+fn conditions(random: &mut SplitMix64) -> &'static str {
+    match random.below(1_000) {
         0..=399 => "[]",
         400..=699 => "[37]",
         700..=849 => "[14]",

@@ -187,7 +187,7 @@ impl Worker<'_> {
     fn failed(&mut self, place: u32, refusal: Refusal) {
         if let Storm::Raging { .. } = self.storm {
             self.gauge.report.tally.storm_retries += 1;
-            let jitter_ns = (self.chance.next() % RETRY_NS.unsigned_abs()).cast_signed();
+            let jitter_ns = (self.random.next() % RETRY_NS.unsigned_abs()).cast_signed();
             self.queue.push_back((place, self.now_ns + RETRY_NS / 2 + jitter_ns));
             return;
         }

@@ -274,7 +274,7 @@ impl Worker<'_> {
     fn send_frame(&mut self, place: u32, opcode: Opcode, payload: &[u8]) {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
-        let [a, b, c, d, ..] = self.chance.next().to_ne_bytes();
+        let [a, b, c, d, ..] = self.random.next().to_ne_bytes();
         write_masked(&mut frame, opcode, payload, [a, b, c, d]);
         self.send(place, &frame);
         self.frame = frame;

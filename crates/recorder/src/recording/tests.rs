@@ -3,14 +3,14 @@
 use std::io::Cursor;
 
 use super::*;
-use crate::chance::Chance;
+use pitwire_random::SplitMix64;
 
 type Message = (u64, bool, Vec<u8>);
 
 fn messages(count: u64) -> Vec<Message> {
-    let mut chance = Chance::new(3);
+    let mut random = SplitMix64::new(3);
     let message = |n: u64| {
-        let bytes = if n % 50 == 49 { 100_000 } else { chance.below(300) };
+        let bytes = if n % 50 == 49 { 100_000 } else { random.below(300) };
         (n * 1_000_003, n.is_multiple_of(3), (0..bytes).map(|i| u8::try_from((n + i / 7) % 251).unwrap()).collect())
     };
     (0..count).map(message).collect()
