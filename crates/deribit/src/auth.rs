@@ -16,8 +16,8 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use crate::access::{Access, Asked, describe};
-use crate::replays::{Digest, Logins, Replays};
 use crate::secret::Secret;
+use crate::spent_signatures::{Digest, Logins, SpentSignatures};
 use crate::tokens::{Grantee, SessionNumber, Tokens, Use};
 
 /// How long an access token lives; the dialect's habit.
@@ -246,7 +246,7 @@ impl Keys {
         let signed = format!("{timestamp}\n{nonce}\n{data}");
         let signature = params.required("signature")?;
         verify(&self.credentials[at].secret, &signed, &signature)?;
-        let digest = Replays::digest(&self.credentials[at].client_id, &signature);
+        let digest = SpentSignatures::digest(&self.credentials[at].client_id, &signature);
         self.logins_signed.bind(digest, from, wall_ms)?;
         Ok(at)
     }
@@ -315,7 +315,7 @@ impl Keys {
         let signed = format!("{timestamp}\n{nonce}\n{method}\n{}\n{}\n", request.uri, request.body);
         let signature = field("sig")?;
         verify(&self.credentials[at].secret, &signed, signature)?;
-        let digest = Replays::digest(&self.credentials[at].client_id, signature);
+        let digest = SpentSignatures::digest(&self.credentials[at].client_id, signature);
         Ok(Login { signature: Some(digest), ..self.whole_login(at) })
     }
 }

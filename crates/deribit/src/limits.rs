@@ -56,7 +56,7 @@ impl Default for Limits {
 
 /// What kind of request is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum RequestClass {
     Request,
     Order,
     Cancel,
@@ -64,26 +64,26 @@ pub(crate) enum Sort {
     InstrumentList,
 }
 
-impl Sort {
-    pub fn of(method: &str) -> Sort {
+impl RequestClass {
+    pub fn of(method: &str) -> RequestClass {
         let name = method.split_once('/').map_or(method, |(_, name)| name);
         match name {
-            "buy" | "sell" | "edit" | "edit_by_label" | "close_position" => Sort::Order,
-            "pitwire_report_trade" | "pitwire_confirm_report" => Sort::Order,
-            "get_instruments" => Sort::InstrumentList,
-            "subscribe" | "unsubscribe" | "unsubscribe_all" => Sort::Subscription,
-            _ if name == "cancel" || name.starts_with("cancel_") => Sort::Cancel,
-            _ => Sort::Request,
+            "buy" | "sell" | "edit" | "edit_by_label" | "close_position" => RequestClass::Order,
+            "pitwire_report_trade" | "pitwire_confirm_report" => RequestClass::Order,
+            "get_instruments" => RequestClass::InstrumentList,
+            "subscribe" | "unsubscribe" | "unsubscribe_all" => RequestClass::Subscription,
+            _ if name == "cancel" || name.starts_with("cancel_") => RequestClass::Cancel,
+            _ => RequestClass::Request,
         }
     }
 
     const fn name(self) -> &'static str {
         match self {
-            Sort::Request => "requests",
-            Sort::Order => "orders and edits",
-            Sort::Cancel => "cancels",
-            Sort::Subscription => "subscriptions",
-            Sort::InstrumentList => "lists of instruments",
+            RequestClass::Request => "requests",
+            RequestClass::Order => "orders and edits",
+            RequestClass::Cancel => "cancels",
+            RequestClass::Subscription => "subscriptions",
+            RequestClass::InstrumentList => "lists of instruments",
         }
     }
 }
@@ -111,13 +111,13 @@ impl Limits {
         self
     }
 
-    pub(crate) fn of(&self, sort: Sort) -> Allowance {
+    pub(crate) fn of(&self, sort: RequestClass) -> Allowance {
         match sort {
-            Sort::Request => self.requests,
-            Sort::Order => self.orders,
-            Sort::Cancel => self.cancels,
-            Sort::Subscription => self.subscriptions,
-            Sort::InstrumentList => self.instrument_lists,
+            RequestClass::Request => self.requests,
+            RequestClass::Order => self.orders,
+            RequestClass::Cancel => self.cancels,
+            RequestClass::Subscription => self.subscriptions,
+            RequestClass::InstrumentList => self.instrument_lists,
         }
     }
 
@@ -175,7 +175,7 @@ impl Bucket {
 pub(crate) struct Meter([Option<Bucket>; 5]);
 
 impl Meter {
-    pub fn take(&mut self, limits: &Limits, sort: Sort, now_ns: u64) -> Result<(), RpcError> {
+    pub fn take(&mut self, limits: &Limits, sort: RequestClass, now_ns: u64) -> Result<(), RpcError> {
         Bucket::take(&mut self.0[sort as usize], limits.of(sort), now_ns).map_err(|retry_after_ms| {
             let error = RpcError::new("too_many_requests", format!("more {} than the limits allow", sort.name()));
             error.with_retry(retry_after_ms)
@@ -185,9 +185,9 @@ impl Meter {
 
 /// How much abuse a connection has left.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Patience(Option<Bucket>);
+pub(crate) struct RefusalBudget(Option<Bucket>);
 
-impl Patience {
+impl RefusalBudget {
     /// One more refusal; says whether that was one too many.
     pub fn ends(&mut self, limits: &Limits, now_ns: u64) -> bool {
         Bucket::take(&mut self.0, limits.patience, now_ns).is_err()
@@ -201,7 +201,7 @@ mod tests {
     const SECOND: u64 = NANOS;
 
     /// How many of `tries` pass at one instant.
-    fn passes(meter: &mut Meter, limits: &Limits, sort: Sort, tries: u32, now_ns: u64) -> u32 {
+    fn passes(meter: &mut Meter, limits: &Limits, sort: RequestClass, tries: u32, now_ns: u64) -> u32 {
         (0..tries).map(|_| u32::from(meter.take(limits, sort, now_ns).is_ok())).sum()
     }
 
@@ -210,32 +210,33 @@ mod tests {
     fn the_dialects_figures() {
         let limits = Limits::default();
         for (sort, burst, in_ten_seconds) in [
-            (Sort::Request, 100, 100),
-            (Sort::Order, 20, 20),
-            (Sort::Cancel, 20, 20),
-            (Sort::Subscription, 10, 10),
-            (Sort::InstrumentList, 50, 10),
+            (RequestClass::Request, 100, 100),
+            (RequestClass::Order, 20, 20),
+            (RequestClass::Cancel, 20, 20),
+            (RequestClass::Subscription, 10, 10),
+            (RequestClass::InstrumentList, 50, 10),
         ] {
             let mut meter = Meter::default();
             assert_eq!(passes(&mut meter, &limits, sort, 1_000, 7), burst, "{sort:?} at once");
             assert_eq!(passes(&mut meter, &limits, sort, 1_000, 7 + 10 * SECOND), in_ten_seconds, "{sort:?} later");
         }
         let mut meter = Meter::default();
-        assert_eq!(passes(&mut meter, &limits, Sort::Request, 1_000, 0), 100);
-        assert_eq!(passes(&mut meter, &limits, Sort::Request, 1_000, SECOND), 20, "20 a second");
-        assert_eq!(passes(&mut meter, &limits, Sort::Order, 1_000, SECOND), 20, "and sorts do not share");
+        assert_eq!(passes(&mut meter, &limits, RequestClass::Request, 1_000, 0), 100);
+        assert_eq!(passes(&mut meter, &limits, RequestClass::Request, 1_000, SECOND), 20, "20 a second");
+        assert_eq!(passes(&mut meter, &limits, RequestClass::Order, 1_000, SECOND), 20, "and sorts do not share");
     }
 
     #[test]
     fn a_refusal_says_when_it_would_pass() {
         let limits = Limits::default();
         let mut meter = Meter::default();
-        passes(&mut meter, &limits, Sort::Order, 20, 0);
-        let retry_after_ms = meter.take(&limits, Sort::Order, 50_000_000).unwrap_err().retry_after_ms().unwrap();
+        passes(&mut meter, &limits, RequestClass::Order, 20, 0);
+        let retry_after_ms =
+            meter.take(&limits, RequestClass::Order, 50_000_000).unwrap_err().retry_after_ms().unwrap();
         assert_eq!(retry_after_ms, 150, "five a second are 200 ms each, and 50 have passed");
         let then_ns = 50_000_000 + retry_after_ms * 1_000_000;
-        assert!(meter.take(&limits, Sort::Order, then_ns - 1).is_err());
-        assert!(meter.take(&limits, Sort::Order, then_ns).is_ok());
+        assert!(meter.take(&limits, RequestClass::Order, then_ns - 1).is_err());
+        assert!(meter.take(&limits, RequestClass::Order, then_ns).is_ok());
     }
 
     /// The dialect's table: 10/s and 30 at once above a million dollars, 20/s and 50 above five, 30/s and 100 above 25.
@@ -251,7 +252,7 @@ mod tests {
             (u64::MAX, 30, 100),
         ] {
             let limits = Limits::default().of_volume(dollars);
-            for sort in [Sort::Order, Sort::Cancel] {
+            for sort in [RequestClass::Order, RequestClass::Cancel] {
                 let mut meter = Meter::default();
                 assert_eq!(passes(&mut meter, &limits, sort, 1_000, 0), burst, "{dollars} {sort:?} at once");
                 assert_eq!(passes(&mut meter, &limits, sort, 1_000, SECOND), rate, "{dollars} {sort:?} in a second");
@@ -266,26 +267,26 @@ mod tests {
     #[test]
     fn patience_ends_with_sustained_abuse_only() {
         let limits = Limits::default();
-        let mut patience = Patience::default();
+        let mut patience = RefusalBudget::default();
         assert_eq!((0..500).position(|_| patience.ends(&limits, 0)), Some(100));
-        let mut patience = Patience::default();
+        let mut patience = RefusalBudget::default();
         assert!(!(0..500).any(|n| patience.ends(&limits, n * SECOND)), "one a second for ever");
     }
 
     #[test]
     fn every_method_is_of_its_sort() {
         for (method, sort) in [
-            ("private/buy", Sort::Order),
-            ("private/edit_by_label", Sort::Order),
-            ("private/cancel", Sort::Cancel),
-            ("private/cancel_all_by_currency", Sort::Cancel),
-            ("public/get_instruments", Sort::InstrumentList),
-            ("public/get_instrument", Sort::Request),
-            ("public/subscribe", Sort::Subscription),
-            ("private/get_open_orders", Sort::Request),
-            ("nonsense", Sort::Request),
+            ("private/buy", RequestClass::Order),
+            ("private/edit_by_label", RequestClass::Order),
+            ("private/cancel", RequestClass::Cancel),
+            ("private/cancel_all_by_currency", RequestClass::Cancel),
+            ("public/get_instruments", RequestClass::InstrumentList),
+            ("public/get_instrument", RequestClass::Request),
+            ("public/subscribe", RequestClass::Subscription),
+            ("private/get_open_orders", RequestClass::Request),
+            ("nonsense", RequestClass::Request),
         ] {
-            assert_eq!(Sort::of(method), sort, "{method}");
+            assert_eq!(RequestClass::of(method), sort, "{method}");
         }
     }
 }

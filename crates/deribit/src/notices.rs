@@ -7,10 +7,9 @@ use pitwire_engine::Engine;
 use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId, Seq};
 use pitwire_projections::{Change, UserTrade, Views};
 
-use crate::methods::account::{facts, write_position};
-use crate::methods::reports::write_report;
-use crate::methods::trading::moment_of;
-use crate::session::{PrivateSubscription, Session, Waiting};
+use crate::account_objects::{order_moment, summary_facts, write_position, write_report};
+use crate::session::Session;
+use crate::subscription::{PendingChanges, PrivateSubscription};
 
 type Subscriptions = BTreeMap<String, PrivateSubscription>;
 
@@ -18,23 +17,23 @@ impl Session {
     /// Tells this session what commands changed for the accounts that it listens to: `send` gets each message. Fills
     /// come before the state they lead to.
     pub fn notify(&mut self, engine: &Engine, views: &Views, changes: &[Change], send: &mut dyn FnMut(&[u8])) {
-        let venue = Venue { engine, views };
+        let venue = VenueView { engine, views };
         for (&listener, subs) in &mut self.private {
             // Then all that is raw is told from there, in one order: see `resume`.
-            let by_diary = subs.values().any(PrivateSubscription::is_told_from_diary);
+            let by_replay = subs.values().any(PrivateSubscription::is_sent_from_replay);
             // An account's fills are told oldest first, but its book keeps the newest last: count back.
             let mut fills = changes.iter().filter(|change| is_fill_of(change, listener)).count();
             for change in changes {
                 match *change {
                     Change::Trade { account, instrument } if account == listener => {
-                        venue.tell_trade((subs, by_diary), account, instrument, fills, send);
+                        venue.tell_trade((subs, by_replay), account, instrument, fills, send);
                         fills -= 1;
                     }
                     Change::Order { account, order } if account == listener => {
-                        venue.tell_order((subs, by_diary), account, order, false, send);
+                        venue.tell_order((subs, by_replay), account, order, false, send);
                     }
                     Change::Elected { account, order } if account == listener => {
-                        venue.tell_order((subs, by_diary), account, order, true, send);
+                        venue.tell_order((subs, by_replay), account, order, true, send);
                     }
                     Change::Report { account, report } if account == listener => {
                         venue.tell_report(subs, account, report, send);
@@ -53,7 +52,7 @@ impl Session {
 
     /// Tells what merged channels have collected in a window that has just closed.
     pub fn close_window(&mut self, interval: Interval, engine: &Engine, views: &Views, send: &mut dyn FnMut(&[u8])) {
-        let venue = Venue { engine, views };
+        let venue = VenueView { engine, views };
         for (&account, subs) in &mut self.private {
             let mut due: Vec<_> = subs.iter_mut().filter(|(_, sub)| sub.waits_for(interval)).collect();
             // Here too fills come before the state they lead to.
@@ -71,15 +70,15 @@ impl Session {
 
 /// What is told from.
 #[derive(Clone, Copy)]
-pub(crate) struct Venue<'a> {
+pub(crate) struct VenueView<'a> {
     pub engine: &'a Engine,
     pub views: &'a Views,
 }
 
-impl Venue<'_> {
+impl VenueView<'_> {
     fn tell_trade(
         self,
-        (subs, by_diary): (&mut Subscriptions, bool),
+        (subs, by_replay): (&mut Subscriptions, bool),
         account: AccountId,
         instrument: InstrumentId,
         from_end: usize,
@@ -89,7 +88,7 @@ impl Venue<'_> {
         let Some(fill) = book.trades().len().checked_sub(from_end).and_then(|at| book.trades().get(at)) else { return };
         for (name, sub) in subs {
             match &sub.channel {
-                _ if by_diary && sub.is_raw_of_diary() => {}
+                _ if by_replay && sub.is_replayable_raw() => {}
                 Channel::UserTrades { scope, interval } if covers(scope, &market.spec, self.engine) => {
                     if *interval == Interval::Raw {
                         let mut out = Vec::new();
@@ -140,7 +139,7 @@ impl Venue<'_> {
     /// `triggers`: it is told of for having been elected; merged channels tell what has become of it instead.
     fn tell_order(
         self,
-        (subs, by_diary): (&mut Subscriptions, bool),
+        (subs, by_replay): (&mut Subscriptions, bool),
         account: AccountId,
         order: OrderId,
         triggers: bool,
@@ -150,12 +149,12 @@ impl Venue<'_> {
         let Some(market) = self.engine.market(record.instrument) else { return };
         for (name, sub) in subs {
             match &sub.channel {
-                _ if by_diary && sub.is_raw_of_diary() => {}
+                _ if by_replay && sub.is_replayable_raw() => {}
                 Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
                     if *interval == Interval::Raw {
                         let mut out = Vec::new();
                         write_notification(&mut out, name, |j| {
-                            let moment = objects::OrderMoment { triggers, ..moment_of(self.engine, record) };
+                            let moment = objects::OrderMoment { triggers, ..order_moment(self.engine, record) };
                             objects::order(j, &market.spec, record, moment);
                         });
                         send(&out);
@@ -200,7 +199,7 @@ impl Venue<'_> {
         send: &mut dyn FnMut(&[u8]),
     ) {
         let last = sub.changes.last_key_value().map(|(instrument, _)| *instrument);
-        for (instrument, Waiting { orders, trades }) in std::mem::take(&mut sub.changes) {
+        for (instrument, PendingChanges { orders, trades }) in std::mem::take(&mut sub.changes) {
             let Some(market) = self.engine.market(instrument) else { continue };
             let token = sub.stands.filter(|_| Some(instrument) == last);
             let mut out = Vec::new();
@@ -235,7 +234,7 @@ impl Venue<'_> {
                 continue;
             }
             let mut summary = Vec::new();
-            objects::summary(&mut Json::new(&mut summary), currency, &facts(self.engine, account, currency));
+            objects::summary(&mut Json::new(&mut summary), currency, &summary_facts(self.engine, account, currency));
             if sub.portfolio.told.get(&currency.id) == Some(&summary) {
                 continue;
             }
@@ -263,7 +262,7 @@ impl Venue<'_> {
     fn write_order(self, j: &mut Json<'_>, account: AccountId, id: OrderId) {
         let Some(record) = self.views.account(account).and_then(|book| book.order(id)) else { return };
         if let Some(market) = self.engine.market(record.instrument) {
-            objects::order(j, &market.spec, record, moment_of(self.engine, record));
+            objects::order(j, &market.spec, record, order_moment(self.engine, record));
         }
     }
 }

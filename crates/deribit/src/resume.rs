@@ -1,28 +1,27 @@
 //! Accounts' own channels for those who come back: `user.orders`, `user.trades`, and both together in `user.changes`.
 //!
-//! Does        tell each message with its token; say what was missed, from the diary or else from the account's history.
-//! Holds       1. of one epoch exactly what was missed is told, in order, as far as the diary reaches;
+//! Does        tell each message with its token; say what was missed, from the replay or else from the account's history.
+//! Holds       1. of one epoch exactly what was missed is told, in order, as far as the replay reaches;
 //!             2. else every fill and every order that has changed since the token's time, as they stand now: a fill or an
 //!                order of that very nanosecond may be told again, none is left out without a word.
-//! Start at    [`Session::tell_resumed`], [`come_back`].
+//! Start at    [`send_resumable`], [`come_back`].
 
 use crate::codec::{
     CaughtUp, Channel, Interval, Scope, Token, Why, objects, write_notification, write_numbered, write_resumption,
 };
 use pitwire_engine::Engine;
-use pitwire_model::{AccountId, InstrumentId, VenueNanos};
-use pitwire_projections::{AccountBook, Change, OrderRecord, UserTrade, Views};
+use pitwire_model::{AccountId, InstrumentId};
+use pitwire_projections::{AccountBook, OrderRecord, UserTrade};
 
-use crate::desk::{Call, Desk, Effect};
-use crate::diary::{Diary, Entry, Pages, Place, What};
-use crate::methods::trading::moment_of;
-use crate::notices::{Venue, covers};
-use crate::session::{PrivateSubscription, Session};
+use crate::account_objects::order_moment;
+use crate::call::{Call, Effect};
+use crate::notices::{VenueView, covers};
+use crate::replay_buffer::{ReplayBuffer, ReplayBuffers, ReplayEntry, ReplayEventKind, ReplayPosition};
+use crate::session::Session;
+use crate::subscription::{PrivateSubscription, is_numbered};
 
 /// Most bytes of missed messages that one request fetches of public channels, and of private ones.
 pub const RESUMED_BYTES: usize = 1024 * 1024;
-/// How long what those may come back to who have gone is written on, in venue time.
-pub const RESUMABLE_NS: u64 = 120_000_000_000;
 /// What a look into an account's history takes of that at least: it goes through all its orders.
 const HISTORY_BYTES: usize = 128 * 1024;
 /// What each closed order counts as that is looked at on the way, wanted or not.
@@ -33,81 +32,57 @@ const ORDER_BYTES: usize = 512;
 const HISTORY_MOST: usize = 1_000;
 const A_MESSAGE: usize = 100;
 
-impl Desk {
-    /// The start that tokens are of, and whether what earlier ones have told is in this venue's history.
-    pub fn begin_epoch(&mut self, epoch: u64, remembers: bool) {
-        self.diary.epoch = epoch;
-        self.diary.remembers = remembers;
-    }
-
-    /// Takes in what commands have changed, for those who will come back. Before any session is told.
-    pub fn record(&mut self, engine: &Engine, views: &Views, changes: &[Change]) {
-        self.diary.record(engine, views, changes);
-    }
-
-    /// Tells a session's resumable channels what was recorded: `send` gets each message.
-    pub fn tell_resumed(&self, session: &mut Session, engine: &Engine, views: &Views, send: &mut dyn FnMut(&[u8])) {
-        session.tell_resumed(&self.diary, Venue { engine, views }, send);
-    }
-
-    /// Every now and then: these sessions are all there are.
-    pub fn keep_diaries<'a>(&mut self, sessions: impl Iterator<Item = &'a Session>, now: VenueNanos) {
-        self.diary.keep(sessions.flat_map(Session::accounts_resumable), now);
-    }
-}
-
-impl Session {
-    fn accounts_resumable(&self) -> impl Iterator<Item = AccountId> {
-        let resumable = self.private.iter().filter(|(_, subs)| subs.values().any(|sub| sub.stands.is_some()));
-        resumable.map(|(account, _)| *account)
-    }
-
-    fn tell_resumed(&mut self, diary: &Diary, venue: Venue<'_>, send: &mut dyn FnMut(&[u8])) {
-        for (account, subs) in &mut self.private {
-            let Some(pages) = diary.of(*account) else { continue };
-            let Some(from) = subs.values().filter_map(|sub| sub.stands).map(Place::of).min() else { continue };
-            // Channels without tokens beside those that have them too: fills come before the state they lead to, by place,
-            // and then by channel. Between two calls each has heard all up to the same place.
-            let by_diary = subs.values().any(PrivateSubscription::is_told_from_diary);
-            for entry in pages.after(from).take_while(|_| by_diary) {
-                for (name, sub) in subs.iter_mut() {
-                    let is_new = sub.stands.is_none_or(|stands| entry.place > Place::of(stands));
-                    if !(is_new && sub.is_raw_of_diary() && tells(&sub.channel, entry, venue.engine)) {
-                        continue;
-                    }
-                    match sub.channel {
-                        Channel::UserChanges { .. } => sub.collect(entry),
-                        _ => send(&message(name, entry, sub.stands.map(|_| diary.epoch))),
-                    }
+/// Sends what the replay buffers have recorded to the resumable channels of a session. `send` gets each message.
+pub(crate) fn send_resumable(
+    session: &mut Session,
+    replay: &ReplayBuffers,
+    venue: VenueView<'_>,
+    send: &mut dyn FnMut(&[u8]),
+) {
+    for (account, subs) in &mut session.private {
+        let Some(buffer) = replay.of(*account) else { continue };
+        let Some(from) = subs.values().filter_map(|sub| sub.stands).map(ReplayPosition::of).min() else { continue };
+        // Channels without tokens beside those that have them too: fills come before the state they lead to, by place,
+        // and then by channel. Between two calls each has heard all up to the same place.
+        let by_replay = subs.values().any(PrivateSubscription::is_sent_from_replay);
+        for entry in buffer.after(from).take_while(|_| by_replay) {
+            for (name, sub) in subs.iter_mut() {
+                let is_new = sub.stands.is_none_or(|stands| entry.place > ReplayPosition::of(stands));
+                if !(is_new && sub.is_replayable_raw() && tells(&sub.channel, entry, venue.engine)) {
+                    continue;
+                }
+                match sub.channel {
+                    Channel::UserChanges { .. } => sub.collect(entry),
+                    _ => send(&message(name, entry, sub.stands.map(|_| replay.epoch))),
                 }
             }
-            // What a merged channel has collected goes with the end of its window.
-            for (name, sub) in subs.iter_mut() {
-                if let Some(stands) = &mut sub.stands {
-                    *stands = pages.last.token(diary.epoch);
-                }
-                if by_diary && sub.is_raw_of_diary() {
-                    venue.tell_changes(name, sub, *account, send);
-                }
+        }
+        // What a merged channel has collected goes with the end of its window.
+        for (name, sub) in subs.iter_mut() {
+            if let Some(stands) = &mut sub.stands {
+                *stands = buffer.last.token(replay.epoch);
+            }
+            if by_replay && sub.is_replayable_raw() {
+                venue.tell_changes(name, sub, *account, send);
             }
         }
     }
 }
 
 /// With its token, if its reader has asked for tokens.
-fn message(name: &str, entry: &Entry, epoch: Option<u64>) -> Vec<u8> {
+fn message(name: &str, entry: &ReplayEntry, epoch: Option<u64>) -> Vec<u8> {
     let mut out = Vec::new();
     write_numbered(&mut out, name, epoch.map(|epoch| entry.place.token(epoch)), |j| match entry.what {
-        What::Fill => j.array(|j| j.raw(&entry.object).end()).end(),
-        What::Order { .. } => j.raw(&entry.object).end(),
+        ReplayEventKind::Fill => j.array(|j| j.raw(&entry.object).end()).end(),
+        ReplayEventKind::Order { .. } => j.raw(&entry.object).end(),
     });
     out
 }
 
-fn tells(channel: &Channel, entry: &Entry, engine: &Engine) -> bool {
+fn tells(channel: &Channel, entry: &ReplayEntry, engine: &Engine) -> bool {
     let scope = match (channel, entry.what) {
-        (Channel::UserTrades { scope, .. }, What::Fill)
-        | (Channel::UserOrders { scope, .. }, What::Order { .. })
+        (Channel::UserTrades { scope, .. }, ReplayEventKind::Fill)
+        | (Channel::UserOrders { scope, .. }, ReplayEventKind::Order { .. })
         | (Channel::UserChanges { scope, .. }, _) => scope,
         _ => return false,
     };
@@ -116,11 +91,6 @@ fn tells(channel: &Channel, entry: &Entry, engine: &Engine) -> bool {
 
 fn is_covered(scope: &Scope, instrument: InstrumentId, engine: &Engine) -> bool {
     engine.market(instrument).is_some_and(|market| covers(scope, &market.spec, engine))
-}
-
-/// Whether a channel's messages can be resumed by their place.
-pub(crate) fn is_numbered(channel: &Channel) -> bool {
-    matches!(channel, Channel::UserOrders { .. } | Channel::UserTrades { .. } | Channel::UserChanges { .. })
 }
 
 /// Subscribes a private channel whose reader wants to be able to come back, and comes back now if it has a token.
@@ -134,31 +104,31 @@ pub(crate) fn come_back(
     let mut told = Vec::new();
     if call.session.hears(&name, Some(account)) {
         write_resumption(&mut told, &name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
-        return call.effects.push(Effect::Tell(told));
+        return call.effects.push(Effect::Send(told));
     }
     call.session.subscribe_private(account, &name, channel);
     let Some(sub) = call.session.private.get_mut(&account).and_then(|subs| subs.get_mut(&name)) else { return };
     if !is_numbered(&sub.channel) {
         write_resumption(&mut told, &name, CaughtUp::Nothing(Why::NotNumbered), None);
-        return call.effects.push(Effect::Tell(told));
+        return call.effects.push(Effect::Send(told));
     }
     let now = call.venue.now();
-    let (epoch, remembers) = (call.desk.diary.epoch, call.desk.diary.remembers);
-    let pages = call.desk.diary.open(account, now);
-    let mut stands = pages.last.token(epoch);
+    let (epoch, has_history) = (call.state.replay.epoch, call.state.replay.has_history);
+    let buffer = call.state.replay.open(account, now);
+    let mut stands = buffer.last.token(epoch);
     sub.stands = Some(stands);
-    let venue = Venue { engine: call.venue.engine(), views: call.venue.views() };
+    let venue = VenueView { engine: call.venue.engine(), views: call.venue.views() };
     let (caught_up, messages) = match token {
         None => (CaughtUp::Nothing(Why::New), Vec::new()),
-        Some(token) if token.epoch != epoch && !(remembers && token.epoch < epoch) => {
+        Some(token) if token.epoch != epoch && !(has_history && token.epoch < epoch) => {
             (CaughtUp::Nothing(Why::OtherEpoch), Vec::new())
         }
-        Some(token) if token.epoch == epoch && Place::of(token) > pages.last => {
+        Some(token) if token.epoch == epoch && ReplayPosition::of(token) > buffer.last => {
             (CaughtUp::Nothing(Why::Unknown), Vec::new())
         }
         Some(_) if *room == 0 => (CaughtUp::Nothing(Why::TooMuch), Vec::new()),
-        Some(token) if token.epoch == epoch && Place::of(token) >= pages.first => {
-            let messages = from_diary(&name, sub, pages, (venue, account), token);
+        Some(token) if token.epoch == epoch && ReplayPosition::of(token) >= buffer.first => {
+            let messages = from_replay(&name, sub, buffer, (venue, account), token);
             // What waits for the end of a window has been fetched as well.
             let (bytes, orders) = sub.collected();
             *room = room.saturating_sub(bytes + orders * ORDER_BYTES);
@@ -179,25 +149,25 @@ pub(crate) fn come_back(
         }
     };
     *room = room.saturating_sub(messages.iter().map(Vec::len).sum());
-    call.effects.extend(messages.into_iter().map(Effect::Tell));
+    call.effects.extend(messages.into_iter().map(Effect::Send));
     write_resumption(&mut told, &name, caught_up, Some(stands));
-    call.effects.push(Effect::Tell(told));
+    call.effects.push(Effect::Send(told));
 }
 
 /// What came after a place. A merged channel collects it for the end of its window.
-fn from_diary(
+fn from_replay(
     name: &str,
     sub: &mut PrivateSubscription,
-    pages: &Pages,
-    (venue, account): (Venue<'_>, AccountId),
+    buffer: &ReplayBuffer,
+    (venue, account): (VenueView<'_>, AccountId),
     token: Token,
 ) -> Vec<Vec<u8>> {
-    let missed = pages.after(Place::of(token)).filter(|entry| tells(&sub.channel, entry, venue.engine));
-    let (is_raw, is_changes) = (sub.is_told_from_diary(), matches!(sub.channel, Channel::UserChanges { .. }));
+    let missed = buffer.after(ReplayPosition::of(token)).filter(|entry| tells(&sub.channel, entry, venue.engine));
+    let (is_raw, is_changes) = (sub.is_sent_from_replay(), matches!(sub.channel, Channel::UserChanges { .. }));
     if is_raw && !is_changes {
         return missed.map(|entry| message(name, entry, Some(token.epoch))).collect();
     }
-    let missed: Vec<&Entry> = missed.collect();
+    let missed: Vec<&ReplayEntry> = missed.collect();
     missed.into_iter().for_each(|entry| sub.collect(entry));
     let mut messages = Vec::new();
     if is_raw {
@@ -211,7 +181,7 @@ fn from_diary(
 fn from_history(
     name: &str,
     sub: &mut PrivateSubscription,
-    (venue, account): (Venue<'_>, AccountId),
+    (venue, account): (VenueView<'_>, AccountId),
     since: u64,
     looked: &mut usize,
 ) -> Option<(bool, Vec<Vec<u8>>)> {
@@ -288,7 +258,7 @@ fn order_message(name: &str, order: &OrderRecord, is_raw: bool, engine: &Engine)
     let market = engine.market(order.instrument)?;
     let mut out = Vec::new();
     write_notification(&mut out, name, |j| {
-        let moment = moment_of(engine, order);
+        let moment = order_moment(engine, order);
         if is_raw {
             objects::order(j, &market.spec, order, moment);
         } else {
@@ -302,7 +272,7 @@ fn order_message(name: &str, order: &OrderRecord, is_raw: bool, engine: &Engine)
 fn changes_messages(
     name: &str,
     sub: &mut PrivateSubscription,
-    (venue, account): (Venue<'_>, AccountId),
+    (venue, account): (VenueView<'_>, AccountId),
     fills: &[&UserTrade],
     orders: &[&OrderRecord],
 ) -> Vec<Vec<u8>> {

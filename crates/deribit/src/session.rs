@@ -6,43 +6,13 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::codec::{Channel, Heartbeat, Interval, RpcError, Token};
-use pitwire_model::{AccountId, CurrencyId, InstrumentId, OrderId, SessionId};
+use crate::codec::{Channel, Heartbeat, RpcError};
+use pitwire_model::{AccountId, SessionId};
 
 use crate::auth::Login;
-use crate::diary::{Entry, What};
-use crate::limits::{Meter, Patience};
-use crate::resume::is_numbered;
+use crate::limits::{Meter, RefusalBudget};
+use crate::subscription::{PortfolioState, PrivateSubscription};
 use crate::tokens::SessionNumber;
-
-#[derive(Debug)]
-pub(crate) struct PrivateSubscription {
-    pub channel: Channel,
-    /// What a merged channel will tell at the next window: orders by id, or ready trade objects.
-    pub orders: BTreeSet<OrderId>,
-    pub trades: Vec<u8>,
-    /// The same by instrument, for `user.changes`.
-    pub changes: BTreeMap<InstrumentId, Waiting>,
-    pub portfolio: Portfolio,
-    /// Of one whose reader may come back: what it will have heard up to, when all that waits is told.
-    pub stands: Option<Token>,
-}
-
-/// What has happened in one instrument and is not told yet.
-#[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    pub orders: BTreeSet<OrderId>,
-    pub trades: Vec<u8>,
-}
-
-/// What a `user.portfolio` channel has told.
-#[derive(Debug, Default)]
-pub(crate) struct Portfolio {
-    /// Whether anything may differ from that.
-    pub stale: bool,
-    /// The last summary of each currency.
-    pub told: BTreeMap<CurrencyId, Vec<u8>>,
-}
 
 #[derive(Debug, Default)]
 pub struct Session {
@@ -65,7 +35,7 @@ pub struct Session {
     pub(crate) on_disconnect: OnDisconnect,
     /// Of calls that speak for no account.
     pub(crate) meter: Meter,
-    pub(crate) patience: Patience,
+    pub(crate) refusals: RefusalBudget,
 }
 
 /// What becomes of a connection's orders when it ends.
@@ -87,7 +57,7 @@ impl Session {
         Self::default()
     }
 
-    /// For a connection. `id` is above every other's: see [`crate::Desk::connect`].
+    /// For a connection. `id` is above every other's: see [`crate::Dispatcher::connect`].
     pub(crate) fn numbered(id: SessionId) -> Self {
         Session { id, ..Self::default() }
     }
@@ -155,6 +125,12 @@ impl Session {
         !self.private.is_empty()
     }
 
+    /// The accounts with a resumable subscription.
+    pub(crate) fn resumable_accounts(&self) -> impl Iterator<Item = AccountId> {
+        let resumable = self.private.iter().filter(|(_, subs)| subs.values().any(|sub| sub.stands.is_some()));
+        resumable.map(|(account, _)| *account)
+    }
+
     /// The accounts whose private channels are open.
     pub fn accounts_heard(&self) -> impl Iterator<Item = AccountId> {
         self.private.keys().copied()
@@ -184,7 +160,7 @@ impl Session {
             orders: BTreeSet::new(),
             trades: Vec::new(),
             changes: BTreeMap::new(),
-            portfolio: Portfolio { stale: true, told: BTreeMap::new() },
+            portfolio: PortfolioState { stale: true, told: BTreeMap::new() },
             stands: None,
         });
     }
@@ -210,58 +186,5 @@ impl Session {
     pub(crate) fn unsubscribe_all(&mut self) {
         self.public.clear();
         self.private.clear();
-    }
-}
-
-impl PrivateSubscription {
-    /// Whether something waits for the end of this window.
-    pub(crate) fn waits_for(&self, interval: Interval) -> bool {
-        self.channel.interval() == interval && self.waits()
-    }
-
-    /// Whether its messages come from the diary, with their places, and not from what has changed.
-    pub(crate) fn is_told_from_diary(&self) -> bool {
-        self.stands.is_some() && self.channel.interval() == Interval::Raw
-    }
-
-    /// Whether the diary can tell it, for one who may come back or beside one: fills and orders as they happen.
-    pub(crate) fn is_raw_of_diary(&self) -> bool {
-        is_numbered(&self.channel) && self.channel.interval() == Interval::Raw
-    }
-
-    /// Whether it has collected what a window's end will tell.
-    pub(crate) fn awaits(&self) -> bool {
-        !(self.orders.is_empty() && self.trades.is_empty() && self.changes.is_empty())
-    }
-
-    /// Takes in what will be told of the account in one instrument, as the diary has it.
-    pub(crate) fn collect(&mut self, entry: &Entry) {
-        let (orders, trades) = match self.channel {
-            Channel::UserChanges { .. } => {
-                let waiting = self.changes.entry(entry.instrument).or_default();
-                (&mut waiting.orders, &mut waiting.trades)
-            }
-            _ => (&mut self.orders, &mut self.trades),
-        };
-        match entry.what {
-            What::Fill => {
-                if !trades.is_empty() {
-                    trades.push(b',');
-                }
-                trades.extend_from_slice(&entry.object);
-            }
-            What::Order { id, .. } => drop(orders.insert(id)),
-        }
-    }
-
-    /// What it has collected, in bytes and orders.
-    pub(crate) fn collected(&self) -> (usize, usize) {
-        let changes = self.changes.values().map(|waiting| (waiting.trades.len(), waiting.orders.len()));
-        changes.fold((self.trades.len(), self.orders.len()), |sum, more| (sum.0 + more.0, sum.1 + more.1))
-    }
-
-    fn waits(&self) -> bool {
-        let is_portfolio = matches!(self.channel, Channel::UserPortfolio { .. });
-        self.awaits() || (is_portfolio && self.portfolio.stale)
     }
 }

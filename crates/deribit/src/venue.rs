@@ -26,7 +26,7 @@ pub trait Venue {
         let opens = matches!(command, Command::Enter(_) | Command::Amend(_));
         (opens && !self.takes_orders()).then_some("shutting_down")
     }
-    fn standing(&self) -> Standing;
+    fn standing(&self) -> VenueStatus;
     /// The session that an instrument goes on with when an operator lets it, and when that ends, by its schedule; without
     /// one it trades continuously.
     fn scheduled(&self, _instrument: InstrumentId) -> (Phase, Option<VenueNanos>) {
@@ -34,8 +34,8 @@ pub trait Venue {
     }
     /// What the log says about an order: to the member of an account what that may know, else everything. Looked up apart,
     /// so that nobody waits: whoever asked asks again.
-    fn explain(&mut self, _order: OrderId, _member: Option<AccountId>) -> Explained {
-        Explained::Nowhere
+    fn explain(&mut self, _order: OrderId, _member: Option<AccountId>) -> ExplainStatus {
+        ExplainStatus::Nowhere
     }
     /// Moves venue time forward and runs everything due on the way. `None` where time moves by itself.
     fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>>;
@@ -43,7 +43,7 @@ pub trait Venue {
 
 /// An answer from the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Explained {
+pub enum ExplainStatus {
     /// There is no log to look into.
     Nowhere,
     /// It is being looked up.
@@ -55,7 +55,7 @@ pub enum Explained {
 
 /// What the venue says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct VenueStatus {
     /// The newest command.
     pub last: Seq,
     /// Whether commands are on disk before anything is said of them.

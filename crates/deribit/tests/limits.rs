@@ -3,14 +3,14 @@
 mod common;
 
 use common::World;
-use pitwire_deribit::{Desk, Effect, Limits, Session};
+use pitwire_deribit::{Dispatcher, Effect, Limits, Session};
 use serde_json::json;
 
 const TOO_MANY: i64 = 10028;
 
 fn limited() -> World {
     let mut world = World::new();
-    let desk = std::mem::replace(&mut world.desk, Desk::new(Vec::new(), || [0; 32]));
+    let desk = std::mem::replace(&mut world.desk, Dispatcher::new(Vec::new(), || [0; 32]));
     world.desk = desk.with_limits(Limits::default());
     world
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use pitwire_deribit::{Credential, Session, Vault};
+use pitwire_deribit::{Credential, CredentialStore, Session};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io;
@@ -104,7 +104,7 @@ fn an_instrument_is_made_limited_and_deleted() {
 #[derive(Clone, Default)]
 struct Kept(Rc<RefCell<Vec<String>>>, Rc<RefCell<bool>>);
 
-impl Vault for Kept {
+impl CredentialStore for Kept {
     fn keep(&mut self, credentials: &[Credential]) -> io::Result<()> {
         if *self.1.borrow() {
             return Err(io::Error::other("the disk is full"));
@@ -118,7 +118,7 @@ impl Vault for Kept {
 fn an_account_is_made_endowed_limited_and_closed() {
     let kept = Kept::default();
     let mut world = World::new();
-    world.desk = world.desk.with_vault(Box::new(kept.clone()));
+    world.desk = world.desk.with_credential_store(Box::new(kept.clone()));
     let mut operator = world.login("operator");
     let made = world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "carol"}));
     let secret = made.result()["client_secret"].as_str().expect("a secret").to_owned();
@@ -155,7 +155,7 @@ fn an_account_is_made_endowed_limited_and_closed() {
 fn a_secret_that_could_not_be_kept_is_never_valid() {
     let kept = Kept::default();
     let mut world = World::new();
-    world.desk = world.desk.with_vault(Box::new(kept.clone()));
+    world.desk = world.desk.with_credential_store(Box::new(kept.clone()));
     let mut operator = world.login("operator");
     *kept.1.borrow_mut() = true;
     let refused = world.call(&mut operator, "private/pitwire_create_account", json!({"name": "dave"}));

@@ -22,7 +22,7 @@ fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Va
         .effects
         .iter()
         .map(|effect| match effect {
-            Effect::Tell(text) => parsed(text)["params"].clone(),
+            Effect::Send(text) => parsed(text)["params"].clone(),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -45,7 +45,7 @@ fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let TestVenue { engine, views, changes, .. } = &world.venue;
     let mut send = |text: &[u8]| heard.push(parsed(text)["params"].clone());
     session.notify(engine, views, changes, &mut send);
-    world.desk.tell_resumed(session, engine, views, &mut send);
+    world.desk.send_resumable(session, engine, views, &mut send);
     heard
 }
 

@@ -5,7 +5,7 @@ mod common;
 use std::net::IpAddr;
 
 use common::World;
-use pitwire_deribit::{Authorization, Desk, Session, SignedRequest};
+use pitwire_deribit::{Authorization, Dispatcher, Session, SignedRequest};
 use serde_json::{Value, json};
 
 const BAD_TOKEN: i64 = 13009;
@@ -215,7 +215,7 @@ fn a_signed_request_enters_one_order() {
     world.steady_ns += 100_000_000_000;
     assert_eq!(get_signed(&mut world, &header(ENTER_SIG), ENTER), 13004);
     let mut lenient = World::new();
-    let desk = std::mem::replace(&mut lenient.desk, Desk::new(Vec::new(), || [0; 32]));
+    let desk = std::mem::replace(&mut lenient.desk, Dispatcher::new(Vec::new(), || [0; 32]));
     lenient.desk = desk.allowing_replays();
     for _ in 0..2 {
         assert_eq!(get_signed(&mut lenient, &header(ENTER_SIG), ENTER), 0, "where replays are allowed");

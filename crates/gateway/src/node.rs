@@ -470,7 +470,7 @@ impl Node {
         for name in names {
             match self.judge(&name, is_known)? {
                 Name::Served if seen.insert(name.clone()) => accepted.push(name),
-                Name::Served | Name::NotHere => {}
+                Name::Served | Name::Unavailable => {}
                 Name::Malformed => malformed = Some(name),
             }
         }
@@ -535,14 +535,14 @@ impl Node {
 
     fn judge(&self, name: &str, is_known: bool) -> Result<Name, RpcError> {
         let Some(channel) = Channel::parse(name) else {
-            return Ok(if Channel::is_known_family(name) { Name::NotHere } else { Name::Malformed });
+            return Ok(if Channel::is_known_family(name) { Name::Unavailable } else { Name::Malformed });
         };
         if channel.is_private() || matches!(channel, Channel::DropCopy { .. }) {
             return Err(self.elsewhere(name));
         }
         // What the venue does not have it need not be asked for.
         if self.has_directory && channel.instrument().is_some_and(|name| !self.instruments.contains(name)) {
-            return Ok(Name::NotHere);
+            return Ok(Name::Unavailable);
         }
         if channel.interval() == Interval::Raw && !is_known {
             return Err(RpcError::param("raw_requires_login", "channels", format!("{name} needs a login")));
@@ -747,7 +747,7 @@ impl Node {
 
 enum Name {
     Served,
-    NotHere,
+    Unavailable,
     Malformed,
 }
 

@@ -1,4 +1,4 @@
-//! Bytes at the door: JSON texts to the desk, or WebSocket frames that carry them.
+//! Bytes at the door: JSON texts to the dispatcher, or WebSocket frames that carry them.
 //!
 //! The first byte of an input chooses: `F` and a step feed the rest through the frame decoder in pieces of that many
 //! bytes; anything else is lines. A line goes to a session that has logged in; one that begins with `~` to a session
@@ -8,7 +8,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use pitwire_deribit::codec::{Request, RequestId, RpcError};
-use pitwire_deribit::{Access, Answer, Clock, Credential, Desk, Entrance, Session, Visit, method_names};
+use pitwire_deribit::{
+    Access, Credential, Dispatched, Dispatcher, RequestClock, RequestContext, Session, Transport, method_names,
+};
 use pitwire_model::AccountId;
 use pitwire_websocket::{Decoder, Incoming, Limits};
 use serde_json::Value;
@@ -34,7 +36,7 @@ fn token() -> [u8; 32] {
 
 struct Door {
     venue: SmallVenue,
-    desk: Desk,
+    dispatcher: Dispatcher,
     /// Nobody's, alice's, bob's, the operator's.
     sessions: [Session; 4],
 }
@@ -57,8 +59,8 @@ impl Door {
             access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
         TOKENS.set(0);
-        let desk = Desk::new(credentials.collect(), token);
-        let mut door = Door { venue: SmallVenue::new(), desk, sessions: Default::default() };
+        let dispatcher = Dispatcher::new(credentials.collect(), token);
+        let mut door = Door { venue: SmallVenue::new(), dispatcher, sessions: Default::default() };
         for (at, name) in [(1, "alice"), (2, "bob"), (3, "operator")] {
             let grant = format!(
                 r#"{{"jsonrpc":"2.0","id":1,"method":"public/auth","params":{{"grant_type":"client_credentials","client_id":"{name}","client_secret":"{name}-secret"}}}}"#
@@ -109,22 +111,28 @@ impl Door {
     }
 
     fn text(&mut self, at: usize, text: &str) {
-        self.asked(at, Entrance::WebSocket, |desk, visit, out| desk.answer_text(visit, text, None, out));
+        self.asked(at, Transport::WebSocket, |dispatcher, visit, out| dispatcher.answer_text(visit, text, None, out));
     }
 
     fn query(&mut self, line: &str) {
         let (method, query) = line.split_once('?').unwrap_or((line, ""));
-        self.asked(1, Entrance::Http, |desk, visit, out| match Request::from_query(method, query) {
-            Ok(request) => desk.answer(visit, &request, out),
+        self.asked(1, Transport::Http, |dispatcher, visit, out| match Request::from_query(method, query) {
+            Ok(request) => dispatcher.answer(visit, &request, out),
             Err(error) => refused(&error, visit.clock, out),
         });
     }
 
-    fn asked(&mut self, at: usize, entrance: Entrance, ask: impl FnOnce(&mut Desk, Visit<'_>, &mut Vec<u8>) -> Answer) {
-        let clock = Clock { received_us: WALL_US, now_us: || WALL_US, steady_ns: WALL_US * 1000 };
+    fn asked(
+        &mut self,
+        at: usize,
+        transport: Transport,
+        ask: impl FnOnce(&mut Dispatcher, RequestContext<'_>, &mut Vec<u8>) -> Dispatched,
+    ) {
+        let clock = RequestClock { received_us: WALL_US, now_us: || WALL_US, steady_ns: WALL_US * 1000 };
         let mut out = Vec::new();
         let Some(session) = self.sessions.get_mut(at) else { return };
-        let answer = ask(&mut self.desk, Visit { venue: &mut self.venue, session, entrance, clock }, &mut out);
+        let answer =
+            ask(&mut self.dispatcher, RequestContext { venue: &mut self.venue, session, transport, clock }, &mut out);
         check_answer(&out, &answer);
         self.tell();
     }
@@ -142,13 +150,13 @@ impl Door {
     }
 }
 
-fn refused(error: &RpcError, clock: Clock, out: &mut Vec<u8>) -> Answer {
-    Desk::refuse(&RequestId::default(), error, clock, out)
+fn refused(error: &RpcError, clock: RequestClock, out: &mut Vec<u8>) -> Dispatched {
+    Dispatcher::refuse(&RequestId::default(), error, clock, out)
 }
 
 /// One envelope with a result or an error of the registry, whatever was asked. Numbers are not looked at: a client may
 /// choose an id that no machine number holds, and gets it back as it wrote it.
-fn check_answer(out: &[u8], answer: &Answer) {
+fn check_answer(out: &[u8], answer: &Dispatched) {
     let text = String::from_utf8_lossy(out);
     let envelope: BTreeMap<&str, &RawValue> = serde_json::from_slice(out).unwrap_or_default();
     let field = |name| envelope.get(name).map(|raw: &&RawValue| raw.get());

@@ -1,6 +1,6 @@
 //! A small venue in memory: four instruments, three accounts, a book on both sides.
 
-use pitwire_deribit::{Standing, Venue};
+use pitwire_deribit::{Venue, VenueStatus};
 use pitwire_engine::Engine;
 use pitwire_journal::LogError;
 use pitwire_model::{
@@ -59,8 +59,8 @@ impl Venue for SmallVenue {
         true
     }
 
-    fn standing(&self) -> Standing {
-        Standing { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
+    fn standing(&self) -> VenueStatus {
+        VenueStatus { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
     }
 
     fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {

@@ -54,7 +54,7 @@ pub struct SessionRow {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub struct Types {
+pub struct OrderTypeFilter {
     pub rule: Vec<Rule>,
     pub cell: Vec<TypeCell>,
 }
@@ -67,12 +67,12 @@ pub struct Sessions {
 }
 
 // The files are compiled in and a test parses them, so unreadable ones cannot ship.
-static TYPES: LazyLock<Types> =
+static TYPES: LazyLock<OrderTypeFilter> =
     LazyLock::new(|| toml::from_str(include_str!("../../../../contracts/rules/order-types.toml")).unwrap_or_default());
 static SESSIONS: LazyLock<Sessions> =
     LazyLock::new(|| toml::from_str(include_str!("../../../../contracts/rules/sessions.toml")).unwrap_or_default());
 
-pub fn types() -> &'static Types {
+pub fn types() -> &'static OrderTypeFilter {
     &TYPES
 }
 

@@ -2,32 +2,18 @@
 
 use crate::codec::{Json, RpcError, objects};
 use pitwire_engine::Engine;
-use pitwire_model::{AccountId, Currency, InstrumentId, InstrumentKind};
+use pitwire_model::AccountId;
 
-use super::Done;
-use crate::desk::Call;
+use crate::account_objects::{summary_facts, write_position};
+use crate::call::{Call, MethodResult};
 
-pub(crate) fn facts(engine: &Engine, account: AccountId, currency: &Currency) -> objects::SummaryFacts {
-    let Some(holder) = engine.account(account) else { return objects::SummaryFacts::default() };
-    let balance = holder.balance(currency.id);
-    let (mut unrealized, mut margin) = (0, 0);
-    for (instrument, _) in holder.positions() {
-        if engine.market(instrument).is_some_and(|market| market.spec.base() == currency.id) {
-            unrealized += engine.unrealized(account, instrument);
-            margin += engine.margin_of(account, instrument);
-        }
-    }
-    let available = engine.available(account, currency.id);
-    objects::SummaryFacts { balance: balance.total, available, unrealized, margin, reserved: balance.reserved }
-}
-
-pub fn summary(call: &mut Call<'_>) -> Done {
+pub fn summary(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let name = call.params.required("currency")?;
     let currency = call.venue.engine().currencies().iter().find(|currency| currency.name.eq_ignore_ascii_case(&name));
     let currency =
         currency.ok_or_else(|| RpcError::param("unknown_currency", "currency", format!("no currency {name:?}")))?;
-    let facts = facts(call.venue.engine(), account, currency);
+    let facts = summary_facts(call.venue.engine(), account, currency);
     let mut out = Vec::new();
     objects::summary(&mut Json::new(&mut out), currency, &facts);
     if call.params.boolean("extended")?.unwrap_or(false) {
@@ -52,7 +38,7 @@ fn extend(call: &Call<'_>, account: AccountId, out: &mut Vec<u8>) {
             }
         });
         j.key("limits");
-        let (limits, is_enforced) = call.desk.limits_of(account, &*call.venue);
+        let (limits, is_enforced) = call.state.rates.of_account(account, &*call.venue);
         limits.write(j, is_enforced);
     });
     // Two objects become one: the first loses its closing brace, the second its opening one.
@@ -70,7 +56,7 @@ fn identity(j: &mut Json<'_>, engine: &Engine, account: AccountId) {
     j.key("creation_timestamp").uint(1_767_225_600_000);
 }
 
-pub fn summaries(call: &mut Call<'_>) -> Done {
+pub fn summaries(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let Call { venue, out, .. } = call;
     let engine = venue.engine();
@@ -78,38 +64,14 @@ pub fn summaries(call: &mut Call<'_>) -> Done {
         identity(j, engine, account);
         j.key("summaries").array(|j| {
             for currency in engine.currencies() {
-                objects::summary(j, currency, &facts(engine, account, currency));
+                objects::summary(j, currency, &summary_facts(engine, account, currency));
             }
         });
     });
     Ok(())
 }
 
-pub(crate) fn write_position(j: &mut Json<'_>, engine: &Engine, account: AccountId, id: InstrumentId) {
-    let (Some(market), Some(holder)) = (engine.market(id), engine.account(account)) else { return };
-    let held = holder.position(id);
-    let leverage = match market.spec.kind {
-        InstrumentKind::InversePerpetual { max_leverage, .. } => max_leverage,
-        InstrumentKind::Spot { .. } => 1,
-    };
-    objects::position(
-        j,
-        &objects::PositionFacts {
-            spec: &market.spec,
-            lots: held.lots,
-            entry_value: held.entry_value,
-            unrealized: engine.unrealized(account, id),
-            realized: held.realized,
-            margin: engine.margin_of(account, id),
-            decimals: engine.currency(market.spec.base()).map_or(8, |currency| currency.decimals),
-            mark: market.mark(),
-            index: market.index(),
-            leverage,
-        },
-    );
-}
-
-pub fn position(call: &mut Call<'_>) -> Done {
+pub fn position(call: &mut Call<'_>) -> MethodResult {
     let (account, id) = (call.account()?, call.instrument_id()?);
     let Call { venue, out, .. } = call;
     write_position(&mut Json::new(out), venue.engine(), account, id);
@@ -117,7 +79,7 @@ pub fn position(call: &mut Call<'_>) -> Done {
 }
 
 /// Perpetuals that are not flat: what one owns of a spot instrument is a balance.
-pub fn positions(call: &mut Call<'_>) -> Done {
+pub fn positions(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let wanted = call.currency()?;
     let Call { venue, out, .. } = call;
@@ -135,7 +97,7 @@ pub fn positions(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn subaccounts(call: &mut Call<'_>) -> Done {
+pub fn subaccounts(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let Call { venue, out, .. } = call;
     let engine = venue.engine();

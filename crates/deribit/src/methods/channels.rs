@@ -8,9 +8,9 @@ use crate::codec::{Channel, Interval, RpcError, objects, resumed};
 use pitwire_engine::Engine;
 use pitwire_model::AccountId;
 
-use super::{Done, cover};
+use super::filters;
 use crate::access::{Area, Level};
-use crate::desk::{Call, Effect, Entrance};
+use crate::call::{Call, Effect, MethodResult, Transport};
 use crate::resume;
 use crate::session::Session;
 
@@ -22,8 +22,8 @@ fn names(call: &Call<'_>) -> Result<Vec<String>, RpcError> {
     Ok(names.iter().filter(|name| seen.insert(name.as_str())).cloned().collect())
 }
 
-fn must_stay(call: &Call<'_>) -> Done {
-    if call.entrance == Entrance::WebSocket {
+fn must_stay(call: &Call<'_>) -> MethodResult {
+    if call.transport == Transport::WebSocket {
         return Ok(());
     }
     Err(RpcError::new("must_be_websocket", "subscriptions belong to a connection"))
@@ -31,7 +31,7 @@ fn must_stay(call: &Call<'_>) -> Done {
 
 /// Answers with the channels that are now subscribed. Well-formed names of unknown instruments, and channels that this
 /// version does not serve, are left out; an error is for malformed names only, and only when nothing else was asked for.
-pub fn subscribe(call: &mut Call<'_>) -> Done {
+pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
     let mut accepted = Vec::new();
     let (mut malformed, mut fresh) = (None, 0);
     let names = names(call)?;
@@ -39,7 +39,7 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
     for name in names {
         match channel_named(call.venue.engine(), &name) {
             ChannelName::Malformed => malformed = Some(name),
-            ChannelName::NotHere => {}
+            ChannelName::Unavailable => {}
             ChannelName::Served(channel) => {
                 let account = listener(call, &name, &channel)?;
                 fresh += usize::from(!call.session.hears(&name, account));
@@ -78,14 +78,14 @@ pub fn subscribe(call: &mut Call<'_>) -> Done {
 pub enum ChannelName {
     Served(Channel),
     /// Well-formed, but of nothing that is here.
-    NotHere,
+    Unavailable,
     Malformed,
 }
 
 /// Reads a channel's name; who may hear it is another question.
 pub fn channel_named(engine: &Engine, name: &str) -> ChannelName {
     let Some(channel) = Channel::parse(name) else {
-        return if Channel::is_known_family(name) { ChannelName::NotHere } else { ChannelName::Malformed };
+        return if Channel::is_known_family(name) { ChannelName::Unavailable } else { ChannelName::Malformed };
     };
     let is_here = match &channel {
         Channel::DropCopy { account } => account.as_deref().is_none_or(|name| engine.account_named(name).is_some()),
@@ -101,7 +101,7 @@ pub fn channel_named(engine: &Engine, name: &str) -> ChannelName {
     match has_known_words(&channel) {
         false => ChannelName::Malformed,
         true if is_here => ChannelName::Served(channel),
-        true => ChannelName::NotHere,
+        true => ChannelName::Unavailable,
     }
 }
 
@@ -109,7 +109,7 @@ pub fn channel_named(engine: &Engine, name: &str) -> ChannelName {
 fn has_known_words(channel: &Channel) -> bool {
     let Some((kind, currency)) = channel.kind_and_currency() else { return true };
     let looks_right = (1..=16).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    cover::is_kind(kind) && looks_right
+    filters::is_kind(kind) && looks_right
 }
 
 /// Whose private channel this is; `None` for a public one, which is for everybody, or for everybody who has a login.
@@ -126,12 +126,12 @@ fn listener(call: &Call<'_>, name: &str, channel: &Channel) -> Result<Option<Acc
     let login = login.ok_or_else(|| RpcError::param(refusal, "channels", format!("{name} needs a login")))?;
     if is_private {
         let area = if matches!(channel, Channel::UserPortfolio { .. }) { Area::Account } else { Area::Trade };
-        call.must_reach(area, Level::Read)?;
+        call.require_scope(area, Level::Read)?;
     }
     Ok(is_private.then_some(login.account))
 }
 
-pub fn unsubscribe(call: &mut Call<'_>) -> Done {
+pub fn unsubscribe(call: &mut Call<'_>) -> MethodResult {
     let names = names(call)?;
     write_names(call, names.iter());
     for name in names {
@@ -141,7 +141,7 @@ pub fn unsubscribe(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn unsubscribe_all(call: &mut Call<'_>) -> Done {
+pub fn unsubscribe_all(call: &mut Call<'_>) -> MethodResult {
     must_stay(call)?;
     call.session.unsubscribe_all();
     call.effects.push(Effect::UnsubscribeAll);

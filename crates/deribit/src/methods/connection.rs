@@ -3,25 +3,25 @@
 use crate::codec::{Heartbeat, RpcError};
 use pitwire_model::KillScope;
 
-use super::{Done, disconnect};
+use super::cancel_on_disconnect;
 use crate::auth::Origin;
 use crate::auth::hex;
-use crate::desk::{Call, Effect, Entrance};
+use crate::call::{Call, Effect, MethodResult, Transport};
 
 /// The dialect's version, as its clients expect to read it.
 pub const VERSION: &str = "1.2.26";
 
-pub fn auth(call: &mut Call<'_>) -> Done {
-    let keys = &mut call.desk.keys;
-    let connection = match call.entrance {
-        Entrance::WebSocket => Some(*call.session.number.get_or_insert_with(|| keys.tokens.number_session())),
-        Entrance::Http => None,
+pub fn auth(call: &mut Call<'_>) -> MethodResult {
+    let keys = &mut call.state.keys;
+    let connection = match call.transport {
+        Transport::WebSocket => Some(*call.session.number.get_or_insert_with(|| keys.tokens.number_session())),
+        Transport::Http => None,
     };
     let origin = Origin { connection, address: call.session.address };
     let grant = keys.grant(call.params, origin, call.wall_ms)?;
     call.session.remember_grant(grant.session);
     call.session.log_in(grant.login);
-    disconnect::settled(call, grant.login.account);
+    cancel_on_disconnect::settled(call, grant.login.account);
     call.json().object(|j| {
         j.key("access_token").string(&grant.access);
         j.key("refresh_token").string(&grant.refresh);
@@ -33,7 +33,7 @@ pub fn auth(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn test(call: &mut Call<'_>) -> Done {
+pub fn test(call: &mut Call<'_>) -> MethodResult {
     if let Some(heartbeat) = &mut call.session.heartbeat {
         heartbeat.tested();
     }
@@ -43,21 +43,21 @@ pub fn test(call: &mut Call<'_>) -> Done {
     version(call)
 }
 
-pub fn version(call: &mut Call<'_>) -> Done {
+pub fn version(call: &mut Call<'_>) -> MethodResult {
     call.json().object(|j| {
         j.key("version").string(VERSION);
     });
     Ok(())
 }
 
-pub fn get_time(call: &mut Call<'_>) -> Done {
+pub fn get_time(call: &mut Call<'_>) -> MethodResult {
     let now = call.wall_ms;
     call.json().uint(now);
     Ok(())
 }
 
 /// Moves the time of a venue whose clock is manual; what is due on the way happens before the answer.
-pub fn advance(call: &mut Call<'_>) -> Done {
+pub fn advance(call: &mut Call<'_>) -> MethodResult {
     /// An hour: a request must not hold the others for long.
     const MOST_NS: i64 = 3_600_000_000_000;
     let ns = call.params.integer("ns")?.ok_or_else(|| RpcError::invalid("ns", "ns is required, in nanoseconds"))?;
@@ -82,7 +82,7 @@ pub fn advance(call: &mut Call<'_>) -> Done {
     }
 }
 
-pub fn status(call: &mut Call<'_>) -> Done {
+pub fn status(call: &mut Call<'_>) -> MethodResult {
     let is_killed = call.venue.engine().is_killed(KillScope::Venue);
     let locked = if is_killed || !call.venue.takes_orders() { "true" } else { "false" };
     call.json().object(|j| {
@@ -91,19 +91,19 @@ pub fn status(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn must_stay(call: &Call<'_>, why: &str) -> Done {
-    if call.entrance == Entrance::WebSocket { Ok(()) } else { Err(RpcError::new("must_be_websocket", why)) }
+fn must_stay(call: &Call<'_>, why: &str) -> MethodResult {
+    if call.transport == Transport::WebSocket { Ok(()) } else { Err(RpcError::new("must_be_websocket", why)) }
 }
 
 /// From now on: a heartbeat and a test request in every interval.
-pub fn set_heartbeat(call: &mut Call<'_>) -> Done {
+pub fn set_heartbeat(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "a heartbeat belongs to a connection")?;
     call.session.heartbeat = Some(Heartbeat::asked(call.params, call.clock.steady_ns)?);
     call.json().string("ok");
     Ok(())
 }
 
-pub fn disable_heartbeat(call: &mut Call<'_>) -> Done {
+pub fn disable_heartbeat(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "a heartbeat belongs to a connection")?;
     call.session.heartbeat = None;
     call.json().string("ok");
@@ -112,14 +112,14 @@ pub fn disable_heartbeat(call: &mut Call<'_>) -> Done {
 
 /// Takes the sessions' tokens back unless `invalidate_token` says not to, and closes the connection. Orders stay,
 /// whatever was said about the end of the connection.
-pub fn logout(call: &mut Call<'_>) -> Done {
+pub fn logout(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "only a connection can be logged out")?;
     let invalidate = call.params.boolean("invalidate_token")?.unwrap_or(true);
     // Where the tokens live on, the connection's end must not take them either.
     call.session.number = None;
     for session in std::mem::take(&mut call.session.granted) {
         if invalidate {
-            call.desk.keys.forget_session(session);
+            call.state.keys.forget_session(session);
         }
     }
     call.session.log_out();

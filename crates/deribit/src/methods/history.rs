@@ -1,17 +1,18 @@
 //! Questions about one's own orders and fills.
 
-use crate::Explained;
+use crate::ExplainStatus;
 use crate::codec::{Json, RpcError, objects};
 use pitwire_projections::{AccountBook, OrderRecord, UserTrade};
 
-use super::cover::{self, Cover};
-use super::{Done, trading};
+use super::filters::{self, InstrumentFilter};
+use super::trading;
 use crate::access::{Area, Level};
-use crate::desk::Call;
+use crate::account_objects::order_moment;
+use crate::call::{Call, MethodResult};
 
 /// What a question goes by. A label goes with a currency, if one is named.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum OrderFilter {
     Instrument,
     Currency,
     Label,
@@ -24,10 +25,10 @@ const MOST_PLACED: usize = 200;
 /// whatever becomes of that cap.
 const MOST_LOOKED_AT: usize = 50_000;
 
-fn cover_by(call: &Call<'_>, by: By) -> Result<Cover, RpcError> {
+fn cover_by(call: &Call<'_>, by: OrderFilter) -> Result<InstrumentFilter, RpcError> {
     match by {
-        By::Instrument => Cover::instrument(call),
-        By::Currency | By::Label => Cover::currency(call),
+        OrderFilter::Instrument => InstrumentFilter::instrument(call),
+        OrderFilter::Currency | OrderFilter::Label => InstrumentFilter::currency(call),
     }
 }
 
@@ -41,7 +42,7 @@ fn write_orders(call: &Call<'_>, orders: &[&OrderRecord]) -> Vec<u8> {
     Json::new(&mut out).array(|j| {
         for (at, order) in orders.iter().enumerate() {
             if let Some(market) = engine.market(order.instrument) {
-                let moment = if at < MOST_PLACED { trading::moment_of(engine, order) } else { Default::default() };
+                let moment = if at < MOST_PLACED { order_moment(engine, order) } else { Default::default() };
                 objects::order(j, &market.spec, order, moment);
             }
         }
@@ -60,23 +61,23 @@ fn write_fills(call: &Call<'_>, j: &mut Json<'_>, fills: &[&UserTrade]) {
     });
 }
 
-pub fn order_state(call: &mut Call<'_>) -> Done {
+pub fn order_state(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     let record = book(call)?.and_then(|book| book.order(id));
     let record = record.ok_or_else(|| RpcError::param("unknown_order", "order_id", format!("no order {id}")))?;
     let market = call.market(record.instrument)?;
     let mut out = Vec::new();
-    objects::order(&mut Json::new(&mut out), &market.spec, record, trading::moment_of(call.venue.engine(), record));
+    objects::order(&mut Json::new(&mut out), &market.spec, record, order_moment(call.venue.engine(), record));
     call.out = out;
     Ok(())
 }
 
 /// What the log says about an own order or report (each has its command's number), or, to an operator, about any: `state` is `working` until it has been looked up.
-pub fn explain(call: &mut Call<'_>) -> Done {
+pub fn explain(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     let mut member = None;
     if call.operator().is_err() {
-        call.must_reach(Area::Trade, Level::Read)?;
+        call.require_scope(Area::Trade, Level::Read)?;
         let account = call.account()?;
         let is_own_order = book(call)?.is_some_and(|book| book.order(id).is_some());
         let is_own_report = || call.venue.views().reports(account).any(|record| record.report.0 == id.0);
@@ -86,10 +87,10 @@ pub fn explain(call: &mut Call<'_>) -> Done {
         member = Some(account);
     }
     let (state, notes) = match call.venue.explain(id, member) {
-        Explained::Nowhere => return Err(RpcError::invalid("order_id", "this venue keeps no log on disk")),
-        Explained::Failed(what) => return Err(RpcError::new("internal_error", what)),
-        Explained::Working => ("working", "[]".to_owned()),
-        Explained::Notes(notes) => ("done", notes),
+        ExplainStatus::Nowhere => return Err(RpcError::invalid("order_id", "this venue keeps no log on disk")),
+        ExplainStatus::Failed(what) => return Err(RpcError::new("internal_error", what)),
+        ExplainStatus::Working => ("working", "[]".to_owned()),
+        ExplainStatus::Notes(notes) => ("done", notes),
     };
     call.json().object(|j| {
         j.key("order_id").quoted_uint(id.0);
@@ -99,8 +100,8 @@ pub fn explain(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn order_state_by_label(call: &mut Call<'_>) -> Done {
-    let (label, cover) = (call.required_label()?, cover_by(call, By::Label)?);
+pub fn order_state_by_label(call: &mut Call<'_>) -> MethodResult {
+    let (label, cover) = (call.required_label()?, cover_by(call, OrderFilter::Label)?);
     let Some(book) = book(call)? else { return empty(call) };
     let engine = call.venue.engine();
     // Open ones first, then the newest of the past.
@@ -110,15 +111,15 @@ pub fn order_state_by_label(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-fn empty(call: &mut Call<'_>) -> Done {
+fn empty(call: &mut Call<'_>) -> MethodResult {
     call.json().array(|_| {});
     Ok(())
 }
 
-pub fn open_orders(call: &mut Call<'_>, by: By) -> Done {
+pub fn open_orders(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     let cover = cover_by(call, by)?;
-    let label = if by == By::Label { Some(call.required_label()?) } else { None };
-    let types = cover::types(call)?;
+    let label = if by == OrderFilter::Label { Some(call.required_label()?) } else { None };
+    let types = filters::types(call)?;
     let Some(book) = book(call)? else { return empty(call) };
     let engine = call.venue.engine();
     let wanted = |order: &&OrderRecord| {
@@ -132,7 +133,7 @@ pub fn open_orders(call: &mut Call<'_>, by: By) -> Done {
 }
 
 /// Closed orders, newest first. Those cancelled without a fill are left out unless `include_unfilled`.
-pub fn order_history(call: &mut Call<'_>, by: By) -> Done {
+pub fn order_history(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     let cover = cover_by(call, by)?;
     let count = call.count(20)?;
     let offset = usize::try_from(call.params.integer("offset")?.unwrap_or(0).max(0)).unwrap_or(0);
@@ -146,7 +147,7 @@ pub fn order_history(call: &mut Call<'_>, by: By) -> Done {
     Ok(())
 }
 
-pub fn user_trades(call: &mut Call<'_>, by: By) -> Done {
+pub fn user_trades(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     let cover = cover_by(call, by)?;
     let count = call.count(10)?;
     let (from_ms, to_ms) = call.time_range()?;
@@ -178,7 +179,7 @@ pub fn user_trades(call: &mut Call<'_>, by: By) -> Done {
 }
 
 /// A bare array, oldest first unless asked otherwise: the one answer of this family without an object around it.
-pub fn user_trades_by_order(call: &mut Call<'_>) -> Done {
+pub fn user_trades_by_order(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     call.is_ascending()?;
     let descending = call.params.text("sorting")?.as_deref() == Some("desc");

@@ -4,11 +4,10 @@ use crate::codec::{Json, Resolution, RpcError, objects};
 use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_projections::{MarketFacts, PublicTrade};
 
-use super::Done;
-use super::cover;
-use crate::desk::Call;
+use super::filters;
+use crate::call::{Call, MethodResult};
 
-pub fn get_currencies(call: &mut Call<'_>) -> Done {
+pub fn get_currencies(call: &mut Call<'_>) -> MethodResult {
     let Call { venue, out, .. } = call;
     Json::new(out).array(|j| {
         for currency in venue.engine().currencies() {
@@ -19,7 +18,7 @@ pub fn get_currencies(call: &mut Call<'_>) -> Done {
 }
 
 fn instruments_in(call: &Call<'_>, currency: &str) -> Result<Vec<InstrumentId>, RpcError> {
-    let (engine, kind) = (call.venue.engine(), cover::kind(call)?);
+    let (engine, kind) = (call.venue.engine(), filters::kind(call)?);
     let wanted = |spec: &InstrumentSpec| {
         objects::is_of_currency(spec, engine.currencies(), currency)
             && kind.as_deref().is_none_or(|kind| kind == objects::instrument_kind(spec))
@@ -27,7 +26,7 @@ fn instruments_in(call: &Call<'_>, currency: &str) -> Result<Vec<InstrumentId>, 
     Ok(engine.markets().iter().map(|market| &market.spec).filter(|spec| wanted(spec)).map(|spec| spec.id).collect())
 }
 
-pub fn get_instruments(call: &mut Call<'_>) -> Done {
+pub fn get_instruments(call: &mut Call<'_>) -> MethodResult {
     let wanted = instruments_in(call, &call.currency()?)?;
     let Call { venue, out, .. } = call;
     let engine = venue.engine();
@@ -39,7 +38,7 @@ pub fn get_instruments(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn get_instrument(call: &mut Call<'_>) -> Done {
+pub fn get_instrument(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let Call { venue, out, .. } = call;
     let engine = venue.engine();
@@ -56,19 +55,19 @@ fn with_facts(call: &mut Call<'_>, id: InstrumentId, write: impl FnOnce(&mut Jso
     }
 }
 
-pub fn ticker(call: &mut Call<'_>) -> Done {
+pub fn ticker(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     with_facts(call, id, objects::ticker);
     Ok(())
 }
 
-pub fn get_order_book(call: &mut Call<'_>) -> Done {
+pub fn get_order_book(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     write_order_book(call, id)
 }
 
 /// By the number that `public/get_instruments` tells.
-pub fn get_order_book_by_id(call: &mut Call<'_>) -> Done {
+pub fn get_order_book_by_id(call: &mut Call<'_>) -> MethodResult {
     call.params.required("instrument_id")?;
     let number = call.params.integer("instrument_id")?.and_then(|number| u32::try_from(number).ok());
     let id = number.and_then(|number| number.checked_sub(1)).map(InstrumentId);
@@ -77,7 +76,7 @@ pub fn get_order_book_by_id(call: &mut Call<'_>) -> Done {
     write_order_book(call, id)
 }
 
-fn write_order_book(call: &mut Call<'_>, id: InstrumentId) -> Done {
+fn write_order_book(call: &mut Call<'_>, id: InstrumentId) -> MethodResult {
     const DEPTHS: [usize; 8] = [1, 5, 10, 20, 50, 100, 1_000, 10_000];
     let asked = usize::try_from(call.params.integer("depth")?.unwrap_or(20).max(0)).unwrap_or(0);
     // Zero and absent mean the default; anything else is rounded up to the next depth on the list.
@@ -126,7 +125,7 @@ fn write_trades(call: &mut Call<'_>, trades: &[(InstrumentId, PublicTrade)], has
     });
 }
 
-pub fn last_trades_by_instrument(call: &mut Call<'_>) -> Done {
+pub fn last_trades_by_instrument(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let (trades, has_more) = select_trades(call, id)?;
     let trades: Vec<_> = trades.into_iter().map(|trade| (id, trade)).collect();
@@ -134,7 +133,7 @@ pub fn last_trades_by_instrument(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn last_trades_by_currency(call: &mut Call<'_>) -> Done {
+pub fn last_trades_by_currency(call: &mut Call<'_>) -> MethodResult {
     let count = call.count(10)?;
     let ascending = call.is_ascending()?;
     let (mut all, mut has_more) = (Vec::new(), false);
@@ -153,7 +152,7 @@ pub fn last_trades_by_currency(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn chart(call: &mut Call<'_>) -> Done {
+pub fn chart(call: &mut Call<'_>) -> MethodResult {
     const MOST: usize = 5_000;
     let id = call.instrument_id()?;
     let Resolution { minutes } = Resolution::parse(&call.params.required("resolution")?)
@@ -225,19 +224,19 @@ fn summaries(call: &mut Call<'_>, wanted: &[InstrumentId]) {
     });
 }
 
-pub fn summaries_by_currency(call: &mut Call<'_>) -> Done {
+pub fn summaries_by_currency(call: &mut Call<'_>) -> MethodResult {
     let wanted = instruments_in(call, &call.currency()?)?;
     summaries(call, &wanted);
     Ok(())
 }
 
-pub fn summary_by_instrument(call: &mut Call<'_>) -> Done {
+pub fn summary_by_instrument(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     summaries(call, &[id]);
     Ok(())
 }
 
-pub fn index_price(call: &mut Call<'_>) -> Done {
+pub fn index_price(call: &mut Call<'_>) -> MethodResult {
     let wanted = call.params.required("index_name")?.to_lowercase();
     let engine = call.venue.engine();
     let found = engine.markets().iter().find(|market| objects::index_name(&market.spec, engine.currencies()) == wanted);
@@ -250,7 +249,7 @@ pub fn index_price(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn index_names(call: &mut Call<'_>) -> Done {
+pub fn index_names(call: &mut Call<'_>) -> MethodResult {
     let Call { venue, out, .. } = call;
     let engine = venue.engine();
     Json::new(out).array(|j| {
@@ -261,7 +260,7 @@ pub fn index_names(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn contract_size(call: &mut Call<'_>) -> Done {
+pub fn contract_size(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let spec = call.spec(id)?;
     let size = if spec.is_spot() { pitwire_model::Decimal::new(1, 0) } else { spec.lot };
@@ -272,21 +271,21 @@ pub fn contract_size(call: &mut Call<'_>) -> Done {
 }
 
 /// Nothing settles or is delivered here: lists of it are empty.
-pub fn no_settlements(call: &mut Call<'_>) -> Done {
+pub fn no_settlements(call: &mut Call<'_>) -> MethodResult {
     call.json().object(|j| {
         j.key("settlements").array(|_| {});
     });
     Ok(())
 }
 
-pub fn no_deliveries(call: &mut Call<'_>) -> Done {
+pub fn no_deliveries(call: &mut Call<'_>) -> MethodResult {
     call.json().object(|j| {
         j.key("data").array(|_| {}).key("records_total").uint(0);
     });
     Ok(())
 }
 
-pub fn no_volatility(call: &mut Call<'_>) -> Done {
+pub fn no_volatility(call: &mut Call<'_>) -> MethodResult {
     call.json().object(|j| {
         j.key("data").array(|_| {});
     });
@@ -294,7 +293,7 @@ pub fn no_volatility(call: &mut Call<'_>) -> Done {
 }
 
 /// No funding in this version: a stated zero at the index of now.
-pub fn no_funding(call: &mut Call<'_>) -> Done {
+pub fn no_funding(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let market = call.market(id)?;
     let index = market.spec.price(market.index());

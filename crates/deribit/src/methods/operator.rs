@@ -2,15 +2,14 @@
 
 mod accounts;
 mod instruments;
+mod kills;
 mod sessions;
-mod stops;
 
 use crate::codec::{Json, RpcError};
 use pitwire_model::{AccountId, Command, Event, FlowSetting, KillScope, Label, OrderId};
 
-use super::{Done, Method};
 use crate::auth::hex;
-use crate::desk::Call;
+use crate::call::{Call, Method, MethodResult};
 
 pub const METHODS: &[(&str, Method)] = &[
     ("private/pitwire_status", status),
@@ -33,10 +32,10 @@ pub const METHODS: &[(&str, Method)] = &[
     ("private/pitwire_delete_account", accounts::delete),
     ("private/pitwire_deposit", accounts::deposit),
     ("private/pitwire_set_credit_line", accounts::set_credit_line),
-    ("private/pitwire_get_orders", stops::orders),
-    ("private/pitwire_kill", stops::kill),
-    ("private/pitwire_lift", stops::lift),
-    ("private/pitwire_bust", stops::bust),
+    ("private/pitwire_get_orders", kills::orders),
+    ("private/pitwire_kill", kills::kill),
+    ("private/pitwire_lift", kills::lift),
+    ("private/pitwire_bust", kills::bust),
 ];
 
 /// Ours, and for every member.
@@ -50,7 +49,7 @@ const OF_MEMBERS: [&str; 6] = [
 ];
 
 /// Whether a method is for operators only.
-pub fn is_operators(method: &str) -> bool {
+pub fn is_operator_only(method: &str) -> bool {
     method.starts_with("private/pitwire_") && !OF_MEMBERS.contains(&method)
 }
 
@@ -64,7 +63,7 @@ impl Call<'_> {
         }
     }
 
-    fn done(&mut self) -> Done {
+    fn done(&mut self) -> MethodResult {
         self.json().string("ok");
         Ok(())
     }
@@ -92,7 +91,7 @@ impl Call<'_> {
     }
 }
 
-fn status(call: &mut Call<'_>) -> Done {
+fn status(call: &mut Call<'_>) -> MethodResult {
     let Call { venue, out, .. } = call;
     let (engine, standing) = (venue.engine(), venue.standing());
     Json::new(out).object(|j| {
@@ -128,7 +127,7 @@ fn write_flow(j: &mut Json<'_>, flow: FlowSetting) {
 }
 
 /// `action`: start, stop, status; `rate_percent` scales events per second.
-fn flow(call: &mut Call<'_>) -> Done {
+fn flow(call: &mut Call<'_>) -> MethodResult {
     let held = call.venue.engine().flow();
     let running = match call.params.text("action")?.as_deref() {
         None | Some("" | "status") => held.running,

@@ -1,18 +1,18 @@
 //! Trades made beside the book: reported by one member, confirmed by another (rulebook 23).
 
-use crate::codec::objects::ReportFacts;
 use crate::codec::{Json, RpcError, objects};
-use pitwire_engine::Engine;
+
 use pitwire_model::{AccountId, Command, Event, Seq, Side, TradeReport};
 use pitwire_projections::{ReportRecord, ReportState};
 
-use super::{Done, terms};
+use super::order_parameters;
 use crate::access::{Area, Level};
-use crate::desk::Call;
+use crate::account_objects::write_report;
+use crate::call::{Call, MethodResult};
 
 /// By one party: `direction` is its own.
-pub fn report(call: &mut Call<'_>) -> Done {
-    call.must_reach(Area::Trade, Level::ReadWrite)?;
+pub fn report(call: &mut Call<'_>) -> MethodResult {
+    call.require_scope(Area::Trade, Level::ReadWrite)?;
     let account = call.account()?;
     let instrument = call.instrument_id()?;
     let side = match call.params.required("direction")?.as_ref() {
@@ -21,7 +21,7 @@ pub fn report(call: &mut Call<'_>) -> Done {
         _ => return Err(RpcError::invalid("direction", "direction is buy or sell: what this account did")),
     };
     let spec = call.spec(instrument)?;
-    let (price, lots) = (terms::required_price(call, spec)?, terms::required_lots(call, spec)?);
+    let (price, lots) = (order_parameters::required_price(call, spec)?, order_parameters::required_lots(call, spec)?);
     let (counterparty, label) = (counterparty(call)?, call.label()?);
     let trade = TradeReport { instrument, account, counterparty, side, price, lots, label };
     let number = submit(call, Command::ReportTrade(Box::new(trade)))?;
@@ -36,17 +36,17 @@ fn counterparty(call: &Call<'_>) -> Result<AccountId, RpcError> {
 }
 
 /// By the other party: this is the trade.
-pub fn confirm(call: &mut Call<'_>) -> Done {
+pub fn confirm(call: &mut Call<'_>) -> MethodResult {
     answer_report(call, true)
 }
 
 /// By either: no trade comes of it.
-pub fn decline(call: &mut Call<'_>) -> Done {
+pub fn decline(call: &mut Call<'_>) -> MethodResult {
     answer_report(call, false)
 }
 
-fn answer_report(call: &mut Call<'_>, confirm: bool) -> Done {
-    call.must_reach(Area::Trade, Level::ReadWrite)?;
+fn answer_report(call: &mut Call<'_>, confirm: bool) -> MethodResult {
+    call.require_scope(Area::Trade, Level::ReadWrite)?;
     let (account, report) = (call.account()?, report_id(call)?);
     submit(call, Command::AnswerReport { account, report, confirm })?;
     answer(call, account, report)
@@ -72,7 +72,7 @@ fn submit(call: &mut Call<'_>, command: Command) -> Result<Seq, RpcError> {
 }
 
 /// The report as it now stands; of accounts that are not remembered, the house's, its number alone.
-fn answer(call: &mut Call<'_>, account: AccountId, number: Seq) -> Done {
+fn answer(call: &mut Call<'_>, account: AccountId, number: Seq) -> MethodResult {
     let Call { venue, out, .. } = call;
     let found = venue.views().reports(account).rev().find(|record| record.report == number);
     let mut j = Json::new(out);
@@ -88,8 +88,8 @@ fn answer(call: &mut Call<'_>, account: AccountId, number: Seq) -> Done {
 }
 
 /// Those of the caller, newest first; `waiting` alone, or of one instrument.
-pub fn list(call: &mut Call<'_>) -> Done {
-    call.must_reach(Area::Trade, Level::Read)?;
+pub fn list(call: &mut Call<'_>) -> MethodResult {
+    call.require_scope(Area::Trade, Level::Read)?;
     let account = call.account()?;
     let only = if call.params.has("instrument_name") { Some(call.instrument_id()?) } else { None };
     let waiting = call.params.boolean("waiting")?.unwrap_or(false);
@@ -106,7 +106,7 @@ pub fn list(call: &mut Call<'_>) -> Done {
 }
 
 /// What everybody may know: the hours, the day's figures, the newest trades.
-pub fn off_book(call: &mut Call<'_>) -> Done {
+pub fn off_book(call: &mut Call<'_>) -> MethodResult {
     let (id, count) = (call.instrument_id()?, call.count(20)?);
     let Call { venue, out, .. } = call;
     if let Some(market) = venue.engine().market(id) {
@@ -114,11 +114,4 @@ pub fn off_book(call: &mut Call<'_>) -> Done {
         objects::off_book_trades(&mut Json::new(out), &market.spec, venue.now(), view, count);
     }
     Ok(())
-}
-
-pub(crate) fn write_report(j: &mut Json<'_>, engine: &Engine, record: &ReportRecord, viewer: AccountId) {
-    let Some(market) = engine.market(record.trade.instrument) else { return };
-    let other = if record.trade.account == viewer { record.trade.counterparty } else { record.trade.account };
-    let counterparty = engine.account(other).map_or("", |holder| holder.spec.name.as_str());
-    objects::trade_report(j, &ReportFacts { spec: &market.spec, record, viewer, counterparty });
 }

@@ -5,10 +5,9 @@ use crate::codec::{Json, RpcError, objects, rules};
 use pitwire_model::{InstrumentId, Lots, Side, Ticks};
 use pitwire_projections::SessionView;
 
-use super::Done;
-use crate::desk::Call;
+use crate::call::{Call, MethodResult};
 
-pub fn get_rules(call: &mut Call<'_>) -> Done {
+pub fn get_rules(call: &mut Call<'_>) -> MethodResult {
     rules::write(&mut call.json());
     Ok(())
 }
@@ -17,7 +16,7 @@ fn view<'a>(call: &'a Call<'_>, id: InstrumentId) -> Result<&'a SessionView, Rpc
     call.venue.views().session(id).ok_or_else(|| RpcError::new("unknown_instrument", "no such instrument"))
 }
 
-pub fn get_session(call: &mut Call<'_>) -> Done {
+pub fn get_session(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let facts = SessionFacts::of(view(call, id)?);
     let Call { venue, out, .. } = call;
@@ -28,7 +27,7 @@ pub fn get_session(call: &mut Call<'_>) -> Done {
 }
 
 /// Both curves too, of at most `depth` levels a side.
-pub fn get_auction(call: &mut Call<'_>) -> Done {
+pub fn get_auction(call: &mut Call<'_>) -> MethodResult {
     const MOST_LEVELS: usize = 10_000;
     let id = call.instrument_id()?;
     let depth = usize::try_from(call.params.integer("depth")?.unwrap_or(200)).unwrap_or(0).min(MOST_LEVELS);
@@ -44,7 +43,7 @@ pub fn get_auction(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn get_statistics(call: &mut Call<'_>) -> Done {
+pub fn get_statistics(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let market = call.market(id)?;
     let sums = |side| {

@@ -10,20 +10,21 @@ use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side,
     Ticks, TimeInForce, VenueDay, format_date,
 };
-use pitwire_projections::{OrderRecord, OrderState, Place, UserTrade};
+use pitwire_projections::{OrderRecord, OrderState, UserTrade};
 
-use super::terms;
-use super::{Done, disconnect};
-use crate::desk::Call;
+use super::cancel_on_disconnect;
+use super::order_parameters;
+use crate::account_objects::order_moment;
+use crate::call::{Call, MethodResult};
 
-pub fn enter(call: &mut Call<'_>, side: Side) -> Done {
+pub fn enter(call: &mut Call<'_>, side: Side) -> MethodResult {
     let account = call.account()?;
     if let Some(first) = entered_before(call, account)? {
         return write_entered(call, account, first);
     }
-    terms::check_valid_until(call, call.wall_ms)?;
+    order_parameters::check_valid_until(call, call.wall_ms)?;
     let instrument = call.instrument_id()?;
-    let mut order = terms::of_entry(call, account, instrument, side)?;
+    let mut order = order_parameters::of_entry(call, account, instrument, side)?;
     if order.reduce_only {
         reduce(call, &mut order)?;
     }
@@ -32,13 +33,13 @@ pub fn enter(call: &mut Call<'_>, side: Side) -> Done {
 
 /// The order that the caller has entered under this number already.
 fn entered_before(call: &Call<'_>, account: AccountId) -> Result<Option<OrderId>, RpcError> {
-    let number = terms::client_order_id(call)?;
+    let number = order_parameters::client_order_id(call)?;
     let book = call.venue.views().account(account).filter(|_| !number.as_str().is_empty());
     Ok(book.and_then(|book| book.by_client_order_id(number.as_str())))
 }
 
 /// Holds an order to the position as it is now, before which nothing can come any more.
-fn reduce(call: &Call<'_>, order: &mut NewOrder) -> Done {
+fn reduce(call: &Call<'_>, order: &mut NewOrder) -> MethodResult {
     let holder = call.venue.engine().account(order.account);
     let held = holder.map_or(0, |holder| holder.position(order.instrument).lots);
     let reduces = if order.side == Side::Buy { held < 0 } else { held > 0 };
@@ -57,7 +58,7 @@ impl Call<'_> {
             return Err(RpcError::named(name));
         }
         if matches!(command, Command::Enter(_) | Command::Amend(_) | Command::ReportTrade(_)) {
-            terms::check_valid_until(self, self.wall_ms_now())?;
+            order_parameters::check_valid_until(self, self.wall_ms_now())?;
             self.spend_signature()?;
         }
         match self.venue.submit(command) {
@@ -70,19 +71,19 @@ impl Call<'_> {
     }
 
     /// A signed request enters or changes one order once.
-    fn spend_signature(&mut self) -> Done {
+    fn spend_signature(&mut self) -> MethodResult {
         let signature = self.login.as_ref().ok().and_then(|login| login.as_ref()?.signature);
-        match (signature, &mut self.desk.replays) {
+        match (signature, &mut self.state.spent_signatures) {
             (Some(digest), Some(replays)) => replays.spend(digest, self.clock.steady_ns),
             _ => Ok(()),
         }
     }
 }
 
-fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> Done {
+fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
     let account = order.account;
     order.session = call.session.id;
-    order.cancel_on_disconnect = disconnect::settled(call, account);
+    order.cancel_on_disconnect = cancel_on_disconnect::settled(call, account);
     let asked = Asked::of_entry(&order);
     let id = call.submit(Command::Enter(order))?;
     if let Some(Event::Rejected { reason, .. }) = call.venue.events().first() {
@@ -222,7 +223,7 @@ fn collar(reference: Ticks, bps: u32, side: Side) -> Ticks {
 }
 
 /// `{order, trades[]}`: the order as it stands, and the fills of the last command.
-fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
+fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> MethodResult {
     let events = call.venue.events();
     // As taker first; once it rests, what it causes may make it a maker still within the command.
     let is_its = |event: &&Event| matches!(event, Event::Trade { taker, maker, .. } if *taker == id || *maker == id);
@@ -238,7 +239,7 @@ fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
 }
 
 /// The same for an order that was entered before: as it stands now, and all its fills.
-fn write_entered(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Done {
+fn write_entered(call: &mut Call<'_>, account: AccountId, id: OrderId) -> MethodResult {
     let book = call.venue.views().account(account).ok_or_else(no_history)?;
     let trades: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
     let mut out = std::mem::take(&mut call.out);
@@ -253,13 +254,13 @@ fn order_and_trades(
     id: OrderId,
     trades: &[&UserTrade],
     out: &mut Vec<u8>,
-) -> Done {
+) -> MethodResult {
     let engine = call.venue.engine();
     let record = call.venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
     let market = engine.market(record.instrument).ok_or_else(no_history)?;
     Json::new(out).object(|j| {
         j.key("order");
-        objects::order(j, &market.spec, record, moment_of(engine, record));
+        objects::order(j, &market.spec, record, order_moment(engine, record));
         j.key("trades").array(|j| {
             for fill in trades {
                 objects::user_trade(j, &market.spec, fill, engine.currencies());
@@ -267,15 +268,6 @@ fn order_and_trades(
         });
     });
     Ok(())
-}
-
-/// What the book says of an order right now. Costs the orders before it in its queue.
-pub fn moment_of(engine: &Engine, record: &OrderRecord) -> objects::OrderMoment {
-    let is_open = record.state == OrderState::Open;
-    // Only what stands in the visible book stands behind something.
-    let is_visible = record.place == Place::Active && record.minimum_execution().is_none();
-    let queue_ahead = if is_open && is_visible { engine.queue_ahead(record.id) } else { None };
-    objects::OrderMoment { queue_ahead, ..objects::OrderMoment::default() }
 }
 
 /// House accounts keep no history, so they cannot trade over the API.
@@ -315,12 +307,12 @@ pub fn not_live(call: &Call<'_>, account: AccountId, id: OrderId, filled: &'stat
     }
 }
 
-pub fn edit(call: &mut Call<'_>) -> Done {
+pub fn edit(call: &mut Call<'_>) -> MethodResult {
     let id = order_id(call)?;
     edit_order(call, id)
 }
 
-pub fn edit_by_label(call: &mut Call<'_>) -> Done {
+pub fn edit_by_label(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let label = call.required_label()?;
     let instrument = call.instrument_id()?;
@@ -334,13 +326,13 @@ pub fn edit_by_label(call: &mut Call<'_>) -> Done {
     }
 }
 
-fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
+fn edit_order(call: &mut Call<'_>, id: OrderId) -> MethodResult {
     let account = call.account()?;
-    terms::check_valid_until(call, call.wall_ms)?;
+    order_parameters::check_valid_until(call, call.wall_ms)?;
     let live = call.venue.engine().order(id).filter(|order| order.account == account);
     let live = live.ok_or_else(|| not_live(call, account, id, "already_filled"))?;
     let record = call.venue.views().account(account).and_then(|book| book.order(id));
-    let amend: Amend = terms::of_edit(call, &live, record)?;
+    let amend: Amend = order_parameters::of_edit(call, &live, record)?;
     let asked = Asked::of_edit(&live, record, &amend);
     call.submit(Command::Amend(amend))?;
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
@@ -350,17 +342,17 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> Done {
 }
 
 /// Brings a perpetual position to zero with a market order, or a limit order at `price`.
-pub fn close_position(call: &mut Call<'_>) -> Done {
+pub fn close_position(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let instrument = call.instrument_id()?;
     let held = call.venue.engine().account(account).map_or(0, |holder| holder.position(instrument).lots);
     if held == 0 {
         return Err(RpcError::param("unsupported_combination", "instrument_name", "there is no position to close"));
     }
-    terms::check_valid_until(call, call.wall_ms)?;
+    order_parameters::check_valid_until(call, call.wall_ms)?;
     let spec = call.spec(instrument)?;
     let order_type = match call.params.required("type")?.as_ref() {
-        "limit" => OrderType::Limit { price: terms::required_price(call, spec)? },
+        "limit" => OrderType::Limit { price: order_parameters::required_price(call, spec)? },
         "market" => OrderType::Market,
         _ => return Err(RpcError::invalid("type", "type is limit or market")),
     };

@@ -7,8 +7,10 @@ pub mod shape;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pitwire_deribit::codec::Request;
-use pitwire_deribit::{Access, Answer, Clock, Credential, Desk, Effect, Entrance, Session, Visit};
-use pitwire_deribit::{Standing, Venue};
+use pitwire_deribit::{
+    Access, Credential, Dispatched, Dispatcher, Effect, RequestClock, RequestContext, Session, Transport,
+};
+use pitwire_deribit::{Venue, VenueStatus};
 use pitwire_engine::Engine;
 use pitwire_journal::LogError;
 use pitwire_model::{
@@ -85,8 +87,8 @@ impl Venue for TestVenue {
         self.takes_orders
     }
 
-    fn standing(&self) -> Standing {
-        Standing { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
+    fn standing(&self) -> VenueStatus {
+        VenueStatus { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
     }
 
     fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {
@@ -191,7 +193,7 @@ fn random() -> [u8; 32] {
 
 pub struct World {
     pub venue: TestVenue,
-    pub desk: Desk,
+    pub desk: Dispatcher,
     pub wall_us: u64,
     pub steady_ns: u64,
 }
@@ -232,20 +234,20 @@ impl World {
             account: AccountId(account),
             access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
-        let desk = Desk::new(credentials.collect(), random);
+        let desk = Dispatcher::new(credentials.collect(), random);
         World { venue: TestVenue::new(), desk, wall_us: WALL_US, steady_ns: 0 }
     }
 
     fn visited(
         &mut self,
         session: &mut Session,
-        entrance: Entrance,
-        ask: impl FnOnce(&mut Desk, Visit<'_>, &mut Vec<u8>) -> Answer,
+        transport: Transport,
+        ask: impl FnOnce(&mut Dispatcher, RequestContext<'_>, &mut Vec<u8>) -> Dispatched,
     ) -> Reply {
-        let clock = Clock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
+        let clock = RequestClock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
         let mut out = Vec::new();
-        let visit = Visit { venue: &mut self.venue, session, entrance, clock };
-        let Answer { effects, is_error, log_failed } = ask(&mut self.desk, visit, &mut out);
+        let visit = RequestContext { venue: &mut self.venue, session, transport, clock };
+        let Dispatched { effects, is_error, log_failed } = ask(&mut self.desk, visit, &mut out);
         let text = String::from_utf8(out).expect("UTF-8");
         let value = serde_json::from_str(&text).unwrap_or(Value::Null);
         Reply { text, value, effects, is_error, log_failed }
@@ -253,7 +255,7 @@ impl World {
 
     /// One text over a WebSocket.
     pub fn text(&mut self, session: &mut Session, text: &str) -> Reply {
-        self.visited(session, Entrance::WebSocket, |desk, visit, out| desk.answer_text(visit, text, None, out))
+        self.visited(session, Transport::WebSocket, |desk, visit, out| desk.answer_text(visit, text, None, out))
     }
 
     pub fn call(&mut self, session: &mut Session, method: &str, params: Value) -> Reply {
@@ -272,7 +274,7 @@ impl World {
     /// `GET /api/v2/{method}?{query}`.
     pub fn get(&mut self, session: &mut Session, method: &str, query: &str) -> Reply {
         let request = Request::from_query(method, query).expect("a query without broken escapes");
-        self.visited(session, Entrance::Http, |desk, visit, out| desk.answer(visit, &request, out))
+        self.visited(session, Transport::Http, |desk, visit, out| desk.answer(visit, &request, out))
     }
 
     pub fn grant(&mut self, session: &mut Session, name: &str) -> Value {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use pitwire_deribit::{Access, Credential, Desk, Forgetful, Vault};
+use pitwire_deribit::{Access, Credential, CredentialStore, Dispatcher, NoCredentialStore};
 use pitwire_engine::Engine;
 use pitwire_gateway::Publication;
 use pitwire_model::VenueNanos;
@@ -317,10 +317,10 @@ impl Up {
 
     /// The desk with the preset's credentials, those that operators have made, and new ones for accounts of the
     /// configuration that have none: these are given back, to be shown once.
-    fn desk(&self, preset: &Preset, setup: &Setup, engine: &Engine) -> Result<(Desk, Vec<Credential>), Failure> {
+    fn desk(&self, preset: &Preset, setup: &Setup, engine: &Engine) -> Result<(Dispatcher, Vec<Credential>), Failure> {
         let known = known_credentials(preset, setup, engine);
-        let (mut vault, made): (Box<dyn Vault>, _) = match self.durability {
-            Durability::Memory => (Box::new(Forgetful), Vec::new()),
+        let (mut vault, made): (Box<dyn CredentialStore>, _) = match self.durability {
+            Durability::Memory => (Box::new(NoCredentialStore), Vec::new()),
             Durability::Disk => {
                 let (vault, made) =
                     SealedVault::open(&self.data, self.key_file.clone().or_else(vault::default_key_file), &known)?;
@@ -339,7 +339,7 @@ impl Up {
                     .remedy("look at --data and --key-file")
             })?;
         }
-        let desk = Desk::new(credentials, random).with_vault(vault);
+        let desk = Dispatcher::new(credentials, random).with_credential_store(vault);
         let desk = match &setup.limits {
             Some(limits) => desk.with_limits(limits::of_the_desk(limits)),
             None => desk,

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use pitwire_deribit::codec::{Channel, Interval, Token, write_logout};
 use pitwire_deribit::{
-    Answer, Authorization, Clock, Desk, Effect, Entrance, RESUMED_BYTES, Session, SignedRequest, Visit,
+    Authorization, Dispatched, Dispatcher, Effect, RESUMED_BYTES, RequestClock, RequestContext, Session, SignedRequest,
+    Transport,
 };
 use pitwire_journal::LogError;
 use pitwire_journal::Room;
@@ -72,7 +73,7 @@ struct Client {
 
 pub struct VenueApplication {
     pub core: Core,
-    desk: Desk,
+    desk: Dispatcher,
     clients: BTreeMap<ConnectionId, Client>,
     /// Connections with public channels, and those that hear of each account: the others need not be looked at.
     subscribers: BTreeSet<ConnectionId>,
@@ -101,7 +102,7 @@ impl VenueApplication {
     /// Without `chores` nothing is kept on disk.
     pub fn new(
         mut core: Core,
-        mut desk: Desk,
+        mut desk: Dispatcher,
         clock: SystemClock,
         venue_clock: VenueClock,
         chores: Option<Chores>,
@@ -149,9 +150,9 @@ impl VenueApplication {
         (self.core, self.chores)
     }
 
-    fn rpc_clock(&self) -> Clock {
+    fn rpc_clock(&self) -> RequestClock {
         let steady_ns = self.clock.monotonic_ns();
-        Clock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us, steady_ns }
+        RequestClock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us, steady_ns }
     }
 
     /// Sends the heartbeats that are due, and closes who has not answered the last.
@@ -166,7 +167,7 @@ impl VenueApplication {
         }
     }
 
-    fn note(&mut self, answer: &Answer) {
+    fn note(&mut self, answer: &Dispatched) {
         self.counters.errors += u64::from(answer.is_error);
         if answer.log_failed {
             self.failure.get_or_insert(LogError::Poisoned);
@@ -193,7 +194,7 @@ impl VenueApplication {
             let Some(client) = self.clients.get_mut(&id) else { continue };
             let mut send = |text: &[u8]| voice.notify(id, text);
             client.session.notify(sequencer.engine(), views, changes, &mut send);
-            self.desk.tell_resumed(&mut client.session, sequencer.engine(), views, &mut send);
+            self.desk.send_resumable(&mut client.session, sequencer.engine(), views, &mut send);
             self.private_windows.arm(*now);
         }
         changes.clear();
@@ -233,10 +234,10 @@ impl VenueApplication {
     }
 
     /// Accounts are written of for those who are here, and for a while for those who have gone.
-    fn keep_diaries(&mut self) {
+    fn expire_replay_buffers(&mut self) {
         if self.core.now >= self.diaries_due {
             self.diaries_due = VenueNanos(self.core.now.0.saturating_add(DIARIES_NS));
-            self.desk.keep_diaries(self.clients.values().map(|client| &client.session), self.core.now);
+            self.desk.expire_replay_buffers(self.clients.values().map(|client| &client.session), self.core.now);
         }
     }
 
@@ -264,7 +265,7 @@ impl VenueApplication {
                     }
                 }
                 Effect::UnsubscribeAll => leave_all(id, &mut client.public, &mut self.core),
-                Effect::Tell(text) => Voice { notices, audience }.reply(id, &text),
+                Effect::Send(text) => Voice { notices, audience }.reply(id, &text),
                 Effect::Close => {
                     Voice { notices, audience }.close(id, pitwire_net::CloseCode::Normal, "logged out");
                 }
@@ -367,10 +368,10 @@ impl VenueApplication {
         response
     }
 
-    fn answer_http(&mut self, request: &HttpRequest<'_>, clock: Clock, out: &mut Vec<u8>) -> Answer {
+    fn answer_http(&mut self, request: &HttpRequest<'_>, clock: RequestClock, out: &mut Vec<u8>) -> Dispatched {
         let call = match doors::call(request) {
             Ok(call) => call,
-            Err((id, error)) => return Desk::refuse(&id, &error, clock, out),
+            Err((id, error)) => return Dispatcher::refuse(&id, &error, clock, out),
         };
         let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
             let body = std::str::from_utf8(request.body).unwrap_or_default();
@@ -378,7 +379,7 @@ impl VenueApplication {
             self.desk.session_of(Authorization(header), signed, request.from, clock.received_us / 1000)
         });
         session = session.coming_from(request.from);
-        let visit = Visit { venue: &mut self.core, session: &mut session, entrance: Entrance::Http, clock };
+        let visit = RequestContext { venue: &mut self.core, session: &mut session, transport: Transport::Http, clock };
         self.desk.answer(visit, &call, out)
     }
 
@@ -612,8 +613,8 @@ impl Application for VenueApplication {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let mut out = std::mem::take(&mut self.reply);
         out.clear();
-        let entrance = Entrance::WebSocket;
-        let visit = Visit { venue: &mut self.core, session: &mut client.session, entrance, clock };
+        let entrance = Transport::WebSocket;
+        let visit = RequestContext { venue: &mut self.core, session: &mut client.session, transport: entrance, clock };
         let answer = self.desk.answer_text(visit, text, None, &mut out);
         Voice { notices, audience: &mut self.core.audience }.reply(id, &out);
         out.shrink_to(KEPT_REPLY_BYTES);
@@ -687,7 +688,7 @@ impl Application for VenueApplication {
         }
         self.beat(now_ns, notices);
         self.held.let_go(self.core.now, &mut self.core.publisher);
-        self.keep_diaries();
+        self.expire_replay_buffers();
         let Core { streams, sequencer, views, now, .. } = &mut self.core;
         streams.hear(Here { engine: sequencer.engine(), views, at: *now }, now_ns);
         self.hear(notices);

@@ -385,7 +385,7 @@ impl Bus {
             }
             // What is not everybody's never goes on the bus.
             ChannelName::Served(channel) if !channel.is_private() && !is_drop_copy(&channel) => channel,
-            ChannelName::Served(_) | ChannelName::NotHere => {
+            ChannelName::Served(_) | ChannelName::Unavailable => {
                 reply.outcome = Outcome::NotHere;
                 return reply;
             }

@@ -1,6 +1,6 @@
 //! The one writer with everything that listens to it: engine and log, views, public channels, hash chain.
 
-use pitwire_deribit::{Explained, Standing, Venue};
+use pitwire_deribit::{ExplainStatus, Venue, VenueStatus};
 use pitwire_engine::Engine;
 use pitwire_journal::Room;
 use pitwire_journal::records::OutputChain;
@@ -200,8 +200,8 @@ impl Venue for Core {
         self.sequencer.engine()
     }
 
-    fn explain(&mut self, order: OrderId, member: Option<AccountId>) -> Explained {
-        self.inquiries.as_mut().map_or(Explained::Nowhere, |inquiries| inquiries.ask(order, member))
+    fn explain(&mut self, order: OrderId, member: Option<AccountId>) -> ExplainStatus {
+        self.inquiries.as_mut().map_or(ExplainStatus::Nowhere, |inquiries| inquiries.ask(order, member))
     }
 
     fn views(&self) -> &Views {
@@ -224,8 +224,8 @@ impl Venue for Core {
         (opens && self.is_stopping).then_some("shutting_down").or_else(|| room::refuses(self, command))
     }
 
-    fn standing(&self) -> Standing {
-        Standing {
+    fn standing(&self) -> VenueStatus {
+        VenueStatus {
             last: self.sequencer.last(),
             is_durable: self.sequencer.log().journal().is_some(),
             tape_hash: self.chain.tape(),

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-use pitwire_deribit::Explained;
+use pitwire_deribit::ExplainStatus;
 use pitwire_disk::DirectoryStorage;
 use pitwire_explain::{Audience, Explainer, Note, Question};
 use pitwire_model::{AccountId, Event, OrderId, Seq, Stamped};
@@ -73,14 +73,14 @@ struct Line {
     running: Option<Asked>,
     waiting: VecDeque<Asked>,
     /// With the moment until which it is kept, soonest first.
-    answers: VecDeque<(Asked, Explained, u64)>,
+    answers: VecDeque<(Asked, ExplainStatus, u64)>,
     /// Until when, soonest first.
     resting: VecDeque<(Audience, u64)>,
 }
 
 impl Line {
     /// The answer, if there is one; else the question has its place, unless there is none to have.
-    fn ask(&mut self, asked: Asked, now_ns: u64) -> Option<Explained> {
+    fn ask(&mut self, asked: Asked, now_ns: u64) -> Option<ExplainStatus> {
         while self.answers.front().is_some_and(|(_, _, until)| *until <= now_ns) {
             self.answers.pop_front();
         }
@@ -109,7 +109,7 @@ impl Line {
         self.running
     }
 
-    fn ended(&mut self, answer: Explained, now_ns: u64) {
+    fn ended(&mut self, answer: ExplainStatus, now_ns: u64) {
         let Some(asked) = self.running.take() else { return };
         if self.answers.len() == MOST_ANSWERS {
             self.answers.pop_front();
@@ -133,7 +133,7 @@ impl Inquiries {
     }
 
     /// The answer, if it has been found; it is then looked up anew for whoever asks again.
-    pub fn ask(&mut self, order: OrderId, member: Option<AccountId>) -> Explained {
+    pub fn ask(&mut self, order: OrderId, member: Option<AccountId>) -> ExplainStatus {
         let now_ns = self.clock.monotonic_ns();
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             self.line.ended(answer(thread), now_ns);
@@ -144,21 +144,21 @@ impl Inquiries {
             let work = move || inquire(&directory, Question::Order(order), audience);
             match thread::Builder::new().name("explain".into()).spawn(work) {
                 Ok(thread) => self.thread = Some(thread),
-                Err(error) => self.line.ended(Explained::Failed(error.to_string()), now_ns),
+                Err(error) => self.line.ended(ExplainStatus::Failed(error.to_string()), now_ns),
             }
         }
-        found.unwrap_or(Explained::Working)
+        found.unwrap_or(ExplainStatus::Working)
     }
 }
 
-fn answer(thread: JoinHandle<Result<Answer, Failure>>) -> Explained {
+fn answer(thread: JoinHandle<Result<Answer, Failure>>) -> ExplainStatus {
     match thread.join() {
         Ok(Ok(answer)) => match serde_json::to_string(&answer.notes) {
-            Ok(notes) => Explained::Notes(notes),
-            Err(error) => Explained::Failed(error.to_string()),
+            Ok(notes) => ExplainStatus::Notes(notes),
+            Err(error) => ExplainStatus::Failed(error.to_string()),
         },
-        Ok(Err(failure)) => Explained::Failed(failure.to_string()),
-        Err(_) => Explained::Failed("the replay did not come to its end".into()),
+        Ok(Err(failure)) => ExplainStatus::Failed(failure.to_string()),
+        Err(_) => ExplainStatus::Failed("the replay did not come to its end".into()),
     }
 }
 
@@ -172,8 +172,8 @@ mod tests {
         (OrderId(order), Audience::Member(AccountId(account)))
     }
 
-    fn notes(order: u64) -> Explained {
-        Explained::Notes(order.to_string())
+    fn notes(order: u64) -> ExplainStatus {
+        ExplainStatus::Notes(order.to_string())
     }
 
     /// Two who ask in turn, and whose answers are ready whenever the other one asks.

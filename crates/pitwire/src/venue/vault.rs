@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use pitwire_deribit::{Access, Credential, Secret, Vault};
+use pitwire_deribit::{Access, Credential, CredentialStore, Secret};
 use pitwire_model::AccountId;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -128,7 +128,7 @@ impl SealedVault {
     }
 }
 
-impl Vault for SealedVault {
+impl CredentialStore for SealedVault {
     fn keep(&mut self, credentials: &[Credential]) -> io::Result<()> {
         let own = credentials.iter().filter(|credential| !self.preset.contains(&credential.client_id));
         let entries: Vec<Entry> = own

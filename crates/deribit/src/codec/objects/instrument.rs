@@ -2,7 +2,7 @@
 
 use pitwire_model::{Currency, CurrencyId, Decimal, InstrumentKind, InstrumentSpec, Lots, Phase};
 
-use super::session::trading_rules;
+use super::trading_rules::trading_rules;
 use crate::codec::json::Json;
 
 /// The dialect's way to say "never".

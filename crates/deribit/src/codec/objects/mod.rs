@@ -11,6 +11,7 @@ mod off_book;
 mod order;
 mod session;
 mod trade;
+mod trading_rules;
 
 pub use account::{PositionFacts, SummaryFacts, position, summary};
 pub use book::{BookChange, LevelAction, book_change, book_snapshot, order_book, ticker};

@@ -5,10 +5,9 @@ use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, Decimal, KillScope, SelfMatch, Throttle,
 };
 
-use super::super::Done;
-use crate::desk::Call;
+use crate::call::{Call, MethodResult};
 
-pub fn list(call: &mut Call<'_>) -> Done {
+pub fn list(call: &mut Call<'_>) -> MethodResult {
     let Call { venue, out, .. } = call;
     let engine = venue.engine();
     Json::new(out).array(|j| {
@@ -54,13 +53,13 @@ const fn self_match_name(mode: SelfMatch) -> &'static str {
 }
 
 /// A member's account with nothing in it, and its first credentials: the secret is shown this once.
-pub fn create(call: &mut Call<'_>) -> Done {
+pub fn create(call: &mut Call<'_>) -> MethodResult {
     let name = call.params.required("name")?.into_owned();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if name.len() > 32 || !name.bytes().all(plain) || name == "any" {
         return Err(RpcError::invalid("name", "1 to 32 letters, digits, _, - and ., and not `any`"));
     }
-    if call.venue.engine().account_named(&name).is_some() || call.desk.keys.knows(&name) {
+    if call.venue.engine().account_named(&name).is_some() || call.state.keys.knows(&name) {
         return Err(RpcError::param("already_exists", "name", format!("{name} exists already")));
     }
     let id = AccountId(u32::try_from(call.venue.engine().accounts().len()).unwrap_or(u32::MAX));
@@ -70,16 +69,16 @@ pub fn create(call: &mut Call<'_>) -> Done {
 }
 
 /// Further credentials for an account that exists: the way back when a secret is lost.
-pub fn create_credential(call: &mut Call<'_>) -> Done {
+pub fn create_credential(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     let name = call.params.required("name")?.into_owned();
-    let held = call.desk.keys.count_of(account);
+    let held = call.state.keys.count_of(account);
     let client_id = if held == 0 { name.clone() } else { format!("{name}.{}", held + 1) };
     write_credential(call, account, &name, &client_id)
 }
 
-fn write_credential(call: &mut Call<'_>, account: AccountId, name: &str, client_id: &str) -> Done {
-    let secret = call.desk.add_credential(client_id, account).map_err(|error| {
+fn write_credential(call: &mut Call<'_>, account: AccountId, name: &str, client_id: &str) -> MethodResult {
+    let secret = call.state.add_credential(client_id, account).map_err(|error| {
         let reason =
             format!("the credentials could not be kept: {error}; ask for new ones with pitwire_create_credential");
         RpcError::new("internal_error", reason)
@@ -93,7 +92,7 @@ fn write_credential(call: &mut Call<'_>, account: AccountId, name: &str, client_
     Ok(())
 }
 
-pub fn change(call: &mut Call<'_>) -> Done {
+pub fn change(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     let held = call.venue.engine().account(account).map(|holder| holder.spec.settings).unwrap_or_default();
     let settings = settings(call, held)?;
@@ -136,7 +135,7 @@ fn throttle(
     Ok(Some(Throttle { executions, window_ns }))
 }
 
-pub fn delete(call: &mut Call<'_>) -> Done {
+pub fn delete(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     if call.account()? == account {
         return Err(RpcError::invalid("name", "an operator cannot close the account it is logged in with"));
@@ -145,14 +144,14 @@ pub fn delete(call: &mut Call<'_>) -> Done {
     call.done()
 }
 
-pub fn deposit(call: &mut Call<'_>) -> Done {
+pub fn deposit(call: &mut Call<'_>) -> MethodResult {
     let (account, currency) = (call.named_account()?, named_currency(call)?);
     let units = units(call, "amount", &currency)?;
     call.command(Command::Deposit { account, currency: currency.id, units })?;
     call.done()
 }
 
-pub fn set_credit_line(call: &mut Call<'_>) -> Done {
+pub fn set_credit_line(call: &mut Call<'_>) -> MethodResult {
     let (account, currency) = (call.named_account()?, named_currency(call)?);
     let units = units(call, "amount", &currency)?;
     if units < 0 {

@@ -6,19 +6,18 @@ use pitwire_model::{
     Phase, Ticks,
 };
 
-use super::super::Done;
-use crate::desk::Call;
+use crate::call::{Call, MethodResult};
 
 const MAX_RESTING_ORDERS: u32 = 2_000_000;
 
-pub fn delete(call: &mut Call<'_>) -> Done {
+pub fn delete(call: &mut Call<'_>) -> MethodResult {
     let instrument = call.instrument_id()?;
     call.command(Command::DeleteInstrument { instrument })?;
     call.done()
 }
 
 /// A new spot instrument, open for trading. A base currency that nobody has yet is made with it, fine enough for one lot.
-pub fn create(call: &mut Call<'_>) -> Done {
+pub fn create(call: &mut Call<'_>) -> MethodResult {
     let (base, quote) = (call.params.required("base_currency")?, call.params.required("quote_currency")?);
     let name = match call.params.text("instrument_name")? {
         Some(name) if !name.is_empty() => name.into_owned(),
@@ -63,7 +62,7 @@ pub fn create(call: &mut Call<'_>) -> Done {
     write(call, id)
 }
 
-pub fn change(call: &mut Call<'_>) -> Done {
+pub fn change(call: &mut Call<'_>) -> MethodResult {
     let instrument = call.instrument_id()?;
     let spec = call.spec(instrument)?;
     let (held, lot, money) = (spec.limits, spec.lot, if spec.is_spot() { spec.quote() } else { spec.base() });
@@ -104,7 +103,7 @@ fn positive(call: &Call<'_>, name: &'static str) -> Result<Decimal, RpcError> {
     value.ok_or_else(|| RpcError::invalid(name, format!("{name} is required, above zero")))
 }
 
-fn check_name(param: &'static str, name: &str) -> Done {
+fn check_name(param: &'static str, name: &str) -> MethodResult {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if (1..=32).contains(&name.len()) && name.bytes().all(fine) {
         return Ok(());
@@ -112,7 +111,7 @@ fn check_name(param: &'static str, name: &str) -> Done {
     Err(RpcError::invalid(param, "1 to 32 letters, digits, _ and -"))
 }
 
-fn write(call: &mut Call<'_>, id: InstrumentId) -> Done {
+fn write(call: &mut Call<'_>, id: InstrumentId) -> MethodResult {
     let Call { venue, out, .. } = call;
     let engine = venue.engine();
     if let Some(market) = engine.market(id) {

@@ -5,33 +5,32 @@
 use crate::codec::RpcError;
 use pitwire_model::{Command, InstrumentId, Phase, SessionReason, Ticks, VenueNanos};
 
-use super::super::Done;
-use super::super::terms;
-use crate::desk::Call;
+use super::super::order_parameters;
+use crate::call::{Call, MethodResult};
 
-pub fn halt(call: &mut Call<'_>) -> Done {
+pub fn halt(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::Halted)
 }
 
-pub fn halt_and_close(call: &mut Call<'_>) -> Done {
+pub fn halt_and_close(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::HaltAndClose)
 }
 
-pub fn pause(call: &mut Call<'_>) -> Done {
+pub fn pause(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::Pause)
 }
 
 /// With `seconds` or `ends_at` it ends by itself, else by an operator.
-pub fn reopen(call: &mut Call<'_>) -> Done {
+pub fn reopen(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::ReopeningCall)
 }
 
 /// As long as the instrument's rules say, or `seconds` or `ends_at`.
-pub fn volatility_call(call: &mut Call<'_>) -> Done {
+pub fn volatility_call(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::VolatilityCall)
 }
 
-fn turn(call: &mut Call<'_>, to: Phase) -> Done {
+fn turn(call: &mut Call<'_>, to: Phase) -> MethodResult {
     let given = ends(call)?;
     for_each(call, |call, instrument| {
         let due = call.venue.now();
@@ -47,7 +46,7 @@ fn own_length(call: &Call<'_>, instrument: InstrumentId, to: Phase) -> Option<u6
 }
 
 /// To what the schedule says is current.
-pub fn resume(call: &mut Call<'_>) -> Done {
+pub fn resume(call: &mut Call<'_>) -> MethodResult {
     for_each(call, |call, instrument| {
         let (to, ends) = call.venue.scheduled(instrument);
         let (due, reason) = (call.venue.now(), SessionReason::Operator);
@@ -56,15 +55,15 @@ pub fn resume(call: &mut Call<'_>) -> Done {
 }
 
 /// A later end for the call that runs.
-pub fn extend(call: &mut Call<'_>) -> Done {
+pub fn extend(call: &mut Call<'_>) -> MethodResult {
     let given = ends(call)?;
     let given = given.ok_or_else(|| RpcError::invalid("seconds", "seconds from now, or ends_at, is required"))?;
     for_each(call, |call, instrument| call.command(Command::ExtendSession { instrument, ends: given }).map(|_| ()))
 }
 
-pub fn closing_price(call: &mut Call<'_>) -> Done {
+pub fn closing_price(call: &mut Call<'_>) -> MethodResult {
     let instrument = call.instrument_id()?;
-    let price: Ticks = terms::required_price(call, call.spec(instrument)?)?;
+    let price: Ticks = order_parameters::required_price(call, call.spec(instrument)?)?;
     call.command(Command::SetClosingPrice { instrument, price })?;
     call.done()
 }
@@ -84,7 +83,7 @@ fn ends(call: &Call<'_>) -> Result<Option<VenueNanos>, RpcError> {
 }
 
 /// Does it to `instrument_name`, or to each instrument of `segment`. The first refusal ends it and says how far it came.
-fn for_each(call: &mut Call<'_>, mut work: impl FnMut(&mut Call<'_>, InstrumentId) -> Done) -> Done {
+fn for_each(call: &mut Call<'_>, mut work: impl FnMut(&mut Call<'_>, InstrumentId) -> MethodResult) -> MethodResult {
     let wanted = if call.params.has("segment") { call.segment()? } else { vec![call.instrument_id()?] };
     for (done, instrument) in wanted.iter().enumerate() {
         if let Err(mut error) = work(call, *instrument) {

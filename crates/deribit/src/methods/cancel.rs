@@ -10,12 +10,11 @@ use crate::codec::{Json, RpcError, objects};
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, OrderId, SessionId};
 use pitwire_projections::OrderRecord;
 
-use super::Done;
-use super::cover::{self, Cover, Types};
+use super::filters::{self, InstrumentFilter, OrderTypeFilter};
 use super::trading::{no_history, not_live, order_id};
-use crate::desk::Call;
+use crate::call::{Call, MethodResult};
 
-pub fn cancel(call: &mut Call<'_>) -> Done {
+pub fn cancel(call: &mut Call<'_>) -> MethodResult {
     let (account, id) = (call.account()?, order_id(call)?);
     call.submit(Command::Cancel { account, order: id })?;
     if let Some(Event::CancelRefused { .. }) = call.venue.events().first() {
@@ -30,7 +29,7 @@ pub fn cancel(call: &mut Call<'_>) -> Done {
 
 /// What a mass cancel goes by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum MassCancel {
     All,
     Instrument,
     Segment,
@@ -41,24 +40,24 @@ pub enum Which {
 
 /// Whose orders: all of the account (the firm), or those that this connection has entered (the client).
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum OrderOwner {
     Firm,
     Client(SessionId),
 }
 
-fn whose(call: &Call<'_>) -> Result<Whose, RpcError> {
+fn whose(call: &Call<'_>) -> Result<OrderOwner, RpcError> {
     match call.params.text("pitwire_scope")?.as_deref() {
-        None | Some("" | "firm") => Ok(Whose::Firm),
+        None | Some("" | "firm") => Ok(OrderOwner::Firm),
         Some("client") if call.session.id == SessionId::ZERO => {
             Err(RpcError::param("must_be_websocket", "pitwire_scope", "only a connection has orders of its own"))
         }
-        Some("client") => Ok(Whose::Client(call.session.id)),
+        Some("client") => Ok(OrderOwner::Client(call.session.id)),
         Some(_) => Err(RpcError::invalid("pitwire_scope", "pitwire_scope is firm or client")),
     }
 }
 
 /// Answers with the number of orders that were cancelled; with `detailed`, with the orders, instrument by instrument.
-pub fn cancel_where(call: &mut Call<'_>, which: Which) -> Done {
+pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
     let account = call.account()?;
     let detailed = call.params.boolean("detailed")?.unwrap_or(false);
     let filters = filters(call, account, which)?;
@@ -77,31 +76,31 @@ pub fn cancel_where(call: &mut Call<'_>, which: Which) -> Done {
 
 /// What a request covers as the engine can be told of it, one command each: instrument by instrument where a segment is
 /// meant, by numbers where the engine has no word for it.
-fn filters(call: &Call<'_>, account: AccountId, which: Which) -> Result<Vec<CancelFilter>, RpcError> {
-    let (types, whose) = (cover::types(call)?, whose(call)?);
+fn filters(call: &Call<'_>, account: AccountId, which: MassCancel) -> Result<Vec<CancelFilter>, RpcError> {
+    let (types, whose) = (filters::types(call)?, whose(call)?);
     let given = |name| Ok::<_, RpcError>(call.params.text(name)?.is_some_and(|text| !text.is_empty()));
-    let (cover, label) = match which {
-        Which::All => (Cover::default(), None),
-        Which::Instrument => (Cover::instrument(call)?, None),
-        Which::Segment => return segment_filters(call, account, types, whose),
-        Which::Currency => (Cover::named_currency(call)?, None),
-        Which::KindOrType if !given("kind")? && !given("type")? => {
+    let (filter, label) = match which {
+        MassCancel::All => (InstrumentFilter::default(), None),
+        MassCancel::Instrument => (InstrumentFilter::instrument(call)?, None),
+        MassCancel::Segment => return segment_filters(call, account, types, whose),
+        MassCancel::Currency => (InstrumentFilter::named_currency(call)?, None),
+        MassCancel::KindOrType if !given("kind")? && !given("type")? => {
             return Err(RpcError::invalid("kind", "kind or type is required"));
         }
-        Which::KindOrType => (Cover::currency(call)?, None),
-        Which::Label => (Cover::currency(call)?, Some(call.required_label()?)),
+        MassCancel::KindOrType => (InstrumentFilter::currency(call)?, None),
+        MassCancel::Label => (InstrumentFilter::currency(call)?, Some(call.required_label()?)),
     };
     let whole = match (which, whose) {
         _ if !types.is_all() => None,
-        (Which::All, Whose::Firm) => Some(CancelFilter::All),
-        (Which::All, Whose::Client(session)) => Some(CancelFilter::Session(session)),
-        (Which::Instrument, Whose::Firm) => Some(CancelFilter::Instrument(call.instrument_id()?)),
+        (MassCancel::All, OrderOwner::Firm) => Some(CancelFilter::All),
+        (MassCancel::All, OrderOwner::Client(session)) => Some(CancelFilter::Session(session)),
+        (MassCancel::Instrument, OrderOwner::Firm) => Some(CancelFilter::Instrument(call.instrument_id()?)),
         _ => None,
     };
     let wanted = |order: &OrderRecord| label.as_ref().is_none_or(|label| order.label == *label);
     Ok(vec![whole.unwrap_or_else(|| {
         listed(call, account, (types, whose), |order| {
-            cover.covers(call.venue.engine(), order.instrument) && wanted(order)
+            filter.covers(call.venue.engine(), order.instrument) && wanted(order)
         })
     })])
 }
@@ -110,11 +109,11 @@ fn filters(call: &Call<'_>, account: AccountId, which: Which) -> Result<Vec<Canc
 fn segment_filters(
     call: &Call<'_>,
     account: AccountId,
-    types: Types,
-    whose: Whose,
+    types: OrderTypeFilter,
+    whose: OrderOwner,
 ) -> Result<Vec<CancelFilter>, RpcError> {
     let of = |id: InstrumentId| match whose {
-        Whose::Firm if types.is_all() => CancelFilter::Instrument(id),
+        OrderOwner::Firm if types.is_all() => CancelFilter::Instrument(id),
         _ => listed(call, account, (types, whose), |order| order.instrument == id),
     };
     Ok(call.segment()?.into_iter().map(of).collect())
@@ -124,12 +123,12 @@ fn segment_filters(
 fn listed(
     call: &Call<'_>,
     account: AccountId,
-    (types, whose): (Types, Whose),
+    (types, whose): (OrderTypeFilter, OrderOwner),
     wanted: impl Fn(&OrderRecord) -> bool,
 ) -> CancelFilter {
     let is_theirs = |order: &&OrderRecord| match whose {
-        Whose::Firm => true,
-        Whose::Client(session) => order.session == session,
+        OrderOwner::Firm => true,
+        OrderOwner::Client(session) => order.session == session,
     };
     let open = call.venue.views().account(account).into_iter().flat_map(|book| book.open_orders());
     let found = open.filter(is_theirs).filter(|order| types.covers(order) && wanted(order));

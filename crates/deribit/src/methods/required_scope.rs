@@ -4,7 +4,7 @@ use crate::access::{Area, Level};
 
 /// What a method needs; `None` for those that any login may call, and for operators' methods, which ask for themselves.
 /// A private method that nobody has thought of here needs the right to trade.
-pub fn needed(method: &str) -> Option<(Area, Level)> {
+pub fn required(method: &str) -> Option<(Area, Level)> {
     let name = method.strip_prefix("private/")?;
     match name {
         "logout" | "subscribe" | "unsubscribe" | "unsubscribe_all" => None,
@@ -28,11 +28,11 @@ mod tests {
             let changes = !["get_", "subscribe", "unsubscribe", "logout", "pitwire_"]
                 .iter()
                 .any(|start| method["private/".len()..].starts_with(start));
-            let writes = needed(method).is_some_and(|(_, level)| level == Level::ReadWrite);
+            let writes = required(method).is_some_and(|(_, level)| level == Level::ReadWrite);
             assert_eq!(writes, changes, "{method}");
         }
         for public in crate::method_names().filter(|name| name.starts_with("public/")) {
-            assert_eq!(needed(public), None);
+            assert_eq!(required(public), None);
         }
     }
 }

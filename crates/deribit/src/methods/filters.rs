@@ -11,7 +11,7 @@ use pitwire_engine::Engine;
 use pitwire_model::{InstrumentId, OrderType};
 use pitwire_projections::{OrderRecord, Place};
 
-use crate::desk::Call;
+use crate::call::Call;
 
 const KINDS: &[&str] = &["any", "spot", "future", "option", "future_combo", "option_combo", "combo"];
 
@@ -45,15 +45,15 @@ pub fn kind(call: &Call<'_>) -> Result<Option<String>, RpcError> {
 
 /// Which sorts of orders `type` covers: those that wait for a trigger, and all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Types {
+pub struct OrderTypeFilter {
     pub plain: bool,
     pub stop_limit: bool,
     pub stop_market: bool,
 }
 
-impl Types {
-    const ALL: Types = Types { plain: true, stop_limit: true, stop_market: true };
-    const NONE: Types = Types { plain: false, stop_limit: false, stop_market: false };
+impl OrderTypeFilter {
+    const ALL: OrderTypeFilter = OrderTypeFilter { plain: true, stop_limit: true, stop_market: true };
+    const NONE: OrderTypeFilter = OrderTypeFilter { plain: false, stop_limit: false, stop_market: false };
 
     pub fn is_all(self) -> bool {
         self == Self::ALL
@@ -70,41 +70,41 @@ impl Types {
 }
 
 /// By `type`; all when it is not given.
-pub fn types(call: &Call<'_>) -> Result<Types, RpcError> {
+pub fn types(call: &Call<'_>) -> Result<OrderTypeFilter, RpcError> {
     match call.params.text("type")?.as_deref() {
-        None | Some("" | "all") => Ok(Types::ALL),
-        Some("limit") => Ok(Types { plain: true, ..Types::NONE }),
-        Some("trigger_all" | "stop" | "stop_all") => Ok(Types { plain: false, ..Types::ALL }),
-        Some("stop_limit") => Ok(Types { stop_limit: true, ..Types::NONE }),
-        Some("stop_market") => Ok(Types { stop_market: true, ..Types::NONE }),
-        Some(word) if TRIGGERS.contains(&word) => Ok(Types::NONE),
+        None | Some("" | "all") => Ok(OrderTypeFilter::ALL),
+        Some("limit") => Ok(OrderTypeFilter { plain: true, ..OrderTypeFilter::NONE }),
+        Some("trigger_all" | "stop" | "stop_all") => Ok(OrderTypeFilter { plain: false, ..OrderTypeFilter::ALL }),
+        Some("stop_limit") => Ok(OrderTypeFilter { stop_limit: true, ..OrderTypeFilter::NONE }),
+        Some("stop_market") => Ok(OrderTypeFilter { stop_market: true, ..OrderTypeFilter::NONE }),
+        Some(word) if TRIGGERS.contains(&word) => Ok(OrderTypeFilter::NONE),
         Some(_) => Err(RpcError::invalid("type", format!("type is all, limit, or one of {}", TRIGGERS.join(", ")))),
     }
 }
 
 /// Of one's own orders and fills.
 #[derive(Default)]
-pub struct Cover {
+pub struct InstrumentFilter {
     instrument: Option<InstrumentId>,
     /// Empty for any.
     currencies: Vec<String>,
     kind: Option<String>,
 }
 
-impl Cover {
-    pub fn instrument(call: &Call<'_>) -> Result<Cover, RpcError> {
-        Ok(Cover { instrument: Some(call.instrument_id()?), ..Cover::default() })
+impl InstrumentFilter {
+    pub fn instrument(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
+        Ok(InstrumentFilter { instrument: Some(call.instrument_id()?), ..InstrumentFilter::default() })
     }
 
     /// By `currency`, which may be several, and `kind`: any where they are not given.
-    pub fn currency(call: &Call<'_>) -> Result<Cover, RpcError> {
-        Ok(Cover { instrument: None, currencies: currencies(call)?.unwrap_or_default(), kind: kind(call)? })
+    pub fn currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
+        Ok(InstrumentFilter { instrument: None, currencies: currencies(call)?.unwrap_or_default(), kind: kind(call)? })
     }
 
     /// The same where guessing would be dangerous.
-    pub fn named_currency(call: &Call<'_>) -> Result<Cover, RpcError> {
+    pub fn named_currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         let named = currencies(call)?.ok_or_else(|| RpcError::invalid("currency", "currency is required"))?;
-        Ok(Cover { instrument: None, currencies: named, kind: kind(call)? })
+        Ok(InstrumentFilter { instrument: None, currencies: named, kind: kind(call)? })
     }
 
     pub fn covers(&self, engine: &Engine, id: InstrumentId) -> bool {

@@ -12,8 +12,7 @@ use pitwire_model::{
 };
 use pitwire_projections::{OrderRecord, Place};
 
-use super::Done;
-use crate::desk::Call;
+use crate::call::{Call, MethodResult};
 
 /// Parameters of trigger orders.
 const TRIGGER_VALUES: &[&str] = &["trigger", "trigger_price", "trigger_offset"];
@@ -91,7 +90,7 @@ pub fn of_edit(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) 
 
 /// Refuses a request that has come, or waited, too long for its sender. Asked when it is read and again before it goes to
 /// the market.
-pub fn check_valid_until(call: &Call<'_>, now_ms: u64) -> Done {
+pub fn check_valid_until(call: &Call<'_>, now_ms: u64) -> MethodResult {
     let Some(until_ms) = call.params.integer("valid_until")? else { return Ok(()) };
     if u64::try_from(until_ms).is_ok_and(|until_ms| now_ms <= until_ms) {
         return Ok(());
@@ -107,7 +106,7 @@ pub fn client_order_id(call: &Call<'_>) -> Result<Label, RpcError> {
     Label::new(&text).ok_or_else(|| RpcError::invalid("client_order_id", why()))
 }
 
-fn refuse_foreign(call: &Call<'_>) -> Done {
+fn refuse_foreign(call: &Call<'_>) -> MethodResult {
     if call.params.boolean("mmp")? == Some(true) {
         return Err(unsupported("mmp"));
     }
@@ -161,7 +160,7 @@ fn hidden(call: &Call<'_>) -> Result<Option<bool>, RpcError> {
 }
 
 /// A parameter of another type of order would change what is bought, so it is not passed over.
-fn check_belongs(call: &Call<'_>, order_type: OrderType, hidden: bool) -> Done {
+fn check_belongs(call: &Call<'_>, order_type: OrderType, hidden: bool) -> MethodResult {
     let stray = |name: &'static str, goes_with: &str| {
         Err(RpcError::param("unsupported_combination", name, format!("{name} goes with {goes_with}")))
     };
@@ -181,7 +180,7 @@ fn check_belongs(call: &Call<'_>, order_type: OrderType, hidden: bool) -> Done {
 }
 
 /// The trigger that stops go by, and no other.
-fn check_trigger(call: &Call<'_>) -> Done {
+fn check_trigger(call: &Call<'_>) -> MethodResult {
     if call.params.has("trigger_offset") {
         return Err(RpcError::param("not_implemented", "trigger_offset", STOPS_ALONE));
     }
@@ -294,7 +293,7 @@ fn time_in_force(call: &Call<'_>, order_type: OrderType) -> Result<TimeInForce, 
     }
 }
 
-fn refuse_expiry(call: &Call<'_>) -> Done {
+fn refuse_expiry(call: &Call<'_>) -> MethodResult {
     match either(call, EXPIRES)? {
         None => Ok(()),
         Some((name, _)) => {
@@ -316,7 +315,7 @@ fn expiry(call: &Call<'_>) -> Result<Option<Expiry>, RpcError> {
 }
 
 /// Side, type, time in force and instrument never change; saying them again as they are is no change.
-fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) -> Done {
+fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) -> MethodResult {
     let Some(record) = record else { return Ok(()) };
     let fixed = |name: &'static str| {
         Err(RpcError::param(
@@ -353,7 +352,7 @@ fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecor
 }
 
 /// What is new about an order must be something that it has.
-fn check_has(call: &Call<'_>, record: &OrderRecord) -> Done {
+fn check_has(call: &Call<'_>, record: &OrderRecord) -> MethodResult {
     let lacks = |name: &'static str| {
         Err(RpcError::param("not_amendable", name, format!("this order has no {name}; cancel it and enter anew")))
     };
@@ -412,7 +411,7 @@ fn display(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcEr
 }
 
 /// Only an order that trades at once or not at all can be held to a position that may change while it rests.
-fn check_reduce_only(spec: &InstrumentSpec, order: &NewOrder) -> Done {
+fn check_reduce_only(spec: &InstrumentSpec, order: &NewOrder) -> MethodResult {
     if spec.is_spot() {
         let reason = "what one owns of a spot instrument is a balance; leave reduce_only out";
         return Err(RpcError::param("unsupported_combination", "reduce_only", reason));

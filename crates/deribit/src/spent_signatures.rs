@@ -18,13 +18,13 @@ const MOST_LOGINS: usize = 100_000;
 pub(crate) type Digest = [u8; 32];
 
 #[derive(Default)]
-pub(crate) struct Replays {
+pub(crate) struct SpentSignatures {
     seen: BTreeSet<Digest>,
     /// Oldest first.
     queue: VecDeque<(u64, Digest)>,
 }
 
-impl Replays {
+impl SpentSignatures {
     pub fn digest(client_id: &str, signature: &str) -> Digest {
         *blake3::hash(format!("{client_id}\n{}", signature.to_ascii_lowercase()).as_bytes()).as_bytes()
     }
@@ -86,7 +86,7 @@ mod tests {
     fn a_login_comes_from_one_address_for_as_long_as_its_signature_passes() {
         let (here, there) = ("10.0.0.1".parse().ok(), "10.0.0.2".parse().ok());
         let mut logins = Logins::default();
-        let digest = Replays::digest("a", "ab");
+        let digest = SpentSignatures::digest("a", "ab");
         for (from, now_ms, passes) in [
             (here, 7, true),
             (here, 8, true),
@@ -101,7 +101,7 @@ mod tests {
         }
         assert_eq!((logins.seen.len(), logins.queue.len()), (1, 1));
         for n in 0..MOST_LOGINS {
-            logins.bind(Replays::digest("b", &n.to_string()), here, 8 + REMEMBERED_MS).unwrap();
+            logins.bind(SpentSignatures::digest("b", &n.to_string()), here, 8 + REMEMBERED_MS).unwrap();
         }
         assert_eq!((logins.seen.len(), logins.queue.len()), (MOST_LOGINS, MOST_LOGINS));
         assert!(logins.bind(digest, here, 8 + REMEMBERED_MS).is_ok(), "the oldest was let go");
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn a_signature_works_once_and_is_forgotten_after_its_time() {
-        let mut replays = Replays::default();
-        let digest = Replays::digest("a", "AB");
-        assert_eq!(digest, Replays::digest("a", "ab"), "hexadecimal digits have no case");
-        assert_ne!(digest, Replays::digest("b", "ab"));
+        let mut replays = SpentSignatures::default();
+        let digest = SpentSignatures::digest("a", "AB");
+        assert_eq!(digest, SpentSignatures::digest("a", "ab"), "hexadecimal digits have no case");
+        assert_ne!(digest, SpentSignatures::digest("b", "ab"));
         assert!(replays.spend(digest, 5).is_ok());
         for now_ns in [5, REMEMBERED_NS, 5 + REMEMBERED_NS] {
             assert_eq!(replays.spend(digest, now_ns).unwrap_err().name, "replayed_signature", "{now_ns}");

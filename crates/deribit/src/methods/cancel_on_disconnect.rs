@@ -6,8 +6,7 @@
 use crate::codec::RpcError;
 use pitwire_model::{AccountId, SessionId};
 
-use super::Done;
-use crate::desk::{Call, Entrance};
+use crate::call::{Call, MethodResult, Transport};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
@@ -18,7 +17,7 @@ enum Scope {
 
 fn scope(call: &Call<'_>) -> Result<Scope, RpcError> {
     // A connection without a number has no orders of its own to cancel.
-    if call.entrance != Entrance::WebSocket || call.session.id == SessionId::ZERO {
+    if call.transport != Transport::WebSocket || call.session.id == SessionId::ZERO {
         return Err(RpcError::new("must_be_websocket", "this belongs to a connection"));
     }
     match call.params.text("scope")?.as_deref() {
@@ -28,28 +27,28 @@ fn scope(call: &Call<'_>) -> Result<Scope, RpcError> {
     }
 }
 
-pub fn set(call: &mut Call<'_>, enabled: bool) -> Done {
+pub fn set(call: &mut Call<'_>, enabled: bool) -> MethodResult {
     let account = call.account()?;
     match scope(call)? {
         Scope::Connection => {
             call.session.on_disconnect.cancels.insert(account, enabled);
         }
         Scope::Account if enabled => {
-            call.desk.cancels_by_default.insert(account);
+            call.state.cancels_by_default.insert(account);
         }
         Scope::Account => {
-            call.desk.cancels_by_default.remove(&account);
+            call.state.cancels_by_default.remove(&account);
         }
     }
     call.json().string("ok");
     Ok(())
 }
 
-pub fn get(call: &mut Call<'_>) -> Done {
+pub fn get(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let (name, enabled) = match scope(call)? {
         Scope::Connection => ("connection", settled(call, account)),
-        Scope::Account => ("account", call.desk.cancels_by_default.contains(&account)),
+        Scope::Account => ("account", call.state.cancels_by_default.contains(&account)),
     };
     call.json().object(|j| {
         j.key("scope").string(name).key("enabled").bool(enabled);
@@ -59,6 +58,6 @@ pub fn get(call: &mut Call<'_>) -> Done {
 
 /// Whether this connection's orders of an account go with it. The account's default is taken over here, once.
 pub fn settled(call: &mut Call<'_>, account: AccountId) -> bool {
-    let default = call.desk.cancels_by_default.contains(&account);
+    let default = call.state.cancels_by_default.contains(&account);
     call.session.id != SessionId::ZERO && *call.session.on_disconnect.cancels.entry(account).or_insert(default)
 }

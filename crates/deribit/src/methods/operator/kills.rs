@@ -3,12 +3,11 @@
 use crate::codec::{Json, RpcError, objects};
 use pitwire_model::{Bust, Command, Event, KillScope, SessionId, Side};
 
-use super::super::Done;
 use super::super::trading::order_id;
-use crate::desk::Call;
+use crate::call::{Call, MethodResult};
 
 /// Live orders with their owners and sessions, oldest first; of one account, or of all. At most `count`, default 100.
-pub fn orders(call: &mut Call<'_>) -> Done {
+pub fn orders(call: &mut Call<'_>) -> MethodResult {
     let only = if call.params.has("name") { Some(call.named_account()?) } else { None };
     let count = call.count(100)?;
     let Call { venue, out, .. } = call;
@@ -50,7 +49,7 @@ fn scope(call: &Call<'_>) -> Result<KillScope, RpcError> {
     })
 }
 
-pub fn kill(call: &mut Call<'_>) -> Done {
+pub fn kill(call: &mut Call<'_>) -> MethodResult {
     let (scope, reason) = (scope(call)?, call.reason()?);
     call.command(Command::Kill { scope, reason })?;
     let cancelled = call.venue.events().iter().find_map(|event| match event {
@@ -63,14 +62,14 @@ pub fn kill(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub fn lift(call: &mut Call<'_>) -> Done {
+pub fn lift(call: &mut Call<'_>) -> MethodResult {
     let scope = scope(call)?;
     call.command(Command::Lift { scope })?;
     call.done()
 }
 
 /// Takes back one of the trades that the tape still has.
-pub fn bust(call: &mut Call<'_>) -> Done {
+pub fn bust(call: &mut Call<'_>) -> MethodResult {
     let reason = call.reason()?;
     let text = call.params.required("trade_id")?;
     let unknown = || RpcError::param("unknown_trade", "trade_id", format!("no trade {:?} on the tape", clip(&text)));

@@ -1,0 +1,219 @@
+//! One call of a method: its parameters, its caller, and where the result goes.
+//!
+//! Does        read the parameters that many methods share; check the caller's login.
+//! Start at    [`Call`].
+
+use std::borrow::Cow;
+
+use pitwire_engine::Market;
+use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, Label, Phase};
+
+use crate::Venue;
+use crate::access::{Area, Level};
+use crate::auth::Login;
+use crate::codec::{Channel, Json, Params, RpcError, Token};
+use crate::session::Session;
+use crate::state::SharedState;
+
+/// How a request arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    WebSocket,
+    Http,
+}
+
+/// The clocks outside the market, read for one request. Signatures, token life, `valid_until` and `usIn` use the wall
+/// clock; limits and heartbeats use a steady clock. None of them is venue time.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestClock {
+    /// Wall time at which the request was received, in microseconds since 1970.
+    pub received_us: u64,
+    /// Reads the wall clock again, in microseconds since 1970, when the answer is written.
+    pub now_us: fn() -> u64,
+    /// Nanoseconds since an arbitrary start. Never goes back.
+    pub steady_ns: u64,
+}
+
+/// What the server must do to the connection after it has queued the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Subscribe to a public channel. The text is the name that the client used.
+    Subscribe(String, Channel),
+    /// Subscribe with resume tokens, and continue after the token if there is one.
+    Resume(String, Channel, Option<Token>),
+    Unsubscribe(String),
+    UnsubscribeAll,
+    /// Send a message: what a resuming subscriber has missed, or how its subscription continues.
+    Send(Vec<u8>),
+    /// Close the connection after a logout.
+    Close,
+    /// Close the connection for misbehaviour, with the reason.
+    Expel(String),
+}
+
+/// The result of a method; its JSON has been written to [`Call::out`].
+pub(crate) type MethodResult = Result<(), RpcError>;
+
+pub(crate) type Method = fn(&mut Call<'_>) -> MethodResult;
+
+/// Everything that a method works with.
+pub(crate) struct Call<'a> {
+    pub state: &'a mut SharedState,
+    pub venue: &'a mut dyn Venue,
+    pub session: &'a mut Session,
+    pub params: &'a Params<'a>,
+    /// The caller's login, or why its credentials were refused. Methods that need no login ignore both.
+    pub login: Result<Option<Login>, RpcError>,
+    pub transport: Transport,
+    /// Wall time at which the request was received, in milliseconds since 1970.
+    pub wall_ms: u64,
+    pub clock: RequestClock,
+    pub effects: Vec<Effect>,
+    /// The JSON of the result.
+    pub out: Vec<u8>,
+    /// Whether writing the journal failed. The venue then stops and this answer is not sent.
+    pub log_failed: bool,
+}
+
+impl Call<'_> {
+    /// The caller's account.
+    ///
+    /// # Errors
+    ///
+    /// `authorization_required` without a login, or the refusal of the credentials.
+    pub fn account(&self) -> Result<AccountId, RpcError> {
+        let login = self.login.as_ref().map_err(Clone::clone)?;
+        login.map(|login| login.account).ok_or_else(|| RpcError::new("authorization_required", "log in first"))
+    }
+
+    /// The caller's account, if its login has the operator scope.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`], and `operator_only` for every other login.
+    pub fn operator(&self) -> Result<AccountId, RpcError> {
+        let account = self.account()?;
+        let is_operator = matches!(&self.login, Ok(Some(login)) if login.access.is_operator());
+        if is_operator { Ok(account) } else { Err(RpcError::new("operator_only", "this login is no operator's")) }
+    }
+
+    /// Checks that the caller's login has at least this level of access to an area.
+    ///
+    /// # Errors
+    ///
+    /// `authorization_required` without a login. A login without the scope gets `forbidden` over HTTP and
+    /// `scope_exceeded` over WebSocket: the dialect has two codes for it.
+    pub fn require_scope(&self, area: Area, level: Level) -> Result<(), RpcError> {
+        let login = self.login.as_ref().map_err(Clone::clone)?;
+        let login = login.ok_or_else(|| RpcError::new("authorization_required", "log in first"))?;
+        let has = login.access.level(area);
+        if has >= level {
+            return Ok(());
+        }
+        let name = if self.transport == Transport::Http { "forbidden" } else { "scope_exceeded" };
+        let (area, level, has) = (area.name(), level.name(), has.name());
+        Err(RpcError::new(name, format!("the call needs {area}:{level}; this login has {area}:{has}")))
+    }
+
+    /// Wall time now, in milliseconds since 1970; later than [`Call::wall_ms`].
+    pub fn wall_ms_now(&self) -> u64 {
+        (self.clock.now_us)() / 1000
+    }
+
+    /// Returns the writer of this method's `result`.
+    pub fn json(&mut self) -> Json<'_> {
+        Json::new(&mut self.out)
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Reads `instrument_name`.
+    pub fn instrument_id(&self) -> Result<InstrumentId, RpcError> {
+        let name = self.params.required("instrument_name")?;
+        check_instrument_name(&name)?;
+        let found = self.venue.engine().instrument_named(&name).map(|market| market.spec.id);
+        found.ok_or_else(|| RpcError::param("unknown_instrument", "instrument_name", format!("no instrument {name:?}")))
+    }
+
+    pub fn market(&self, id: InstrumentId) -> Result<&Market, RpcError> {
+        self.venue.engine().market(id).ok_or_else(|| RpcError::new("unknown_instrument", "no such instrument"))
+    }
+
+    pub fn spec(&self, id: InstrumentId) -> Result<&InstrumentSpec, RpcError> {
+        self.market(id).map(|market| &market.spec)
+    }
+
+    /// Reads `segment`: the instruments of that segment, in order of their numbers.
+    pub fn segment(&self) -> Result<Vec<InstrumentId>, RpcError> {
+        let name = self.params.required("segment")?;
+        let of = |spec: &InstrumentSpec| spec.rules.as_ref().is_some_and(|rules| rules.segment.as_str() == name);
+        let markets = self.venue.engine().markets().iter().filter(|market| market.phase() != Phase::Deleted);
+        let found: Vec<InstrumentId> = markets.filter(|market| of(&market.spec)).map(|market| market.spec.id).collect();
+        if found.is_empty() {
+            let shown: String = name.chars().take(80).collect();
+            return Err(RpcError::param(
+                "unknown_segment",
+                "segment",
+                format!("no instrument is of segment {shown:?}"),
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Reads `currency`; `any` if it is absent.
+    pub fn currency(&self) -> Result<String, RpcError> {
+        Ok(self.params.text("currency")?.filter(|text| !text.is_empty()).map_or("any".into(), Cow::into_owned))
+    }
+
+    /// Reads `label`. The dialect counts 64 characters, the engine keeps 64 bytes, so a character beyond ASCII costs
+    /// more than one; the refusal says both counts.
+    pub fn label(&self) -> Result<Label, RpcError> {
+        let text = self.params.text("label")?.unwrap_or_default();
+        Label::new(&text).ok_or_else(|| {
+            let (characters, bytes, most) = (text.chars().count(), text.len(), Label::MAX_BYTES);
+            RpcError::invalid(
+                "label",
+                format!("a label is at most {most} characters and {most} bytes of UTF-8; this one has {characters} and {bytes}"),
+            )
+        })
+    }
+
+    /// Reads `label` where a method needs one.
+    pub fn required_label(&self) -> Result<Label, RpcError> {
+        self.params.required("label")?;
+        self.label()
+    }
+
+    /// Reads `count`, 1 to 1000.
+    pub fn count(&self, default: usize) -> Result<usize, RpcError> {
+        match self.params.integer("count")? {
+            None => Ok(default),
+            Some(count) => usize::try_from(count)
+                .ok()
+                .filter(|count| (1..=1000).contains(count))
+                .ok_or_else(|| RpcError::invalid("count", "count is 1 to 1000")),
+        }
+    }
+
+    /// Reads `start_timestamp` and `end_timestamp` in milliseconds. Both ends are included; an absent end is open.
+    pub fn time_range(&self) -> Result<(u64, u64), RpcError> {
+        let at = |value: Option<i64>, absent: u64| value.map_or(absent, |value| u64::try_from(value).unwrap_or(0));
+        let (from, to) = (self.params.integer("start_timestamp")?, self.params.integer("end_timestamp")?);
+        Ok((at(from, 0), at(to, u64::MAX)))
+    }
+
+    /// Reads `sorting`; descending if it is absent.
+    pub fn is_ascending(&self) -> Result<bool, RpcError> {
+        match self.params.text("sorting")?.as_deref() {
+            Some("asc") => Ok(true),
+            None | Some("desc" | "default" | "") => Ok(false),
+            Some(_) => Err(RpcError::invalid("sorting", "sorting is asc, desc or default")),
+        }
+    }
+}
+
+/// An instrument name consists of at most 64 letters, digits, underscores and dashes.
+fn check_instrument_name(name: &str) -> MethodResult {
+    let fine = name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if fine { Ok(()) } else { Err(RpcError::invalid("instrument_name", "a name is letters, digits, _ and -")) }
+}

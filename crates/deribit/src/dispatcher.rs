@@ -1,0 +1,233 @@
+//! The dispatcher: takes a request, calls its method, writes the answer.
+//!
+//! Start at    [`Dispatcher::answer`].
+
+use core::net::IpAddr;
+
+use pitwire_engine::Engine;
+use pitwire_journal::LogError;
+use pitwire_model::{CancelFilter, CancelReason, Command, SessionId, VenueNanos};
+use pitwire_projections::{Change, Views};
+
+use crate::Venue;
+use crate::auth::{Authorization, Credential, Login, SignedRequest};
+use crate::call::{Call, Effect, RequestClock, Transport};
+use crate::codec::{Params, Request, RequestId, RpcError, write_error, write_result};
+use crate::credential_store::CredentialStore;
+use crate::limits::{Limits, RequestClass};
+use crate::methods;
+use crate::notices::VenueView;
+use crate::resume;
+use crate::session::{OnDisconnect, Session};
+use crate::state::{LimitExceeded, SharedState};
+
+/// What a request is answered with: the venue, the connection's session, the transport and the time.
+pub struct RequestContext<'a> {
+    pub venue: &'a mut dyn Venue,
+    pub session: &'a mut Session,
+    pub transport: Transport,
+    pub clock: RequestClock,
+}
+
+/// What a request led to, besides the answer's bytes.
+#[derive(Debug, Default)]
+pub struct Dispatched {
+    pub effects: Vec<Effect>,
+    pub is_error: bool,
+    /// Writing the journal failed: nothing of this may be sent, and the venue must stop.
+    pub log_failed: bool,
+}
+
+/// Answers the requests of all connections of one venue.
+pub struct Dispatcher {
+    state: SharedState,
+    last_session: SessionId,
+    /// The buffer of the last result, reused for the next.
+    result: Vec<u8>,
+}
+
+/// The result buffer shrinks to this many bytes after a larger result.
+const RESULT_BUFFER_BYTES: usize = 64 * 1024;
+
+impl Dispatcher {
+    /// `random` must be fit for secrets, because tokens are made from it.
+    pub fn new(credentials: Vec<Credential>, random: fn() -> [u8; 32]) -> Self {
+        Dispatcher { state: SharedState::new(credentials, random), last_session: SessionId::ZERO, result: Vec::new() }
+    }
+
+    /// Stores credentials that are made at run time, so that the next start has them.
+    #[must_use]
+    pub fn with_credential_store(mut self, store: Box<dyn CredentialStore>) -> Self {
+        self.state.store = store;
+        self
+    }
+
+    /// Limits the rate of requests. Without this call rates are not limited.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.state.rates.limits = Some(limits);
+        self
+    }
+
+    /// Lets one signed request enter an order more than once.
+    #[must_use]
+    pub fn allowing_replays(mut self) -> Self {
+        self.state.spent_signatures = None;
+        self
+    }
+
+    /// Returns the session of a new connection.
+    pub fn connect(&mut self, engine: &Engine) -> Session {
+        let last = self.last_session.max(engine.last_session());
+        // After four billion sessions the numbers are used up: later connections get none, and cancel on disconnect
+        // does not work for them.
+        let Some(next) = last.0.checked_add(1).map(SessionId) else { return Session::new() };
+        self.last_session = next;
+        Session::numbered(next)
+    }
+
+    /// Ends a session: revokes the tokens that were bound to the connection and cancels the orders that have cancel on
+    /// disconnect.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the journal; the venue must then stop.
+    pub fn disconnected(&mut self, session: &mut Session, venue: &mut dyn Venue) -> Result<(), LogError> {
+        if let Some(number) = session.number.take() {
+            self.state.keys.forget_session(number);
+        }
+        let OnDisconnect { cancels, entered } = std::mem::take(&mut session.on_disconnect);
+        for account in entered.into_iter().filter(|account| cancels.get(account) == Some(&true)) {
+            let (which, reason) = (CancelFilter::Session(session.id), CancelReason::Disconnected);
+            venue.submit(Command::CancelAll { account, which, reason })?;
+        }
+        Ok(())
+    }
+
+    /// Returns the session of an HTTP request with an `Authorization` header. An invalid header is reported only by
+    /// methods that need a login, because a client with an expired token must still be able to ask for a new one.
+    pub fn session_of(
+        &self,
+        header: Authorization<'_>,
+        request: SignedRequest<'_>,
+        address: Option<IpAddr>,
+        wall_ms: u64,
+    ) -> Session {
+        match self.state.keys.by_header(header, request, address, wall_ms) {
+            Ok(login) => Session::logged_in(login),
+            Err(refusal) => Session::refused(refusal),
+        }
+    }
+
+    /// Answers one JSON text. `path_method` is the method that the URL names, if it names one.
+    pub fn answer_text(
+        &mut self,
+        context: RequestContext<'_>,
+        text: &str,
+        path_method: Option<&str>,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
+        match Request::parse(text, path_method) {
+            Ok(request) => self.answer(context, &request, out),
+            Err((id, error)) => {
+                let RequestContext { venue, session, clock, .. } = context;
+                let class = RequestClass::Request;
+                let (error, closes) = match self.state.rates.charge(&*venue, session, None, class, clock.steady_ns) {
+                    Ok(()) => (error, false),
+                    Err(LimitExceeded { error, closes }) => (error, closes),
+                };
+                let dispatched = Self::refuse(&id, &error, clock, out);
+                Dispatched { effects: closing(closes), ..dispatched }
+            }
+        }
+    }
+
+    /// Writes the answer to a request that never reached a method.
+    pub fn refuse(id: &RequestId, error: &RpcError, clock: RequestClock, out: &mut Vec<u8>) -> Dispatched {
+        write_error(out, id, error, clock.received_us, (clock.now_us)());
+        Dispatched { is_error: true, ..Dispatched::default() }
+    }
+
+    /// Answers one request: appends exactly one envelope to `out`.
+    pub fn answer(&mut self, context: RequestContext<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> Dispatched {
+        let RequestContext { venue, session, transport, clock } = context;
+        let wall_ms = clock.received_us / 1000;
+        let login = self.caller(session, &request.params, wall_ms);
+        let account = login.as_ref().ok().copied().flatten().map(|login| login.account);
+        let class = RequestClass::of(&request.method);
+        if let Err(LimitExceeded { error, closes }) =
+            self.state.rates.charge(&*venue, session, account, class, clock.steady_ns)
+        {
+            return Dispatched { effects: closing(closes), ..Self::refuse(&request.id, &error, clock, out) };
+        }
+        let mut result = std::mem::take(&mut self.result);
+        result.clear();
+        let mut call = Call {
+            state: &mut self.state,
+            venue,
+            session,
+            params: &request.params,
+            login,
+            transport,
+            wall_ms,
+            clock,
+            effects: Vec::new(),
+            out: result,
+            log_failed: false,
+        };
+        let outcome = methods::run(&request.method, &mut call);
+        let Call { mut effects, out: result, log_failed, .. } = call;
+        if outcome.is_err() {
+            // A request that is answered with an error has no effect.
+            effects.clear();
+        }
+        let us_out = (clock.now_us)();
+        match &outcome {
+            Ok(()) => write_result(out, &request.id, &result, clock.received_us, us_out),
+            Err(error) => write_error(out, &request.id, error, clock.received_us, us_out),
+        }
+        self.result = result;
+        self.result.shrink_to(RESULT_BUFFER_BYTES);
+        Dispatched { effects, is_error: outcome.is_err(), log_failed }
+    }
+
+    /// Returns the caller's login. An `access_token` among the parameters decides for its one call, whether it is valid
+    /// or not: a connection may carry the orders of several accounts, each with its own token.
+    fn caller(&self, session: &Session, params: &Params<'_>, wall_ms: u64) -> Result<Option<Login>, RpcError> {
+        match params.text("access_token")? {
+            Some(token) => self.state.keys.by_token(&token, session.address, wall_ms).map(Some),
+            None => session.caller(),
+        }
+    }
+}
+
+/// Private channels that can be resumed.
+impl Dispatcher {
+    /// Sets the epoch of the tokens, and whether the venue's history reaches back into earlier epochs.
+    pub fn begin_epoch(&mut self, epoch: u64, has_history: bool) {
+        self.state.replay.epoch = epoch;
+        self.state.replay.has_history = has_history;
+    }
+
+    /// Records the changes of the last commands in the replay buffers. Must be called before
+    /// [`Self::send_resumable`].
+    pub fn record(&mut self, engine: &Engine, views: &Views, changes: &[Change]) {
+        self.state.replay.record(engine, views, changes);
+    }
+
+    /// Sends the recorded messages to a session's resumable channels. `send` gets each message.
+    pub fn send_resumable(&self, session: &mut Session, engine: &Engine, views: &Views, send: &mut dyn FnMut(&[u8])) {
+        resume::send_resumable(session, &self.state.replay, VenueView { engine, views }, send);
+    }
+
+    /// Drops the replay buffers of accounts without a subscriber for [`crate::RESUMABLE_NS`]. `sessions` are all open
+    /// sessions. To be called from time to time.
+    pub fn expire_replay_buffers<'a>(&mut self, sessions: impl Iterator<Item = &'a Session>, now: VenueNanos) {
+        self.state.replay.expire(sessions.flat_map(Session::resumable_accounts), now);
+    }
+}
+
+/// The effect on a connection whose requests have been refused too often.
+fn closing(closes: bool) -> Vec<Effect> {
+    if closes { vec![Effect::Expel("too many requests, refused too often".into())] } else { Vec::new() }
+}
