@@ -546,8 +546,8 @@ def test_only_those_with_the_key_may_ask_the_venue(venue: Venue) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["gateway", "--upstream", "http://x", "--bus-key", "KEY"], 2, ["no NATS address"]),
-        (["gateway", "--upstream", "nats://me:secret@", "--bus-key", "KEY"], 2, ["no NATS address"]),
+        (["gateway", "--upstream", "http://x", "--bus-key", "KEY"], 2, ["invalid NATS address"]),
+        (["gateway", "--upstream", "nats://me:secret@", "--bus-key", "KEY"], 2, ["invalid NATS address"]),
         (["gateway", "--upstream", "nats://x", "--subject", "a b", "--bus-key", "KEY"], 2, ["subject"]),
         (["gateway", "--upstream", "nats://x", "--bus-key", "nowhere"], 1, ["bus key", "--bus-key"]),
         (["gateway", "--upstream", "nats://x", "--bus-key", "SHORT"], 1, ["64 hexadecimal digits"]),

@@ -126,7 +126,7 @@ def test_a_restarted_splitter_begins_a_new_epoch(tape: str, server: Server) -> N
 @pytest.mark.parametrize(
     ("url", "word"),
     [
-        ("http://127.0.0.1:1", "no NATS address"),
+        ("http://127.0.0.1:1", "invalid NATS address"),
         ("nats://127.0.0.1:1", "nats-server"),
         ("nats://me:secret@127.0.0.1:1", "…@"),
     ],

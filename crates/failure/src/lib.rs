@@ -41,6 +41,11 @@ impl Failure {
         if self.is_usage { 2 } else { 1 }
     }
 
+    /// Returns what is wrong, and the action that resolves it.
+    pub fn into_parts(self) -> (String, Option<String>) {
+        (self.what, self.remedy)
+    }
+
     /// Sets the action that resolves the failure. It is printed in parentheses.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {

@@ -7,25 +7,23 @@
 //!             3. nobody waits: not the venue for NATS, nor a gateway's loop for the venue;
 //!             4. a client gets a channel whole from a point on, or is told that it did not.
 //! Leaves out  client sockets: the loop is `crates/net`'s. Private methods: they are the venue's own.
-//! Start at    [`Node`], then [`Follower`]; on the venue's side [`Outlet`].
+//! Start at    [`Node`], then [`Follower`]; on the venue's side [`VenuePublisher`].
 
+mod bus_receiver;
 mod client;
 mod follower;
 mod history;
-mod inlet;
-mod nats;
 mod node;
-mod outlet;
 pub mod protocol;
 mod reminder;
 mod upstream;
+mod venue_publisher;
 
+pub use bus_receiver::{BusEvent, BusReceiver};
 pub use follower::{Counts, Follower, Progress};
 pub use history::{ChannelId, History};
-pub use inlet::{Inlet, News};
-pub use nats::{Failure, check, without_password};
 pub use node::{Call, Figures, GoOn, Instant, Mouth, Node, Seat};
-pub use outlet::{Outlet, Publication};
+pub use venue_publisher::{VenuePublication, VenuePublisher};
 /// Before the label of a stream by URL, in the name of its channel on the bus.
 pub const STREAM: &str = "stream/";
 

@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::protocol::{Key, Question, Reply};
 use pitwire_deribit::codec::Token;
+use pitwire_failure::Failure;
 
-use crate::nats::Failure;
 use crate::reminder::Reminder;
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -137,22 +137,27 @@ impl Upstream {
     }
 }
 
+fn invalid_address(what: String) -> Failure {
+    Failure::usage(what).remedy("give it like http://127.0.0.1:8080")
+}
+
 /// The host and port of a plain HTTP address.
 pub(crate) fn authority(url: &str) -> Result<String, Failure> {
-    let remedy = "give it like http://127.0.0.1:8080";
     if url.starts_with("https://") {
-        return Err(Failure::new(format!("{url}: a gateway asks its venue over plain http"), remedy));
+        return Err(invalid_address(format!("{url}: a gateway asks its venue over plain http")));
     }
     let rest = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
     let authority = rest.filter(|rest| !rest.is_empty() && !rest.contains(['/', '@', '?', '#', ' ']));
-    let authority = authority.ok_or_else(|| Failure::new(format!("{url:?} is no venue's address"), remedy))?;
+    let authority = authority.ok_or_else(|| invalid_address(format!("invalid venue address {url:?}")))?;
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
 }
 
 fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let thread = thread::Builder::new().name(name.into()).spawn(run);
-    thread.map(drop).map_err(|error| Failure::new(format!("no thread to ask the venue: {error}"), "allow more threads"))
+    thread.map(drop).map_err(|error| {
+        Failure::new(format!("cannot start a thread to ask the venue: {error}")).remedy("allow more threads")
+    })
 }
 
 fn ask_all(mut line: Line, key: &Key, asks: &Receiver<Ask>) {

@@ -10,30 +10,24 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, HeaderMap};
 use pitwire_feed::Object;
-use tokio::sync::mpsc::{self, error::TrySendError};
+use pitwire_nats::{FirstConnection, NatsMessage, NatsOptions, NatsPublisher, Wildcards, check_subject};
 
 use crate::transport::{Failure, Summary, Totals, Transport};
 
-/// A batch is handed over when it has so many bytes, or when a read has been dealt.
+/// Size in bytes above which a batch is queued. A batch is also queued at the end of each read.
 const BATCH_BYTES: usize = 64 << 10;
-/// Batches that wait for NATS: 16 MiB.
+/// Capacity of the queue in batches: 16 MiB.
 const BATCHES: usize = 256;
-/// A server refuses more than this as one message, unless told otherwise.
+/// Largest message in bytes that a NATS server takes by default.
 const MESSAGE_MAX: usize = 1 << 20;
+/// Room for the headers in a message, in bytes.
 const HEADERS_MAX: usize = 256;
-const CONNECT: Duration = Duration::from_secs(5);
-/// How often a consumer is told how far its shard is, so that a loss at the end shows too.
-const MARK: Duration = Duration::from_secs(1);
-/// Messages that the client may hold beside the batches here.
-const CLIENT_CAPACITY: usize = 16;
-const REMEDY_REACH: &str = "start nats-server there, or correct --publish (for example nats://127.0.0.1:4222)";
+/// Messages that a client library may hold for subscriptions. A publisher has none.
+const NO_SUBSCRIPTIONS: usize = 1;
 
 /// What to publish where.
 #[derive(Clone, Debug)]
@@ -50,17 +44,14 @@ pub struct Publication {
 /// The sink for `--publish`, beside the transport that serves workers here.
 pub struct Publisher {
     shards: Vec<Staged>,
-    batches: Option<mpsc::Sender<Batch>>,
-    /// The number that each shard's next record gets, for the marks.
+    batches: NatsPublisher<Batch>,
+    /// Number of each shard's next record, for the position messages.
     next: Arc<[AtomicU64]>,
     sent: Arc<AtomicU64>,
     dropped: u64,
     gaps: u64,
     is_dropping: bool,
     report: Option<Failure>,
-    lost: Arc<AtomicBool>,
-    ended: Receiver<()>,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// What has been dealt to a shard since its last batch.
@@ -81,50 +72,44 @@ struct Batch {
 }
 
 impl Publisher {
-    /// Connects; a server that is not there now is an error, one that goes away later is not.
+    /// Connects and starts the publishing thread.
+    ///
+    /// # Errors
+    ///
+    /// The address or the prefix is invalid, or the server does not answer. A server that goes away
+    /// later is no error: the client reconnects, and records are dropped meanwhile.
     pub fn open(publication: Publication) -> Result<Publisher, Failure> {
-        check_prefix(&publication.prefix)?;
-        let workers = publication.workers as usize;
-        let next: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(1)).collect();
-        let (sent, lost) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (batches, waiting) = mpsc::channel(BATCHES);
-        let (ready, is_ready) = sync_channel(1);
-        let (end, ended) = sync_channel(1);
-        let worker =
-            Worker { publication, waiting, next: Arc::clone(&next), sent: Arc::clone(&sent), lost: Arc::clone(&lost) };
-        let thread = thread::Builder::new().name("publish".into()).spawn(move || {
-            worker.run(|told| {
-                // Whoever opened us waits for this.
-                let _ = ready.send(told);
-            });
-            let _ = end.send(());
-        });
-        let thread =
-            thread.map_err(|error| Failure::new(format!("no thread for --publish: {error}"), "allow more threads"))?;
-        let told = is_ready
-            .recv_timeout(2 * CONNECT)
-            .unwrap_or_else(|_| Err(Failure::new("NATS did not answer in time".to_string(), REMEDY_REACH)));
-        told?;
-        let staged = |_| Staged { first: 1, ..Staged::default() };
-        Ok(Publisher {
-            shards: (0..workers).map(staged).collect(),
-            batches: Some(batches),
+        check_subject(&publication.prefix, Wildcards::Refused)?;
+        let next: Arc<[AtomicU64]> = (0..publication.workers).map(|_| AtomicU64::new(1)).collect();
+        let sent = Arc::new(AtomicU64::new(0));
+        let options = NatsOptions {
+            name: "pitwire split",
+            first_connection: FirstConnection::Required,
+            subscription_capacity: NO_SUBSCRIPTIONS,
+        };
+        let (url, workers) = (publication.url.clone(), publication.workers);
+        let encoder = BatchEncoder::new(&publication, Arc::clone(&next), Arc::clone(&sent));
+        let batches = NatsPublisher::open(&url, &options, "publish", BATCHES, encoder)?;
+        Ok(Publisher::new(workers, batches, next, sent))
+    }
+
+    fn new(workers: u32, batches: NatsPublisher<Batch>, next: Arc<[AtomicU64]>, sent: Arc<AtomicU64>) -> Publisher {
+        Publisher {
+            shards: (0..workers).map(|_| Staged { first: 1, ..Staged::default() }).collect(),
+            batches,
             next,
             sent,
             dropped: 0,
             gaps: 0,
             is_dropping: false,
             report: None,
-            lost,
-            ended,
-            thread: Some(thread),
-        })
+        }
     }
 
     /// HOT.
     fn stage(&mut self, worker: usize, record: &[u8], objects: u64) {
         let Some(shard) = self.shards.get_mut(worker) else { return };
-        let is_full = self.batches.as_ref().is_none_or(|batches| batches.capacity() == 0);
+        let is_full = self.batches.is_full();
         let too_long = record.len() + 4 + HEADERS_MAX > MESSAGE_MAX;
         if is_full || too_long {
             // Not copied at all: a batch that holds something already goes on its way first, so numbers stay in order.
@@ -166,17 +151,11 @@ impl Publisher {
         shard.first += shard.records;
         (shard.records, shard.objects) = (0, 0);
         let next = shard.first;
-        let refused = match &self.batches {
-            Some(batches) => batches.try_send(batch).err(),
-            None => Some(TrySendError::Closed(batch)),
-        };
+        let pushed = self.batches.push(batch);
         self.next[worker].store(next, Ordering::Release);
-        match refused {
-            None => {}
-            Some(TrySendError::Full(batch) | TrySendError::Closed(batch)) => {
-                self.dropped += batch.objects;
-                self.begin_dropping();
-            }
+        if let Err(batch) = pushed {
+            self.dropped += batch.objects;
+            self.begin_dropping();
         }
     }
 
@@ -224,16 +203,8 @@ impl Transport for Publisher {
     /// Sends what is left, for so long at most.
     fn finish(&mut self, patience: Duration) -> Result<Summary, Failure> {
         self.hand_over();
-        self.batches = None;
-        let told = self.ended.recv_timeout(patience);
-        if !matches!(told, Err(RecvTimeoutError::Timeout))
-            && let Some(thread) = self.thread.take()
-        {
-            // It has said that it ends, or it panicked: then what it had is lost, as counted below.
-            let _ = thread.join();
-        }
+        let is_whole = self.batches.finish(patience);
         let summary = Summary { totals: self.totals(), ..Summary::default() };
-        let is_whole = told.is_ok() && !self.lost.load(Ordering::Relaxed);
         if is_whole {
             return Ok(summary);
         }
@@ -244,130 +215,63 @@ impl Transport for Publisher {
     }
 }
 
-/// A subject's part: no spaces, no wildcards, no empty tokens.
-fn check_prefix(prefix: &str) -> Result<(), Failure> {
-    let is_token = |token: &str| {
-        !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-    };
-    if prefix.split('.').all(is_token) {
-        return Ok(());
+impl From<pitwire_failure::Failure> for Failure {
+    fn from(failure: pitwire_failure::Failure) -> Self {
+        let (what, remedy) = failure.into_parts();
+        Failure::new(what, remedy.unwrap_or_default())
     }
-    let what = format!("{prefix:?} is no first part of a NATS subject");
-    Err(Failure::new(what, "use letters, digits, - and _, in parts joined by dots, for example pitwire.trades"))
 }
 
-/// The thread: its runtime serves one connection and nothing else.
-struct Worker {
-    publication: Publication,
-    waiting: mpsc::Receiver<Batch>,
+/// Encodes batches and position messages on the publishing thread.
+struct BatchEncoder {
+    epoch: u64,
+    /// Subject of each shard.
+    subjects: Vec<String>,
     next: Arc<[AtomicU64]>,
     sent: Arc<AtomicU64>,
-    lost: Arc<AtomicBool>,
 }
 
-impl Worker {
-    fn run(self, ready: impl FnOnce(Result<(), Failure>)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-        match runtime {
-            Ok(runtime) => runtime.block_on(self.publish(ready)),
-            Err(error) => {
-                ready(Err(Failure::new(format!("no runtime for --publish: {error}"), "allow more open files")))
-            }
-        }
+impl BatchEncoder {
+    fn new(publication: &Publication, next: Arc<[AtomicU64]>, sent: Arc<AtomicU64>) -> Self {
+        let Publication { prefix, epoch, workers, .. } = publication;
+        let subjects = (0..*workers).map(|shard| format!("{prefix}.{epoch}.{shard}")).collect();
+        BatchEncoder { epoch: *epoch, subjects, next, sent }
     }
 
-    async fn publish(mut self, ready: impl FnOnce(Result<(), Failure>)) {
-        let client = match connect(&self.publication.url).await {
-            Ok(client) => client,
-            Err(failure) => return ready(Err(failure)),
-        };
-        ready(Ok(()));
-        let subjects: Vec<String> = (0..self.publication.workers)
-            .map(|shard| format!("{}.{}.{shard}", self.publication.prefix, self.publication.epoch))
-            .collect();
-        let mut marks = tokio::time::interval(MARK);
-        marks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                batch = self.waiting.recv() => match batch {
-                    Some(batch) => self.send(&client, &subjects, batch).await,
-                    None => break,
-                },
-                _ = marks.tick() => self.mark(&client, &subjects).await,
-            }
-        }
-        self.mark(&client, &subjects).await;
-        if client.flush().await.is_err() {
-            self.lost.store(true, Ordering::Relaxed);
-        }
+    fn headers(&self, first: u64, records: u64) -> Vec<(&'static str, String)> {
+        vec![
+            ("Pitwire-Epoch", self.epoch.to_string()),
+            ("Pitwire-First", first.to_string()),
+            ("Pitwire-Count", records.to_string()),
+        ]
     }
+}
 
-    async fn send(&self, client: &Client, subjects: &[String], batch: Batch) {
+impl pitwire_nats::Publication for BatchEncoder {
+    type Batch = Batch;
+
+    fn message(&self, batch: &mut Batch) -> Option<NatsMessage> {
+        let subject = self.subjects.get(batch.shard)?.clone();
         let headers = self.headers(batch.first, batch.records);
-        let published = client.publish_with_headers(subjects[batch.shard].clone(), headers, batch.bytes.into()).await;
-        match published {
-            Ok(()) => _ = self.sent.fetch_add(batch.objects, Ordering::Relaxed),
-            Err(error) => {
-                self.lost.store(true, Ordering::Relaxed);
-                tracing::warn!("publish: a batch of shard {} was not sent: {error}", batch.shard);
-            }
+        Some(NatsMessage { subject, headers, payload: mem::take(&mut batch.bytes) })
+    }
+
+    fn finished(&self, batch: Batch, is_sent: bool) {
+        if is_sent {
+            self.sent.fetch_add(batch.objects, Ordering::Relaxed);
         }
     }
 
-    /// An empty message with the number to come: a consumer that has not seen the one before has missed something.
-    async fn mark(&self, client: &Client, subjects: &[String]) {
-        // First the numbers, then the queue: a batch is queued before its number shows, so with an empty queue every
-        // number seen here has been sent or dropped. The other way round, a batch on its way would look like a loss.
-        let next: Vec<u64> = self.next.iter().map(|next| next.load(Ordering::Acquire)).collect();
-        if !self.waiting.is_empty() {
-            return;
-        }
-        for (subject, next) in subjects.iter().zip(next) {
-            let headers = self.headers(next, 0);
-            if client.publish_with_headers(subject.clone(), headers, Vec::new().into()).await.is_err() {
-                self.lost.store(true, Ordering::Relaxed);
-            }
-        }
+    /// Returns one empty message per shard with the number of its next record. A consumer that has
+    /// not received the record before it has missed something.
+    fn positions(&self) -> Vec<NatsMessage> {
+        let position = |(subject, next): (&String, &AtomicU64)| NatsMessage {
+            subject: subject.clone(),
+            headers: self.headers(next.load(Ordering::Acquire), 0),
+            payload: Vec::new(),
+        };
+        self.subjects.iter().zip(self.next.iter()).map(position).collect()
     }
-
-    fn headers(&self, first: u64, records: u64) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert("Pitwire-Epoch", self.publication.epoch.to_string());
-        headers.insert("Pitwire-First", first.to_string());
-        headers.insert("Pitwire-Count", records.to_string());
-        headers
-    }
-}
-
-async fn connect(url: &str) -> Result<Client, Failure> {
-    let told = |what: String| Failure::new(what, REMEDY_REACH);
-    if !["nats://", "tls://"].iter().any(|scheme| url.starts_with(scheme)) {
-        return Err(told(format!("--publish {} is no NATS address", without_password(url))));
-    }
-    let options = ConnectOptions::new()
-        .name("pitwire split")
-        .connection_timeout(CONNECT)
-        .client_capacity(CLIENT_CAPACITY)
-        .event_callback(|event| async move {
-            match event {
-                Event::Connected => tracing::info!("publish: connected to NATS"),
-                Event::Disconnected => tracing::warn!("publish: NATS is away; trying again"),
-                other => tracing::warn!("publish: NATS says: {other}"),
-            }
-        });
-    let connected = tokio::time::timeout(CONNECT, options.connect(url)).await;
-    match connected {
-        Ok(Ok(client)) => Ok(client),
-        Ok(Err(error)) => Err(told(format!("cannot publish to {}: {error}", without_password(url)))),
-        Err(_) => Err(told(format!("{} does not answer as a NATS server", without_password(url)))),
-    }
-}
-
-/// A message must not show a password.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_string() };
-    rest.rsplit_once('@').map_or_else(|| url.to_string(), |(_, host)| format!("{scheme}://…@{host}"))
 }
 
 #[cfg(test)]

@@ -76,7 +76,11 @@ struct Seen {
 }
 
 /// Subscribes, lets `feed` work, then takes messages until each shard's numbers have reached what `feed` told.
-fn consume(url: &str, epoch: u64, feed: impl FnOnce(Publisher) -> [u64; WORKERS as usize]) -> BTreeMap<u32, Seen> {
+fn consume(
+    url: &str,
+    epoch: u64,
+    feed: impl FnOnce(Publisher) -> [u64; WORKERS as usize] + Send,
+) -> BTreeMap<u32, Seen> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let options = async_nats::ConnectOptions::new().subscription_capacity(1 << 20);
@@ -84,8 +88,11 @@ fn consume(url: &str, epoch: u64, feed: impl FnOnce(Publisher) -> [u64; WORKERS 
         let mut subscription = client.subscribe(format!("test.{epoch}.*")).await.unwrap();
         client.flush().await.unwrap();
         let publication = Publication { url: url.into(), prefix: "test".into(), epoch, workers: WORKERS };
-        let publisher = Publisher::open(publication).unwrap();
-        let dealt = feed(publisher);
+        // On a thread of its own: the publisher starts a runtime, and this thread already has one.
+        let dealt = std::thread::scope(|scope| {
+            let worker = scope.spawn(move || feed(Publisher::open(publication).unwrap()));
+            worker.join().unwrap()
+        });
         let mut seen: BTreeMap<u32, Seen> =
             (0..WORKERS).map(|shard| (shard, Seen { expected: 1, ..Seen::default() })).collect();
         let is_done =

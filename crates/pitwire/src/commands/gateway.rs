@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use pitwire_gateway::{Inlet, Node, Upstream, without_password};
+use pitwire_gateway::{BusReceiver, Node, Upstream};
+use pitwire_nats::without_password;
 use pitwire_net::{Limits, Server, SystemClock, Waker, stop_signals};
 use tracing::{info, warn};
 
@@ -93,7 +94,7 @@ impl Gateway {
             upstream.set_venue(url)?;
             url.trim_end_matches('/').clone_into(&mut node.venue);
         }
-        let inlet = Inlet::open(&self.upstream, &self.subject, key, wake)?;
+        let inlet = BusReceiver::open(&self.upstream, &self.subject, key, wake)?;
         let clock = SystemClock::start();
         let parts = Parts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some(), waker: waker.clone() };
         let door = secure

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use pitwire_deribit::{Access, Credential, CredentialStore, Dispatcher, NoCredentialStore};
 use pitwire_engine::Engine;
-use pitwire_gateway::Publication;
+use pitwire_gateway::VenuePublication;
 use pitwire_model::VenueNanos;
+use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::{Server, SystemClock, stop_signals};
 use pitwire_sequencer::{Sequencer, Timetable};
 use tracing::{info, warn};
@@ -151,7 +152,8 @@ impl Up {
                 .remedy("say where it is, or may be made, by --bus-key FILE"));
         }
         if let Some(url) = &self.publish {
-            pitwire_gateway::check(url, &self.publish_subject)?;
+            check_address(url)?;
+            check_subject(&self.publish_subject, Wildcards::Refused)?;
         }
         if self.tls.is_some() && self.tls_cert.is_none() && self.durability == Durability::Memory {
             return Err(Failure::usage("--durability memory has no directory for an authority of its own")
@@ -239,12 +241,12 @@ impl Up {
     fn bus(&self, clock: &SystemClock, address: SocketAddr) -> Result<Option<Bus>, Failure> {
         let Some(url) = &self.publish else { return Ok(None) };
         let key = self.bus_key.clone().unwrap_or_else(|| self.data.join(bus_key::FILE));
-        let publication = Publication {
+        let publication = VenuePublication {
             url: url.clone(),
             subject: self.publish_subject.clone(),
             // Every start has another, also where nothing of earlier ones is kept; as JSON it is exact in every language.
             epoch: clock.wall_ns() / 1_000_000,
-            about: self.publish_from.clone().unwrap_or_else(|| format!("http://{}", reachable(address))),
+            venue_url: self.publish_from.clone().unwrap_or_else(|| format!("http://{}", reachable(address))),
             key: bus_key::read_or_make(&key)?,
         };
         Bus::open(publication).map(Some)
@@ -361,7 +363,7 @@ impl Up {
             say(&format!("  new login  {} / {} (shown this once)", credential.client_id, credential.secret.reveal()));
         }
         if let Some(url) = &self.publish {
-            say(&format!("  bus        {} on {}", self.publish_subject, pitwire_gateway::without_password(url)));
+            say(&format!("  bus        {} on {}", self.publish_subject, without_password(url)));
         }
         match self.durability {
             Durability::Disk => say(&format!("  data       {}", self.data.display())),

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use pitwire_deribit::codec::{RequestId, RpcError, write_error};
 use pitwire_gateway::protocol::Batch;
-use pitwire_gateway::{Call, Inlet, Instant, News, Node, Told, Upstream, WebRequest};
+use pitwire_gateway::{BusEvent, BusReceiver, Call, Instant, Node, Told, Upstream, WebRequest};
 use pitwire_net::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Taken, Waker,
 };
@@ -36,7 +36,7 @@ enum Asker {
 pub struct GatewayApplication {
     node: Node,
     audience: Audience,
-    inlet: Inlet,
+    inlet: BusReceiver,
     upstream: Upstream,
     clock: SystemClock,
     /// The venue's address was given, and is not learnt from the bus.
@@ -55,7 +55,7 @@ pub struct GatewayApplication {
 /// Where a gateway's parts come together.
 pub struct Parts {
     pub node: Node,
-    pub inlet: Inlet,
+    pub inlet: BusReceiver,
     pub upstream: Upstream,
     pub clock: SystemClock,
     pub has_fixed_venue: bool,
@@ -95,7 +95,7 @@ impl GatewayApplication {
             let Some(news) = self.inlet.next() else { break };
             left -= 1;
             match news {
-                News::Batch(bytes) => {
+                BusEvent::Batch(bytes) => {
                     // A recording of an earlier start is not a word of the venue.
                     let epoch = Batch::parse(&bytes).map(|batch| batch.epoch);
                     if self.node.follower.epoch().is_none_or(|known| epoch == Some(known)) {
@@ -103,7 +103,7 @@ impl GatewayApplication {
                     }
                     self.node.live(bytes, &mut Voice(notices, &mut self.audience));
                 }
-                News::Venue { epoch, url } => self.learn(epoch, &url),
+                BusEvent::Venue { epoch, url } => self.learn(epoch, &url),
             }
         }
         self.has_more_news = left == 0;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use pitwire_deribit::codec::{Channel, Token};
 use pitwire_deribit::{ChannelName, RESUMABLE_NS, RESUMED_BYTES, channel_named};
 use pitwire_gateway::protocol::{Key, Outcome, Question, Reply, Writer};
-use pitwire_gateway::{Outlet, Publication};
+use pitwire_gateway::{VenuePublication, VenuePublisher};
 use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Publisher, Subscribed};
 use pitwire_net::{ConnectionId, HttpRequest, HttpResponse, Notices};
 use pitwire_url_streams::{Here, StreamId};
@@ -47,7 +47,7 @@ const FAREWELLS_AT_A_TIME: usize = 128;
 pub struct Bus {
     epoch: u64,
     key: Key,
-    outlet: Outlet,
+    publisher: VenuePublisher,
     taps: BTreeMap<FeedId, Tap>,
     by_name: BTreeMap<String, FeedId>,
     streams: BTreeMap<StreamId, StreamTap>,
@@ -109,13 +109,13 @@ enum About {
 }
 
 impl Bus {
-    pub fn open(publication: Publication) -> Result<Bus, Failure> {
+    pub fn open(publication: VenuePublication) -> Result<Bus, Failure> {
         let (epoch, key) = (publication.epoch, publication.key.clone());
-        let outlet = Outlet::open(publication)?;
+        let publisher = VenuePublisher::open(publication)?;
         Ok(Bus {
             epoch,
             key,
-            outlet,
+            publisher,
             taps: BTreeMap::new(),
             by_name: BTreeMap::new(),
             streams: BTreeMap::new(),
@@ -133,7 +133,7 @@ impl Bus {
     }
 
     pub fn is_connected(&self) -> bool {
-        self.outlet.is_connected()
+        self.publisher.is_connected()
     }
 
     /// Whether the next turn should come at once.
@@ -224,7 +224,7 @@ impl Bus {
                 self.kept_bytes -= oldest.bytes.len();
             }
         }
-        self.outlet.send(bytes, next);
+        self.publisher.send(bytes, next);
     }
 
     /// Answers a gateway; a join in the next turn.
@@ -488,7 +488,7 @@ impl Bus {
 
     /// For `/metrics`.
     pub fn render(&self, out: &mut String) {
-        let (sent, unsent) = self.outlet.counts();
+        let (sent, unsent) = self.publisher.counts();
         let rows = [
             ("bus_connected", "gauge", "1 while NATS is there.", u64::from(self.is_connected())),
             ("bus_channels", "gauge", "Channels that gateways want.", (self.taps.len() + self.streams.len()) as u64),

@@ -1,25 +1,14 @@
 //! What goes into batches, how they are numbered, and what happens when nobody takes them. Without a server.
 
+use pitwire_nats::PendingBatches;
+
 use super::*;
 
-/// A publisher whose thread is us: what it hands over is looked at, nothing is connected.
-fn bench(workers: u32) -> (Publisher, mpsc::Receiver<Batch>) {
-    let (batches, waiting) = mpsc::channel(BATCHES);
-    let (_, ended) = sync_channel(1);
-    let publisher = Publisher {
-        shards: (0..workers).map(|_| Staged { first: 1, ..Staged::default() }).collect(),
-        batches: Some(batches),
-        next: (0..workers).map(|_| AtomicU64::new(1)).collect(),
-        sent: Arc::default(),
-        dropped: 0,
-        gaps: 0,
-        is_dropping: false,
-        report: None,
-        lost: Arc::default(),
-        ended,
-        thread: None,
-    };
-    (publisher, waiting)
+/// Returns a publisher without a thread or a server, and the batches that it queues.
+fn bench(workers: u32) -> (Publisher, PendingBatches<Batch>) {
+    let (batches, waiting) = NatsPublisher::without_thread(BATCHES);
+    let next = (0..workers).map(|_| AtomicU64::new(1)).collect();
+    (Publisher::new(workers, batches, next, Arc::default()), waiting)
 }
 
 /// Each object is one letter, dealt to the worker of its number.
@@ -41,10 +30,10 @@ fn records_are_batched_by_shard_and_numbered() {
     deal(&mut publisher, "d", &[1]);
     publisher.hand_over();
     publisher.hand_over();
-    assert_eq!(told(&waiting.try_recv().unwrap()), (0, 1, 2, b"\x01\0\0\0a\x01\0\0\0c".to_vec()));
-    assert_eq!(told(&waiting.try_recv().unwrap()), (1, 1, 2, b"\x01\0\0\0b\x03\0\0\0gap".to_vec()));
-    assert_eq!(told(&waiting.try_recv().unwrap()), (1, 3, 1, b"\x01\0\0\0d".to_vec()));
-    assert!(waiting.try_recv().is_err());
+    assert_eq!(told(&waiting.next().unwrap()), (0, 1, 2, b"\x01\0\0\0a\x01\0\0\0c".to_vec()));
+    assert_eq!(told(&waiting.next().unwrap()), (1, 1, 2, b"\x01\0\0\0b\x03\0\0\0gap".to_vec()));
+    assert_eq!(told(&waiting.next().unwrap()), (1, 3, 1, b"\x01\0\0\0d".to_vec()));
+    assert!(waiting.next().is_none());
     assert_eq!(publisher.totals().gaps, 1);
 }
 
@@ -57,7 +46,7 @@ fn a_batch_is_handed_over_before_it_is_too_long() {
     }
     publisher.hand_over();
     let (mut next, mut batches) = (1, 0);
-    while let Ok(batch) = waiting.try_recv() {
+    while let Some(batch) = waiting.next() {
         assert!(batch.bytes.len() <= BATCH_BYTES);
         assert_eq!(batch.first, next);
         next += batch.records;
@@ -78,14 +67,14 @@ fn what_nobody_takes_is_dropped_counted_and_leaves_a_hole_in_the_numbers() {
     assert!(publisher.report().unwrap().to_string().contains("dropped"));
     assert!(publisher.report().is_none(), "said once");
     let mut next = 1;
-    while let Ok(batch) = waiting.try_recv() {
+    while let Some(batch) = waiting.next() {
         assert_eq!(batch.first, next);
         next += batch.records;
     }
     assert_eq!(next, 2 * BATCHES as u64 + 1);
     deal(&mut publisher, "z", &[0]);
     publisher.hand_over();
-    assert_eq!(waiting.try_recv().unwrap().first, next + 20);
+    assert_eq!(waiting.next().unwrap().first, next + 20);
     assert_eq!(publisher.next[0].load(Ordering::Relaxed), next + 21);
 }
 
@@ -99,11 +88,11 @@ fn a_full_queue_in_the_middle_of_a_batch_keeps_numbers_in_order() {
         publisher.send(1);
     }
     deal(&mut publisher, "cd", &[0, 0]);
-    waiting.try_recv().unwrap();
+    waiting.next().unwrap();
     deal(&mut publisher, "e", &[0]);
     publisher.hand_over();
     let mut of_0 = Vec::new();
-    while let Ok(batch) = waiting.try_recv() {
+    while let Some(batch) = waiting.next() {
         if batch.shard == 0 {
             of_0.push((batch.first, batch.records));
         }
@@ -121,7 +110,7 @@ fn an_object_longer_than_a_message_is_dropped_and_leaves_a_hole() {
     publisher.deal(&text, &[Object { start: 0, end: length, worker: 0 }]);
     deal(&mut publisher, "b", &[0]);
     publisher.hand_over();
-    assert_eq!((waiting.try_recv().unwrap().first, waiting.try_recv().unwrap().first), (1, 3));
+    assert_eq!((waiting.next().unwrap().first, waiting.next().unwrap().first), (1, 3));
     assert_eq!(publisher.totals().dropped, 1);
     assert!(publisher.report().is_none());
 }
@@ -146,8 +135,8 @@ fn wrong_addresses_and_prefixes_are_named_without_passwords() {
     let refused = open(&format!("nats://me:secret@{closed}"), "p");
     assert!(refused.contains(&closed.to_string()) && refused.contains("nats-server"), "{refused}");
     assert!(!refused.contains("secret"), "{refused}");
-    assert!(open("http://127.0.0.1:1", "p").contains("is no NATS address"));
-    assert!(open("nats://", "p").contains("nats-server"));
+    assert!(open("http://127.0.0.1:1", "p").contains("invalid NATS address"));
+    assert!(open("nats://", "p").contains("NATS server"));
     for prefix in ["", "a..b", "a b", "a.*", ">", "a."] {
         assert!(open("nats://127.0.0.1:1", prefix).contains("subject"), "{prefix}");
     }

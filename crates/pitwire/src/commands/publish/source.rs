@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_publisher::{Bus, Press, Synthetic, monotonic_ns};
+use pitwire_nats::{FirstConnection, NatsOptions, NatsSubscription, Received, Wildcards, check_address, check_subject};
+use pitwire_publisher::{Press, Synthetic, monotonic_ns};
 use pitwire_recorder::recording::Reader;
 
 use super::Publish;
@@ -16,6 +17,8 @@ const LINE_MOST: usize = 16 << 20;
 const READ_BYTES: usize = 64 * 1024;
 /// A source that is told to stop sees it within this.
 const GLANCE: Duration = Duration::from_millis(100);
+/// Messages from NATS that may wait for this process before the client library drops new ones.
+const NATS_CAPACITY: usize = 65_536;
 const NO_ROOM: Duration = Duration::from_micros(500);
 
 pub enum Source {
@@ -25,8 +28,7 @@ pub enum Source {
         speed: f64,
     },
     Nats {
-        bus: Box<Bus>,
-        is_away: Arc<AtomicBool>,
+        subscription: Box<NatsSubscription>,
     },
     Synthetic {
         rate: f64,
@@ -46,12 +48,15 @@ impl Source {
             return Ok(Source::Tape { reader: Box::new(reader), speed: publish.tape_speed });
         }
         if let Some(url) = &publish.nats {
-            let is_away = Arc::default();
-            let bus = Bus::connect(url, &publish.subject, Arc::clone(&is_away)).map_err(|failure| {
-                let make = if failure.is_usage { Failure::usage } else { Failure::new };
-                make(failure.what).remedy(failure.remedy)
-            })?;
-            return Ok(Source::Nats { bus: Box::new(bus), is_away });
+            check_address(url)?;
+            check_subject(&publish.subject, Wildcards::Allowed)?;
+            let options = NatsOptions {
+                name: "pitwire publish",
+                first_connection: FirstConnection::Required,
+                subscription_capacity: NATS_CAPACITY,
+            };
+            let subscription = NatsSubscription::open(url, &publish.subject, &options)?;
+            return Ok(Source::Nats { subscription: Box::new(subscription) });
         }
         Ok(match (publish.synthetic, publish.bytes) {
             (Some(rate), Some(bytes)) => Source::Synthetic { rate, bytes: bytes as usize },
@@ -63,7 +68,7 @@ impl Source {
     /// Whether it cannot be reached at present.
     pub fn is_away(&self) -> Arc<AtomicBool> {
         match self {
-            Source::Nats { is_away, .. } => Arc::clone(is_away),
+            Source::Nats { subscription } => subscription.link().down_flag(),
             _ => Arc::default(),
         }
     }
@@ -73,8 +78,8 @@ impl Source {
         match self {
             Source::Lines => lines(press, stop),
             Source::Tape { reader, speed } => tape(*reader, speed, press, stop),
-            Source::Nats { bus, .. } => {
-                bus.run(press, stop);
+            Source::Nats { subscription } => {
+                nats(*subscription, press, stop);
                 Ok(())
             }
             Source::Synthetic { rate, bytes } => synthetic(rate, bytes, press, stop),
@@ -92,6 +97,21 @@ impl Source {
 fn wait_for_room(press: &Press, stop: &AtomicBool) {
     while !press.has_room() && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(NO_ROOM);
+    }
+}
+
+/// Publishes what arrives from NATS until `stop` is set. Messages that arrive together are sent
+/// together. A payload that is not UTF-8 goes out as a binary message.
+fn nats(mut subscription: NatsSubscription, press: &mut Press, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let received = subscription.receive(GLANCE, |subject, payload| {
+            press.take(Some(subject), payload, std::str::from_utf8(payload).is_err());
+        });
+        match received {
+            Received::Messages => press.flush(),
+            Received::Timeout => {}
+            Received::Closed => break,
+        }
     }
 }
 

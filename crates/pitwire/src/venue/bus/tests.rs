@@ -31,7 +31,7 @@ fn venue() -> Core {
 fn bus() -> Bus {
     let (url, subject) = ("nats://127.0.0.1:1".to_owned(), "t".to_owned());
     let key = Key::new([7; 32]);
-    Bus::open(Publication { url, subject, epoch: 9, about: String::new(), key }).unwrap()
+    Bus::open(VenuePublication { url, subject, epoch: 9, venue_url: String::new(), key }).unwrap()
 }
 
 fn nothing(_: &Core, _: (&Channel, &Subscribed)) -> Vec<Vec<u8>> {

@@ -1,0 +1,103 @@
+//! Checks of addresses and subjects before anything is connected.
+
+use pitwire_failure::Failure;
+
+/// Whether a subject may contain the wildcards `*` and `>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wildcards {
+    Allowed,
+    Refused,
+}
+
+/// Checks that `url` is an address of a NATS server: `nats://[USER:PASSWORD@]HOST[:PORT]` or the
+/// same with `tls://`.
+///
+/// # Errors
+///
+/// A usage error that shows the address without its password.
+pub fn check_address(url: &str) -> Result<(), Failure> {
+    let host = ["nats://", "tls://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let is_readable = host.is_some_and(|host| !host.is_empty()) && url.parse::<async_nats::ServerAddr>().is_ok();
+    if is_readable {
+        return Ok(());
+    }
+    let message =
+        format!("invalid NATS address {:?}: expected nats://HOST:PORT or tls://HOST:PORT", without_password(url));
+    Err(Failure::usage(message).remedy("give the address of a NATS server, for example nats://127.0.0.1:4222"))
+}
+
+/// Checks a NATS subject: tokens joined by dots.
+///
+/// A subject to publish on consists of letters, digits, `-` and `_`. With [`Wildcards::Allowed`]
+/// any characters but white space are accepted, as NATS does for subscriptions.
+///
+/// # Errors
+///
+/// A usage error that shows the subject.
+pub fn check_subject(subject: &str, wildcards: Wildcards) -> Result<(), Failure> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_token = |token: &str| match wildcards {
+        Wildcards::Allowed => !token.is_empty() && !token.contains(char::is_whitespace),
+        Wildcards::Refused => !token.is_empty() && token.bytes().all(is_plain),
+    };
+    if subject.split('.').all(is_token) {
+        return Ok(());
+    }
+    let remedy = match wildcards {
+        Wildcards::Allowed => "write tokens joined by dots, for example trades.> or trades.*",
+        Wildcards::Refused => "use letters, digits, - and _, in parts joined by dots, for example pitwire.trades",
+    };
+    Err(Failure::usage(format!("invalid NATS subject {subject:?}")).remedy(remedy))
+}
+
+/// Replaces `USER:PASSWORD` in an address by `…`. Use it wherever an address is shown.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_string() };
+    rest.rsplit_once('@').map_or_else(|| url.to_string(), |(_, host)| format!("{scheme}://…@{host}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_addresses_are_refused() {
+        for url in ["nats://127.0.0.1:4222", "tls://host", "nats://me:secret@host:1"] {
+            assert!(check_address(url).is_ok(), "{url}");
+        }
+        for url in ["http://127.0.0.1:4222", "127.0.0.1:4222", "nats://", "nats://host:port"] {
+            assert!(check_address(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn invalid_subjects_are_refused() {
+        for (subject, wildcards) in [
+            ("pitwire.public", Wildcards::Refused),
+            ("a-b.c_d.1", Wildcards::Refused),
+            ("trades.>", Wildcards::Allowed),
+            ("trades.*.x", Wildcards::Allowed),
+        ] {
+            assert!(check_subject(subject, wildcards).is_ok(), "{subject}");
+        }
+        for (subject, wildcards) in [
+            ("", Wildcards::Refused),
+            ("a..b", Wildcards::Refused),
+            ("a.", Wildcards::Refused),
+            ("a.*", Wildcards::Refused),
+            (">", Wildcards::Refused),
+            ("a b", Wildcards::Refused),
+            ("a..b", Wildcards::Allowed),
+            ("a b", Wildcards::Allowed),
+            ("", Wildcards::Allowed),
+        ] {
+            assert!(check_subject(subject, wildcards).is_err(), "{subject:?} {wildcards:?}");
+        }
+    }
+
+    #[test]
+    fn errors_show_no_password() {
+        let error = check_address("http://me:secret@host").unwrap_err().to_string();
+        assert!(!error.contains("secret") && error.contains("…@host"), "{error}");
+    }
+}

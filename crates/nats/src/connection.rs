@@ -1,0 +1,143 @@
+//! The connection to a NATS server: options, errors, and whether it is up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event};
+use pitwire_failure::Failure;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::address::{check_address, without_password};
+
+/// Timeout of one connection attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// First delay between two attempts to reconnect. It doubles with each attempt.
+const RECONNECT_DELAY_MIN_MS: u64 = 50;
+/// Longest delay between two attempts to reconnect.
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
+/// Messages that the client library may queue. Our own queues are the ones that are bounded and
+/// counted, so this stays small.
+const CLIENT_CAPACITY: usize = 16;
+
+/// What to do when the server is not there at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstConnection {
+    /// Return an error.
+    Required,
+    /// Keep trying in the background.
+    Background,
+}
+
+/// Options of a connection.
+#[derive(Clone, Debug)]
+pub struct NatsOptions {
+    /// Client name, shown by the server.
+    pub name: &'static str,
+    pub first_connection: FirstConnection,
+    /// Messages that a subscription may hold before the client library drops new ones.
+    pub subscription_capacity: usize,
+}
+
+/// Whether the connection is up. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct LinkState {
+    is_down: Arc<AtomicBool>,
+}
+
+impl LinkState {
+    pub fn is_up(&self) -> bool {
+        !self.is_down.load(Ordering::Acquire)
+    }
+
+    /// Returns the flag that is set while the connection is down.
+    pub fn down_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_down)
+    }
+
+    fn set_up(&self, is_up: bool) {
+        self.is_down.store(!is_up, Ordering::Release);
+    }
+}
+
+impl Default for LinkState {
+    fn default() -> Self {
+        LinkState { is_down: Arc::new(AtomicBool::new(true)) }
+    }
+}
+
+/// A client with the runtime that drives it.
+pub(crate) struct Connection {
+    pub runtime: Runtime,
+    pub client: Client,
+    pub link: LinkState,
+}
+
+/// Connects as `options` say.
+///
+/// # Errors
+///
+/// The address is invalid, the process may open no more files, or the server does not answer and
+/// is required to.
+pub(crate) fn connect(url: &str, options: &NatsOptions) -> Result<Connection, Failure> {
+    check_address(url)?;
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(format!("cannot start a NATS client: {error}")).remedy("allow more open files")
+    })?;
+    let link = LinkState::default();
+    let client_options = client_options(options, link.clone());
+    let connected = runtime.block_on(async {
+        // The second limit covers a server that accepts and never sends its greeting.
+        tokio::time::timeout(2 * CONNECT_TIMEOUT, client_options.connect(url)).await
+    });
+    let remedy = "start a NATS server there (nats-server), or correct the address";
+    let shown = without_password(url);
+    match connected {
+        Ok(Ok(client)) => {
+            // The event that says so may still be queued.
+            if options.first_connection == FirstConnection::Required {
+                link.set_up(true);
+            }
+            Ok(Connection { runtime, client, link })
+        }
+        Ok(Err(error)) => Err(Failure::new(format!("cannot connect to {shown}: {error}")).remedy(remedy)),
+        Err(_) => Err(Failure::new(format!("{shown} does not answer as a NATS server")).remedy(remedy)),
+    }
+}
+
+fn client_options(options: &NatsOptions, link: LinkState) -> ConnectOptions {
+    let client_options = ConnectOptions::new()
+        .name(options.name)
+        .connection_timeout(CONNECT_TIMEOUT)
+        .reconnect_delay_callback(|attempt| {
+            let doubled = RECONNECT_DELAY_MIN_MS.saturating_mul(1 << attempt.min(6));
+            Duration::from_millis(doubled).min(RECONNECT_DELAY_MAX)
+        })
+        .client_capacity(CLIENT_CAPACITY)
+        .subscription_capacity(options.subscription_capacity)
+        .event_callback(move |event| {
+            let link = link.clone();
+            async move { record_event(&link, &event) }
+        });
+    match options.first_connection {
+        FirstConnection::Required => client_options,
+        FirstConnection::Background => client_options.retry_on_initial_connect(),
+    }
+}
+
+fn record_event(link: &LinkState, event: &Event) {
+    match event {
+        Event::Connected => {
+            link.set_up(true);
+            tracing::info!("connected to NATS");
+        }
+        Event::Disconnected => {
+            link.set_up(false);
+            tracing::warn!("connection to NATS lost; reconnecting");
+        }
+        // Subscribers detect dropped messages by their sequence numbers.
+        Event::SlowConsumer(_) => tracing::debug!("NATS: {event}"),
+        other => tracing::warn!("NATS: {other}"),
+    }
+}
