@@ -10,6 +10,7 @@ mod connection;
 mod crowd;
 mod doorkeeper;
 mod doors;
+pub mod event_loop;
 mod http;
 mod idle;
 mod limits;

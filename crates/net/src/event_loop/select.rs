@@ -1,0 +1,41 @@
+//! Which implementation of the event loop this machine offers.
+//!
+//! Start at    [`LoopKind::best`].
+
+use std::io;
+
+use crate::event_loop::api::{EventLoop, LoopKind, LoopOptions};
+use crate::event_loop::epoll::EpollLoop;
+use crate::event_loop::uring::{UringLoop, check};
+
+impl LoopKind {
+    /// Returns io_uring if this machine offers it, else epoll and the reason.
+    pub fn best() -> (LoopKind, Option<io::Error>) {
+        match LoopKind::Uring.check() {
+            Ok(()) => (LoopKind::Uring, None),
+            Err(error) => (LoopKind::Epoll, Some(error)),
+        }
+    }
+
+    /// Checks whether this machine offers the implementation.
+    ///
+    /// # Errors
+    /// Returns the kernel's reason. io_uring needs Linux 6.8.
+    pub fn check(self) -> io::Result<()> {
+        match self {
+            LoopKind::Epoll => Ok(()),
+            LoopKind::Uring => check(),
+        }
+    }
+
+    /// Opens a loop. The thread that opens it must be the one that uses it.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses the loop.
+    pub fn open(self, options: LoopOptions) -> io::Result<Box<dyn EventLoop>> {
+        Ok(match self {
+            LoopKind::Epoll => Box::new(EpollLoop::new(options)?),
+            LoopKind::Uring => Box::new(UringLoop::new(options)?),
+        })
+    }
+}

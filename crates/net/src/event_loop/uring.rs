@@ -1,0 +1,496 @@
+//! The event loop on io_uring: sends go to the kernel in batches, and sockets live in a table of
+//! the ring (direct descriptors), which does not count as open files of the process.
+//!
+//! Holds       1. a send is tried while it is submitted and never waits in the kernel, so the
+//!                parts are read only during the call;
+//!             2. a socket has at most one receive under way and one arrival in a shared buffer;
+//!                what nobody reads before the next wait is copied out of that buffer;
+//!             3. a token is free again when nothing is under way for its socket and the kernel
+//!                has closed it.
+//! Start at    [`UringLoop::wait`].
+
+mod buffers;
+mod completion;
+mod ring;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use completion::{Completion, Request};
+use ring::Ring;
+pub(super) use ring::check;
+use slab::Slab;
+
+use crate::event_loop::api::{
+    Accepted, BATCH_MAX, Detached, Event, EventLoop, ListenerId, LoopKind, LoopOptions, Outgoing, Received, Sent, Token,
+};
+
+/// Requests to accept that each listener has under way.
+const ACCEPTORS: usize = 64;
+
+/// How far the closing of a socket has got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Lifetime {
+    #[default]
+    Open,
+    /// Closed by the caller; requests are still under way.
+    Closing,
+    /// The kernel has been asked to close it.
+    Closed,
+}
+
+/// Why nothing more will be read from a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InputEnd {
+    Ended,
+    Failed,
+}
+
+#[derive(Default)]
+struct UringSocket {
+    /// Its place in the table of the ring.
+    file: u32,
+    is_receiving: bool,
+    is_polling_writable: bool,
+    is_shutting_down: bool,
+    /// The first receive tries the socket at once; later ones wait until it is readable.
+    has_received: bool,
+    /// A shared buffer that holds what arrived, and how many bytes.
+    arrived: Option<(u16, usize)>,
+    /// What arrived and was not read before the next wait.
+    unread: Vec<u8>,
+    end: Option<InputEnd>,
+    lifetime: Lifetime,
+}
+
+impl UringSocket {
+    fn is_quiet(&self) -> bool {
+        !(self.is_receiving || self.is_polling_writable || self.is_shutting_down)
+    }
+}
+
+struct Listener {
+    socket: TcpListener,
+    /// Requests to accept that are not under way.
+    idle: Vec<u32>,
+    accepted: VecDeque<io::Result<(u32, Option<IpAddr>)>>,
+}
+
+/// See [`crate::event_loop`].
+pub(super) struct UringLoop {
+    ring: Ring,
+    sockets: Slab<UringSocket>,
+    listeners: Vec<Option<Listener>>,
+    wake_sources: Vec<(u32, OwnedFd)>,
+    /// Events to report with the next wait.
+    events: Vec<Event>,
+    /// Sockets with something in a shared buffer.
+    arrivals: Vec<u32>,
+    /// Sockets whose receive found no shared buffer free.
+    starved: Vec<u32>,
+    /// The buffer that the last receive returned.
+    lent: Option<u16>,
+    /// What the last receive returned, if it was not in a shared buffer.
+    copy: Vec<u8>,
+    /// Results of the batch that is being sent.
+    sent: Vec<Option<i32>>,
+    completions: Vec<Completion>,
+}
+
+impl UringLoop {
+    pub fn new(options: LoopOptions) -> io::Result<Self> {
+        Ok(UringLoop {
+            ring: Ring::new(options.receive_bytes)?,
+            sockets: Slab::new(),
+            listeners: Vec::new(),
+            wake_sources: Vec::new(),
+            events: Vec::new(),
+            arrivals: Vec::new(),
+            starved: Vec::new(),
+            lent: None,
+            copy: Vec::new(),
+            sent: Vec::new(),
+            completions: Vec::new(),
+        })
+    }
+
+    fn insert(&mut self, file: u32) -> Token {
+        let key = self.sockets.insert(UringSocket { file, ..UringSocket::default() });
+        // The table of the ring has at most 2^20 places.
+        Token(u32::try_from(key).unwrap_or(u32::MAX))
+    }
+
+    /// Takes the completions that there are and notes what they mean.
+    fn collect(&mut self) {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.completions(|completion| completions.push(completion));
+        for completion in completions.drain(..) {
+            self.note(completion);
+        }
+        self.completions = completions;
+    }
+
+    fn note(&mut self, completion: Completion) {
+        let result = completion.result;
+        match completion.request {
+            Request::Accept(number) => self.note_accept(number, result),
+            Request::Wake(source) => {
+                self.events.push(Event::Woken(source));
+                if !completion.has_more
+                    && let Some((_, descriptor)) = self.wake_sources.iter().find(|(number, _)| *number == source)
+                {
+                    self.ring.watch(descriptor.as_fd(), source);
+                }
+            }
+            Request::Receive(token) => self.note_received(token, result, completion.buffer),
+            Request::Send(number) => {
+                if let Some(sent) = self.sent.get_mut(number as usize) {
+                    *sent = Some(result);
+                }
+            }
+            Request::PollWritable(token) => {
+                let Some(socket) = self.sockets.get_mut(token as usize) else { return };
+                socket.is_polling_writable = false;
+                if socket.lifetime == Lifetime::Open && result != -libc::ECANCELED {
+                    self.events.push(Event::Writable(Token(token)));
+                }
+                self.close_if_quiet(token);
+            }
+            Request::Shutdown(token) => {
+                let Some(socket) = self.sockets.get_mut(token as usize) else { return };
+                socket.is_shutting_down = false;
+                self.close_if_quiet(token);
+            }
+            Request::Close(token) => {
+                self.sockets.try_remove(token as usize);
+            }
+            Request::Install | Request::Ignored => {}
+        }
+    }
+
+    fn note_accept(&mut self, number: u32, result: i32) {
+        let index = number as usize / ACCEPTORS;
+        let listener = self.listeners.get_mut(index).and_then(Option::as_mut);
+        let Some(listener) = listener else {
+            // The listener has been closed meanwhile.
+            if let Ok(file) = u32::try_from(result) {
+                self.ring.close(file, Request::Ignored);
+            }
+            return;
+        };
+        listener.idle.push(number);
+        let accepted = match (u32::try_from(result), -result) {
+            (Ok(file), _) => Ok((file, self.ring.peer(number))),
+            // A peer that gave up while it waited says nothing about the next one.
+            (_, libc::EINTR | libc::EAGAIN | libc::ECONNABORTED | libc::EPROTO | libc::ECANCELED) => {
+                let number = listener.idle.pop().unwrap_or(number);
+                return self.ring.accept(listener.socket.as_fd(), number);
+            }
+            (_, error) => Err(io::Error::from_raw_os_error(error)),
+        };
+        listener.accepted.push_back(accepted);
+        if listener.accepted.len() == 1 {
+            self.events.push(Event::Acceptable(ListenerId(u32::try_from(index).unwrap_or(u32::MAX))));
+        }
+    }
+
+    fn note_received(&mut self, token: u32, result: i32, buffer: Option<u16>) {
+        let socket = self.sockets.get_mut(token as usize);
+        let is_open = socket.as_ref().is_some_and(|socket| socket.lifetime == Lifetime::Open);
+        let Some(socket) = socket.filter(|_| is_open) else {
+            if let Some(buffer) = buffer {
+                self.ring.buffers.give_back(buffer);
+            }
+            if let Some(socket) = self.sockets.get_mut(token as usize) {
+                socket.is_receiving = false;
+                self.close_if_quiet(token);
+            }
+            return;
+        };
+        socket.is_receiving = false;
+        match (result, buffer) {
+            (1.., Some(buffer)) => {
+                socket.arrived = Some((buffer, usize::try_from(result).unwrap_or(0)));
+                self.arrivals.push(token);
+            }
+            (_, Some(buffer)) => {
+                // The end of the peer, for which the kernel took a buffer.
+                self.ring.buffers.give_back(buffer);
+                socket.end = Some(if result == 0 { InputEnd::Ended } else { InputEnd::Failed });
+            }
+            (0, None) => socket.end = Some(InputEnd::Ended),
+            (error, None) => match -error {
+                libc::ENOBUFS | libc::EINTR | libc::EAGAIN => return self.starved.push(token),
+                // Cancelled by a detach; the caller asks again if that failed.
+                libc::ECANCELED => {}
+                _ => socket.end = Some(InputEnd::Failed),
+            },
+        }
+        self.events.push(Event::Readable(Token(token)));
+    }
+
+    fn close_if_quiet(&mut self, token: u32) {
+        let Some(socket) = self.sockets.get_mut(token as usize) else { return };
+        if socket.lifetime == Lifetime::Closing && socket.is_quiet() {
+            socket.lifetime = Lifetime::Closed;
+            self.ring.close(socket.file, Request::Close(token));
+        }
+    }
+
+    /// Gives the shared buffers back: the one that was lent, and those that nobody has read.
+    fn reclaim_buffers(&mut self) {
+        if let Some(buffer) = self.lent.take() {
+            self.ring.buffers.give_back(buffer);
+        }
+        for token in self.arrivals.drain(..) {
+            if let Some(socket) = self.sockets.get_mut(token as usize)
+                && let Some((buffer, bytes)) = socket.arrived.take()
+            {
+                socket.unread.extend_from_slice(self.ring.buffers.arrived(buffer, bytes));
+                self.ring.buffers.give_back(buffer);
+            }
+        }
+        for token in std::mem::take(&mut self.starved) {
+            self.start_receive(token);
+        }
+    }
+
+    fn start_receive(&mut self, token: u32) {
+        if let Some(socket) = self.sockets.get_mut(token as usize)
+            && socket.lifetime == Lifetime::Open
+            && !socket.is_receiving
+            && socket.end.is_none()
+        {
+            socket.is_receiving = true;
+            let is_first = !std::mem::replace(&mut socket.has_received, true);
+            self.ring.receive(token, socket.file, is_first);
+        }
+    }
+
+    fn cancel_requests(&mut self, token: u32) {
+        let Some(socket) = self.sockets.get(token as usize) else { return };
+        let (is_receiving, is_polling) = (socket.is_receiving, socket.is_polling_writable);
+        if is_receiving {
+            self.ring.cancel(Request::Receive(token));
+        }
+        if is_polling {
+            self.ring.cancel(Request::PollWritable(token));
+        }
+    }
+
+    fn open_socket(&mut self, token: Token) -> Option<&mut UringSocket> {
+        self.sockets.get_mut(token.index()).filter(|socket| socket.lifetime == Lifetime::Open)
+    }
+
+    /// Notes one result of a batch and waits for room if the socket did not take everything.
+    fn finish_send(&mut self, token: Token, offered: usize, result: Option<i32>) -> Sent {
+        let sent = match result {
+            Some(bytes @ 0..) => Sent::Bytes(usize::try_from(bytes).unwrap_or(0)),
+            Some(error) if error == -libc::EAGAIN || error == -libc::EINTR => Sent::Blocked,
+            Some(_) | None => Sent::Failed,
+        };
+        let is_short = matches!(sent, Sent::Blocked) || matches!(sent, Sent::Bytes(bytes) if bytes < offered);
+        if is_short
+            && let Some(socket) = self.sockets.get_mut(token.index())
+            && !std::mem::replace(&mut socket.is_polling_writable, true)
+        {
+            self.ring.poll_writable(token.0, socket.file);
+        }
+        sent
+    }
+}
+
+impl EventLoop for UringLoop {
+    fn kind(&self) -> LoopKind {
+        LoopKind::Uring
+    }
+
+    fn capacity(&self) -> usize {
+        self.ring.files.saturating_sub(ACCEPTORS * self.listeners.len())
+    }
+
+    fn add_listener(&mut self, socket: TcpListener) -> io::Result<ListenerId> {
+        let number = u32::try_from(self.listeners.len()).map_err(io::Error::other)?;
+        for _ in 0..ACCEPTORS {
+            let acceptor = self.ring.add_acceptor();
+            self.ring.accept(socket.as_fd(), acceptor);
+        }
+        self.listeners.push(Some(Listener { socket, idle: Vec::new(), accepted: VecDeque::new() }));
+        Ok(ListenerId(number))
+    }
+
+    fn close_listeners(&mut self) {
+        for (index, listener) in self.listeners.iter_mut().enumerate() {
+            let Some(listener) = listener.take() else { continue };
+            let first = u32::try_from(index * ACCEPTORS).unwrap_or(u32::MAX);
+            for number in (first..).take(ACCEPTORS).filter(|number| !listener.idle.contains(number)) {
+                self.ring.cancel(Request::Accept(number));
+            }
+            for (file, _) in listener.accepted.into_iter().flatten() {
+                self.ring.close(file, Request::Ignored);
+            }
+        }
+    }
+
+    fn add_wake_source(&mut self, descriptor: OwnedFd, source: u32) -> io::Result<()> {
+        self.ring.watch(descriptor.as_fd(), source);
+        self.wake_sources.push((source, descriptor));
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: ListenerId) -> io::Result<Option<Accepted>> {
+        let Some(Some(listener)) = self.listeners.get_mut(listener.0 as usize) else { return Ok(None) };
+        match listener.accepted.pop_front() {
+            Some(accepted) => {
+                let (file, peer) = accepted?;
+                Ok(Some(Accepted { token: self.insert(file), peer }))
+            }
+            None => {
+                for number in listener.idle.drain(..) {
+                    self.ring.accept(listener.socket.as_fd(), number);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn add_socket(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        let mut others = std::mem::take(&mut self.completions);
+        let installed = self.ring.install(&socket, &mut others);
+        for completion in others.drain(..) {
+            self.note(completion);
+        }
+        self.completions = others;
+        Ok(self.insert(installed?))
+    }
+
+    fn receive(&mut self, token: Token) -> Received<'_> {
+        if let Some(buffer) = self.lent.take() {
+            self.ring.buffers.give_back(buffer);
+        }
+        let Some(socket) = self.sockets.get_mut(token.index()).filter(|socket| socket.lifetime == Lifetime::Open)
+        else {
+            return Received::Failed;
+        };
+        if !socket.unread.is_empty() {
+            self.copy = std::mem::take(&mut socket.unread);
+            return Received::Bytes(&mut self.copy);
+        }
+        if let Some((buffer, bytes)) = socket.arrived.take() {
+            self.lent = Some(buffer);
+            return Received::Bytes(self.ring.buffers.arrived(buffer, bytes));
+        }
+        match socket.end {
+            Some(InputEnd::Ended) => Received::Ended,
+            Some(InputEnd::Failed) => Received::Failed,
+            None => {
+                self.start_receive(token.0);
+                Received::Pending
+            }
+        }
+    }
+
+    fn send(&mut self, token: Token, parts: &[&[u8]]) -> Sent {
+        let mut results = Vec::new();
+        self.send_batch(&[Outgoing { token, parts }], &mut results);
+        results.first().copied().unwrap_or(Sent::Failed)
+    }
+
+    fn send_batch(&mut self, batch: &[Outgoing<'_>], results: &mut Vec<Sent>) {
+        results.clear();
+        for batch in batch.chunks(BATCH_MAX) {
+            self.sent.clear();
+            self.sent.resize(batch.len(), None);
+            for (number, outgoing) in (0_u32..).zip(batch) {
+                match self.open_socket(outgoing.token).map(|socket| socket.file) {
+                    // SAFETY: `batch` is borrowed until this function returns, which it does only
+                    // when every send has completed or the ring is broken and reads nothing more.
+                    Some(file) => unsafe { self.ring.send(number, file, outgoing.parts) },
+                    None => self.sent[number as usize] = Some(-libc::EBADF),
+                }
+            }
+            let mut submitted = self.ring.submit();
+            self.collect();
+            while submitted.is_ok() && self.sent.iter().any(Option::is_none) {
+                submitted = self.ring.wait(None);
+                self.collect();
+            }
+            self.ring.forget_headers();
+            for (number, outgoing) in batch.iter().enumerate() {
+                let offered = outgoing.parts.iter().map(|part| part.len()).sum();
+                let sent = self.finish_send(outgoing.token, offered, self.sent[number]);
+                results.push(sent);
+            }
+        }
+    }
+
+    fn shutdown(&mut self, token: Token) {
+        let Some(socket) = self.open_socket(token) else { return };
+        if !std::mem::replace(&mut socket.is_shutting_down, true) {
+            let file = socket.file;
+            self.ring.shutdown(token.0, file);
+        }
+    }
+
+    fn close(&mut self, token: Token) {
+        let Some(socket) = self.open_socket(token) else { return };
+        socket.lifetime = Lifetime::Closing;
+        socket.unread = Vec::new();
+        if let Some((buffer, _)) = socket.arrived.take() {
+            self.ring.buffers.give_back(buffer);
+        }
+        self.cancel_requests(token.0);
+        self.close_if_quiet(token.0);
+    }
+
+    fn detach(&mut self, token: Token) -> io::Result<Detached> {
+        let file = self.open_socket(token).ok_or(io::ErrorKind::NotFound)?.file;
+        self.cancel_requests(token.0);
+        while self.sockets.get(token.index()).is_some_and(|socket| !socket.is_quiet()) {
+            self.ring.wait(None)?;
+            self.collect();
+        }
+        let mut others = std::mem::take(&mut self.completions);
+        let taken_out = self.ring.take_out(file, &mut others);
+        for completion in others.drain(..) {
+            self.note(completion);
+        }
+        self.completions = others;
+        let socket = taken_out.and_then(|socket| Ok(rustix::io::ioctl_fionbio(&socket, true).map(|()| socket)?));
+        let socket = socket.inspect_err(|_| {
+            // The requests were cancelled: the caller has to begin them again.
+            self.events.extend([Event::Readable(token), Event::Writable(token)]);
+        })?;
+        let mut received = Vec::new();
+        if let Some(entry) = self.open_socket(token) {
+            received = std::mem::take(&mut entry.unread);
+            if let Some((buffer, bytes)) = entry.arrived.take() {
+                received.extend_from_slice(self.ring.buffers.arrived(buffer, bytes));
+                self.ring.buffers.give_back(buffer);
+            }
+        }
+        self.close(token);
+        Ok(Detached { socket, received })
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        events.clear();
+        self.reclaim_buffers();
+        let timeout_ns = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        let timeout_ns = if self.events.is_empty() { timeout_ns } else { Some(0) };
+        self.ring.wait(timeout_ns)?;
+        self.collect();
+        events.append(&mut self.events);
+        // A socket may have been closed after its event was noted.
+        events.retain(|event| match event {
+            Event::Readable(token) | Event::Writable(token) => {
+                self.sockets.get(token.index()).is_some_and(|socket| socket.lifetime == Lifetime::Open)
+            }
+            _ => true,
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! What is asked of the kernel, and its answers.
+//!
+//! Start at    [`Request`].
+
+/// What a request asks for; the number names a socket, a batch entry or a request to accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    Accept(u32),
+    Wake(u32),
+    Receive(u32),
+    Send(u32),
+    PollWritable(u32),
+    Shutdown(u32),
+    Close(u32),
+    /// Move a descriptor into the table of the ring, or out of it.
+    Install,
+    /// A cancellation, whose result nobody needs.
+    Ignored,
+}
+
+impl Request {
+    /// Packs the request into the data that its completion returns.
+    pub fn pack(self) -> u64 {
+        let (kind, number) = match self {
+            Request::Accept(number) => (0_u64, number),
+            Request::Wake(number) => (1, number),
+            Request::Receive(number) => (2, number),
+            Request::Send(number) => (3, number),
+            Request::PollWritable(number) => (4, number),
+            Request::Shutdown(number) => (5, number),
+            Request::Close(number) => (6, number),
+            Request::Install => (7, 0),
+            Request::Ignored => (8, 0),
+        };
+        kind << 32 | u64::from(number)
+    }
+
+    /// Unpacks the data of a completion.
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn unpack(data: u64) -> Self {
+        let number = data as u32;
+        match data >> 32 {
+            0 => Request::Accept(number),
+            1 => Request::Wake(number),
+            2 => Request::Receive(number),
+            3 => Request::Send(number),
+            4 => Request::PollWritable(number),
+            5 => Request::Shutdown(number),
+            6 => Request::Close(number),
+            7 => Request::Install,
+            _ => Request::Ignored,
+        }
+    }
+}
+
+/// The kernel's answer to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    pub request: Request,
+    /// As a system call returns it: below zero the number of an error.
+    pub result: i32,
+    /// The buffer that holds what has arrived.
+    pub buffer: Option<u16>,
+    /// More completions of the same request will follow.
+    pub has_more: bool,
+}
