@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use pitwire_websocket::{Opcode, payload_of};
+use pitwire_websocket::Opcode;
 use serde::de::IgnoredAny;
 
 use crate::compressor::Compressor;
@@ -58,8 +58,6 @@ pub const CLASSES: usize = 8;
 
 /// Longer names a reader may not make.
 const NAME_MOST: usize = 128;
-/// Of a ring that is opened for whoever comes from another hall, such a part is filled: less than that a hall is behind.
-const REFILLED: u64 = 4;
 /// More keys than this are one: whoever publishes chooses them.
 const KEYS_MOST: usize = 1 << 16;
 
@@ -100,8 +98,6 @@ pub struct Stream {
     rings: [Option<Box<Ring>>; CLASSES],
     pub latest: Option<Latest>,
     keys: BTreeMap<Arc<[u8]>, Key>,
-    /// By number.
-    names: Vec<Arc<[u8]>>,
     pub listeners: Vec<Listener>,
     /// Of the newest message.
     pub last_seq: u64,
@@ -129,7 +125,6 @@ impl Stream {
             rings: Default::default(),
             latest: has_latest.then(Latest::default),
             keys: BTreeMap::new(),
-            names: Vec::new(),
             listeners: Vec::new(),
             last_seq: 0,
             holes: VecDeque::new(),
@@ -152,23 +147,11 @@ impl Stream {
         if let Some(key) = self.keys.get(name) {
             return *key;
         }
-        let key = Key(u32::try_from(self.names.len().min(KEYS_MOST)).unwrap_or(0));
+        let key = Key(u32::try_from(self.keys.len().min(KEYS_MOST)).unwrap_or(0));
         if key.0 as usize != KEYS_MOST {
-            let name: Arc<[u8]> = name.into();
-            self.names.push(Arc::clone(&name));
-            self.keys.insert(name, key);
+            self.keys.insert(name.into(), key);
         }
         key
-    }
-
-    /// What a number means in other halls too. None of the many that share one.
-    pub fn name_of(&self, key: Key) -> Option<&Arc<[u8]>> {
-        self.names.get(key.0 as usize)
-    }
-
-    /// The number of a name that a reader has chosen in another hall.
-    pub fn key_chosen(&mut self, name: &[u8]) -> Option<Key> {
-        Some(self.key(name)).filter(|key| key.0 as usize != KEYS_MOST)
     }
 
     /// The number of a name that a reader asks for. A new name gets one too, so that what comes under it later is found,
@@ -227,7 +210,7 @@ impl Stream {
             let Some(mut ring) = self.rings[class].take() else { continue };
             let before = ring.head();
             #[allow(clippy::cast_possible_truncation)]
-            self.append_as(class as u8, &mut ring, entry, message, Some(stamp.epoch), compressor);
+            self.append_as(class as u8, &mut ring, entry, message, stamp.epoch, compressor);
             self.grown(ring.head().0 - before.0);
             self.rings[class] = Some(ring);
         }
@@ -240,53 +223,16 @@ impl Stream {
         ring: &mut Ring,
         entry: RingEntry,
         message: &Message<'_>,
-        epoch: Option<u64>,
+        epoch: u64,
         compressor: &mut Compressor,
     ) {
-        let parts = self.frame(if epoch.is_some() { class } else { class & !ENVELOPED }, message, epoch.unwrap_or(0));
+        let parts = self.frame(class, message, epoch);
         if class & DEFLATED == 0 {
             ring.append(entry, &[parts.header.as_bytes(), parts.opening, parts.payload, parts.closing]);
         } else {
             let opcode = if message.is_binary { Opcode::Binary } else { Opcode::Text };
             ring.append(entry, &[compressor.frame(class & NARROW > 0, opcode, &parts)]);
         }
-    }
-
-    /// The ring of a class; if there was none, with what has been kept lately in the form `kept`: a reader that comes from
-    /// another hall may be some messages behind. Out of an envelope no message is taken.
-    pub fn open_ring_filled(&mut self, class: u8, kept: u8, epoch: u64, compressor: &mut Compressor) {
-        if self.ring(class).is_some() {
-            return;
-        }
-        let plain = class & ENVELOPED;
-        if self.spec.keep && plain != class {
-            // It is opened with this one: whoever comes for it later must find in it what has been kept.
-            self.open_ring_filled(plain, kept, epoch, compressor);
-        }
-        let mut frames = Vec::new();
-        if let Some(from) = self.ring(kept).filter(|_| kept & ENVELOPED <= class & ENVELOPED) {
-            let begin = from.head().0.saturating_sub(from.capacity() as u64 / REFILLED).max(from.oldest().0);
-            for entry in from.entries_from(Cursor(begin)).filter(|entry| entry.start >= begin) {
-                let (first, second) = from.slices(Cursor(entry.start), from.end_of_frame(Cursor(entry.start)));
-                frames.push((entry, [first, second].concat()));
-            }
-        }
-        self.open_ring(class);
-        let Some(mut ring) = self.rings.get_mut(usize::from(class)).and_then(Option::take) else { return };
-        for (entry, frame) in &frames {
-            let payload = payload_of(frame);
-            let is_binary = frame.first().is_some_and(|first| first & 0x0F == Opcode::Binary as u8);
-            let message = Message { seq: entry.seq, key: entry.key, is_binary, payload };
-            if entry.key == Key::EVERYONE {
-                ring.append(*entry, &[frame]);
-            } else if kept & ENVELOPED == class & ENVELOPED {
-                // In its envelope already, if that is how it comes.
-                self.append_as(class, &mut ring, *entry, &message, None, compressor);
-            } else {
-                self.append_as(class, &mut ring, *entry, &message, Some(epoch), compressor);
-            }
-        }
-        self.rings[usize::from(class)] = Some(ring);
     }
 
     /// A frame for everybody that is no message: a ping, or a notice.
@@ -390,62 +336,6 @@ impl Frame<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What each frame of a class says, inflated where it has to be.
-    fn told(stream: &Stream, class: u8) -> Vec<String> {
-        let Some(ring) = stream.ring(class) else { return Vec::new() };
-        let frames = ring.entries_from(ring.oldest()).map(|entry| {
-            let (first, second) = ring.slices(Cursor(entry.start), ring.end_of_frame(Cursor(entry.start)));
-            let (frame, mut text) = ([first, second].concat(), Vec::new());
-            match frame[0] & 0x40 {
-                0 => text.extend_from_slice(payload_of(&frame)),
-                _ => {
-                    pitwire_websocket::Inflater::new(15).inflate_whole(payload_of(&frame), &mut text, 1 << 20).unwrap()
-                }
-            }
-            String::from_utf8(text).unwrap()
-        });
-        frames.collect()
-    }
-
-    #[test]
-    fn a_form_that_nobody_had_is_made_from_what_is_kept() {
-        let enveloped = |seq, text: &str| format!(r#"{{"channel":"x","epoch":7,"seq":{seq},"data":{text}}}"#);
-        let long = format!(r#"{{"pad":"{}"}}"#, "x".repeat(200));
-        // What comes first opens what it is made from.
-        let forms = [0, DEFLATED, ENVELOPED, ENVELOPED | DEFLATED | NARROW];
-        for (kept, turned) in [(0, 0), (0, 3), (ENVELOPED, 0), (ENVELOPED, 1)] {
-            let spec = StreamSpec {
-                name: "x".into(),
-                lag: LagPolicy::Close,
-                ring_bytes: 1 << 16,
-                snapshot: false,
-                keep: true,
-            };
-            let (mut stream, mut compressor) = (Stream::new(spec, kept), Compressor::default());
-            let stamp = Stamp { epoch: 7, place: 1, at_ms: 0 };
-            let say = |stream: &mut Stream, compressor: &mut Compressor, seq, text: &str| {
-                let message = Message { seq, key: Key(0), is_binary: false, payload: text.as_bytes() };
-                stream.append(&message, stamp, compressor);
-            };
-            say(&mut stream, &mut compressor, 1, "1");
-            stream.append_notice(Opcode::Ping, b"", stamp);
-            say(&mut stream, &mut compressor, 2, &long);
-            let bare = ["1".into(), String::new(), long.clone(), "3".into()];
-            let full = vec![enveloped(1, "1"), String::new(), enveloped(2, &long), enveloped(3, "3")];
-            for at in 0..forms.len() {
-                stream.open_ring_filled(forms[(at + turned) % forms.len()], kept, 7, &mut compressor);
-            }
-            say(&mut stream, &mut compressor, 3, "3");
-            for class in [ENVELOPED, ENVELOPED | DEFLATED | NARROW] {
-                assert_eq!(told(&stream, class), full, "{class} of {kept}");
-            }
-            for class in [0, DEFLATED] {
-                // What is kept in envelopes is not taken out of them: that begins anew.
-                assert_eq!(told(&stream, class), if kept == 0 { &bare[..] } else { &bare[3..] }, "{class} of {kept}");
-            }
-        }
-    }
 
     #[test]
     fn what_is_no_json_stands_in_an_envelope_as_a_string() {

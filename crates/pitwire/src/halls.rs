@@ -214,7 +214,7 @@ impl Halls {
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let halls = cores.saturating_sub(1).clamp(1, HALLS_MOST);
-        let options = Options { halls, limits: self.limits.clone(), ..Options::default() };
+        let options = Options { threads: halls, limits: self.limits.clone(), ..Options::default() };
         let programme: Arc<dyn Programme> = Arc::clone(&self.ear) as _;
         match Publisher::start(options, programme) {
             Ok(halls) => Ok(Arc::clone(self.running.insert(Arc::new(halls)))),

@@ -1,25 +1,21 @@
 //! The library alone: one stream for whoever connects.
 //!
-//!     cargo run --release -p pitwire-delivery --example serve -- 127.0.0.1:9000 1000 190
+//!     cargo run --release -p pitwire-publisher --example serve -- 127.0.0.1:9000 1000 190
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_publisher::{
-    Batch, Channels, Kind, LagPolicy, Options, Pace, Publisher, StreamSpec, Synthetic, monotonic_ns,
-};
+use pitwire_publisher::{Batch, Channels, Kind, LagPolicy, Options, Publisher, StreamSpec, Synthetic, monotonic_ns};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let mut next = |otherwise: &str| words.next().unwrap_or_else(|| otherwise.to_owned());
     let listen = next("127.0.0.1:9000").parse()?;
     let (rate, bytes): (f64, usize) = (next("100").parse()?, next("190").parse()?);
-    let halls = next("1").parse()?;
-    let (core_percent, most_us) = (next("65").parse()?, next("40000").parse()?);
-    let pace = Pace { core_percent, most_us, company: next("4").parse()?, ..Pace::default() };
+    let threads = next("1").parse()?;
     let channels = Arc::new(Channels::default());
-    let options = Options { listen: Some(listen), halls, pace, kind: Kind::Epoll, ..Options::default() };
+    let options = Options { listen: Some(listen), threads, kind: Kind::Epoll, ..Options::default() };
     let publisher = Publisher::start(options, Arc::clone(&channels) as _)?;
     let spec = StreamSpec {
         name: "stream".into(),

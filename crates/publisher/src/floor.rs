@@ -17,7 +17,6 @@ mod ask;
 mod input;
 mod join;
 mod lag;
-mod moving;
 mod serve;
 
 use std::collections::HashMap;
@@ -139,10 +138,6 @@ pub struct Floor {
     leaving: Vec<(u32, Tag)>,
     /// The sessions of those of them that speak TLS.
     sessions: Vec<(u32, Box<pitwire_tls::Session>)>,
-    /// Where those of the arrivals that come from another hall count as coming from.
-    callers: Vec<(u32, std::net::IpAddr)>,
-    parting: Option<moving::Parting>,
-    retirement: Option<u64>,
     /// Of most readers.
     class: u8,
     shuffle: ServiceOrder,
@@ -196,9 +191,6 @@ impl Floor {
             arrivals: Vec::new(),
             leaving: Vec::new(),
             sessions: Vec::new(),
-            callers: Vec::new(),
-            parting: None,
-            retirement: None,
             class: if enveloped { ENVELOPED } else { 0 },
             shuffle: ServiceOrder::new(seed),
             unswept: 0,
@@ -274,12 +266,7 @@ impl Floor {
     }
 
     fn seat(&mut self, tag: Tag) -> u32 {
-        let slot = self.insert(tag);
         add(&self.counters().connections_total, 1);
-        slot
-    }
-
-    fn insert(&mut self, tag: Tag) -> u32 {
         let slot = self.subscribers.insert(Subscriber::new(tag.0, self.stamp_ms()));
         let slot = u32::try_from(slot).unwrap_or(NOBODY - 1);
         self.by_tag.insert(tag, slot);
@@ -368,7 +355,7 @@ impl Floor {
     /// In the midst of a sweep: takes in what has come meanwhile, so that whoever has not had its turn yet need not wait for
     /// the next. Not while somebody is to go who has to have everything first.
     pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) {
-        if self.parting.is_none() && self.leaving.is_empty() {
+        if self.leaving.is_empty() {
             self.is_amid = true;
             self.take(inbox);
             self.is_amid = false;
@@ -483,9 +470,6 @@ impl Floor {
             Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),
             Errand::GoOn { to, stream, read, how } => self.go_on_with(to, stream, read, how),
             Errand::Begin { stream, seq } => self.begin(stream, seq),
-            Errand::Part { to, count } => self.part(to, count),
-            Errand::Settle(movers) => movers.into_iter().for_each(|mover| self.settle(mover)),
-            Errand::Retire { moves } => self.retirement = Some(moves),
             Errand::Stop { reason } => self.stop(&reason),
         }
     }

@@ -18,10 +18,9 @@ use tracing::warn;
 use crate::board::Board;
 use crate::floor::{Floor, Limits, Setting};
 use crate::inbox::{Arrival, Errand, Inbox, Posted};
-use crate::loops::{self, Kind, Pace, Task};
+use crate::loops::{self, BatchingPolicy, Kind, Task};
 use crate::programme::{GoOn, Opening, Programme, Tag};
 use crate::request::Doors;
-use crate::reserve::{Relief, Reserve};
 use pitwire_delivery::FrameHeader;
 use pitwire_delivery::{StreamId, StreamSpec};
 
@@ -30,16 +29,10 @@ use pitwire_delivery::{StreamId, StreamSpec};
 pub struct Options {
     /// Nothing is accepted if absent: sockets come through [`Publisher::adopt`].
     pub listen: Option<SocketAddr>,
-    pub halls: usize,
-    /// So many more, to which readers are moved once those are busy: see [`Relief`]. For streams that are
-    /// [kept](StreamSpec::keep), and programmes that tell single readers nothing by their tag and have them read what their
-    /// opening says and nothing else: who has moved is not found by its tag. Without effect with tokio, and with
-    /// io_uring before Linux 6.8.
-    pub reserve: usize,
-    pub relief: Relief,
+    pub threads: usize,
     pub kind: Kind,
     pub limits: Limits,
-    pub pace: Pace,
+    pub batching: BatchingPolicy,
     /// Of each hall's queue.
     pub inbox_bytes: usize,
     /// Of each socket, in the kernel: what a reader that stops can hold there.
@@ -65,12 +58,10 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             listen: None,
-            halls: 1,
-            reserve: 0,
-            relief: Relief::default(),
+            threads: 1,
             kind: Kind::default(),
             limits: Limits::default(),
-            pace: Pace::default(),
+            batching: BatchingPolicy::default(),
             inbox_bytes: 8 << 20,
             send_buffer_bytes: 256 * 1024,
             connections_most: usize::MAX,
@@ -89,7 +80,7 @@ impl Default for Options {
 
 /// The halls of a process.
 pub struct Publisher {
-    reserve: Arc<Reserve>,
+    inboxes: Vec<Arc<Inbox>>,
     threads: Mutex<Vec<JoinHandle<io::Result<()>>>>,
     board: Arc<Board>,
     /// Streams are made in the same order everywhere.
@@ -123,14 +114,6 @@ impl Batch {
         self.messages.push(Posted { stream, seq, start, key_len: key.len(), len: payload.len(), is_binary });
     }
 
-    pub(crate) fn posted(&self) -> &[Posted] {
-        &self.messages
-    }
-
-    pub(crate) fn content(&self) -> &[u8] {
-        &self.bytes
-    }
-
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -150,21 +133,20 @@ impl Publisher {
         if kind == Kind::Uring {
             loops::uring::check()?;
         }
-        let least = options.halls.max(1);
-        let halls = least + reserve_of(&options);
+        let halls = options.threads.max(1);
         let board = Arc::new(Board::new(halls, options.per_address, options.per_account));
-        let mut listeners = listen(&options, least)?.into_iter();
+        let mut listeners = listen(&options, halls)?.into_iter();
         let mut address = None;
         let inboxes = (0..halls).map(|_| Inbox::new(options.inbox_bytes).map(Arc::new)).collect::<io::Result<_>>()?;
         let mut publisher = Publisher {
-            reserve: Arc::new(Reserve::new(inboxes, least, options.relief)),
+            inboxes,
             threads: Mutex::default(),
             board: Arc::clone(&board),
             streams: Mutex::new(0),
             address: None,
             knows_tls: kind == Kind::Epoll,
         };
-        for (hall, inbox) in publisher.reserve.inboxes().iter().enumerate() {
+        for (hall, inbox) in publisher.inboxes.iter().enumerate() {
             let listener = listeners.next();
             address = address.or(listener.as_ref().map(TcpListener::local_addr).transpose()?);
             let bound = address.map_or(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), |address| address.ip());
@@ -183,17 +165,15 @@ impl Publisher {
                 floor: Floor::new(setting),
                 inbox: Arc::clone(inbox),
                 board: Arc::clone(&board),
-                reserve: Arc::clone(&publisher.reserve),
                 hall,
                 listener,
                 tls: options.tls.clone(),
                 connections_most: options.connections_most,
-                pace: options.pace,
+                batching: options.batching,
             };
             let thread = std::thread::Builder::new().name(format!("hall-{hall}")).spawn(move || match kind {
                 Kind::Epoll => loops::epoll::run(task),
                 Kind::Uring => loops::uring::run(task),
-                Kind::Tokio => loops::tokio::run(task),
             })?;
             publisher.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
@@ -216,7 +196,7 @@ impl Publisher {
         let id = StreamId(*streams);
         *streams += 1;
         self.board.add_stream();
-        for inbox in self.reserve.inboxes() {
+        for inbox in &self.inboxes {
             inbox.run(Errand::Create(spec.clone()));
         }
         id
@@ -230,7 +210,9 @@ impl Publisher {
     /// Gives every hall the batch's messages, and empties it.
     pub fn send(&self, batch: &mut Batch) {
         if !batch.messages.is_empty() {
-            self.reserve.send(batch);
+            for inbox in &self.inboxes {
+                inbox.put(&batch.messages, &batch.bytes);
+            }
         }
         batch.bytes.clear();
         batch.messages.clear();
@@ -238,12 +220,12 @@ impl Publisher {
 
     /// Whether no hall's queue is more than half full. Whoever must not lose anything here, and can wait, does.
     pub fn has_room(&self) -> bool {
-        self.reserve.inboxes().iter().all(|inbox| inbox.has_room())
+        self.inboxes.iter().all(|inbox| inbox.has_room())
     }
 
     fn inbox(&self, tag: Tag) -> &Inbox {
         // There are as many as the board counts halls.
-        &self.reserve.inboxes()[self.board.hall_of(tag)]
+        &self.inboxes[self.board.hall_of(tag)]
     }
 
     /// Hands over a connection whose request, of which `received` has been read, the hall is to answer.
@@ -310,7 +292,7 @@ impl Publisher {
 
     /// The next message of a stream that nobody reads comes behind this number.
     pub fn begin(&self, stream: StreamId, seq: u64) {
-        for inbox in self.reserve.inboxes() {
+        for inbox in &self.inboxes {
             inbox.run(Errand::Begin { stream, seq });
         }
     }
@@ -334,7 +316,9 @@ impl Publisher {
 
     /// Tells everybody goodbye (1001) and waits until they have gone, or have had their time.
     pub fn stop(&self, reason: &str) -> io::Result<()> {
-        self.reserve.stop(reason);
+        for inbox in &self.inboxes {
+            inbox.run(Errand::Stop { reason: reason.to_owned() });
+        }
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a hall's thread panicked")))?;
@@ -353,15 +337,6 @@ impl Drop for Publisher {
 /// TLS is epoll's alone.
 fn kind_of(options: &Options) -> Kind {
     if options.tls.is_some() { Kind::Epoll } else { options.kind }
-}
-
-/// Halls to which readers can be moved.
-fn reserve_of(options: &Options) -> usize {
-    match kind_of(options) {
-        Kind::Uring if !loops::uring::can_part() => 0,
-        Kind::Tokio => 0,
-        _ => options.reserve,
-    }
 }
 
 /// One listening socket a hall, on one address: the kernel deals connections out.

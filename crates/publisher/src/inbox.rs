@@ -19,7 +19,6 @@ use pitwire_websocket::CloseCode;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::programme::{GoOn, Opening, Tag};
-use crate::reserve::Mover;
 use pitwire_delivery::{StreamId, StreamSpec};
 
 /// One message among the bytes of a batch: its key, then its payload.
@@ -76,17 +75,6 @@ pub(crate) enum Errand {
         to: Tag,
         code: CloseCode,
         reason: String,
-    },
-    /// So many readers are to go to another hall.
-    Part {
-        to: usize,
-        count: usize,
-    },
-    /// Readers from another hall.
-    Settle(Vec<Mover>),
-    /// Back into the reserve, if nobody is left and nobody has been sent here since: so many moves had been made by then.
-    Retire {
-        moves: u64,
     },
     Stop {
         reason: String,
@@ -222,7 +210,7 @@ impl Inbox {
         queue.bytes.len() <= self.bytes_most / 2 && queue.messages <= MESSAGES_MOST / 2
     }
 
-    /// Whether some of what waits has been shed.
+    #[cfg(test)]
     pub fn is_shedding(&self) -> bool {
         !self.lock().shed.is_empty()
     }

@@ -179,12 +179,9 @@ impl Rare {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.is_settled() && self.filter.is_none() && self.account.is_none()
-    }
-
-    /// Nothing in it waits for anything: what is left is for as long as the connection lasts.
-    pub fn is_settled(&self) -> bool {
-        self.outbox.is_empty()
+        self.filter.is_none()
+            && self.account.is_none()
+            && self.outbox.is_empty()
             && self.inbound.is_empty()
             && self.decoder.is_none()
             && self.catch_up.is_empty()

@@ -43,12 +43,6 @@ impl Secure {
         Secure { session, plain: Vec::new(), waiting: Vec::new(), drawn: 0, was_early: false }
     }
 
-    /// Whether nothing is kept here: neither what is decrypted nor what is sealed. What has come of a record by half is the
-    /// session's.
-    pub fn is_between(&self) -> bool {
-        self.plain.is_empty() && self.waiting.is_empty() && !self.was_early && self.session.is_open()
-    }
-
     pub fn into_session(self) -> Box<Session> {
         self.session
     }

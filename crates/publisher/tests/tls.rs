@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Stage, message, spec};
-use pitwire_publisher::{GoOn, LagPolicy, Options, Relief, StreamSpec};
+use pitwire_publisher::{GoOn, LagPolicy, Options, StreamSpec};
 use pitwire_tls::{Authority, made_by};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustls::pki_types::pem::PemObject;
@@ -244,7 +244,7 @@ fn records_with_next_to_nothing_in_them_hold_nobody_up() {
 
 /// Whether ten messages come through to another reader before the last of a million such records is taken.
 fn are_served_beside_hollow_records() -> bool {
-    let (mut stage, trust) = stage_of(Options { halls: 1, ..Options::default() }, &spec(LagPolicy::Close));
+    let (mut stage, trust) = stage_of(Options { threads: 1, ..Options::default() }, &spec(LagPolicy::Close));
     let mut reader = join(stage.address, &trust);
     let flood = join(stage.address, &trust);
     stage.wait_for_listeners(2);
@@ -273,50 +273,18 @@ fn are_served_beside_hollow_records() -> bool {
 }
 
 /// Messages to all readers; each of them gets every one, once.
-fn say_to_all(stage: &mut Stage, readers: &mut [Secure]) {
-    for _ in 0..20 {
-        stage.say("k", 100);
-        stage.send();
-    }
-    for reader in readers {
-        (stage.seq - 19..=stage.seq).for_each(|expected| assert_eq!(seq(&frame(reader).1), expected));
-    }
-}
 
 #[test]
-fn readers_move_to_a_hall_in_reserve_with_their_sessions() {
-    let relief = Relief { busy_percent: 1, calm_percent: 1, window_ms: 10, busy_windows: 1, calm_windows: 2 };
-    let options = Options { halls: 1, reserve: 1, relief, ..Options::default() };
-    let (mut stage, trust) = stage_of(options, &spec(LagPolicy::Close));
-    let mut readers: Vec<Secure> = (0..44).map(|_| join(stage.address, &trust)).collect();
-    stage.wait_for_listeners(44);
-    let in_second = |stage: &Stage| stage.publisher.board().all()[1].connections.load(Ordering::Relaxed);
-    for _ in 0..2 {
-        // Half a record of each has come when it goes; the other half comes there.
-        let masked = [&[0x81, 0x80 | 5, 0, 0, 0, 0][..], b"hello"].concat();
-        let mut rests = Vec::new();
-        for reader in &mut readers {
-            reader.conn.writer().write_all(&masked).unwrap();
-            let mut record = Vec::new();
-            reader.conn.write_tls(&mut record).unwrap();
-            reader.sock.write_all(&record[..7]).unwrap();
-            rests.push(record.split_off(7));
-        }
-        let began = std::time::Instant::now();
-        while in_second(&stage) < 8 {
-            assert!(began.elapsed() < PATIENCE, "{} are in the second hall", in_second(&stage));
-            say_to_all(&mut stage, &mut readers);
-        }
-        for (reader, rest) in readers.iter_mut().zip(&rests) {
-            reader.sock.write_all(rest).unwrap();
-            assert_eq!(frame(reader), (1, b"hello".to_vec()));
-        }
-        (0..20).for_each(|_| say_to_all(&mut stage, &mut readers));
-        while in_second(&stage) > 0 {
-            assert!(began.elapsed() < 2 * PATIENCE, "{} are in the second hall", in_second(&stage));
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        say_to_all(&mut stage, &mut readers);
-    }
-    assert_eq!(stage.publisher.listeners(stage.stream), 44);
+fn a_record_that_arrives_in_two_parts_is_read() {
+    let (stage, trust) = stage_of(Options::default(), &spec(LagPolicy::Close));
+    let mut reader = join(stage.address, &trust);
+    stage.wait_for_listeners(1);
+    let masked = [&[0x81, 0x80 | 5, 0, 0, 0, 0][..], b"hello"].concat();
+    reader.conn.writer().write_all(&masked).unwrap();
+    let mut record = Vec::new();
+    reader.conn.write_tls(&mut record).unwrap();
+    reader.sock.write_all(&record[..7]).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    reader.sock.write_all(&record[7..]).unwrap();
+    assert_eq!(frame(&mut reader), (1, b"hello".to_vec()));
 }

@@ -13,7 +13,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use pitwire_net::stop_signals;
 use pitwire_publisher::{
-    Channels, Hearing, Kind, LagPolicy, Limits, Options, Pace, Press, Publisher, StreamId, StreamSpec, counted,
+    BatchingPolicy, Channels, Hearing, Kind, LagPolicy, Limits, Options, Press, Publisher, StreamId, StreamSpec,
+    counted,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -34,8 +35,6 @@ const EXAMPLES: &str = "Examples:
       for pitwire load: a thousand messages a second that say when they were due
 Readers: ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz on the same port. See docs/publish.md.";
 
-/// Here nothing but readers wants the cores: the fewer sends and wake-ups, the less everybody waits for one of those.
-const FULL_US: u32 = 8_000;
 /// Readers get answers then, no stream: what is said of one does not apply.
 const ANSWERING: [&str; 2] = ["echo", "respond"];
 
@@ -125,14 +124,18 @@ pub struct Publish {
     /// What a reader may send in one message; more is closed with 1009. Above 32 KiB, in fragments of 64 bytes on average.
     #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024, value_parser = clap::value_parser!(u32).range(125..=67_108_864))]
     message_bytes: u32,
-    /// Threads that serve, each with connections of its own. If absent: one for every two cores, or as many as hold
-    /// --connections; and others in reserve, to which readers are moved while those are busy.
+    /// Delivery threads, each with its own connections. Default: one for every two cores, or as many as hold
+    /// --connections.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Option<u32>,
-    /// How those threads wait for sockets and write to them; uring where this machine allows it, if absent, else epoll.
-    /// With uring each thread holds as many connections as there may be files open; with the others all together do.
+    /// Event loop of the delivery threads. Default: uring where the kernel allows it, else epoll. With uring each thread
+    /// holds as many connections as the process may open files; with epoll all threads together hold that many.
     #[arg(long = "loop", value_enum)]
     kind: Option<LoopName>,
+    /// When messages are sent. latency sends each message at the next opportunity. throughput sends at most once every
+    /// 10 ms to each reader: less CPU at more than 100 messages per second, and up to 10 ms more delay per message.
+    #[arg(long, value_enum, default_value = "latency")]
+    batching: BatchingName,
     /// Readers come by TLS (wss). Without --tls-cert an authority is made under --tls-dir, once, and it is said how to trust it.
     #[arg(long)]
     tls: bool,
@@ -164,15 +167,22 @@ enum LagName {
 enum LoopName {
     Uring,
     Epoll,
+    /// No longer available.
+    #[value(hide = true)]
     Tokio,
 }
 
-impl LoopName {
-    fn kind(self) -> Kind {
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BatchingName {
+    Latency,
+    Throughput,
+}
+
+impl BatchingName {
+    fn policy(self) -> BatchingPolicy {
         match self {
-            LoopName::Epoll => Kind::Epoll,
-            LoopName::Uring => Kind::Uring,
-            LoopName::Tokio => Kind::Tokio,
+            BatchingName::Latency => BatchingPolicy::Latency,
+            BatchingName::Throughput => BatchingPolicy::Throughput,
         }
     }
 }
@@ -240,12 +250,16 @@ impl Publish {
             };
         }
         let (best, why_not) = Kind::best();
-        match (self.kind.map(LoopName::kind), why_not) {
-            (Some(Kind::Uring), Some(error)) => Err(Failure::new(format!(
+        match (self.kind, why_not) {
+            (Some(LoopName::Tokio), _) => {
+                Err(Failure::usage("--loop tokio is no longer available").remedy("use --loop epoll or --loop uring"))
+            }
+            (Some(LoopName::Uring), Some(error)) => Err(Failure::new(format!(
                 "--loop uring: this machine refuses it: {error}"
             ))
             .remedy("use --loop epoll, or allow io_uring (sysctl kernel.io_uring_disabled=0; containers forbid it)")),
-            (Some(kind), _) => Ok(kind),
+            (Some(LoopName::Uring), None) => Ok(Kind::Uring),
+            (Some(LoopName::Epoll), _) => Ok(Kind::Epoll),
             (None, _) => Ok(best),
         }
     }
@@ -288,11 +302,9 @@ impl Publish {
                 "pitwire publish: note: {files} connections instead of {most}: so many files may be open here; {remedy}"
             );
         }
-        let halls = self.threads.map_or_else(|| halls(kind, self.connections), |threads| threads as usize);
         Ok(Options {
             listen: Some(self.listen),
-            halls,
-            reserve: if self.threads.is_some() { 0 } else { reserve(halls) },
+            threads: self.threads.map_or_else(|| threads(kind, self.connections), |threads| threads as usize),
             kind,
             limits,
             connections_most: self.connections.map_or(files, |most| files.min(most as usize)),
@@ -303,7 +315,7 @@ impl Publish {
             answer: (1..=count).map(|seq| answer(seq, bytes)).collect(),
             seed: u64::from(seed),
             enveloped: self.envelope,
-            pace: Pace { full_us: FULL_US, ..Pace::default() },
+            batching: self.batching.policy(),
             ..Options::default()
         })
     }
@@ -374,22 +386,14 @@ fn serve(source: Source, mut press: Press, signals: &std::os::unix::net::UnixStr
     }
 }
 
-/// One for every two cores; and, where each holds only as many connections as there may be files open, as many as hold
-/// those that are expected.
-fn halls(kind: Kind, connections: Option<u32>) -> usize {
+/// Returns the default number of delivery threads: one for every two cores. With io_uring, where each thread holds at
+/// most as many connections as the process may open files, enough to hold the expected connections, at most 64.
+fn threads(kind: Kind, connections: Option<u32>) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let expected = connections.filter(|_| kind == Kind::Uring).map_or(0, |most| most as usize);
-    // The kernel deals them out unevenly, by a per cent or two.
+    // The kernel spreads connections over the listening sockets unevenly, by one or two per cent.
     let each = (open_files() / 20 * 19).max(1);
-    cores().div_ceil(2).max(expected.div_ceil(each)).min(64)
-}
-
-/// Those in reserve: readers are moved to them once the others are busy. One core is left to whoever publishes.
-fn reserve(halls: usize) -> usize {
-    cores().saturating_sub(1 + halls).min(halls)
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    cores.div_ceil(2).max(expected.div_ceil(each)).min(64)
 }
 
 fn open_files() -> usize {

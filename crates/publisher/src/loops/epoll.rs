@@ -9,8 +9,6 @@
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -20,9 +18,8 @@ use tracing::warn;
 use crate::counters::add;
 use crate::floor::Next;
 use crate::loops::wire::{Moved, Wire};
-use crate::loops::{MEANWHILE, PARTING, Rhythm, Rush, Task, mono_ns};
+use crate::loops::{MEANWHILE, PassTimer, Task, mono_ns};
 use crate::programme::Answer;
-use crate::reserve::{Mover, Watch};
 use pitwire_tls::Session;
 
 /// In one turn.
@@ -62,11 +59,7 @@ struct Hall {
     unread: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
     buffer: Box<[u8]>,
-    rhythm: Rhythm,
-    rush: Rush,
-    watch: Watch,
-    /// Reads that brought something, in this turn.
-    received: usize,
+    timer: PassTimer,
     accept_again_ns: Option<u64>,
     stopping_ns: Option<u64>,
 }
@@ -78,9 +71,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
     if let Some(listener) = &task.listener {
         epoll::add(&epoll, listener, epoll::EventData::new_u64(DOOR), epoll::EventFlags::IN)?;
     }
-    // The default slack of 50 microseconds would be added to every rest between two sweeps.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let (rhythm, watch) = (Rhythm::new(&task), Watch::new(task.hall));
+    let timer = PassTimer::new(task.batching);
     let hall = Hall {
         task,
         epoll,
@@ -90,10 +81,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         unread: Vec::new(),
         arrivals: Vec::new(),
         buffer: vec![0; READ_BYTES].into(),
-        rhythm,
-        rush: Rush::default(),
-        watch,
-        received: 0,
+        timer,
         accept_again_ns: None,
         stopping_ns: None,
     };
@@ -109,10 +97,7 @@ impl Hall {
             let has_more = self.task.floor.take(&self.task.inbox);
             self.seat_arrivals();
             self.sweep(now);
-            self.part(has_more);
             self.let_go();
-            self.retire();
-            self.watch.look(now, &self.task.reserve, &self.task.board);
             if self.is_over(now) {
                 return Ok(());
             }
@@ -137,7 +122,6 @@ impl Hall {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>, has_more: bool) -> io::Result<()> {
-        let is_rush = self.rush.note(mono_ns(), std::mem::take(&mut self.received), self.task.floor.len());
         let Task { floor, inbox, .. } = &self.task;
         let (has_own, has_streams) = floor.has_due();
         let now = mono_ns();
@@ -145,8 +129,8 @@ impl Hall {
         let wait_ns = if has_more || has_own {
             0
         } else if has_streams {
-            // Company is what is waited for: nobody needs to ring for it.
-            self.rhythm.rest_ns()
+            // The batching policy delays the pass; a new message need not wake this thread.
+            self.timer.wait_ns(mono_ns())
         } else {
             may_sleep = inbox.may_sleep();
             match (may_sleep, self.accept_again_ns, floor.is_empty() && !floor.is_stopping()) {
@@ -156,9 +140,6 @@ impl Hall {
                 (true, None, false) => TICK_NS,
             }
         };
-        if is_rush && wait_ns > 0 {
-            std::thread::sleep(Duration::from_micros(u64::from(Rush::BLIND_PATIENCE_US)));
-        }
         let timeout = (wait_ns != u64::MAX).then(|| timespec(wait_ns));
         let waited = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref());
         if may_sleep {
@@ -271,8 +252,7 @@ impl Hall {
             }
             crate::hall::prepare_socket(socket2::SockRef::from(&socket));
             let tls = self.task.floor.take_session(slot);
-            let from = self.task.floor.take_caller(slot);
-            self.seat(slot, socket.into(), tls, from);
+            self.seat(slot, socket.into(), tls, None);
         }
         self.arrivals = arrivals;
     }
@@ -314,7 +294,6 @@ impl Hall {
                     if bytes < self.buffer.len() && !seat.is_ending && !seat.wire.is_secure() {
                         seat.is_readable = false;
                     }
-                    self.received += 1;
                     taken += seat.wire.drawn(bytes);
                     self.task.floor.received(slot, &self.buffer[..bytes]);
                 }
@@ -335,11 +314,11 @@ impl Hall {
             }
         }
         let (has_own, has_streams) = self.task.floor.has_due();
-        let with_streams = has_streams && (self.rhythm.may_begin(now) || self.task.floor.must_sweep());
+        let with_streams = has_streams && (self.timer.may_begin(now) || self.task.floor.must_sweep());
         if !(has_own || with_streams) {
             return;
         }
-        let sweep = self.rhythm.begin(now, with_streams);
+        let sweep = self.timer.begin(now, with_streams);
         let mut due = std::mem::take(&mut self.due);
         self.task.floor.due(&mut due, sweep);
         for batch in due.chunks(MEANWHILE) {
@@ -352,8 +331,7 @@ impl Hall {
         self.due = due;
         if with_streams {
             add(&self.task.board.counters(self.task.hall).sweeps_total, 1);
-            let messages = self.task.floor.counters().messages_total.load(Ordering::Relaxed);
-            self.rhythm.end(now, messages);
+            self.timer.end(now, mono_ns());
         }
     }
 
@@ -425,39 +403,6 @@ impl Hall {
         }
         self.release(&mut gone);
         self.gone = gone;
-    }
-
-    /// Goes back into the reserve, if that has been asked for and nobody is here.
-    fn retire(&mut self) {
-        if let Some(moves) = self.task.floor.take_retirement() {
-            self.task.reserve.retire(self.task.hall, moves);
-        }
-    }
-
-    /// Gives readers to another hall, as far as that has been asked for. It must have all that this one has been given.
-    fn part(&mut self, has_more: bool) {
-        let Hall { task, epoll, seats, due: slots, .. } = self;
-        if !task.floor.is_parting() || has_more || task.floor.has_due().1 {
-            return;
-        }
-        slots.clear();
-        let to = task.floor.take_parting(PARTING, slots);
-        // Those that stay are asked again some time.
-        slots.retain(|slot| matches!(seats.get(*slot as usize), Some(Some(seat)) if seat.wire.is_between()));
-        let go = || {
-            let mut movers = Vec::with_capacity(slots.len());
-            for slot in slots.drain(..) {
-                let Some(seat) = seats.get_mut(slot as usize).and_then(Option::take) else { continue };
-                // It cannot fail for a socket that is there; and were it watched still, its slot has no seat.
-                let _ = epoll::delete(&*epoll, &seat.wire);
-                let (socket, tls) = seat.wire.into_parts();
-                let mover = task.floor.part_with(slot, socket.into(), seat.from);
-                movers.extend(mover.map(|mover| Mover { tls, ..mover }));
-            }
-            movers
-        };
-        // Those who could not go are asked again some time.
-        let _ = task.reserve.hand_over(to, go);
     }
 
     /// Gives sockets to whoever has asked for them.

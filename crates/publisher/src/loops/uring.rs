@@ -16,17 +16,15 @@ mod ring;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
 
+pub(crate) use ring::check;
 use ring::{Answered, Asked, BATCH, Ring};
-pub(crate) use ring::{can_part, check};
 use tracing::warn;
 
 use crate::counters::add;
 use crate::floor::Next;
-use crate::loops::{MEANWHILE, PARTING, Rhythm, Rush, Task, mono_ns};
+use crate::loops::{MEANWHILE, PassTimer, Task, mono_ns};
 use crate::programme::Answer;
-use crate::reserve::Watch;
 
 /// Connections that are waited for at a time.
 const DOORS: usize = 64;
@@ -37,9 +35,6 @@ const ACCEPT_AGAIN_NS: u64 = 100_000_000;
 const TICK_NS: u64 = 250_000_000;
 /// After a goodbye to everybody.
 const DRAIN_NS: u64 = 2_500_000_000;
-/// Those who are to go to another hall, and have not got everything until then, stay.
-const PARTING_NS: u64 = 200_000_000;
-
 /// All buffers hold what has not been looked at yet: it is asked for again.
 const NO_BUFFER: i32 = -libc::ENOBUFS;
 
@@ -69,8 +64,6 @@ struct Seat {
     is_at_end: bool,
     /// It has been asked for input before.
     has_received: bool,
-    /// It is to go to another hall: nothing is asked of it any more.
-    is_parting: bool,
     is_closing: bool,
     is_closed: bool,
     wanted: usize,
@@ -97,15 +90,7 @@ struct Hall {
     gone: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
     answered: Vec<Answered>,
-    rhythm: Rhythm,
-    rush: Rush,
-    watch: Watch,
-    /// Slots that are to go to another hall, which one, and until when.
-    parting: Vec<u32>,
-    parting_to: usize,
-    parting_until_ns: u64,
-    /// Answers to requests to receive, in this turn.
-    received: usize,
+    timer: PassTimer,
     accept_again_ns: Option<u64>,
     stopping_ns: Option<u64>,
     has_said_full: bool,
@@ -116,9 +101,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
     let doors = if task.listener.is_some() { DOORS } else { 0 };
     let mut ring = Ring::new(doors)?;
     ring.listen_for_bell(task.inbox.bell());
-    // The default slack of 50 microseconds would be added to every rest between two sweeps.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let (rhythm, watch) = (Rhythm::new(&task), Watch::new(task.hall));
+    let timer = PassTimer::new(task.batching);
     let hall = Hall {
         task,
         ring,
@@ -128,13 +111,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
         gone: Vec::new(),
         arrivals: Vec::new(),
         answered: Vec::new(),
-        rhythm,
-        rush: Rush::default(),
-        watch,
-        parting: Vec::new(),
-        parting_to: 0,
-        parting_until_ns: 0,
-        received: 0,
+        timer,
         accept_again_ns: None,
         stopping_ns: None,
         has_said_full: false,
@@ -150,10 +127,7 @@ impl Hall {
             let has_more = self.task.floor.take(&self.task.inbox);
             self.seat_arrivals()?;
             self.sweep(now)?;
-            self.part(now, has_more);
             self.let_go();
-            self.retire();
-            self.watch.look(now, &self.task.reserve, &self.task.board);
             if self.is_over(now) {
                 return Ok(());
             }
@@ -183,8 +157,8 @@ impl Hall {
         let wait_ns = if has_more || has_own || !self.answered.is_empty() {
             0
         } else if has_streams {
-            // Company is what is waited for: nobody needs to ring for it.
-            self.rhythm.rest_ns()
+            // The batching policy delays the pass; a new message need not wake this thread.
+            self.timer.wait_ns(mono_ns())
         } else {
             may_sleep = inbox.may_sleep();
             match (may_sleep, self.accept_again_ns, floor.is_empty() && !floor.is_stopping()) {
@@ -194,8 +168,7 @@ impl Hall {
                 (true, None, false) => TICK_NS,
             }
         };
-        let is_rush = self.rush.note(mono_ns(), std::mem::take(&mut self.received), self.task.floor.len());
-        let waited = self.ring.wait((wait_ns != u64::MAX).then_some(wait_ns), is_rush);
+        let waited = self.ring.wait((wait_ns != u64::MAX).then_some(wait_ns));
         if may_sleep {
             self.task.inbox.is_awake();
         }
@@ -337,11 +310,9 @@ impl Hall {
         self.task.floor.take_arrivals(&mut arrivals);
         for (slot, socket) in arrivals.drain(..) {
             crate::hall::prepare_socket(socket2::SockRef::from(&socket));
-            let from = self.task.floor.take_caller(slot);
             match self.install(&OwnedFd::from(socket)) {
-                Ok(file) => self.seat(slot, file, from),
+                Ok(file) => self.seat(slot, file, None),
                 Err(error) => {
-                    from.inspect(|from| self.task.board.leave_address(*from));
                     warn!(%error, "cannot take over a connection");
                     self.task.floor.go(slot);
                 }
@@ -363,7 +334,7 @@ impl Hall {
     /// Asks for what comes next, if it is wanted.
     fn receive(&mut self, slot: u32) {
         if let Some(Some(seat)) = self.seats.get_mut(slot as usize)
-            && !(seat.is_receiving || seat.is_at_end || seat.is_closing || seat.is_parting)
+            && !(seat.is_receiving || seat.is_at_end || seat.is_closing)
             && self.task.floor.wants_input(slot)
         {
             seat.is_receiving = true;
@@ -372,13 +343,11 @@ impl Hall {
     }
 
     fn received(&mut self, slot: u32, answer: &Answered) {
-        self.received += 1;
         let seat = self.seats.get_mut(slot as usize).and_then(Option::as_mut);
         let is_for_it = seat.is_some_and(|seat| {
             seat.is_receiving = false;
-            let is_cancelled = seat.is_parting && answer.result == -libc::ECANCELED;
-            seat.is_at_end |= !(is_cancelled || matches!(answer.result, 1.. | NO_BUFFER));
-            !(seat.is_closing || is_cancelled)
+            seat.is_at_end |= !matches!(answer.result, 1.. | NO_BUFFER);
+            !seat.is_closing
         });
         match usize::try_from(answer.result) {
             Ok(0) if is_for_it => self.task.floor.ended(slot),
@@ -398,16 +367,16 @@ impl Hall {
 
     fn sweep(&mut self, now: u64) -> io::Result<()> {
         let (has_own, has_streams) = self.task.floor.has_due();
-        let with_streams = has_streams && (self.rhythm.may_begin(now) || self.task.floor.must_sweep());
+        let with_streams = has_streams && (self.timer.may_begin(now) || self.task.floor.must_sweep());
         if !(has_own || with_streams) {
             return Ok(());
         }
-        let sweep = self.rhythm.begin(now, with_streams);
+        let sweep = self.timer.begin(now, with_streams);
         let mut due = std::mem::take(&mut self.due);
         self.task.floor.due(&mut due, sweep);
         for batch in due.chunks(MEANWHILE.min(BATCH)) {
             self.serve(batch)?;
-            if with_streams && self.parting.is_empty() {
+            if with_streams {
                 self.task.floor.take_meanwhile(&self.task.inbox);
                 self.seat_arrivals()?;
             }
@@ -415,8 +384,7 @@ impl Hall {
         self.due = due;
         if with_streams {
             add(&self.task.board.counters(self.task.hall).sweeps_total, 1);
-            let messages = self.task.floor.counters().messages_total.load(Ordering::Relaxed);
-            self.rhythm.end(now, messages);
+            self.timer.end(now, mono_ns());
         }
         Ok(())
     }
@@ -487,79 +455,6 @@ impl Hall {
         self.receive(slot);
     }
 
-    /// Goes back into the reserve, if that has been asked for and nobody is here.
-    fn retire(&mut self) {
-        if let Some(moves) = self.task.floor.take_retirement() {
-            self.task.reserve.retire(self.task.hall, moves);
-        }
-    }
-
-    /// Gives readers to another hall, as far as that has been asked for. It must have all that this one has been given.
-    fn part(&mut self, now: u64, has_more: bool) {
-        let is_over = now >= self.parting_until_ns || self.task.floor.is_stopping();
-        let may_go = !(has_more || self.task.floor.has_due().1 || is_over);
-        if !self.parting.is_empty() && (may_go || is_over) {
-            self.let_part(may_go);
-        }
-        if self.parting.is_empty() && may_ask(&self.task, has_more) {
-            self.ask_to_part(now);
-        }
-    }
-
-    /// Nothing more is asked of some readers: what is asked is taken back.
-    fn ask_to_part(&mut self, now: u64) {
-        self.parting_to = self.task.floor.take_parting(PARTING, &mut self.parting);
-        self.parting_until_ns = now + PARTING_NS;
-        for slot in &self.parting {
-            let Some(Some(seat)) = self.seats.get_mut(*slot as usize) else { continue };
-            seat.is_parting = true;
-            if seat.is_receiving {
-                self.ring.cancel(Asked::Receive(*slot));
-            }
-        }
-    }
-
-    /// Those of whom nothing is asked any more go, if they have got everything, or go on here.
-    fn let_part(&mut self, may_go: bool) {
-        let (mut staying, mut going) = (Vec::new(), Vec::new());
-        let mut parting = std::mem::take(&mut self.parting);
-        parting.retain(|slot| {
-            let Some(Some(seat)) = self.seats.get(*slot as usize).filter(|seat| is_parting(seat.as_ref())) else {
-                return false;
-            };
-            let is_quiet = !(seat.is_receiving || seat.is_waiting || seat.is_shutting);
-            if !is_quiet || (may_go && !self.task.floor.may_part(*slot)) {
-                return true;
-            }
-            match may_go.then(|| self.ring.take_out(seat.file, &mut self.answered)) {
-                Some(Ok(socket)) => going.push((*slot, socket)),
-                _ => staying.push(*slot),
-            }
-            false
-        });
-        self.parting = parting;
-        let Hall { task, seats, ring, .. } = self;
-        let staying_too: Vec<u32> = going.iter().map(|(slot, _)| *slot).collect();
-        let go = || {
-            let mut movers = Vec::with_capacity(going.len());
-            for (slot, socket) in going {
-                let Some(seat) = seats.get_mut(slot as usize).and_then(Option::take) else { continue };
-                ring.close(seat.file, Asked::Nothing);
-                movers.extend(task.floor.part_with(slot, socket.into(), seat.from));
-            }
-            movers
-        };
-        if !staying_too.is_empty() && task.reserve.hand_over(self.parting_to, go).is_none() {
-            staying.extend(staying_too);
-        }
-        for slot in staying {
-            if let Some(Some(seat)) = self.seats.get_mut(slot as usize) {
-                seat.is_parting = false;
-                self.receive(slot);
-            }
-        }
-    }
-
     /// Lets go of those who are to go, as soon as nothing is asked of their sockets any more.
     fn let_go(&mut self) {
         let mut gone = std::mem::take(&mut self.gone);
@@ -600,14 +495,6 @@ impl Hall {
         }
         self.task.floor.leave(slot);
     }
-}
-
-fn may_ask(task: &Task, has_more: bool) -> bool {
-    task.floor.is_parting() && !has_more && !task.floor.has_due().1
-}
-
-fn is_parting(seat: Option<&Seat>) -> bool {
-    seat.is_some_and(|seat| seat.is_parting && !seat.is_closing)
 }
 
 /// Notes how much of what was offered has gone.

@@ -36,11 +36,6 @@ impl Wire {
         self.secure.is_some()
     }
 
-    /// Whether it can be taken apart: nothing is kept between the socket and whoever reads and sends.
-    pub fn is_between(&self) -> bool {
-        self.secure.as_ref().is_none_or(|secure| secure.is_between())
-    }
-
     /// The socket, and the session in which it goes on if there is one.
     pub fn into_parts(self) -> (OwnedFd, Option<Box<Session>>) {
         (self.socket, self.secure.map(|secure| secure.into_session()))

@@ -62,11 +62,10 @@ impl Programme for One {
     }
 }
 
-/// The same tests are built once for each loop: see `live_uring.rs`, `live_tokio.rs`.
+/// The same tests are built once for each loop: see `live_uring.rs`.
 fn kind() -> Kind {
     match env!("CARGO_CRATE_NAME") {
         "live_uring" => Kind::Uring,
-        "live_tokio" => Kind::Tokio,
         _ => Kind::Epoll,
     }
 }

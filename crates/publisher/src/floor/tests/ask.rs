@@ -150,7 +150,7 @@ impl Venue {
     fn come(&mut self) {
         self.next_tag += 1;
         let tag = Tag(self.next_tag);
-        let slot = self.floor.insert(tag);
+        let slot = self.floor.seat(tag);
         self.floor.set_stage(slot, Stage::Open, u32::MAX / 4);
         let reader = Reader { tag, slot, holds: BTreeMap::new(), got: Vec::new(), is_blocked: false, is_gone: false };
         self.readers.push(reader);

@@ -3,14 +3,13 @@
 //! Start at    [`Ring::new`].
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed, SubmitArgs, Timespec};
-use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::process::{Resource, getrlimit};
 
 use crate::floor::{PIECES, Pieces};
-use crate::loops::Rush;
 use crate::loops::uring::buffers::{Buffers, GROUP};
 
 /// Sends that are handed over in one call.
@@ -43,7 +42,7 @@ pub enum Asked {
     Close(u32),
     /// Nobody waits for it.
     Nothing,
-    /// A socket from elsewhere has its place in the table, or one of the table is wanted elsewhere.
+    /// A socket from elsewhere has its place in the table.
     Install,
 }
 
@@ -160,13 +159,6 @@ pub fn check() -> io::Result<()> {
     let ring = ring()?;
     ring.submitter().register_files_sparse(1)?;
     Buffers::new()?.register(&ring.submitter())
-}
-
-/// Whether a socket of the table can be taken out of it: Linux 6.8.
-pub fn can_part() -> bool {
-    let mut probe = Probe::new();
-    let is_known = ring().and_then(|ring| ring.submitter().register_probe(&mut probe)).is_ok();
-    is_known && probe.is_supported(opcode::FixedFdInstall::CODE)
 }
 
 impl Ring {
@@ -305,15 +297,6 @@ impl Ring {
         u32::try_from(place).map_err(io::Error::other)
     }
 
-    /// Gives a socket of the table a descriptor of the process; it may then be closed in the table. What else is answered
-    /// meanwhile goes to `others`.
-    pub fn take_out(&mut self, file: u32, others: &mut Vec<Answered>) -> io::Result<OwnedFd> {
-        self.push(&opcode::FixedFdInstall::new(Fixed(file), 0).build(), Asked::Install);
-        let descriptor = self.installed(others)?;
-        // SAFETY: it is new, and nobody else's.
-        Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-    }
-
     /// Waits for the answer to the one [`Asked::Install`] that there is.
     fn installed(&mut self, others: &mut Vec<Answered>) -> io::Result<i32> {
         loop {
@@ -356,15 +339,14 @@ impl Ring {
             if self.asked == 0 {
                 break;
             }
-            self.wait(Some(1_000_000), false)?;
+            self.wait(Some(1_000_000))?;
             self.answers(|_| {});
         }
         Ok(())
     }
 
-    /// Hands over, and waits for an answer, or for so long; `None` for as long as it takes. In a rush, a moment longer
-    /// for more than one.
-    pub fn wait(&mut self, wait_ns: Option<u64>, is_rush: bool) -> io::Result<()> {
+    /// Hands over, and waits for an answer, or for so long; `None` for as long as it takes.
+    pub fn wait(&mut self, wait_ns: Option<u64>) -> io::Result<()> {
         self.submit()?;
         let time;
         let mut arguments = SubmitArgs::new();
@@ -373,11 +355,7 @@ impl Ring {
             time = Timespec::new().sec(ns / 1_000_000_000).nsec(nanoseconds);
             arguments = arguments.timespec(&time);
         }
-        let mut want = usize::from(wait_ns != Some(0));
-        if is_rush && want > 0 && self.ring.params().is_feature_min_timeout() {
-            arguments = arguments.min_wait_usec(Rush::PATIENCE_US);
-            want = Rush::ENOUGH;
-        }
+        let want = usize::from(wait_ns != Some(0));
         match self.ring.submitter().submit_with_args(want, &arguments) {
             Ok(_) => {}
             Err(error)
