@@ -92,3 +92,35 @@ fn who_had_everything_when_a_sweep_began_has_not_fallen_behind_when_its_turn_com
         got += text.split('|').count();
     }
 }
+
+#[test]
+fn a_reader_that_resumes_within_a_shed_range_is_told_the_rest_of_it() {
+    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let mut world = World::new(1);
+    let floor = &mut world.floor;
+    for stream in [0, 1] {
+        put(&inbox, StreamId(stream), 1, "aaaaaaaaaaaaaaaaaaa");
+        put(&inbox, StreamId(stream), 20, "abcabcabc");
+        assert!(!floor.take(&inbox));
+    }
+    // Shed is 20 to 28; of that 26 to 28 are kept. Who has 22 lacks 23 to 25 for good, who has 25 nothing.
+    let mut resume = |stream, seq| {
+        let slot = come(floor, &format!("/{stream}?from=1:{seq}"));
+        let received = take_all(floor, slot);
+        floor.leave(slot);
+        received
+    };
+    assert_eq!(resume(0, 19), r#"{"type":"gap","from":20,"to":28}|a26|b27|c28"#);
+    assert_eq!(resume(0, 20), r#"{"type":"gap","from":21,"to":28}|a26|b27|c28"#);
+    assert_eq!(resume(0, 24), r#"{"type":"gap","from":25,"to":28}|a26|b27|c28"#);
+    assert_eq!(resume(0, 25), "a26|b27|c28");
+    assert_eq!(resume(0, 28), "");
+    // Once all of it has been overwritten, nothing is remembered of it.
+    (29..2_000).for_each(|seq| floor.append(StreamId(0), b"k", seq, false, b"x"));
+    floor.due(&mut Vec::new(), Sweep::First);
+    put(&inbox, StreamId(0), 2_000, "aaaaaaaaaaaaaaaaaaa");
+    put(&inbox, StreamId(0), 2_019, "aaaaaaaaa");
+    assert!(!floor.take(&inbox));
+    assert_eq!(floor.streams[0].missing_behind(22), None);
+    assert_eq!(floor.streams[0].missing_behind(2_020), Some((2_021, 2_027)));
+}
