@@ -2,19 +2,19 @@
 //!
 //! Does        put every field of an image where the auditor looks for it.
 //! Leaves out  judging. The auditor itself knows no type of the engine's: this is why the mapping stands apart.
-//! Start at    [`opening`].
+//! Start at    [`audit_snapshot`].
 
 use std::collections::BTreeSet;
 
 use pitwire_auditor::{
-    Close, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPlace, OpeningPosition, OpeningSessions,
-    OpeningStanding, Reporting, Run,
+    AuditSnapshot, ClosingPrices, ReportingState, SnapshotAccount, SnapshotMarket, SnapshotOrder, SnapshotOrderState,
+    SnapshotPosition, SnapshotRestrictions, SnapshotSession, TradeRun,
 };
 use pitwire_engine::{AccountImage, EngineImage, MarketImage, OrderImage, UndisplayedState};
 use pitwire_model::{Lots, Seq, Ticks, VenueDay, VenueNanos};
 
-pub fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
-    Opening {
+pub fn audit_snapshot(image: &EngineImage, seq: Seq, at: VenueNanos) -> AuditSnapshot {
+    AuditSnapshot {
         seq,
         at,
         venue_killed: image.venue_killed,
@@ -26,8 +26,8 @@ pub fn opening(image: &EngineImage, seq: Seq, at: VenueNanos) -> Opening {
     }
 }
 
-fn market(market: &MarketImage) -> OpeningMarket {
-    OpeningMarket {
+fn market(market: &MarketImage) -> SnapshotMarket {
+    SnapshotMarket {
         spec: market.spec.clone(),
         phase: market.phase,
         change_id: market.change_id,
@@ -36,7 +36,7 @@ fn market(market: &MarketImage) -> OpeningMarket {
         busted: market.busted.clone(),
         orders: market.orders.iter().map(order).collect(),
         sessions: sessions(market),
-        reporting: Reporting {
+        reporting: ReportingState {
             hours: market.reporting.open.then_some(market.reporting.ends),
             trades: market.reporting.trades,
             waiting: market.reporting.waiting.clone(),
@@ -44,10 +44,10 @@ fn market(market: &MarketImage) -> OpeningMarket {
     }
 }
 
-fn sessions(market: &MarketImage) -> OpeningSessions {
+fn sessions(market: &MarketImage) -> SnapshotSession {
     const NAMES: [&str; 11] = ["day", "gtc", "ioc", "fok", "gtd", "gtt", "opg", "gfa", "gfx", "atc", "cpx"];
     let session = &market.session;
-    let run = |run: &pitwire_engine::TradeRun| Run {
+    let run = |run: &pitwire_engine::TradeRun| TradeRun {
         second: run.second,
         first: run.first.0,
         last: run.last.0,
@@ -59,7 +59,7 @@ fn sessions(market: &MarketImage) -> OpeningSessions {
         let named = named.filter(|(bit, _)| kinds.0 & (1 << bit) != 0);
         named.map(|(_, name)| name.to_owned()).collect::<BTreeSet<String>>()
     });
-    OpeningSessions {
+    SnapshotSession {
         ends: session.ends,
         missed: session.missed,
         remaining: session.remaining,
@@ -69,7 +69,7 @@ fn sessions(market: &MarketImage) -> OpeningSessions {
         dynamic: session.dynamic_reference.or(market.last),
         indicated: (session.indicated.price, Lots(session.indicated.volume), session.indicated.imbalance),
         batch_ends: session.older_than_batches.iter().map(|older| u64::from(*older)).collect(),
-        close: Close {
+        close: ClosingPrices {
             closing: session.closing,
             previous: session.previous_close,
             closing_call: session.day.closing_call,
@@ -80,17 +80,17 @@ fn sessions(market: &MarketImage) -> OpeningSessions {
     }
 }
 
-fn order(order: &OrderImage) -> OpeningOrder {
-    OpeningOrder {
+fn order(order: &OrderImage) -> SnapshotOrder {
+    SnapshotOrder {
         id: order.id,
         account: order.account,
         side: order.side,
         order_type: order.order_type,
         place: match order.place {
-            Some(UndisplayedState::Parked) => OpeningPlace::Parked,
-            Some(UndisplayedState::Unelected) => OpeningPlace::Unelected,
-            Some(UndisplayedState::Elected) => OpeningPlace::Elected,
-            None | Some(UndisplayedState::Hidden | UndisplayedState::Unpriced) => OpeningPlace::Active,
+            Some(UndisplayedState::Parked) => SnapshotOrderState::Parked,
+            Some(UndisplayedState::Unelected) => SnapshotOrderState::Unelected,
+            Some(UndisplayedState::Elected) => SnapshotOrderState::Elected,
+            None | Some(UndisplayedState::Hidden | UndisplayedState::Unpriced) => SnapshotOrderState::Active,
         },
         tif: order.tif,
         entered: order.entered,
@@ -107,13 +107,13 @@ fn order(order: &OrderImage) -> OpeningOrder {
     }
 }
 
-fn account(account: &AccountImage) -> OpeningAccount {
-    OpeningAccount {
+fn account(account: &AccountImage) -> SnapshotAccount {
+    SnapshotAccount {
         spec: account.spec.clone(),
         totals: account.balances.iter().map(|balance| balance.total).collect(),
         reserved: account.balances.iter().map(|balance| balance.reserved).collect(),
         credit: account.standing.credit_lines.iter().map(|(currency, units)| (*currency, *units)).collect(),
-        standing: OpeningStanding {
+        restrictions: SnapshotRestrictions {
             closed: account.standing.closed,
             killed: account.standing.killed,
             throttled: account.standing.throttled,
@@ -123,7 +123,7 @@ fn account(account: &AccountImage) -> OpeningAccount {
         positions: account
             .positions
             .iter()
-            .map(|(id, held)| (*id, OpeningPosition { lots: held.lots, entry_value: held.entry_value }))
+            .map(|(id, held)| (*id, SnapshotPosition { lots: held.lots, entry_value: held.entry_value }))
             .collect(),
     }
 }

@@ -1,32 +1,41 @@
-//! Amends: the order before and after, whether the amend was due, and the place that is kept or lost (rulebook 9).
+//! Checks amends: the order before and after, whether the amend is allowed, and its priority
+//! (rulebook 9).
 
 use pitwire_model::{Amend, Event, Expiry, Lots, Phase, PostOnly, Priority, Reject, Ticks, TimeInForce};
 
-use crate::book::{Kind, Live, Place};
-use crate::commands::may_rest;
-use crate::fault::{Judged, offence};
-use crate::limits::Worth;
-use crate::tables::tables;
-use crate::turn::Turn;
-use crate::{Auditor, legal_lots, legal_price};
+use crate::conclusion::check_conclusion;
+use crate::continuous::{check_matching, incoming_order};
+use crate::cross::check_cross_arrival;
+use crate::limits::NotionalBasis;
+use crate::model::VenueModel;
+use crate::order_rules::{check_expiry, check_not_blocked, check_refusal, may_rest};
+use crate::order_updates::{add_order, remove_order};
+use crate::orders::{LiveOrder, LiveOrderKind, LiveOrderState};
+use crate::reader::EventReader;
+use crate::rule_tables::tables;
+use crate::session_events::check_volatility_call;
+use crate::settling::{check_immediate_election, check_settling};
+use crate::stops::has_reached_stop;
+use crate::validity::{legal_lots, legal_price};
+use crate::violation::{CheckResult, fail};
 
 /// What an amend is to make of an order.
 #[derive(Clone, Copy, Debug)]
-struct Change {
-    before: Live,
-    after: Live,
+struct ExpectedAmend {
+    before: LiveOrder,
+    after: LiveOrder,
     keeps: bool,
 }
 
-impl Change {
+impl ExpectedAmend {
     /// Whether it could cost more than the order does now.
-    fn asks_for_funds(&self) -> bool {
+    fn may_cost_more(&self) -> bool {
         self.after.price != self.before.price || self.after.open > self.before.open
     }
 
-    fn told_as(&self) -> Event {
+    fn event(&self) -> Event {
         let after = &self.after;
-        let waits = matches!(after.kind, Kind::Stop | Kind::StopLimit);
+        let waits = matches!(after.kind, LiveOrderKind::Stop | LiveOrderKind::StopLimit);
         Event::Amended {
             order: after.id,
             account: after.account,
@@ -48,181 +57,188 @@ impl Change {
     }
 }
 
-impl Auditor {
-    pub(crate) fn judge_amend(&mut self, turn: &mut Turn<'_>, amend: &Amend) -> Judged {
-        let due = self.amend_due(amend);
-        let told = match self.peek(turn)? {
-            Some(Event::AmendRefused { order, account, reason })
-                if (*order, *account) == (amend.order, amend.account) =>
-            {
-                turn.pass();
-                self.judge_amend_refused(amend, &due, *reason)?;
-                return self.nothing_follows(turn);
-            }
-            Some(told @ Event::Amended { order, .. }) if *order == amend.order => told,
-            _ => offence!(S1, "an amend of order {} was neither done nor refused, or both", amend.order),
-        };
-        let change = match due {
-            Ok(due) => due,
-            Err(reason) => offence!(M5, "order {} was amended and was to be refused: {}", amend.order, reason.name()),
-        };
-        let due = change.told_as();
-        if let Event::Amended { kept_priority, .. } = told
-            && *kept_priority != change.keeps
-        {
-            offence!(M2, "an amend was told as {told:?} and is {due:?}: the place of order {} is wrong", amend.order);
+pub fn check_amend(model: &mut VenueModel, reader: &mut EventReader<'_>, amend: &Amend) -> CheckResult {
+    let due = expected_amend(model, amend);
+    let told = match reader.peek(model)? {
+        Some(Event::AmendRefused { order, account, reason }) if (*order, *account) == (amend.order, amend.account) => {
+            reader.advance();
+            check_amend_refusal(model, amend, &due, *reason)?;
+            return reader.expect_end(model);
         }
-        if *told != due {
-            offence!(M4, "an amend was told as {told:?} and is {due:?}");
-        }
-        turn.pass();
-        let before = self.market_of(change.before.instrument).book.touch();
-        self.follow_amend(turn, amend, &change, before)?;
-        self.nothing_follows(turn)
+        Some(told @ Event::Amended { order, .. }) if *order == amend.order => told,
+        _ => fail!(S1, "an amend of order {} was neither done nor refused, or both", amend.order),
+    };
+    let change = match due {
+        Ok(due) => due,
+        Err(reason) => fail!(M5, "order {} was amended and was to be refused: {}", amend.order, reason.name()),
+    };
+    let due = change.event();
+    if let Event::Amended { kept_priority, .. } = told
+        && *kept_priority != change.keeps
+    {
+        fail!(M2, "an amend was published as {told:?} and is {due:?}: the place of order {} is wrong", amend.order);
     }
+    if *told != due {
+        fail!(M4, "an amend was published as {told:?} and is {due:?}");
+    }
+    reader.advance();
+    let before = model.market(change.before.instrument).book.touch();
+    check_amended_order(model, reader, amend, &change, before)?;
+    reader.expect_end(model)
+}
 
-    /// An amend has its own reserve to spend.
-    fn judge_amend_refused(&self, amend: &Amend, due: &Result<Change, Reject>, told: Reject) -> Judged {
-        let extra = due.as_ref().ok().and_then(|Change { before, after, .. }| {
-            let ((currency, had), (_, needs)) = (self.cost(before, before.open)?, self.cost(after, after.open)?);
-            Some((currency, needs - had))
-        });
-        if told == Reject::NotEnoughFunds && due.as_ref().is_ok_and(|change| !change.asks_for_funds()) {
-            offence!(S1, "order {} was refused for want of funds that its amend does not ask for", amend.order);
-        }
-        self.judge_refusal(due.as_ref().err().copied(), told, amend.account, extra)
+/// An amend has its own reserve to spend.
+fn check_amend_refusal(
+    model: &VenueModel,
+    amend: &Amend,
+    due: &Result<ExpectedAmend, Reject>,
+    told: Reject,
+) -> CheckResult {
+    let extra = due.as_ref().ok().and_then(|ExpectedAmend { before, after, .. }| {
+        let ((currency, had), (_, needs)) =
+            (model.order_cost(before, before.open)?, model.order_cost(after, after.open)?);
+        Some((currency, needs - had))
+    });
+    if told == Reject::NotEnoughFunds && due.as_ref().is_ok_and(|change| !change.may_cost_more()) {
+        fail!(S1, "order {} was refused for want of funds that its amend does not ask for", amend.order);
     }
+    check_refusal(model, due.as_ref().err().copied(), told, amend.account, extra)
+}
 
-    fn follow_amend(
-        &mut self,
-        turn: &mut Turn<'_>,
-        amend: &Amend,
-        change: &Change,
-        touch: crate::book::Touch,
-    ) -> Judged {
-        let Change { before, mut after, keeps } = *change;
-        let instrument = before.instrument;
-        self.forget(turn, &before);
-        let cost = self.cost(&after, after.open);
-        if change.asks_for_funds() {
-            self.ledger.can_spend(after.account, cost)?;
-        }
-        self.ledger.set_aside(after.account, cost);
-        if !keeps {
-            after.arrival = self.next_arrival();
-        }
-        let market = self.market_of(instrument);
-        let (phase, is_batched) = (market.phase, market.is_batched());
-        let arrived = after.is_hidden().then_some(after.id);
-        if keeps || !after.is_active() {
-            // The hidden part goes first.
-            let shown = if after.is_active() { before.shown.min(after.open) } else { after.shown };
-            let after = Live { shown, ..after };
-            self.keep(turn, after);
-            let is_asked = after.place == Place::Unelected && amend.stop.is_some();
-            if is_asked && phase == Phase::Continuous && self.is_electable(&after) {
-                return self.follow_election(turn, &after, touch);
-            }
-        } else if phase == Phase::ClosingPriceCross {
-            let taker = self.taker(after, None, true);
-            self.arrive(turn, taker)?;
-        } else if phase == Phase::Continuous && !is_batched {
-            let taker = self.taker(Live { shown: 0, ..after }, None, true);
-            if self.aggress(turn, taker)?.is_some() {
-                self.follow_breach(turn, instrument, &[])?;
-                return self.conclude(turn, instrument);
-            }
-        } else {
-            self.see_level_left(turn, &before)?;
-            self.keep(turn, Live { shown: after.fresh_part(), ..after });
-        }
-        self.settle_book(turn, instrument, Some(touch), arrived)?;
-        self.conclude(turn, instrument)
+fn check_amended_order(
+    model: &mut VenueModel,
+    reader: &mut EventReader<'_>,
+    amend: &Amend,
+    change: &ExpectedAmend,
+    touch: crate::book::BestLevels,
+) -> CheckResult {
+    let ExpectedAmend { before, mut after, keeps } = *change;
+    let instrument = before.instrument;
+    remove_order(model, reader, &before);
+    let cost = model.order_cost(&after, after.open);
+    if change.may_cost_more() {
+        model.ledger.check_can_spend(after.account, cost)?;
     }
+    model.ledger.reserve(after.account, cost);
+    if !keeps {
+        after.arrival = model.orders.next_priority();
+    }
+    let market = model.market(instrument);
+    let (phase, is_batched) = (market.session.phase, market.is_batched());
+    let arrived = after.is_hidden().then_some(after.id);
+    if keeps || !after.is_active() {
+        // The hidden part goes first.
+        let shown = if after.is_active() { before.shown.min(after.open) } else { after.shown };
+        let after = LiveOrder { shown, ..after };
+        add_order(model, reader, after);
+        let is_asked = after.place == LiveOrderState::Unelected && amend.stop.is_some();
+        if is_asked && phase == Phase::Continuous && has_reached_stop(model, &after) {
+            return check_immediate_election(model, reader, &after, touch);
+        }
+    } else if phase == Phase::ClosingPriceCross {
+        let taker = incoming_order(model, after, None, true);
+        check_cross_arrival(model, reader, taker)?;
+    } else if phase == Phase::Continuous && !is_batched {
+        let taker = incoming_order(model, LiveOrder { shown: 0, ..after }, None, true);
+        if check_matching(model, reader, taker)?.is_some() {
+            check_volatility_call(model, reader, instrument, &[])?;
+            return check_conclusion(model, reader, instrument);
+        }
+    } else {
+        reader.allow_level_left(model, &before);
+        add_order(model, reader, LiveOrder { shown: after.displayed_lots(), ..after });
+    }
+    check_settling(model, reader, instrument, Some(touch), arrived)?;
+    check_conclusion(model, reader, instrument)
+}
 
-    /// The order before and after, or the first rule that forbids the amend, money aside.
-    fn amend_due(&self, amend: &Amend) -> Result<Change, Reject> {
-        let before = *self.orders.get(&amend.order).ok_or(Reject::UnknownOrder)?;
-        if before.account != amend.account {
-            return Err(Reject::NotOwner);
-        }
-        let market = self.market_of(before.instrument);
-        let permits = tables().permits(market.phase);
-        if !permits.amend {
-            return Err(Reject::NotOpen);
-        }
-        let tif = amendable(&before, amend)?;
-        if before.is_hidden() && !permits.amend_hidden {
-            return Err(Reject::TypeNotAllowedInSession);
-        }
-        let filled = before.ordered - before.open;
-        let (ordered, open) = match amend.priority {
-            Priority::KeepWhenReduced => (amend.lots.0, amend.lots.0.saturating_sub(filled)),
-            Priority::AlwaysLose => (amend.lots.0.saturating_add(filled), amend.lots.0),
-        };
-        let has_limit = !matches!(before.kind, Kind::Market | Kind::Stop);
-        let (stop, minimum) =
-            (amend.stop.unwrap_or(before.stop), amend.minimum_execution.map_or(before.minimum, |lots| lots.0));
-        let has_new_peak = amend.display.is_some_and(|display| display != before.peak.unwrap_or_default());
-        // Nothing but the session stands in the way of one who only gives lots back.
-        let is_partial_cancel = amend.price == before.price
-            && !has_new_peak
-            && open <= before.open
-            && (stop, minimum, tif) == (before.stop, before.minimum, before.tif);
-        if !is_partial_cancel {
-            self.unblocked(before.account, before.session)?;
-        }
-        legal_lots(amend.lots)?;
-        legal_lots(Lots(ordered))?;
-        if open == 0 {
-            return Err(Reject::AmountAlreadyFilled);
-        }
-        if has_limit {
-            legal_price(amend.price)?;
-        }
-        amend.stop.map_or(Ok(()), legal_price)?;
-        let may_show = may_rest(before.kind, before.tif);
-        if amend.display.is_some_and(|display| !may_show || display.is_zero() || display > amend.lots) {
-            return Err(Reject::DisplayOutOfRange);
-        }
-        if before.is_hidden() {
-            market.may_hide(ordered, open, minimum)?;
-        }
-        if amend.expiry.is_some() {
-            self.expiry_due(tif)?;
-        }
-        let peak = amend.display.or(before.peak);
-        let mut after = Live { price: amend.price, open, ordered, peak, stop, minimum, tif, ..before };
-        if !is_partial_cancel {
-            if has_limit && amend.price != before.price {
-                market.within_band(amend.price)?;
-            }
-            if amend.post_only != PostOnly::No {
-                market.may_post(before.kind == Kind::Limit)?;
-                after.price = self.posted_without(&before, amend.price, amend.post_only)?;
-            }
-            let worth = if has_limit { Worth::Limit(after.price) } else { Worth::Waiting(before.bound) };
-            market.within_limits(before.side, open, worth)?;
-        }
-        let is_waiting = before.place == Place::Unelected;
-        let same_price = before.price == after.price || is_waiting;
-        let keeps = amend.priority == Priority::KeepWhenReduced
-            && same_price
-            && before.peak == after.peak
-            && after.open <= before.open;
-        Ok(Change { before, after, keeps })
+/// The order before and after, or the first rule that forbids the amend, money aside.
+fn expected_amend(model: &VenueModel, amend: &Amend) -> Result<ExpectedAmend, Reject> {
+    let before = *model.orders.get(&amend.order).ok_or(Reject::UnknownOrder)?;
+    if before.account != amend.account {
+        return Err(Reject::NotOwner);
     }
+    let market = model.market(before.instrument);
+    let permits = tables().permits(market.session.phase);
+    if !permits.amend {
+        return Err(Reject::NotOpen);
+    }
+    let tif = amended_time_in_force(&before, amend)?;
+    if before.is_hidden() && !permits.amend_hidden {
+        return Err(Reject::TypeNotAllowedInSession);
+    }
+    let filled = before.ordered - before.open;
+    let (ordered, open) = match amend.priority {
+        Priority::KeepWhenReduced => (amend.lots.0, amend.lots.0.saturating_sub(filled)),
+        Priority::AlwaysLose => (amend.lots.0.saturating_add(filled), amend.lots.0),
+    };
+    let has_limit = !matches!(before.kind, LiveOrderKind::Market | LiveOrderKind::Stop);
+    let (stop, minimum) =
+        (amend.stop.unwrap_or(before.stop), amend.minimum_execution.map_or(before.minimum, |lots| lots.0));
+    let has_new_peak = amend.display.is_some_and(|display| display != before.peak.unwrap_or_default());
+    // Nothing but the session stands in the way of one who only gives lots back.
+    let is_partial_cancel = amend.price == before.price
+        && !has_new_peak
+        && open <= before.open
+        && (stop, minimum, tif) == (before.stop, before.minimum, before.tif);
+    if !is_partial_cancel {
+        check_not_blocked(model, before.account, before.session)?;
+    }
+    legal_lots(amend.lots)?;
+    legal_lots(Lots(ordered))?;
+    if open == 0 {
+        return Err(Reject::AmountAlreadyFilled);
+    }
+    if has_limit {
+        legal_price(amend.price)?;
+    }
+    amend.stop.map_or(Ok(()), legal_price)?;
+    let may_show = may_rest(before.kind, before.tif);
+    if amend.display.is_some_and(|display| !may_show || display.is_zero() || display > amend.lots) {
+        return Err(Reject::DisplayOutOfRange);
+    }
+    if before.is_hidden() {
+        market.check_hidden_sizes(ordered, open, minimum)?;
+    }
+    if amend.expiry.is_some() {
+        check_expiry(model, tif)?;
+    }
+    let peak = amend.display.or(before.peak);
+    let mut after = LiveOrder { price: amend.price, open, ordered, peak, stop, minimum, tif, ..before };
+    if !is_partial_cancel {
+        if has_limit && amend.price != before.price {
+            market.check_band(amend.price)?;
+        }
+        if amend.post_only != PostOnly::No {
+            market.check_post_only_allowed(before.kind == LiveOrderKind::Limit)?;
+            after.price = amended_post_only_price(model, &before, amend.price, amend.post_only)?;
+        }
+        let worth = if has_limit { NotionalBasis::Limit(after.price) } else { NotionalBasis::Waiting(before.bound) };
+        market.check_limits(before.side, open, worth)?;
+    }
+    let is_waiting = before.place == LiveOrderState::Unelected;
+    let same_price = before.price == after.price || is_waiting;
+    let keeps = amend.priority == Priority::KeepWhenReduced
+        && same_price
+        && before.peak == after.peak
+        && after.open <= before.open;
+    Ok(ExpectedAmend { before, after, keeps })
+}
 
-    /// A post-only amend is judged by the other side alone, which the order itself is no part of.
-    fn posted_without(&self, before: &Live, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
-        self.market_of(before.instrument).posted(before.side, price, post_only)
-    }
+/// A post-only amend is judged by the other side alone, which the order itself is no part of.
+fn amended_post_only_price(
+    model: &VenueModel,
+    before: &LiveOrder,
+    price: Ticks,
+    post_only: PostOnly,
+) -> Result<Ticks, Reject> {
+    model.market(before.instrument).post_only_price(before.side, price, post_only)
 }
 
 /// Its time in force afterwards, unless the amend asks for what the order's type or time in force knows nothing of.
-fn amendable(order: &Live, amend: &Amend) -> Result<TimeInForce, Reject> {
-    let is_stop = matches!(order.kind, Kind::Stop | Kind::StopLimit);
-    let has_limit = !matches!(order.kind, Kind::Market | Kind::Stop);
+fn amended_time_in_force(order: &LiveOrder, amend: &Amend) -> Result<TimeInForce, Reject> {
+    let is_stop = matches!(order.kind, LiveOrderKind::Stop | LiveOrderKind::StopLimit);
+    let has_limit = !matches!(order.kind, LiveOrderKind::Market | LiveOrderKind::Stop);
     if (amend.stop.is_some() && !is_stop)
         || (amend.minimum_execution.is_some() && !order.is_hidden())
         || (amend.price != Ticks::ZERO && !has_limit)

@@ -1,124 +1,19 @@
-//! The auditor's orders and its book: for each side, one tree of places and one of levels.
+//! A shadow copy of one order book: per side, one tree of orders and one of price levels.
 //!
-//! Holds       1. the first place of a side is the order that must trade first: unpriced, then by price, visible before
-//!                hidden, then by time;
-//!             2. a level counts what visible priced orders show there, and, apart, what they have open.
+//! Holds       1. the first order of a side is the one that must trade first: orders without a
+//!                price, then by price, visible before hidden, then by time;
+//!             2. a level counts the displayed quantity and, separately, the open quantity of its
+//!                visible limit orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_model::{
-    AccountId, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, SessionId, Side, Ticks, TimeInForce, VenueDay,
-};
+use pitwire_model::{OrderId, Side, Ticks};
 
-/// What an order is by now: an elected stop is a market or a limit order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Limit,
-    Market,
-    Hidden,
-    Stop,
-    StopLimit,
-}
-
-/// Where a live order is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In the book; market orders of a call too.
-    Active,
-    /// Set aside until a session.
-    Parked,
-    /// A stop that waits for a price.
-    Unelected,
-    /// A stop that has been elected and has not acted yet.
-    Elected,
-}
-
-/// A live order as the events have told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Live {
-    pub id: OrderId,
-    pub account: AccountId,
-    pub instrument: InstrumentId,
-    pub side: Side,
-    pub kind: Kind,
-    pub place: Place,
-    pub tif: TimeInForce,
-    /// The limit; zero for an order that has none.
-    pub price: Ticks,
-    /// Of a stop; zero for others.
-    pub stop: Ticks,
-    /// MES of a hidden order; zero for others.
-    pub minimum: u64,
-    /// The worst price of an order without limit, fixed when it was entered.
-    pub bound: Option<Ticks>,
-    /// Shown and hidden together.
-    pub open: u64,
-    /// What the level counts; less than `open` for icebergs alone.
-    pub shown: u64,
-    pub peak: Option<Lots>,
-    /// All that was ever asked for, what has traded included.
-    pub ordered: u64,
-    /// Its priority number.
-    pub arrival: u64,
-    /// The venue day of its entry, if one had begun.
-    pub entered: Option<VenueDay>,
-    /// Its own word on self-match prevention, until it has acted.
-    pub mode: Option<SelfMatch>,
-    pub group: MatchGroup,
-    pub session: SessionId,
-    pub cancel_on_disconnect: bool,
-}
-
-impl Live {
-    /// What it shows when it joins the end of its queue.
-    pub fn fresh_part(&self) -> u64 {
-        self.peak.map_or(self.open, |peak| peak.0.min(self.open))
-    }
-
-    /// Whether self-match prevention takes the two for one member's.
-    pub fn is_of_group(&self, other: &Live) -> bool {
-        match self.group {
-            MatchGroup::Order => false,
-            MatchGroup::Account => other.group == MatchGroup::Account && self.account == other.account,
-            MatchGroup::Key(_) => self.group == other.group,
-        }
-    }
-
-    pub fn is_active(&self) -> bool {
-        self.place == Place::Active
-    }
-
-    /// An active order without a limit.
-    pub fn is_market(&self) -> bool {
-        self.kind == Kind::Market
-    }
-
-    pub fn is_hidden(&self) -> bool {
-        self.kind == Kind::Hidden
-    }
-
-    /// Whether it counts in a level.
-    pub fn is_on_show(&self) -> bool {
-        self.is_active() && self.kind == Kind::Limit
-    }
-
-    /// The worst price at which it trades: its limit, or what bounds it; none: any price.
-    pub fn reach(&self) -> Option<Ticks> {
-        match self.kind {
-            Kind::Limit | Kind::Hidden | Kind::StopLimit => Some(self.price),
-            Kind::Market | Kind::Stop => self.bound,
-        }
-    }
-
-    /// Whether it is at once or never.
-    pub fn is_immediate(&self) -> bool {
-        matches!(self.tif, TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill)
-    }
-}
+use crate::orders::{LiveOrder, LiveOrderKind, LiveOrderState};
 
 #[derive(Debug, Default)]
-pub struct Book {
-    sides: [Ladder; 2],
+pub struct ShadowBook {
+    sides: [BookSide; 2],
     /// Live orders of the instrument, wherever they are.
     pub live: usize,
     /// Hidden orders in the book.
@@ -128,10 +23,10 @@ pub struct Book {
 }
 
 #[derive(Debug, Default)]
-struct Ladder {
+struct BookSide {
     /// By price, better first, visible before hidden, then by time.
     places: BTreeMap<(i64, bool, u64), OrderId>,
-    levels: BTreeMap<i64, Level>,
+    levels: BTreeMap<i64, BookLevel>,
     /// What orders without any limit have open.
     unpriced: u64,
     /// What bounded market orders have open, by bound.
@@ -139,13 +34,13 @@ struct Ladder {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Level {
+struct BookLevel {
     shown: u64,
     whole: u64,
 }
 
 /// Orders prices so that the better comes first; before all of them what has no price.
-const fn rank(side: Side, price: Option<Ticks>) -> i64 {
+pub const fn rank(side: Side, price: Option<Ticks>) -> i64 {
     match (side, price) {
         (_, None) => i64::MIN,
         (Side::Buy, Some(price)) => -price.0,
@@ -153,25 +48,25 @@ const fn rank(side: Side, price: Option<Ticks>) -> i64 {
     }
 }
 
-const fn place(order: &Live) -> (i64, bool, u64) {
+pub const fn place(order: &LiveOrder) -> (i64, bool, u64) {
     let price = match order.kind {
-        Kind::Market => order.bound,
+        LiveOrderKind::Market => order.bound,
         _ => Some(order.price),
     };
-    (rank(order.side, price), matches!(order.kind, Kind::Hidden), order.arrival)
+    (rank(order.side, price), matches!(order.kind, LiveOrderKind::Hidden), order.arrival)
 }
 
-impl Book {
+impl ShadowBook {
     /// Puts an active order into its place.
-    pub fn insert(&mut self, order: &Live) {
+    pub fn insert(&mut self, order: &LiveOrder) {
         let key = place(order);
         self.sides[order.side as usize].places.insert(key, order.id);
         self.hidden += usize::from(order.is_hidden());
         let ladder = &mut self.sides[order.side as usize];
         match order.kind {
-            Kind::Market if order.bound.is_none() => ladder.unpriced += order.open,
-            Kind::Market => *ladder.bounded.entry(key.0).or_default() += order.open,
-            Kind::Limit => {
+            LiveOrderKind::Market if order.bound.is_none() => ladder.unpriced += order.open,
+            LiveOrderKind::Market => *ladder.bounded.entry(key.0).or_default() += order.open,
+            LiveOrderKind::Limit => {
                 let level = ladder.levels.entry(key.0).or_default();
                 level.shown += order.shown;
                 level.whole += order.open;
@@ -181,28 +76,28 @@ impl Book {
     }
 
     /// A stop begins to wait for its price; anything else is passed over.
-    pub fn await_price(&mut self, order: &Live) {
-        if order.place == Place::Unelected {
+    pub fn add_stop(&mut self, order: &LiveOrder) {
+        if order.place == LiveOrderState::Unelected {
             self.stops[order.side as usize].insert((order.stop, order.id));
         }
     }
 
     /// A stop waits no more; anything else is passed over.
-    pub fn await_no_more(&mut self, order: &Live) {
-        if order.place == Place::Unelected {
+    pub fn remove_stop(&mut self, order: &LiveOrder) {
+        if order.place == LiveOrderState::Unelected {
             self.stops[order.side as usize].remove(&(order.stop, order.id));
         }
     }
 
     /// The waiting stops that this price has reached, in no order that matters.
-    pub fn reached(&self, last: Ticks) -> impl Iterator<Item = OrderId> {
+    pub fn reached_stops(&self, last: Ticks) -> impl Iterator<Item = OrderId> {
         let [buys, sells] = &self.stops;
         let buys = buys.range(..=(last, OrderId(u64::MAX)));
         buys.chain(sells.range((last, OrderId::ZERO)..)).map(|(_, id)| *id)
     }
 
     /// Takes an active order, given as it stands there, out.
-    pub fn remove(&mut self, order: &Live) {
+    pub fn remove(&mut self, order: &LiveOrder) {
         let key = place(order);
         self.sides[order.side as usize].places.remove(&key);
         self.hidden -= usize::from(order.is_hidden());
@@ -210,13 +105,13 @@ impl Book {
     }
 
     /// Takes lots off an active order, which keeps its place: so many of those it shows, so many in all.
-    pub fn shrink(&mut self, order: &Live, shown: u64, whole: u64) {
+    pub fn shrink(&mut self, order: &LiveOrder, shown: u64, whole: u64) {
         let key = place(order);
         let ladder = &mut self.sides[order.side as usize];
         match order.kind {
-            Kind::Market if order.bound.is_none() => ladder.unpriced -= whole,
-            Kind::Market => take(&mut ladder.bounded, key.0, whole),
-            Kind::Limit => {
+            LiveOrderKind::Market if order.bound.is_none() => ladder.unpriced -= whole,
+            LiveOrderKind::Market => take(&mut ladder.bounded, key.0, whole),
+            LiveOrderKind::Limit => {
                 if let Some(level) = ladder.levels.get_mut(&key.0) {
                     level.shown = level.shown.saturating_sub(shown);
                     level.whole = level.whole.saturating_sub(whole);
@@ -235,7 +130,7 @@ impl Book {
     }
 
     /// The best visible price and what is shown there.
-    pub fn touch(&self) -> Touch {
+    pub fn touch(&self) -> BestLevels {
         [Side::Buy, Side::Sell].map(|side| {
             let (rank, level) = self.sides[side as usize].levels.first_key_value()?;
             Some((Ticks(rank.abs()), level.shown))
@@ -253,7 +148,7 @@ impl Book {
     }
 
     /// What visible orders have open at each price, market orders that are bounded at their bounds; in no order.
-    pub fn wholes(&self, side: Side) -> impl Iterator<Item = (Ticks, u64)> {
+    pub fn open_by_price(&self, side: Side) -> impl Iterator<Item = (Ticks, u64)> {
         let ladder = &self.sides[side as usize];
         let priced = ladder.levels.iter().map(|(rank, level)| (Ticks(rank.abs()), level.whole));
         priced.chain(ladder.bounded.iter().map(|(rank, lots)| (Ticks(rank.abs()), *lots)))
@@ -283,7 +178,7 @@ impl Book {
 }
 
 /// Of bids, then of offers: best visible price and visible quantity there.
-pub type Touch = [Option<(Ticks, u64)>; 2];
+pub type BestLevels = [Option<(Ticks, u64)>; 2];
 
 fn take(levels: &mut BTreeMap<i64, u64>, rank: i64, lots: u64) {
     if let Some(level) = levels.get_mut(&rank) {

@@ -1,100 +1,89 @@
-//! What time does to orders: expiries, the end of a day, its beginning (rulebook 6).
+//! Checks expiries and the end of the venue day (rulebook 6).
 //!
-//! Holds       no expiry is missed and none comes early: every live order is looked at.
+//! Holds       no expiry is missed and none is early: every live order is examined.
 
 use std::collections::BTreeMap;
 
 use pitwire_model::{CancelReason, Event, InstrumentId, OrderId, SessionReason, TimeInForce, VenueDay};
 
-use crate::Auditor;
-use crate::book::{Kind, Live, Place};
-use crate::fault::{Judged, offence};
-use crate::turn::Turn;
+use crate::conclusion::check_conclusion;
+use crate::departures::{check_departure, check_parked};
+use crate::model::{MAX_ORDER_DAYS, VenueModel};
+use crate::orders::{LiveOrder, LiveOrderKind, LiveOrderState};
+use crate::reader::EventReader;
+use crate::reporting::check_reporting_close;
+use crate::settling::check_settling;
+use crate::violation::{CheckResult, fail};
 
-/// How many days an order that is good till cancelled lives.
-const MOST_DAYS: u32 = 90;
-
-impl Auditor {
-    /// Orders whose time has come expire, in every instrument that holds no call.
-    pub(crate) fn judge_passing(&mut self, turn: &mut Turn<'_>) -> Judged {
-        let now = self.at;
-        let mut due: BTreeMap<InstrumentId, Vec<OrderId>> = BTreeMap::new();
-        for (instrument, at, order) in &self.timed {
-            if *at <= now && !self.market_of(*instrument).phase.is_call() {
-                due.entry(*instrument).or_default().push(*order);
-            }
-        }
-        for (instrument, orders) in due {
-            let before = self.market_of(instrument).book.touch();
-            for order in orders {
-                self.see_leaving(turn, order, CancelReason::TimeReached)?;
-            }
-            self.settle_book(turn, instrument, Some(before), None)?;
-            self.conclude(turn, instrument)?;
-        }
-        self.nothing_follows(turn)
-    }
-
-    pub(crate) fn judge_day_end(&mut self, turn: &mut Turn<'_>) -> Judged {
-        for instrument in (0..).map(InstrumentId).take(self.markets.len()) {
-            self.see_hours_end(turn, instrument, SessionReason::Scheduled)?;
-            let before = self.market_of(instrument).book.touch();
-            let mine: Vec<Live> = self.orders.values().filter(|live| live.instrument == instrument).copied().collect();
-            for order in mine {
-                if order.tif == TimeInForce::AnyCall && order.is_active() {
-                    self.see_parked(turn, &order)?;
-                } else if let Some(reason) = self.day_ends(&order) {
-                    self.see_leaving(turn, order.id, reason)?;
-                }
-            }
-            self.settle_book(turn, instrument, Some(before), None)?;
-            self.conclude(turn, instrument)?;
-            let market = self.market_mut(instrument);
-            market.close.end_day();
-            market.day = Default::default();
-            market.remaining = Default::default();
-        }
-        if !matches!(self.peek(turn)?, Some(Event::DayEnded)) {
-            if let Some(Event::Cancelled { order, reason, .. }) = self.peek(turn)? {
-                offence!(M5, "order {order} was cancelled ({reason:?}) and this day's end does not end it");
-            }
-            offence!(M5, "the day was to end and did not");
-        }
-        turn.pass();
-        self.nothing_follows(turn)
-    }
-
-    /// Whether this day's end is an order's, and why.
-    fn day_ends(&self, order: &Live) -> Option<CancelReason> {
-        // One that was elected and waits for the next session is no stop any more.
-        if matches!(order.place, Place::Active | Place::Elected) && order.kind == Kind::Market {
-            return Some(CancelReason::DayEnded);
-        }
-        match order.tif {
-            TimeInForce::Day
-            | TimeInForce::GoodTillTime { .. }
-            | TimeInForce::OpeningCall
-            | TimeInForce::IntradayCall
-            | TimeInForce::ClosingCall
-            | TimeInForce::ClosingCross
-            | TimeInForce::ImmediateOrCancel
-            | TimeInForce::FillOrKill => Some(CancelReason::DayEnded),
-            TimeInForce::GoodTillDate { day } => (day <= self.today()).then_some(CancelReason::DateReached),
-            TimeInForce::GoodTillCancel => {
-                let entered = order.entered.filter(|day| *day != VenueDay::ZERO)?;
-                (entered.0 + MOST_DAYS <= self.today().0).then_some(CancelReason::NinetyDays)
-            }
-            TimeInForce::AnyCall => None,
+/// Orders whose time has come expire, in every instrument that holds no call.
+pub fn check_time_passed(model: &mut VenueModel, reader: &mut EventReader<'_>) -> CheckResult {
+    let now = model.at;
+    let mut due: BTreeMap<InstrumentId, Vec<OrderId>> = BTreeMap::new();
+    for (instrument, at, order) in model.orders.timed() {
+        if *at <= now && !model.market(*instrument).session.phase.is_call() {
+            due.entry(*instrument).or_default().push(*order);
         }
     }
-
-    /// The venue day; zero before the first has begun.
-    pub(crate) fn today(&self) -> VenueDay {
-        self.today.map_or(VenueDay::ZERO, |(day, _)| day)
+    for (instrument, orders) in due {
+        let before = model.market(instrument).book.touch();
+        for order in orders {
+            check_departure(model, reader, order, CancelReason::TimeReached)?;
+        }
+        check_settling(model, reader, instrument, Some(before), None)?;
+        check_conclusion(model, reader, instrument)?;
     }
+    reader.expect_end(model)
+}
 
-    /// The latest day that an order may be good till.
-    pub(crate) fn last_day(&self) -> VenueDay {
-        VenueDay(self.today().0.saturating_add(MOST_DAYS).min(65_535))
+pub fn check_day_end(model: &mut VenueModel, reader: &mut EventReader<'_>) -> CheckResult {
+    for instrument in (0..).map(InstrumentId).take(model.markets.len()) {
+        check_reporting_close(model, reader, instrument, SessionReason::Scheduled)?;
+        let before = model.market(instrument).book.touch();
+        let mine: Vec<LiveOrder> = model.orders.of_instrument(instrument).copied().collect();
+        for order in mine {
+            if order.tif == TimeInForce::AnyCall && order.is_active() {
+                check_parked(model, reader, &order)?;
+            } else if let Some(reason) = day_end_reason(model, &order) {
+                check_departure(model, reader, order.id, reason)?;
+            }
+        }
+        check_settling(model, reader, instrument, Some(before), None)?;
+        check_conclusion(model, reader, instrument)?;
+        let market = model.market_mut(instrument);
+        market.closing.end_day();
+        market.day = Default::default();
+        market.session.remaining = Default::default();
+    }
+    if !matches!(reader.peek(model)?, Some(Event::DayEnded)) {
+        if let Some(Event::Cancelled { order, reason, .. }) = reader.peek(model)? {
+            fail!(M5, "order {order} was cancelled ({reason:?}) and this day's end does not end it");
+        }
+        fail!(M5, "the day was to end and did not");
+    }
+    reader.advance();
+    reader.expect_end(model)
+}
+
+/// Whether this day's end is an order's, and why.
+fn day_end_reason(model: &VenueModel, order: &LiveOrder) -> Option<CancelReason> {
+    // One that was elected and waits for the next session is no stop any more.
+    if matches!(order.place, LiveOrderState::Active | LiveOrderState::Elected) && order.kind == LiveOrderKind::Market {
+        return Some(CancelReason::DayEnded);
+    }
+    match order.tif {
+        TimeInForce::Day
+        | TimeInForce::GoodTillTime { .. }
+        | TimeInForce::OpeningCall
+        | TimeInForce::IntradayCall
+        | TimeInForce::ClosingCall
+        | TimeInForce::ClosingCross
+        | TimeInForce::ImmediateOrCancel
+        | TimeInForce::FillOrKill => Some(CancelReason::DayEnded),
+        TimeInForce::GoodTillDate { day } => (day <= model.today()).then_some(CancelReason::DateReached),
+        TimeInForce::GoodTillCancel => {
+            let entered = order.entered.filter(|day| *day != VenueDay::ZERO)?;
+            (entered.0 + MAX_ORDER_DAYS <= model.today().0).then_some(CancelReason::NinetyDays)
+        }
+        TimeInForce::AnyCall => None,
     }
 }

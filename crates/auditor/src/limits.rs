@@ -1,23 +1,25 @@
-//! What an order may be and how far it may reach: collar, band, bound, notional, post-only, tolerances.
+//! Limits on one order: price collar, price band, protection price, notional, post-only prices and
+//! tolerances.
 
 use pitwire_model::{InstrumentLimits, Lots, PostOnly, Reference, Reject, Side, Ticks, Tolerance};
 
-use crate::book::Live;
-use crate::{Market, legal_price};
+use crate::market::MarketState;
+use crate::orders::LiveOrder;
+use crate::validity::legal_price;
 
 /// A price that lies too far from a reference to be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Breach {
+pub struct ToleranceBreach {
     pub price: Ticks,
     pub tolerance: Tolerance,
     pub dynamic: Option<Ticks>,
 }
 
-impl Market {
+impl MarketState {
     /// The worst price at which an order of this side may ask to trade.
     pub fn collar(&self, side: Side) -> Option<Ticks> {
         let width = i128::from(self.spec.limits.collar_bps?);
-        let reference = i128::from(self.last.unwrap_or(self.spec.start_price).0);
+        let reference = i128::from(self.prices.last.unwrap_or(self.spec.start_price).0);
         let edge = match side {
             Side::Buy => (reference * (10_000 + width)).div_euclid(10_000),
             Side::Sell => -(-reference * (10_000 - width)).div_euclid(10_000),
@@ -27,12 +29,14 @@ impl Market {
 
     /// The reference of calls and filters.
     pub fn reference(&self) -> Option<Ticks> {
-        self.last.or(self.static_reference)
+        self.prices.last.or(self.prices.static_reference)
     }
 
     /// Whether a limit price lies inside the band around the static reference.
-    pub fn within_band(&self, price: Ticks) -> Result<(), Reject> {
-        let (Some(percent), Some(reference)) = (self.rules.band_pct, self.static_reference) else { return Ok(()) };
+    pub fn check_band(&self, price: Ticks) -> Result<(), Reject> {
+        let (Some(percent), Some(reference)) = (self.rules.band_pct, self.prices.static_reference) else {
+            return Ok(());
+        };
         let (price, reference) = (i128::from(price.0), i128::from(reference.0));
         let inside = (price - reference).abs() * 100 <= i128::from(percent) * reference;
         if inside { Ok(()) } else { Err(Reject::PriceOutsideBand) }
@@ -47,7 +51,7 @@ impl Market {
         if !is_limited || side == Side::Sell {
             return Ok(None);
         }
-        let band = self.rules.band_pct.zip(self.static_reference).and_then(|(percent, reference)| {
+        let band = self.rules.band_pct.zip(self.prices.static_reference).and_then(|(percent, reference)| {
             let edge = i128::from(reference.0) + i128::from(reference.0) * i128::from(percent) / 100;
             i64::try_from(edge).ok().map(Ticks)
         });
@@ -57,8 +61,8 @@ impl Market {
     }
 
     /// Where a post-only order is to rest.
-    pub fn posted(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
-        let Some(best) = self.book.best(side.opposite()).filter(|best| !worse(side, *best, price)) else {
+    pub fn post_only_price(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
+        let Some(best) = self.book.best(side.opposite()).filter(|best| !is_worse(side, *best, price)) else {
             return Ok(price);
         };
         match post_only {
@@ -73,7 +77,7 @@ impl Market {
     }
 
     /// The operator's limits on one order.
-    pub fn within_limits(&self, side: Side, lots: u64, worth: Worth) -> Result<(), Reject> {
+    pub fn check_limits(&self, side: Side, lots: u64, worth: NotionalBasis) -> Result<(), Reject> {
         let InstrumentLimits { max_lots, max_notional_units, .. } = self.spec.limits;
         if max_lots.is_some_and(|most| Lots(lots) > most) {
             return Err(Reject::QuantityAboveLimit);
@@ -82,32 +86,32 @@ impl Market {
             return Err(Reject::NotionalAboveLimit);
         }
         match (worth, self.collar(side)) {
-            (Worth::Limit(price), Some(edge)) if worse(side, price, edge) => {
+            (NotionalBasis::Limit(price), Some(edge)) if is_worse(side, price, edge) => {
                 Err(if side == Side::Buy { Reject::PriceAboveCollar } else { Reject::PriceBelowCollar })
             }
             _ => Ok(()),
         }
     }
 
-    fn notional(&self, side: Side, lots: u64, worth: Worth) -> i128 {
+    fn notional(&self, side: Side, lots: u64, worth: NotionalBasis) -> i128 {
         let price = match worth {
-            Worth::Limit(price) | Worth::Waiting(Some(price)) => price,
-            Worth::Waiting(None) => match self.reference() {
+            NotionalBasis::Limit(price) | NotionalBasis::Waiting(Some(price)) => price,
+            NotionalBasis::Waiting(None) => match self.reference() {
                 Some(reference) => reference,
                 None => return 0,
             },
-            Worth::AtOnce => return self.asked(side, lots),
-            Worth::Nothing => return 0,
+            NotionalBasis::AtOnce => return self.visible_notional(side, lots),
+            NotionalBasis::Nothing => return 0,
         };
         self.terms.notional(price, lots)
     }
 
     /// What the visible book asks for so many lots, up to the collar.
-    fn asked(&self, side: Side, lots: u64) -> i128 {
+    fn visible_notional(&self, side: Side, lots: u64) -> i128 {
         let edge = self.collar(side);
         let (mut left, mut sum, mut last) = (lots, 0, 0);
         for (price, there) in self.book.levels(side.opposite()) {
-            if left == 0 || edge.is_some_and(|edge| worse(side, price, edge)) {
+            if left == 0 || edge.is_some_and(|edge| is_worse(side, price, edge)) {
                 break;
             }
             let taken = left.min(there);
@@ -119,7 +123,7 @@ impl Market {
     }
 
     /// What a resting order gives to an incoming one when these are the visible best prices without it.
-    pub fn price_against(&self, resting: &Live, bid: Option<Ticks>, offer: Option<Ticks>) -> Ticks {
+    pub fn trade_price_against(&self, resting: &LiveOrder, bid: Option<Ticks>, offer: Option<Ticks>) -> Ticks {
         let (price, step) = (resting.price.0, self.rules.improvement.0);
         if !resting.is_hidden() {
             return resting.price;
@@ -134,17 +138,17 @@ impl Market {
     }
 
     /// Whether an execution at this price is beyond a tolerance.
-    pub fn breach(&self, tolerance: Tolerance, price: Ticks, dynamic: Option<Ticks>) -> Option<Breach> {
-        let static_breach = is_beyond(price, self.static_reference, tolerance.static_bps);
+    pub fn breach(&self, tolerance: Tolerance, price: Ticks, dynamic: Option<Ticks>) -> Option<ToleranceBreach> {
+        let static_breach = is_beyond(price, self.prices.static_reference, tolerance.static_bps);
         let dynamic_breach = is_beyond(price, dynamic, tolerance.dynamic_bps);
-        (static_breach || dynamic_breach).then_some(Breach { price, tolerance, dynamic })
+        (static_breach || dynamic_breach).then_some(ToleranceBreach { price, tolerance, dynamic })
     }
 
     /// Whether what a breach was told to be is one.
-    pub fn is_told_right(&self, breach: &Breach, told: (Ticks, Reference, u32)) -> bool {
+    pub fn has_correct_numbers(&self, breach: &ToleranceBreach, told: (Ticks, Reference, u32)) -> bool {
         let (reference, against, bps) = told;
         let (real, tolerance) = match against {
-            Reference::Static => (self.static_reference, breach.tolerance.static_bps),
+            Reference::Static => (self.prices.static_reference, breach.tolerance.static_bps),
             Reference::Dynamic => (breach.dynamic, breach.tolerance.dynamic_bps),
         };
         (Some(reference), Some(bps)) == (real, tolerance) && is_beyond(breach.price, real, tolerance)
@@ -153,7 +157,7 @@ impl Market {
 
 /// By what an order's notional is reckoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Worth {
+pub enum NotionalBasis {
     Limit(Ticks),
     /// It waits without a limit, bounded or not.
     Waiting(Option<Ticks>),
@@ -171,7 +175,7 @@ fn is_beyond(price: Ticks, reference: Option<Ticks>, bps: Option<u32>) -> bool {
 }
 
 /// Whether a price lies beyond a limit.
-pub fn worse(taker: Side, price: Ticks, limit: Ticks) -> bool {
+pub fn is_worse(taker: Side, price: Ticks, limit: Ticks) -> bool {
     match taker {
         Side::Buy => price > limit,
         Side::Sell => price < limit,

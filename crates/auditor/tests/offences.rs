@@ -6,19 +6,19 @@ use pitwire_auditor::{Auditor, Offence};
 use pitwire_model::{
     CancelReason, Command, Event, Lots, OrderId, Phase, Reject, Seq, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
-use script::{Run, run, snapshot};
+use script::{TradeRun, run, snapshot};
 
-fn audit(run: &Run) -> Result<Auditor, Offence> {
+fn audit(run: &TradeRun) -> Result<Auditor, Offence> {
     let mut auditor = Auditor::new();
     for (stamped, events) in run {
         auditor.observe(stamped, events)?;
     }
-    auditor.reckon()?;
+    auditor.check_balances()?;
     Ok(auditor)
 }
 
 /// The events of the command that entered, amended or cancelled as named in the script.
-fn events<'a>(run: &'a mut Run, name: &str) -> &'a mut Vec<Event> {
+fn events<'a>(run: &'a mut TradeRun, name: &str) -> &'a mut Vec<Event> {
     let at = script::step(name);
     &mut run[at].1
 }
@@ -37,7 +37,7 @@ fn an_audit_can_begin_at_a_snapshot() {
     for (stamped, events) in &tail {
         resumed.observe(stamped, events).expect("an honest tail");
     }
-    resumed.reckon().expect("sums begin at the snapshot");
+    resumed.check_balances().expect("sums begin at the snapshot");
 
     let mut lost = tail;
     lost[0].0.seq = Seq(900);
@@ -47,7 +47,7 @@ fn an_audit_can_begin_at_a_snapshot() {
 
 #[test]
 fn a_snapshot_that_tells_it_otherwise_is_found() {
-    let changes: [fn(&mut pitwire_auditor::Opening); 7] = [
+    let changes: [fn(&mut pitwire_auditor::AuditSnapshot); 7] = [
         |told| told.accounts[1].reserved[1] -= 1,
         |told| told.markets[0].change_id += 1,
         |told| told.markets[0].orders.clear(),
@@ -65,7 +65,7 @@ fn a_snapshot_that_tells_it_otherwise_is_found() {
 }
 
 /// What was tampered with, how, and the sentence it must lead to.
-type Planted = (&'static str, fn(&mut Run), &'static str);
+type Planted = (&'static str, fn(&mut TradeRun), &'static str);
 
 #[test]
 fn every_planted_offence_is_named() {
@@ -166,16 +166,16 @@ fn every_planted_offence_is_named() {
                     *lots = Lots(7);
                 }
             },
-            "was told as 7 and shows 0",
+            "was published as 7 and shows 0",
         ),
-        ("a level not told", |run| _ = events(run, "sweep").remove(3), "changed and was not told"),
+        ("a level not told", |run| _ = events(run, "sweep").remove(3), "changed and was not published"),
         (
             "a level told that did not change",
             |run| {
                 let level = events(run, "sweep")[3].clone();
                 events(run, "sweep").insert(4, level);
             },
-            "was told and had not changed",
+            "was published without a change",
         ),
         ("no change number", |run| _ = events(run, "sweep").pop(), "was given no change number"),
         (
@@ -248,7 +248,7 @@ fn every_planted_offence_is_named() {
                     *kept_priority = true;
                 }
             },
-            "an amend was told as",
+            "an amend was published as",
         ),
         ("an amend unanswered", |run| events(run, "grow").clear(), "neither done nor refused"),
         (
@@ -317,7 +317,7 @@ fn every_planted_offence_is_named() {
 }
 
 /// The nth trade of the sweep, for change.
-fn trade(run: &mut Run, nth: usize, change: fn(&mut TradeOf<'_>)) {
+fn trade(run: &mut TradeRun, nth: usize, change: fn(&mut TradeOf<'_>)) {
     change(&mut TradeOf(&mut events(run, "sweep")[nth]));
 }
 

@@ -14,7 +14,7 @@ fn audit(run: &Run) -> Result<Auditor, Offence> {
     for (_, stamped, events) in run {
         auditor.observe(stamped, events)?;
     }
-    auditor.reckon()?;
+    auditor.check_balances()?;
     Ok(auditor)
 }
 
@@ -58,7 +58,7 @@ fn every_planted_offence_against_terms_is_named() {
         (
             "an iceberg shows itself whole",
             |run| events(run, "iceberg")[1] = floor::level(Side::Sell, 100, 10),
-            "was told as 10 and shows 3",
+            "was published as 10 and shows 3",
         ),
         ("an iceberg is not refreshed", |run| _ = events(run, "sweep").remove(2), "and was not refreshed"),
         ("a refresh comes late", |run| events(run, "sweep").swap(2, 3), "and was not refreshed"),
@@ -90,7 +90,7 @@ fn every_planted_offence_against_terms_is_named() {
         (
             "a reduction takes the shown part first",
             |run| events(run, "reduce")[1] = floor::level(Side::Sell, 100, 1),
-            "was told as 1 and shows 2",
+            "was published as 1 and shows 2",
         ),
         (
             "a display larger than the order",
@@ -180,7 +180,7 @@ fn every_planted_offence_against_terms_is_named() {
                 let met = floor::cancelled('i', HOUSE, Side::Sell, 100, 10, CancelReason::SelfMatch);
                 *events(run, "plain") = vec![accepted, met, floor::level(Side::Sell, 100, 0), floor::changed(change)];
             },
-            "changed and was not told",
+            "changed and was not published",
         ),
         (
             "met its own, told as another reason",
@@ -309,7 +309,7 @@ fn every_planted_offence_against_terms_is_named() {
         (
             "a deletion that only halts",
             |run| events(run, "delete")[3] = Event::PhaseChanged { instrument: MARKET, phase: Phase::Halted },
-            "phase: Deleted } was due",
+            "phase: Deleted }, found",
         ),
         (
             "a deleted instrument keeps an order",

@@ -19,7 +19,7 @@ use common::flow::Flow;
 use common::world::{HOUSE, NPN_ZAR, Stamper, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_auditor::Auditor;
-use pitwire_auditor_snapshot::opening;
+use pitwire_auditor_snapshot::audit_snapshot;
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
     CancelReason, Command, Derivation, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reference, Reject,
@@ -308,8 +308,8 @@ impl Court {
             self.fast = Some(again);
         }
         let Some(auditor) = &self.auditor else { return Ok(()) };
-        let told = opening(&image, stamped.seq, stamped.at);
-        let audited = auditor.compare(&told).and_then(|()| auditor.reckon());
+        let told = audit_snapshot(&image, stamped.seq, stamped.at);
+        let audited = auditor.compare(&told).and_then(|()| auditor.check_balances());
         audited.map_err(|offence| format!("the auditor says: {offence}"))
     }
 }

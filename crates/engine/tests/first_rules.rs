@@ -30,7 +30,7 @@ impl Told {
 
     fn follow(&mut self, rules: u16) {
         self.engine.follow(rules);
-        self.auditor.follow(rules);
+        self.auditor.set_rule_version(rules);
     }
 
     fn apply(&mut self, command: Command) -> Vec<Event> {

@@ -6,7 +6,7 @@ use common::flow::Flow;
 use common::world::{NPN_ZAR, Stamper, ZAR, apply, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_auditor::Auditor;
-use pitwire_auditor_snapshot::opening;
+use pitwire_auditor_snapshot::audit_snapshot;
 use pitwire_engine::rule_tables::TifSet;
 use pitwire_engine::{Engine, EngineImage, UndisplayedState};
 use pitwire_model::{
@@ -41,7 +41,7 @@ fn an_engine_from_an_image_has_the_same_future() {
         let mut restored = Engine::from_image(image.clone()).expect("its own image");
         assert_eq!(restored.image(), image, "TEST_SEED={seed} round={round}");
         assert_eq!(restored.live_orders(), engine.live_orders());
-        let opening = opening(&image, stamper.seq, stamper.at);
+        let opening = audit_snapshot(&image, stamper.seq, stamper.at);
         let mut auditor = Auditor::resume(opening).expect("an honest snapshot");
         for step in 0..AFTER {
             let command = flow.command(stamper.seq.next(), stamper.at);

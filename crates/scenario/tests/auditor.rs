@@ -19,7 +19,7 @@ struct Judge {
 impl Witness for Judge {
     fn begins(&mut self, image: &EngineImage, seq: Seq, at: VenueNanos) {
         self.last = (seq, at);
-        self.note(Auditor::resume(pitwire_auditor_snapshot::opening(image, seq, at)), |judge, auditor| {
+        self.note(Auditor::resume(pitwire_auditor_snapshot::audit_snapshot(image, seq, at)), |judge, auditor| {
             judge.auditor = Some(auditor)
         });
     }
@@ -45,9 +45,9 @@ impl Judge {
     }
 
     fn compare(&mut self, image: &EngineImage) {
-        let told = pitwire_auditor_snapshot::opening(image, self.last.0, self.last.1);
+        let told = pitwire_auditor_snapshot::audit_snapshot(image, self.last.0, self.last.1);
         if let (Some(auditor), None) = (&self.auditor, &self.offence) {
-            self.offence = auditor.compare(&told).and_then(|()| auditor.reckon()).err();
+            self.offence = auditor.compare(&told).and_then(|()| auditor.check_balances()).err();
             self.events.clear();
         }
     }

@@ -67,9 +67,15 @@ fn a_call_has_one_price_and_the_right_one() {
                 M8,
                 "is told as Continuous",
             ),
-            ("a volume that was not", "ends", |all| of_lots(&mut all[3], 19), M6, "the uncross was told as"),
-            ("an iceberg that shows no more", "ends", |all| _ = all.remove(4), F2, "was told as 2 and shows 0"),
-            ("a level that shows all", "ends", |all| all[7] = level(Sell, 101, 6), F2, "was told as 6 and shows 2"),
+            ("a volume that was not", "ends", |all| of_lots(&mut all[3], 19), M6, "the uncross was published as"),
+            ("an iceberg that shows no more", "ends", |all| _ = all.remove(4), F2, "was published as 2 and shows 0"),
+            (
+                "a level that shows all",
+                "ends",
+                |all| all[7] = level(Sell, 101, 6),
+                F2,
+                "was published as 6 and shows 2",
+            ),
             ("a stop that sleeps", "ends", |all| _ = all.remove(8), M5, "101 has reached its stop price 101"),
             (
                 "a stop inside the uncross",
@@ -82,8 +88,14 @@ fn a_call_has_one_price_and_the_right_one() {
                 "order 13 was elected before",
             ),
             ("a stop elected twice", "ends", |all| all.insert(14, triggered(13, A, 101)), M7, "does not belong"),
-            ("an outlook that is wrong", "market", |all| all[1] = indicative(101, 16, 5), M6, "outlook was told as"),
-            ("no outlook", "sell", |all| _ = all.remove(2), M6, "and was not told"),
+            (
+                "an outlook that is wrong",
+                "market",
+                |all| all[1] = indicative(101, 16, 5),
+                M6,
+                "indicative values were published as",
+            ),
+            ("no outlook", "sell", |all| _ = all.remove(2), M6, "and were not published"),
             ("an outlook told again", "stop", |all| all.push(indicative(101, 16, 4)), F1, "had not changed"),
             ("an iceberg known by its outlook alone", "iceberg", |all| all[1] = level(Sell, 101, 10), F2, "shows 2"),
             (
@@ -221,9 +233,9 @@ fn a_call_that_breaches_goes_on() {
                 M8,
                 "105 breaches a tolerance",
             ),
-            ("no word of what it would be", "breach", |all| _ = all.remove(2), M6, "was not told"),
+            ("no word of what it would be", "breach", |all| _ = all.remove(2), M6, "were not published"),
             ("of the last trade", "closes", |all| all[5] = closing(105, Derivation::LastTrade), M6, "closing price"),
-            ("no closing price", "closes", |all| _ = all.remove(5), M6, "the closing price was told as None"),
+            ("no closing price", "closes", |all| _ = all.remove(5), M6, "the closing price was published as None"),
         ],
     );
 }
@@ -255,7 +267,7 @@ fn the_close_is_derived_and_crossed_at() {
     judge(
         close_and_cross,
         &[
-            ("rounded down", "publishes", |all| at_price(&mut all[1], 101), M6, "the closing price was told as"),
+            ("rounded down", "publishes", |all| at_price(&mut all[1], 101), M6, "the closing price was published as"),
             (
                 "the last trade's",
                 "publishes",
@@ -313,7 +325,7 @@ fn a_batch_waits_for_its_end() {
                 "enters",
                 |all| all[1] = trade(1, 100, 10, (10, B, 0), (11, A, 0), Buy, PLAIN),
                 M6,
-                "outlook",
+                "indicative values",
             ),
             ("a worse price", "batch", |all| at_price(nth(all, 0), 101), M6, "the one price is 100"),
             ("no batch", "batch", Vec::clear, M6, "were to trade 10 at 100"),

@@ -23,7 +23,7 @@ fn audit(run: &[Step]) -> Result<(), Offence> {
     for (_, stamped, events) in run {
         auditor.observe(stamped, events)?;
     }
-    auditor.reckon()
+    auditor.check_balances()
 }
 
 /// What is planted, in which step, how, and the promise it breaks with words of the sentence.

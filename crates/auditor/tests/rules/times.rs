@@ -80,7 +80,7 @@ fn no_expiry_is_missed_and_none_comes_early() {
 #[test]
 fn a_timetable_is_held_to_its_word_when_asked() {
     let punctual = |run: &[Step]| {
-        let mut auditor = Auditor::new().with_timetable();
+        let mut auditor = Auditor::new().with_schedule_checks();
         run.iter().try_for_each(|(_, stamped, events)| auditor.observe(stamped, events))
     };
     let open = || Stage::open(TradingRules::default());
@@ -96,7 +96,7 @@ fn a_timetable_is_held_to_its_word_when_asked() {
         for (_, stamped, events) in &stage.steps[..opened] {
             auditor.observe(stamped, events).expect("an honest engine");
         }
-        let mut auditor = auditor.with_timetable();
+        let mut auditor = auditor.with_schedule_checks();
         stage.steps[opened..].iter().try_for_each(|(_, stamped, events)| auditor.observe(stamped, events))
     };
     let kept = after(|stage| {

@@ -90,7 +90,7 @@ fn hidden_orders_keep_their_minimum_their_price_and_their_secret() {
                 "hides",
                 |all| all.push(level(Sell, 102, 6)),
                 F2,
-                "was told as 6 and shows 0",
+                "was published as 6 and shows 0",
             ),
             (
                 "a hidden order by a change number",

@@ -1,7 +1,8 @@
 //! The honest run: one spot instrument, a house account (0) and a member (1), every kind of trading command once.
 
 use pitwire_auditor::{
-    Close, Opening, OpeningAccount, OpeningMarket, OpeningOrder, OpeningPlace, OpeningSessions, OpeningStanding,
+    AuditSnapshot, ClosingPrices, SnapshotAccount, SnapshotMarket, SnapshotOrder, SnapshotOrderState,
+    SnapshotRestrictions, SnapshotSession,
 };
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
@@ -10,7 +11,7 @@ use pitwire_model::{
     TradeSeq, VenueDay, VenueNanos,
 };
 
-pub type Run = Vec<(Stamped, Vec<Event>)>;
+pub type TradeRun = Vec<(Stamped, Vec<Event>)>;
 
 const MARKET: InstrumentId = InstrumentId(0);
 const HOUSE: AccountId = AccountId(0);
@@ -32,7 +33,7 @@ pub fn step(name: &str) -> usize {
     }
 }
 
-pub fn run() -> Run {
+pub fn run() -> TradeRun {
     use Side::{Buy, Sell};
     use TimeInForce::{Day, GoodTillCancel, ImmediateOrCancel};
     let shares = Currency { id: CurrencyId(0), name: "NPN".to_owned(), decimals: 0 };
@@ -153,7 +154,7 @@ pub fn run() -> Run {
 }
 
 /// What follows the run when it is resumed: the house sells into the one order that is left, and ends it.
-pub fn tail() -> Run {
+pub fn tail() -> TradeRun {
     let all = vec![
         accepted(23, HOUSE, Side::Sell, 90, 2, TimeInForce::Day),
         Event::Trade {
@@ -183,21 +184,21 @@ pub fn tail() -> Run {
 }
 
 /// The venue as it stands after the run: 9 shares bought for 500 + 303 + 101 cents, 6 bid for at 90.
-pub fn snapshot() -> Opening {
-    let account = |id, name: &str, credit, totals: [i128; 2], reserved: i128| OpeningAccount {
+pub fn snapshot() -> AuditSnapshot {
+    let account = |id, name: &str, credit, totals: [i128; 2], reserved: i128| SnapshotAccount {
         spec: AccountSpec { id, name: name.to_owned(), credit, settings: AccountSettings::default() },
         totals: totals.to_vec(),
         reserved: vec![0, reserved],
         credit: Vec::new(),
         positions: Vec::new(),
-        standing: OpeningStanding::default(),
+        restrictions: SnapshotRestrictions::default(),
     };
-    let order = OpeningOrder {
+    let order = SnapshotOrder {
         id: OrderId(16),
         account: MEMBER,
         side: Side::Buy,
         order_type: OrderType::Limit { price: Ticks(90) },
-        place: OpeningPlace::Active,
+        place: SnapshotOrderState::Active,
         tif: TimeInForce::GoodTillCancel,
         entered: VenueDay::ZERO,
         bound: None,
@@ -211,13 +212,13 @@ pub fn snapshot() -> Opening {
         session: SessionId::ZERO,
         cancel_on_disconnect: false,
     };
-    let sessions = OpeningSessions {
+    let sessions = SnapshotSession {
         static_reference: Some(Ticks(100)),
         dynamic: Some(Ticks(101)),
-        close: Close::default(), // the day has ended
-        ..OpeningSessions::default()
+        close: ClosingPrices::default(), // the day has ended
+        ..SnapshotSession::default()
     };
-    Opening {
+    AuditSnapshot {
         today: None,
         venue_killed: false,
         killed_sessions: Vec::new(),
@@ -227,7 +228,7 @@ pub fn snapshot() -> Opening {
             Currency { id: CurrencyId(0), name: "NPN".to_owned(), decimals: 0 },
             Currency { id: CurrencyId(1), name: "ZAR".to_owned(), decimals: 2 },
         ],
-        markets: vec![OpeningMarket {
+        markets: vec![SnapshotMarket {
             spec: spec(),
             phase: Phase::Continuous,
             change_id: 11,
@@ -245,7 +246,7 @@ pub fn snapshot() -> Opening {
     }
 }
 
-fn stamped(first: u64, steps: Vec<(Command, Vec<Event>)>) -> Run {
+fn stamped(first: u64, steps: Vec<(Command, Vec<Event>)>) -> TradeRun {
     let stamp = |(seq, (command, events))| (Stamped { seq: Seq(seq), at: VenueNanos(seq * 1000), command }, events);
     (first..).zip(steps).map(stamp).collect()
 }

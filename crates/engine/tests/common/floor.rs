@@ -26,7 +26,7 @@
 //! `a 3+7@100`, shown and hidden. Every row runs on both engines, under the auditor's eyes.
 
 use pitwire_auditor::Auditor;
-use pitwire_auditor_snapshot::opening;
+use pitwire_auditor_snapshot::audit_snapshot;
 use pitwire_engine::{Engine, EngineImage, OrderImage};
 use pitwire_model::{
     AccountId, AccountSettings, Amend, CancelFilter, CancelReason, Command, Epoch, Event, InstrumentLimits, KillScope,
@@ -85,7 +85,7 @@ impl Floor {
         let image = self.fast.image();
         if let Some((reference, auditor)) = &self.judges {
             assert_eq!(image, reference.image(), "the engines' states differ");
-            let told = opening(&image, self.stamper.seq, self.stamper.at);
+            let told = audit_snapshot(&image, self.stamper.seq, self.stamper.at);
             auditor.compare(&told).expect("the auditor saw the same");
         }
         let again = Engine::from_image(image.clone()).expect("its own image");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pitwire_auditor::Auditor;
-use pitwire_auditor_snapshot::opening;
+use pitwire_auditor_snapshot::audit_snapshot;
 use pitwire_disk::DirectoryStorage;
 use pitwire_engine::EngineImage;
 use pitwire_journal::records::ChainState;
@@ -65,9 +65,9 @@ impl Verify {
             &recovery,
             &storage,
             |replay, stamped, events| {
-                auditor.follow(replay.rule_version);
+                auditor.set_rule_version(replay.rule_version);
                 let judged = match replay.is_quarantined(stamped.seq) {
-                    true => auditor.pass_over(stamped, events),
+                    true => auditor.observe_quarantined(stamped, events),
                     false => auditor.observe(stamped, events),
                 };
                 judged.map_err(offence)?;
@@ -82,9 +82,9 @@ impl Verify {
                 None => Ok(()),
             },
         )?;
-        auditor.reckon().map_err(offence)?;
+        auditor.check_balances().map_err(offence)?;
         let image = replay.engine.image();
-        auditor.compare(&opening(&image, replay.last, replay.time)).map_err(offence)?;
+        auditor.compare(&audit_snapshot(&image, replay.last, replay.time)).map_err(offence)?;
         let now = Figures::of(&replay, &image);
         let figures = match (self.until, then) {
             (None, _) => now,
@@ -169,7 +169,7 @@ fn auditor_at(replay: &Replay) -> Result<Auditor, Failure> {
     if replay.last == Seq(0) {
         return Ok(Auditor::new());
     }
-    Auditor::resume(opening(&replay.engine.image(), replay.last, replay.time)).map_err(|offence| {
+    Auditor::resume(audit_snapshot(&replay.engine.image(), replay.last, replay.time)).map_err(|offence| {
         Failure::new(format!("the snapshot at command {} contradicts itself: {}", offence.seq, offence.sentence))
             .remedy("remove that snapshot: an older one or the journal's beginning is used instead")
     })

@@ -1,6 +1,8 @@
-//! The auditor's ledger: what every account owns, and what the open spot orders of limited accounts may still spend.
+//! The balances of all accounts and the money that open spot orders reserve.
 //!
-//! Holds       a trade moves one value between two accounts; the sum over accounts changes by deposits alone.
+//! Holds       a trade moves equal value between two accounts, so that the sum over all accounts
+//!             changes by deposits only.
+//! Leaves out  margin requirements of perpetuals.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,37 +11,38 @@ use pitwire_model::{
     OrderId, Side, Ticks,
 };
 
-use crate::Market;
-use crate::fault::{Judged, offence};
+use crate::violation::{CheckResult, fail};
 
 #[derive(Debug, Default)]
-pub struct Ledger {
-    currencies: Vec<Sum>,
-    pub accounts: Vec<Holder>,
+pub struct MoneyLedger {
+    currencies: Vec<CurrencyTotal>,
+    pub accounts: Vec<AccountLedger>,
+    /// The perpetuals, each with its settlement currency.
+    perpetuals: Vec<(InstrumentId, CurrencyId)>,
 }
 
 #[derive(Debug)]
-struct Sum {
+struct CurrencyTotal {
     decimals: u8,
     deposited: i128,
 }
 
 #[derive(Debug)]
-pub struct Holder {
+pub struct AccountLedger {
     pub limited: bool,
     pub totals: Vec<i128>,
     /// What open spot orders could cost; kept for unlimited accounts too, who are never held to it.
     pub reserved: Vec<i128>,
     /// How far below zero what is free may fall.
     pub credit: Vec<i128>,
-    pub positions: BTreeMap<InstrumentId, Holding>,
+    pub positions: BTreeMap<InstrumentId, PerpetualPosition>,
     pub live_orders: BTreeSet<(InstrumentId, OrderId)>,
-    pub standing: Standing,
+    pub restrictions: AccountRestrictions,
 }
 
 /// What an operator or the throttle has made of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct AccountRestrictions {
     pub closed: bool,
     pub killed: bool,
     pub throttled: bool,
@@ -50,42 +53,46 @@ pub struct Standing {
 
 /// A perpetual position: signed lots, and what they were worth when they were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Holding {
+pub struct PerpetualPosition {
     pub lots: i64,
     pub entry_value: i128,
 }
 
 /// How an instrument's ticks and lots become units of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Terms {
+pub enum SettlementTerms {
     Spot { base: CurrencyId, quote: CurrencyId, base_per_lot: i128, quote_per_tick_lot: i128 },
     Perpetual { settles: CurrencyId, contract: i128 },
 }
 
-impl Terms {
+impl SettlementTerms {
     /// What a spot order of so many lots spends, and in which currency. Perpetuals spend nothing ahead.
     pub fn cost(&self, side: Side, price: Ticks, lots: u64) -> Option<(CurrencyId, i128)> {
         match (*self, side) {
-            (Terms::Spot { quote, quote_per_tick_lot, .. }, Side::Buy) => {
+            (SettlementTerms::Spot { quote, quote_per_tick_lot, .. }, Side::Buy) => {
                 Some((quote, quote_per_tick_lot * i128::from(price.0) * i128::from(lots)))
             }
-            (Terms::Spot { base, base_per_lot, .. }, Side::Sell) => Some((base, base_per_lot * i128::from(lots))),
-            (Terms::Perpetual { .. }, _) => None,
+            (SettlementTerms::Spot { base, base_per_lot, .. }, Side::Sell) => {
+                Some((base, base_per_lot * i128::from(lots)))
+            }
+            (SettlementTerms::Perpetual { .. }, _) => None,
         }
     }
 
     /// What so many lots come to: in quote for spot, in the settlement currency, rounded down, for a perpetual.
     pub fn notional(&self, price: Ticks, lots: u64) -> i128 {
         match *self {
-            Terms::Spot { quote_per_tick_lot, .. } => quote_per_tick_lot * i128::from(price.0) * i128::from(lots),
-            Terms::Perpetual { contract, .. } => contract * i128::from(lots) / i128::from(price.0),
+            SettlementTerms::Spot { quote_per_tick_lot, .. } => {
+                quote_per_tick_lot * i128::from(price.0) * i128::from(lots)
+            }
+            SettlementTerms::Perpetual { contract, .. } => contract * i128::from(lots) / i128::from(price.0),
         }
     }
 }
 
-impl Ledger {
+impl MoneyLedger {
     pub fn add_currency(&mut self, currency: &Currency) {
-        self.currencies.push(Sum { decimals: currency.decimals, deposited: 0 });
+        self.currencies.push(CurrencyTotal { decimals: currency.decimals, deposited: 0 });
         for account in &mut self.accounts {
             account.totals.push(0);
             account.reserved.push(0);
@@ -95,23 +102,23 @@ impl Ledger {
 
     pub fn add_account(&mut self, spec: &AccountSpec) {
         let zeros = vec![0; self.currencies.len()];
-        self.accounts.push(Holder {
+        self.accounts.push(AccountLedger {
             limited: spec.credit == Credit::Limited,
             totals: zeros.clone(),
             reserved: zeros.clone(),
             credit: zeros,
             positions: BTreeMap::new(),
             live_orders: BTreeSet::new(),
-            standing: Standing::default(),
+            restrictions: AccountRestrictions::default(),
         });
     }
 
-    pub fn knows(&self, account: AccountId) -> bool {
+    pub fn has_account(&self, account: AccountId) -> bool {
         (account.0 as usize) < self.accounts.len()
     }
 
     /// `None` for what cannot be settled: parts of units, or orders worth more than 2¹²⁰ of them (contracts: 2⁸⁰).
-    pub fn terms(&self, spec: &InstrumentSpec) -> Option<Terms> {
+    fn terms(&self, spec: &InstrumentSpec) -> Option<SettlementTerms> {
         let below = |units: i128, orders: u128| (units.unsigned_abs() <= (1 << 120) / orders).then_some(units);
         let (lots, tick_lots) = (u128::from(u32::MAX), u128::from(u32::MAX).pow(2));
         let decimals = |id: CurrencyId| self.currencies.get(id.0 as usize).map(|sum| u32::from(sum.decimals));
@@ -120,7 +127,7 @@ impl Ledger {
         let Decimal { mantissa: lot, scale: lot_scale } = spec.lot;
         let (tick_scale, lot_scale) = (u32::from(tick_scale), u32::from(lot_scale));
         match spec.kind {
-            InstrumentKind::Spot { .. } => Some(Terms::Spot {
+            InstrumentKind::Spot { .. } => Some(SettlementTerms::Spot {
                 base: spec.base(),
                 quote: spec.quote(),
                 base_per_lot: below(whole(lot.checked_mul(ten_to(base)?)?, ten_to(lot_scale)?)?, lots)?,
@@ -129,7 +136,7 @@ impl Ledger {
                     tick_lots,
                 )?,
             }),
-            InstrumentKind::InversePerpetual { .. } => Some(Terms::Perpetual {
+            InstrumentKind::InversePerpetual { .. } => Some(SettlementTerms::Perpetual {
                 settles: spec.base(),
                 contract: below(
                     whole(lot.checked_mul(ten_to(base + tick_scale)?)?, tick.checked_mul(ten_to(lot_scale)?)?)?,
@@ -139,17 +146,17 @@ impl Ledger {
         }
     }
 
-    pub fn deposit(&mut self, account: AccountId, currency: CurrencyId, units: i128) -> Judged {
+    pub fn deposit(&mut self, account: AccountId, currency: CurrencyId, units: i128) -> CheckResult {
         let Some(holder) = self.accounts.get_mut(account.0 as usize) else {
-            offence!(M4, "account {account} does not exist and was paid a deposit");
+            fail!(M4, "account {account} does not exist and was paid a deposit");
         };
         let Some(total) = holder.totals.get_mut(currency.0 as usize) else {
-            offence!(M4, "currency {currency} does not exist and was deposited");
+            fail!(M4, "currency {currency} does not exist and was deposited");
         };
         *total += units;
         let bound = holder.reserved[currency.0 as usize] - holder.credit[currency.0 as usize];
         if units < 0 && holder.limited && *total < bound {
-            offence!(M4, "account {account} withdrew {} of currency {currency}, more than it had free", -units);
+            fail!(M4, "account {account} withdrew {} of currency {currency}, more than it had free", -units);
         }
         self.currencies[currency.0 as usize].deposited += units;
         Ok(())
@@ -163,13 +170,13 @@ impl Ledger {
     }
 
     /// An account commits itself to spend this much; a limited one must have it free.
-    pub fn commit(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> Judged {
-        self.can_spend(account, cost)?;
-        self.set_aside(account, cost);
+    pub fn reserve_checked(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> CheckResult {
+        self.check_can_spend(account, cost)?;
+        self.reserve(account, cost);
         Ok(())
     }
 
-    pub fn set_aside(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) {
+    pub fn reserve(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) {
         self.release(account, cost.map(|(currency, units)| (currency, -units)));
     }
 
@@ -180,34 +187,44 @@ impl Ledger {
     }
 
     /// Whether what a limited account spends, or commits itself to, is free.
-    pub fn can_spend(&self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> Judged {
+    pub fn check_can_spend(&self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> CheckResult {
         let Some((currency, units)) = cost.filter(|_| self.accounts[account.0 as usize].limited) else {
             return Ok(());
         };
         let free = self.free(account, currency);
         if units > free {
-            offence!(M4, "account {account} spends {units} of currency {currency} and had {free} free");
+            fail!(M4, "account {account} spends {units} of currency {currency} and had {free} free");
         }
         Ok(())
     }
 
-    /// Whether a spot order was refused for want of money that the account has. What margin a perpetual ties up is not
-    /// known here, so that an account with a perpetual settled in this currency is given no verdict.
-    pub fn could_spend(&self, account: AccountId, (currency, units): (CurrencyId, i128), markets: &[Market]) -> bool {
-        let holder = &self.accounts[account.0 as usize];
-        let margined = markets.iter().any(|market| {
-            matches!(market.terms, Terms::Perpetual { settles, .. } if settles == currency)
-                && (holder.live_orders.iter().any(|(instrument, _)| *instrument == market.spec.id)
-                    || holder.positions.get(&market.spec.id).is_some_and(|held| held.lots != 0))
+    /// Whether a spot order was refused for lack of money that the account has. The margin of perpetuals is not
+    /// computed here. An account with an order or a position in a perpetual that settles in this currency
+    /// therefore gets the benefit of the doubt.
+    pub fn could_spend(&self, account: AccountId, (currency, units): (CurrencyId, i128)) -> bool {
+        let ledger = &self.accounts[account.0 as usize];
+        let has_margin = self.perpetuals.iter().filter(|(_, settles)| *settles == currency).any(|(perpetual, _)| {
+            ledger.live_orders.iter().any(|(instrument, _)| instrument == perpetual)
+                || ledger.positions.get(perpetual).is_some_and(|position| position.lots != 0)
         });
-        !margined && units <= self.free(account, currency)
+        !has_margin && units <= self.free(account, currency)
+    }
+
+    /// Adds an instrument and returns its settlement terms, or `None` if its trades would not settle in whole
+    /// units.
+    pub fn add_instrument(&mut self, spec: &InstrumentSpec) -> Option<SettlementTerms> {
+        let terms = self.terms(spec)?;
+        if let SettlementTerms::Perpetual { settles, .. } = terms {
+            self.perpetuals.push((spec.id, settles));
+        }
+        Some(terms)
     }
 
     /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.
     pub fn settle(
         &mut self,
-        spec: &InstrumentSpec,
-        terms: &Terms,
+        instrument: InstrumentId,
+        terms: &SettlementTerms,
         parties: [(AccountId, Side); 2],
         price: Ticks,
         lots: u64,
@@ -216,53 +233,54 @@ impl Ledger {
             let holder = &mut self.accounts[account.0 as usize];
             let sign = if side == Side::Buy { 1 } else { -1 };
             match *terms {
-                Terms::Spot { base, quote, base_per_lot, quote_per_tick_lot } => {
+                SettlementTerms::Spot { base, quote, base_per_lot, quote_per_tick_lot } => {
                     let lots = i128::from(lots);
                     holder.totals[base.0 as usize] += sign * base_per_lot * lots;
                     holder.totals[quote.0 as usize] -= sign * quote_per_tick_lot * i128::from(price.0) * lots;
                 }
-                Terms::Perpetual { settles, contract } => {
+                SettlementTerms::Perpetual { settles, contract } => {
                     let value = contract * i128::from(lots) / i128::from(price.0);
-                    let holding = holder.positions.entry(spec.id).or_default();
+                    let holding = holder.positions.entry(instrument).or_default();
                     holder.totals[settles.0 as usize] += holding.fill(side, lots, value);
                 }
             }
         }
     }
 
-    pub fn reckon(&self, markets: &[Market]) -> Judged {
-        for (currency, sum) in self.currencies.iter().enumerate() {
-            let held = self.held(currency, markets);
-            if held != sum.deposited {
-                offence!(M4, "currency {currency} sums to {held} and {} were deposited", sum.deposited);
+    /// # Errors
+    /// M4 if a currency does not sum to its deposits.
+    pub fn check_totals(&self) -> CheckResult {
+        for (currency, total) in self.currencies.iter().enumerate() {
+            let held = self.total_held(currency);
+            if held != total.deposited {
+                fail!(M4, "currency {currency} sums to {held}, but {} were deposited", total.deposited);
             }
         }
         Ok(())
     }
 
-    /// A currency summed over all accounts, with what their positions took in when they were opened.
-    fn held(&self, currency: usize, markets: &[Market]) -> i128 {
-        let settles_here = |market: &&Market| matches!(market.terms, Terms::Perpetual { settles, .. } if settles.0 as usize == currency);
-        let owned: i128 = self.accounts.iter().map(|holder| holder.totals[currency]).sum();
-        let entered: i128 = markets.iter().filter(settles_here).map(|market| self.entered(market.spec.id)).sum();
-        owned + entered
+    /// Returns the sum of a currency over all accounts, plus the entry values of positions that settle in it.
+    fn total_held(&self, currency: usize) -> i128 {
+        let owned: i128 = self.accounts.iter().map(|ledger| ledger.totals[currency]).sum();
+        let settled_here = self.perpetuals.iter().filter(|(_, settles)| settles.0 as usize == currency);
+        owned + settled_here.map(|(instrument, _)| self.total_entry_value(*instrument)).sum::<i128>()
     }
 
-    /// Entry values of all positions in a perpetual, longs counted for and shorts against.
-    fn entered(&self, instrument: InstrumentId) -> i128 {
-        let positions = self.accounts.iter().filter_map(|holder| holder.positions.get(&instrument));
-        positions.map(|held| held.entry_value * i128::from(held.lots.signum())).sum()
+    /// Returns the entry values of all positions in a perpetual. Shorts count as negative.
+    fn total_entry_value(&self, instrument: InstrumentId) -> i128 {
+        let positions = self.accounts.iter().filter_map(|ledger| ledger.positions.get(&instrument));
+        positions.map(|position| position.entry_value * i128::from(position.lots.signum())).sum()
     }
 
-    /// Takes what the accounts hold as given: what is reckoned from here on starts at it.
-    pub fn open(&mut self, markets: &[Market]) {
+    /// Takes the present sums as deposited. Later checks compare with them.
+    pub fn accept_totals(&mut self) {
         for currency in 0..self.currencies.len() {
-            self.currencies[currency].deposited = self.held(currency, markets);
+            self.currencies[currency].deposited = self.total_held(currency);
         }
     }
 }
 
-impl Holding {
+impl PerpetualPosition {
     /// Books a fill; returns the profit it realizes.
     fn fill(&mut self, side: Side, lots: u64, value: i128) -> i128 {
         let signed = if side == Side::Buy { lots.cast_signed() } else { -lots.cast_signed() };
@@ -284,6 +302,6 @@ fn ten_to(power: u32) -> Option<i128> {
     10_i128.checked_pow(power)
 }
 
-fn whole(value: i128, by: i128) -> Option<i128> {
+pub fn whole(value: i128, by: i128) -> Option<i128> {
     (value > 0 && by > 0 && value % by == 0).then(|| value / by)
 }

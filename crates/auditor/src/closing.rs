@@ -1,23 +1,20 @@
-//! Day statistics and the closing price with its derivation (rulebook 13).
+//! Day statistics and the inputs of the closing price (rulebook 13).
 //!
 //! Holds       1. the window of ten minutes counts whole seconds of venue time;
-//!             2. a busted trade leaves the window; last prices stay.
+//!             2. a busted trade leaves the window, but last prices stay.
 
 use std::collections::VecDeque;
 
-use pitwire_model::{Bust, Derivation, Event, InstrumentId, Lots, Phase, Ticks, TradeKind, VenueNanos};
-
-use crate::Auditor;
-use crate::fault::{Judged, offence};
-use crate::turn::Turn;
+use pitwire_model::{Bust, Derivation, Lots, Ticks, VenueNanos};
 
 const SECOND: u64 = 1_000_000_000;
+
 /// How far back the window reaches, in seconds.
 const WINDOW: u64 = 600;
 
 /// What a closing price may be made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Close {
+pub struct ClosingPrices {
     pub closing: Option<(Ticks, Derivation)>,
     pub previous: Option<Ticks>,
     /// The price of today's closing call.
@@ -27,12 +24,12 @@ pub struct Close {
     /// When continuous trading ended last.
     pub ended: Option<VenueNanos>,
     /// Of continuous trading, oldest first.
-    pub runs: VecDeque<Run>,
+    pub runs: VecDeque<TradeRun>,
 }
 
 /// Trades with consecutive numbers in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct TradeRun {
     pub second: u64,
     pub first: u64,
     pub last: u64,
@@ -43,7 +40,7 @@ pub struct Run {
 
 /// What a day has traded; busted trades are taken out but for the prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Day {
+pub struct DayStatistics {
     pub open: Option<Ticks>,
     pub high: Option<Ticks>,
     pub low: Option<Ticks>,
@@ -53,8 +50,8 @@ pub struct Day {
     pub trades: u64,
 }
 
-impl Close {
-    fn count(&mut self, at: VenueNanos, number: u64, price: Ticks, lots: u64) {
+impl ClosingPrices {
+    pub fn count(&mut self, at: VenueNanos, number: u64, price: Ticks, lots: u64) {
         let second = at.0 / SECOND;
         let value = i128::from(price.0) * i128::from(lots);
         match self.runs.back_mut() {
@@ -65,12 +62,12 @@ impl Close {
             }
             _ => {
                 self.runs.retain(|run| run.second + WINDOW >= second);
-                self.runs.push_back(Run { second, first: number, last: number, lots: i128::from(lots), value });
+                self.runs.push_back(TradeRun { second, first: number, last: number, lots: i128::from(lots), value });
             }
         }
     }
 
-    pub fn take_out(&mut self, bust: &Bust) {
+    pub fn remove_busted(&mut self, bust: &Bust) {
         let number = bust.trade_seq.0;
         if let Some(run) = self.runs.iter_mut().find(|run| (run.first..=run.last).contains(&number)) {
             run.lots -= i128::from(bust.lots.0);
@@ -90,7 +87,7 @@ impl Close {
         (Ticks(1)..=Ticks::MAX_PRICE).contains(&Ticks(price)).then_some(Ticks(price))
     }
 
-    fn derive(&self) -> Option<(Ticks, Derivation)> {
+    pub fn derive(&self) -> Option<(Ticks, Derivation)> {
         let from = |price: Option<Ticks>, derivation| price.map(|price| (price, derivation));
         from(self.closing_call, Derivation::ClosingAuction)
             .or_else(|| from(self.vwap(), Derivation::Vwap))
@@ -98,22 +95,27 @@ impl Close {
             .or_else(|| from(self.previous, Derivation::PreviousClose))
     }
 
+    /// Returns the price at which the closing price cross trades.
+    pub fn cross_price(&self) -> Option<Ticks> {
+        self.closing.map(|(price, _)| price).or(self.previous)
+    }
+
     /// The day turns.
     pub fn end_day(&mut self) {
-        let previous = self.closing.map(|(price, _)| price).or(self.previous);
-        *self = Close { previous, ..Close::default() };
+        let previous = self.cross_price();
+        *self = ClosingPrices { previous, ..ClosingPrices::default() };
     }
 }
 
-impl Day {
+impl DayStatistics {
     /// A busted trade counts no more; prices stay.
-    pub fn take_out(&mut self, price: Ticks, lots: Lots) {
+    pub fn remove_busted(&mut self, price: Ticks, lots: Lots) {
         self.volume = self.volume.saturating_sub(lots.0);
         self.turnover -= i128::from(price.0) * i128::from(lots.0);
         self.trades = self.trades.saturating_sub(1);
     }
 
-    fn count(&mut self, price: Ticks, lots: u64, makes_price: bool) {
+    pub fn count(&mut self, price: Ticks, lots: u64, makes_price: bool) {
         self.volume += lots;
         self.turnover += i128::from(price.0) * i128::from(lots);
         self.trades += 1;
@@ -125,71 +127,13 @@ impl Day {
     }
 }
 
-impl Auditor {
-    /// What the day has traded so far.
-    pub fn day(&self, instrument: InstrumentId) -> Option<Day> {
-        self.markets.get(instrument.0 as usize).map(|market| market.day)
-    }
-
-    pub(crate) fn count_trade(
-        &mut self,
-        instrument: InstrumentId,
-        number: u64,
-        price: Ticks,
-        lots: u64,
-        kind: TradeKind,
-    ) {
-        let at = self.at;
-        let market = self.market_mut(instrument);
-        market.trades = number;
-        let makes_price = kind != TradeKind::Cross;
-        market.day.count(price, lots, makes_price);
-        if makes_price {
-            market.last = Some(price);
-            market.dynamic = Some(price);
-            market.close.last = Some(price);
-        }
-        if market.phase == Phase::Continuous {
-            market.close.count(at, number, price, lots);
-        }
-    }
-
-    /// A call has had its price.
-    pub(crate) fn set_references(&mut self, instrument: InstrumentId, call: Phase, price: Ticks) {
-        let market = self.market_mut(instrument);
-        market.static_reference = Some(price);
-        if call == Phase::ClosingCall || (call == Phase::VolatilityCall && market.continues == Some(Phase::ClosingCall))
-        {
-            market.close.closing_call = Some(price);
-        }
-    }
-
-    pub(crate) fn see_closing_price(&mut self, turn: &mut Turn<'_>, instrument: InstrumentId) -> Judged {
-        let derived = self.market_of(instrument).close.derive();
-        let told = match self.peek(turn)? {
-            Some(Event::ClosingPriceSet { instrument: of, price, derivation }) if *of == instrument => {
-                Some((*price, *derivation))
-            }
-            _ => None,
-        };
-        if told != derived {
-            offence!(M6, "the closing price was told as {told:?} and is {derived:?}");
-        }
-        if told.is_some() {
-            turn.pass();
-        }
-        self.market_mut(instrument).close.closing = told;
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_window_reaches_back_six_hundred_seconds_and_rounds_halves_up() {
-        let mut close = Close::default();
+        let mut close = ClosingPrices::default();
         let at = |second: u64| VenueNanos(second * SECOND + 7);
         close.count(at(399), 1, Ticks(50), 1_000);
         close.count(at(400), 2, Ticks(100), 1);

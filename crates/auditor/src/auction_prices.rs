@@ -1,16 +1,16 @@
-//! One price for many orders, worked out afresh: every price that could be the one is tried.
+//! Computes one price for many orders by trying every candidate price.
 //!
-//! Does        the price of a call (rulebook 11.2) and of a filter (8.2), the side passes for minimum executions, and
-//!             what each order gets.
-//! Costs       sorting the orders' prices; each candidate is two binary searches; each side pass as much for each hidden
-//!             order.
-//! Start at    [`call_price`], [`filter_price`], [`side_passes`].
+//! Does        compute the price of a call (rulebook 11.2) and of a filter (8.2), apply minimum
+//!             executions, and allocate the volume to orders.
+//! Costs       sorting the prices of the orders, two binary searches for each candidate price, and
+//!             the same again for each hidden order and pass.
+//! Start at    [`call_price`], [`filter_price`], [`apply_minimum_executions`].
 
 use pitwire_model::{OrderId, Side, Ticks};
 
 /// An order as a call or a filter sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
+pub struct AuctionInterest {
     pub id: OrderId,
     /// None: any price.
     pub price: Option<Ticks>,
@@ -22,7 +22,7 @@ pub struct Interest {
     pub arrival: u64,
 }
 
-impl Interest {
+impl AuctionInterest {
     /// Whether it accepts to trade at a price.
     pub fn accepts(&self, side: Side, price: Ticks) -> bool {
         match (self.price, side) {
@@ -35,7 +35,7 @@ impl Interest {
 
 /// What each side would trade at each price.
 #[derive(Debug, Default)]
-pub struct Curves {
+pub struct AuctionCurves {
     /// Prices ascending, each with the sum of the bids at it or above.
     buys: Vec<(i64, u64)>,
     /// Prices ascending, each with the sum of the offers at it or below.
@@ -44,20 +44,20 @@ pub struct Curves {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PricePoint {
     pub price: Ticks,
     pub volume: u64,
     /// Buys less sells at the price.
     pub surplus: i64,
 }
 
-impl Curves {
+impl AuctionCurves {
     /// From lots at prices, in any order, and what is there without a price.
     pub fn new(
         bids: impl Iterator<Item = (Ticks, u64)>,
         offers: impl Iterator<Item = (Ticks, u64)>,
         unpriced: [u64; 2],
-    ) -> Curves {
+    ) -> AuctionCurves {
         let mut buys = summed(bids);
         let mut sum = 0;
         for (_, lots) in buys.iter_mut().rev() {
@@ -70,16 +70,16 @@ impl Curves {
             sum += *lots;
             *lots = sum;
         }
-        Curves { buys, sells, unpriced }
+        AuctionCurves { buys, sells, unpriced }
     }
 
-    pub fn of(bids: &[Interest], offers: &[Interest]) -> Curves {
-        let priced = |orders: &[Interest]| -> Vec<(Ticks, u64)> {
+    pub fn of(bids: &[AuctionInterest], offers: &[AuctionInterest]) -> AuctionCurves {
+        let priced = |orders: &[AuctionInterest]| -> Vec<(Ticks, u64)> {
             orders.iter().filter_map(|order| Some((order.price?, order.counts))).collect()
         };
         let unpriced = [bids, offers]
             .map(|orders| orders.iter().filter(|order| order.price.is_none()).map(|order| order.counts).sum());
-        Curves::new(priced(bids).into_iter(), priced(offers).into_iter(), unpriced)
+        AuctionCurves::new(priced(bids).into_iter(), priced(offers).into_iter(), unpriced)
     }
 
     fn buys_at(&self, price: i64) -> u64 {
@@ -93,9 +93,9 @@ impl Curves {
     }
 
     /// What would trade at a price, and by how much more is bought than sold there.
-    pub fn at(&self, price: Ticks) -> Found {
+    pub fn at(&self, price: Ticks) -> PricePoint {
         let (buys, sells) = (self.buys_at(price.0), self.sells_at(price.0));
-        Found { price, volume: buys.min(sells), surplus: buys.cast_signed() - sells.cast_signed() }
+        PricePoint { price, volume: buys.min(sells), surplus: buys.cast_signed() - sells.cast_signed() }
     }
 
     fn candidates(&self) -> impl Iterator<Item = i64> {
@@ -118,8 +118,8 @@ fn summed(lots: impl Iterator<Item = (Ticks, u64)>) -> Vec<(i64, u64)> {
 }
 
 /// The price of a call, or none (rulebook 11.2).
-pub fn call_price(curves: &Curves, reference: Option<Ticks>) -> Option<Found> {
-    let mut tried: Vec<Found> = curves.candidates().map(|price| curves.at(Ticks(price))).collect();
+pub fn call_price(curves: &AuctionCurves, reference: Option<Ticks>) -> Option<PricePoint> {
+    let mut tried: Vec<PricePoint> = curves.candidates().map(|price| curves.at(Ticks(price))).collect();
     if tried.is_empty() {
         let found = curves.at(reference?);
         return (found.volume > 0).then_some(found);
@@ -147,14 +147,14 @@ pub fn call_price(curves: &Curves, reference: Option<Ticks>) -> Option<Found> {
 }
 
 /// The price of a filter and what trades there, or none (rulebook 8.2, 6 and 7).
-pub fn filter_price(curves: &Curves, touch: [Option<Ticks>; 2], reference: Option<Ticks>) -> Option<Found> {
+pub fn filter_price(curves: &AuctionCurves, touch: [Option<Ticks>; 2], reference: Option<Ticks>) -> Option<PricePoint> {
     // What trades changes only just above a bid and at an offer.
     let tried = curves
         .candidates()
         .flat_map(|price| [price - 1, price, price + 1])
         .filter(|price| *price >= 1)
         .map(|price| curves.at(Ticks(price)));
-    let tried: Vec<Found> = tried.collect();
+    let tried: Vec<PricePoint> = tried.collect();
     let volume = tried.iter().map(|found| found.volume).max().filter(|volume| *volume > 0)?;
     let best = || tried.iter().filter(|found| found.volume == volume).map(|found| found.price);
     let (lowest, highest) = (best().min()?, best().max()?);
@@ -177,8 +177,8 @@ const fn middle(low: Ticks, high: Ticks) -> Ticks {
 
 /// Lowers what hidden orders count for until each that counts can have its minimum (rulebook 8.2, 3 to 5). Both sides in
 /// priority order.
-pub fn side_passes(bids: &mut [Interest], offers: &mut [Interest]) {
-    let total = |orders: &[Interest]| orders.iter().map(|order| order.counts).sum::<u64>();
+pub fn apply_minimum_executions(bids: &mut [AuctionInterest], offers: &mut [AuctionInterest]) {
+    let total = |orders: &[AuctionInterest]| orders.iter().map(|order| order.counts).sum::<u64>();
     let hidden = bids.iter().chain(offers.iter()).filter(|order| order.is_hidden).count();
     if hidden == 0 {
         return;
@@ -201,11 +201,11 @@ pub fn side_passes(bids: &mut [Interest], offers: &mut [Interest]) {
 }
 
 /// Whether anything changed.
-fn side_pass(side: Side, own: &mut [Interest], contra: &[Interest]) -> bool {
-    let nobody: &[Interest] = &[];
+fn side_pass(side: Side, own: &mut [AuctionInterest], contra: &[AuctionInterest]) -> bool {
+    let nobody: &[AuctionInterest] = &[];
     let curves = match side {
-        Side::Buy => Curves::of(nobody, contra),
-        Side::Sell => Curves::of(contra, nobody),
+        Side::Buy => AuctionCurves::of(nobody, contra),
+        Side::Sell => AuctionCurves::of(contra, nobody),
     };
     let accepted = |price: Ticks| match side {
         Side::Buy => curves.sells_at(price.0),
@@ -225,7 +225,7 @@ fn side_pass(side: Side, own: &mut [Interest], contra: &[Interest]) -> bool {
 }
 
 /// What each order gets of so many lots at a price, those in priority order; an order that gets nothing is left out.
-pub fn in_order(side: Side, orders: &[Interest], price: Ticks, volume: u64) -> Vec<(OrderId, u64)> {
+pub fn allocate_in_priority(side: Side, orders: &[AuctionInterest], price: Ticks, volume: u64) -> Vec<(OrderId, u64)> {
     let mut left = volume;
     let accepting = orders.iter().filter(|order| order.accepts(side, price));
     let got = accepting.map(|order| {
@@ -238,12 +238,18 @@ pub fn in_order(side: Side, orders: &[Interest], price: Ticks, volume: u64) -> V
 
 /// As [`in_order`], but visible orders at the price itself share what the better leave in proportion to what they have,
 /// one batch after another; a batch is what came up to one of these priority numbers (rulebook 15.2, 15.3).
-pub fn in_proportion(side: Side, orders: &[Interest], price: Ticks, volume: u64, ends: &[u64]) -> Vec<(OrderId, u64)> {
-    let batch = |order: &Interest| {
+pub fn allocate_in_proportion(
+    side: Side,
+    orders: &[AuctionInterest],
+    price: Ticks,
+    volume: u64,
+    ends: &[u64],
+) -> Vec<(OrderId, u64)> {
+    let batch = |order: &AuctionInterest| {
         let shares = order.price == Some(price) && !order.is_hidden;
         shares.then(|| ends.partition_point(|end| *end < order.arrival))
     };
-    let accepting: Vec<&Interest> = orders.iter().filter(|order| order.accepts(side, price)).collect();
+    let accepting: Vec<&AuctionInterest> = orders.iter().filter(|order| order.accepts(side, price)).collect();
     let (mut left, mut got) = (volume, Vec::new());
     for together in accepting.chunk_by(|one, next| batch(one).is_some() && batch(one) == batch(next)) {
         let counts: Vec<u64> = together.iter().map(|order| order.counts).collect();
@@ -275,7 +281,7 @@ pub fn shares_of(shown: &[u64], lots: u64) -> Vec<u64> {
 }
 
 /// Buyers and sellers from both heads, each time the smaller of what the two have left.
-pub fn paired(bids: &[(OrderId, u64)], offers: &[(OrderId, u64)]) -> Vec<(OrderId, OrderId, u64)> {
+pub fn pair_orders(bids: &[(OrderId, u64)], offers: &[(OrderId, u64)]) -> Vec<(OrderId, OrderId, u64)> {
     let (mut bids, mut offers) = (bids.iter().copied(), offers.iter().copied());
     let (mut bid, mut offer) = (bids.next(), offers.next());
     let mut pairs = Vec::new();
@@ -292,17 +298,17 @@ pub fn paired(bids: &[(OrderId, u64)], offers: &[(OrderId, u64)]) -> Vec<(OrderI
 mod tests {
     use super::*;
 
-    fn order(id: u64, price: i64, open: u64) -> Interest {
+    fn order(id: u64, price: i64, open: u64) -> AuctionInterest {
         let price = (price > 0).then_some(Ticks(price));
-        Interest { id: OrderId(id), price, is_hidden: false, minimum: 0, open, counts: open, arrival: id }
+        AuctionInterest { id: OrderId(id), price, is_hidden: false, minimum: 0, open, counts: open, arrival: id }
     }
 
-    fn hidden(id: u64, price: i64, open: u64, minimum: u64) -> Interest {
-        Interest { is_hidden: true, minimum, ..order(id, price, open) }
+    fn hidden(id: u64, price: i64, open: u64, minimum: u64) -> AuctionInterest {
+        AuctionInterest { is_hidden: true, minimum, ..order(id, price, open) }
     }
 
-    fn priced(bids: &[Interest], offers: &[Interest], reference: Option<i64>) -> Option<(i64, u64, i64)> {
-        let found = call_price(&Curves::of(bids, offers), reference.map(Ticks))?;
+    fn priced(bids: &[AuctionInterest], offers: &[AuctionInterest], reference: Option<i64>) -> Option<(i64, u64, i64)> {
+        let found = call_price(&AuctionCurves::of(bids, offers), reference.map(Ticks))?;
         Some((found.price.0, found.volume, found.surplus))
     }
 
@@ -328,17 +334,17 @@ mod tests {
     fn a_minimum_that_cannot_be_had_counts_for_nothing() {
         let mut bids = [hidden(1, 100, 10, 6), order(2, 100, 3)];
         let mut offers = [order(3, 100, 5)];
-        side_passes(&mut bids, &mut offers);
+        apply_minimum_executions(&mut bids, &mut offers);
         assert_eq!(bids.map(|order| order.counts), [0, 3]);
         let mut offers = [order(3, 100, 7)];
         bids = [hidden(1, 100, 10, 6), order(2, 100, 3)];
-        side_passes(&mut bids, &mut offers);
+        apply_minimum_executions(&mut bids, &mut offers);
         assert_eq!(bids.map(|order| order.counts), [7, 3]);
     }
 
     #[test]
     fn a_filter_has_its_price_where_the_touch_has_its_middle() {
-        let curves = Curves::of(&[hidden(1, 110, 5, 5)], &[hidden(2, 100, 5, 5)]);
+        let curves = AuctionCurves::of(&[hidden(1, 110, 5, 5)], &[hidden(2, 100, 5, 5)]);
         let price = |touch: [Option<i64>; 2], reference: Option<i64>| {
             filter_price(&curves, touch.map(|side| side.map(Ticks)), reference.map(Ticks)).map(|found| found.price.0)
         };
@@ -359,7 +365,7 @@ mod tests {
     #[test]
     fn pairs_are_made_from_both_heads() {
         let id = OrderId;
-        let pairs = paired(&[(id(1), 5), (id(2), 3)], &[(id(3), 4), (id(4), 4)]);
+        let pairs = pair_orders(&[(id(1), 5), (id(2), 3)], &[(id(3), 4), (id(4), 4)]);
         assert_eq!(pairs, [(id(1), id(3), 4), (id(1), id(4), 1), (id(2), id(4), 3)]);
     }
 }

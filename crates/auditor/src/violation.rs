@@ -1,6 +1,30 @@
-//! What was wrong: the promise that was broken, and a sentence with its numbers.
+//! The promises of the venue, and the findings that name a broken promise.
 
 use std::fmt;
+
+use pitwire_model::{Command, Event, Seq};
+
+/// The first thing that was wrong, at which command, and the promise it breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offence {
+    pub seq: Seq,
+    pub promise: Promise,
+    pub sentence: String,
+}
+
+impl Offence {
+    pub fn at(seq: Seq, fault: BrokenPromise) -> Offence {
+        Offence { seq, promise: fault.promise, sentence: fault.sentence }
+    }
+}
+
+impl fmt::Display for Offence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at command {}: {} ({})", self.seq, self.sentence, self.promise)
+    }
+}
+
+impl std::error::Error for Offence {}
 
 /// The venue's promises, by the ids of the reliability reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,16 +67,25 @@ impl fmt::Display for Promise {
 
 /// Inside the crate an offence is this; who observes adds where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct BrokenPromise {
     pub promise: Promise,
     pub sentence: String,
 }
 
-pub type Judged<T = ()> = Result<T, Fault>;
+pub type CheckResult<T = ()> = Result<T, BrokenPromise>;
 
-macro_rules! offence {
+macro_rules! fail {
     ($promise:ident, $($text:tt)*) => {
-        return Err($crate::fault::Fault { promise: $crate::fault::Promise::$promise, sentence: format!($($text)*) })
+        return Err($crate::violation::BrokenPromise { promise: $crate::violation::Promise::$promise, sentence: format!($($text)*) })
     };
 }
-pub(crate) use offence;
+
+/// The finding for a command whose events do not answer it.
+pub fn wrong_answer(command: &Command, events: &[Event]) -> BrokenPromise {
+    let sentence = match events {
+        [] => format!("nothing was said to {command:?}"),
+        [event, ..] => format!("{event:?} (of {} events) is no answer to {command:?}", events.len()),
+    };
+    BrokenPromise { promise: Promise::S1, sentence }
+}
+pub(crate) use fail;

@@ -1,8 +1,9 @@
-//! The two tables of the rules, read from the contracts in the auditor's own way.
+//! The two rule tables from `contracts/rules`, read with a parser of its own.
 //!
-//! Does        order type by time in force, session by either, and what each session permits, injects and expires.
-//! Holds       every cell is there once; a table that is not whole makes each question an offence.
-//! Leaves out  TOML beyond one table in braces for each line, which is all that those two files hold.
+//! Does        tell which times in force each order type takes, what a session does with either, and
+//!             what each session permits, injects and expires.
+//! Holds       every cell exists exactly once. A missing cell answers "reject".
+//! Leaves out  TOML beyond one inline table per line, which is all that the two files contain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ use pitwire_model::{OrderType, Phase, TimeInForce};
 
 /// What a session makes of a new order, the first that applies before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Answer {
+pub enum TableAnswer {
     Reject,
     Park,
     Immediate,
@@ -19,16 +20,16 @@ pub enum Answer {
 }
 
 #[derive(Debug, Default)]
-pub struct Tables {
+pub struct RuleTables {
     /// Time in force and type, and whether they go together.
     types: BTreeMap<(String, String), bool>,
-    cells: BTreeMap<(String, String), Answer>,
-    sessions: BTreeMap<String, Permits>,
+    cells: BTreeMap<(String, String), TableAnswer>,
+    sessions: BTreeMap<String, SessionPermissions>,
 }
 
 /// What a session permits, whatever the order.
 #[derive(Clone, Debug, Default)]
-pub struct Permits {
+pub struct SessionPermissions {
     pub enter: bool,
     pub amend: bool,
     pub amend_hidden: bool,
@@ -37,12 +38,13 @@ pub struct Permits {
 }
 
 const TYPES: &str = include_str!("../../../contracts/rules/order-types.toml");
+
 const SESSIONS: &str = include_str!("../../../contracts/rules/sessions.toml");
 
 /// The tables as they stand in the contracts.
-pub fn tables() -> &'static Tables {
-    static TABLES: OnceLock<Tables> = OnceLock::new();
-    TABLES.get_or_init(|| Tables::read(TYPES, SESSIONS))
+pub fn tables() -> &'static RuleTables {
+    static TABLES: OnceLock<RuleTables> = OnceLock::new();
+    TABLES.get_or_init(|| RuleTables::read(TYPES, SESSIONS))
 }
 
 /// The column that an order stands in; an iceberg is a limit order with a display.
@@ -57,9 +59,9 @@ pub fn column(order_type: OrderType, has_display: bool) -> &'static str {
     }
 }
 
-impl Tables {
-    fn read(types: &str, sessions: &str) -> Tables {
-        let mut tables = Tables::default();
+impl RuleTables {
+    fn read(types: &str, sessions: &str) -> RuleTables {
+        let mut tables = RuleTables::default();
         for row in rows(types) {
             if let (Some(tif), Some(kind), Some(answer)) = (row.text("tif"), row.text("type"), row.text("answer")) {
                 tables.types.insert((tif, kind), answer == "accept");
@@ -70,14 +72,14 @@ impl Tables {
                 (row.text("session"), row.text("column"), row.text("answer"))
             {
                 let answer = match answer.as_str() {
-                    "active" => Answer::Active,
-                    "immediate" => Answer::Immediate,
-                    "park" => Answer::Park,
-                    _ => Answer::Reject,
+                    "active" => TableAnswer::Active,
+                    "immediate" => TableAnswer::Immediate,
+                    "park" => TableAnswer::Park,
+                    _ => TableAnswer::Reject,
                 };
                 tables.cells.insert((session, column), answer);
             } else if let Some(name) = row.text("name") {
-                let permits = Permits {
+                let permits = SessionPermissions {
                     enter: row.holds("enter"),
                     amend: row.holds("amend"),
                     amend_hidden: row.holds("amend_hidden"),
@@ -91,21 +93,21 @@ impl Tables {
     }
 
     /// Whether orders of this column may have this time in force in any session.
-    pub fn go_together(&self, tif: TimeInForce, column: &str) -> bool {
+    pub fn allows_type(&self, tif: TimeInForce, column: &str) -> bool {
         self.types.get(&(tif.name().to_owned(), column.to_owned())).copied().unwrap_or(false)
     }
 
     /// The cells of a session: by time in force, and by type.
-    pub fn cells(&self, phase: Phase, tif: TimeInForce, column: &str) -> (Answer, Answer) {
+    pub fn cells(&self, phase: Phase, tif: TimeInForce, column: &str) -> (TableAnswer, TableAnswer) {
         let cell = |column: &str| self.cells.get(&(phase.name().to_owned(), column.to_owned())).copied();
-        (cell(tif.name()).unwrap_or(Answer::Reject), cell(column).unwrap_or(Answer::Reject))
+        (cell(tif.name()).unwrap_or(TableAnswer::Reject), cell(column).unwrap_or(TableAnswer::Reject))
     }
 
     /// Closed is as post close; deleted permits nothing.
-    pub fn permits(&self, phase: Phase) -> &Permits {
-        static NOTHING: OnceLock<Permits> = OnceLock::new();
+    pub fn permits(&self, phase: Phase) -> &SessionPermissions {
+        static NOTHING: OnceLock<SessionPermissions> = OnceLock::new();
         let phase = if phase == Phase::Closed { Phase::PostClose } else { phase };
-        self.sessions.get(phase.name()).unwrap_or_else(|| NOTHING.get_or_init(Permits::default))
+        self.sessions.get(phase.name()).unwrap_or_else(|| NOTHING.get_or_init(SessionPermissions::default))
     }
 
     pub fn injects(&self, phase: Phase, tif: TimeInForce) -> bool {
@@ -118,13 +120,13 @@ impl Tables {
 }
 
 /// One line that is a table in braces.
-struct Row<'a>(&'a str);
+struct TableRow<'a>(&'a str);
 
-fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
-    text.lines().map(str::trim).filter(|line| line.starts_with('{')).map(Row)
+fn rows(text: &str) -> impl Iterator<Item = TableRow<'_>> {
+    text.lines().map(str::trim).filter(|line| line.starts_with('{')).map(TableRow)
 }
 
-impl<'a> Row<'a> {
+impl<'a> TableRow<'a> {
     /// What stands after `key =`.
     fn after(&self, key: &str) -> Option<&'a str> {
         let at = self.0.match_indices(key).find(|(at, _)| {
@@ -165,11 +167,11 @@ mod tests {
     fn cells_that_the_page_names() {
         let (tables, price) = (tables(), pitwire_model::Ticks(1));
         let (day, gfa) = (TimeInForce::Day, TimeInForce::AnyCall);
-        assert!(!tables.go_together(TimeInForce::GoodTillCancel, column(OrderType::Market, false)));
-        assert!(tables.go_together(gfa, column(OrderType::Limit { price }, true)));
-        assert_eq!(tables.cells(Phase::Continuous, gfa, "limit"), (Answer::Park, Answer::Active));
-        assert_eq!(tables.cells(Phase::OpeningCall, day, "hidden"), (Answer::Active, Answer::Reject));
-        assert_eq!(tables.cells(Phase::Closed, day, "limit"), (Answer::Reject, Answer::Reject));
+        assert!(!tables.allows_type(TimeInForce::GoodTillCancel, column(OrderType::Market, false)));
+        assert!(tables.allows_type(gfa, column(OrderType::Limit { price }, true)));
+        assert_eq!(tables.cells(Phase::Continuous, gfa, "limit"), (TableAnswer::Park, TableAnswer::Active));
+        assert_eq!(tables.cells(Phase::OpeningCall, day, "hidden"), (TableAnswer::Active, TableAnswer::Reject));
+        assert_eq!(tables.cells(Phase::Closed, day, "limit"), (TableAnswer::Reject, TableAnswer::Reject));
         assert!(tables.permits(Phase::Pause).amend_hidden && !tables.permits(Phase::OpeningCall).amend_hidden);
         assert!(
             tables.injects(Phase::ClosingCall, TimeInForce::ClosingCall) && !tables.injects(Phase::Continuous, gfa)

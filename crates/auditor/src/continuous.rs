@@ -1,0 +1,384 @@
+//! Checks one incoming order against the book in continuous trading (rulebook 7, 15.2).
+//!
+//! Does        compute what the incoming order must do next and compare the next event with it.
+//! Holds       best prices and the dynamic reference are those from before its first fill.
+//! Start at    [`check_matching`], then `next_match_step`.
+
+use std::collections::VecDeque;
+
+use pitwire_model::{Allocation, CancelReason, Event, OrderId, Phase, SelfMatch, Side, Ticks, TimeInForce, TradeKind};
+
+use crate::auction_prices::shares_of;
+use crate::departures::{check_cancelled, check_departure};
+use crate::limits::{ToleranceBreach, is_worse};
+use crate::market::MarketState;
+use crate::model::VenueModel;
+use crate::order_updates::add_order;
+use crate::orders::{LiveOrder, LiveOrderState};
+use crate::reader::EventReader;
+use crate::session_events::check_breach;
+use crate::trades::{ExpectedTrade, check_after_fill, check_trade};
+use crate::violation::{CheckResult, fail};
+
+/// An order that acts, and what it found.
+#[derive(Clone, Copy, Debug)]
+pub struct IncomingOrder {
+    pub order: LiveOrder,
+    /// The worst price at which it trades: its own, or what bounds it.
+    pub limit: Option<Ticks>,
+    pub mode: SelfMatch,
+    /// Whether what it may spend is set aside.
+    pub reserves: bool,
+    /// Best visible prices before its first fill, itself not in the book.
+    pub bid: Option<Ticks>,
+    pub offer: Option<Ticks>,
+    pub dynamic: Option<Ticks>,
+}
+
+impl IncomingOrder {
+    pub fn reaches(&self, price: Ticks) -> bool {
+        self.limit.is_none_or(|limit| !is_worse(self.order.side, price, limit))
+    }
+
+    pub fn must_not_meet(&self, resting: &LiveOrder) -> bool {
+        self.mode != SelfMatch::Allow && self.order.is_same_group(resting)
+    }
+}
+
+/// What an incoming order must do next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum MatchStep {
+    Trade {
+        with: OrderId,
+        price: Ticks,
+        lots: u64,
+    },
+    /// Its own order is taken away, and the walk goes on.
+    Remove(OrderId),
+    End(MatchEnd),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum MatchEnd {
+    /// Nothing is left to trade, or nothing to trade with.
+    Walked,
+    /// Its group: what is left of it goes; after the resting order that it met, if that goes too.
+    Own(Option<OrderId>),
+    Breach(ToleranceBreach),
+}
+
+pub fn incoming_order(model: &VenueModel, order: LiveOrder, mode: Option<SelfMatch>, reserves: bool) -> IncomingOrder {
+    let market = &model.markets[order.instrument.0 as usize];
+    IncomingOrder {
+        order,
+        limit: order.reach(),
+        mode: mode.unwrap_or(model.definitions.accounts[order.account.0 as usize].settings.self_match),
+        reserves,
+        bid: market.book.best(Side::Buy),
+        offer: market.book.best(Side::Sell),
+        dynamic: market.prices.dynamic,
+    }
+}
+
+/// Follows an order's aggression to its remainder. A breach is told, and left to the caller.
+pub fn check_matching(
+    model: &mut VenueModel,
+    reader: &mut EventReader<'_>,
+    mut taker: IncomingOrder,
+) -> CheckResult<Option<ToleranceBreach>> {
+    reader.peek(model)?;
+    if taker.order.tif == TimeInForce::FillOrKill {
+        let there = reachable_lots(model, &taker);
+        if there < taker.order.open {
+            return check_fill_or_kill(model, reader, &taker, there).map(|()| None);
+        }
+    }
+    let mut round = VecDeque::new();
+    let end = loop {
+        let step = round.pop_front().unwrap_or_else(|| next_match_step(model, &taker, &mut round));
+        match step {
+            MatchStep::Trade { with, price, lots } => {
+                check_fill(model, reader, &mut taker, with, price, lots)?;
+                if taker.order.open == 0 || (taker.order.open < taker.order.minimum && round.is_empty()) {
+                    break MatchEnd::Walked;
+                }
+            }
+            MatchStep::Remove(order) => check_self_match_cancel(model, reader, order, &taker)?,
+            MatchStep::End(end) => break end,
+        }
+    };
+    if let MatchEnd::Own(Some(met)) = end {
+        check_self_match_cancel(model, reader, met, &taker)?;
+    }
+    if let MatchEnd::Breach(breach) = end {
+        check_breach(model, reader, taker.order.instrument, &breach)?;
+    }
+    check_remainder(model, reader, &taker, end)?;
+    Ok(if let MatchEnd::Breach(breach) = end { Some(breach) } else { None })
+}
+
+fn check_fill(
+    model: &mut VenueModel,
+    reader: &mut EventReader<'_>,
+    taker: &mut IncomingOrder,
+    with: OrderId,
+    price: Ticks,
+    lots: u64,
+) -> CheckResult {
+    let Some(maker) = model.orders.get(&with).copied() else { return Ok(()) };
+    let kind = TradeKind::Continuous;
+    let deal = ExpectedTrade { maker, taker: taker.order, price, lots, kind, taker_reserves: taker.reserves };
+    check_trade(model, reader, &deal)?;
+    taker.order.open -= lots;
+    check_after_fill(model, reader, &maker, lots)
+}
+
+/// A resting order leaves because it met an incoming one of its own group.
+fn check_self_match_cancel(
+    model: &mut VenueModel,
+    reader: &mut EventReader<'_>,
+    order: OrderId,
+    taker: &IncomingOrder,
+) -> CheckResult {
+    if let Some(Event::Trade { trade_seq, maker, .. }) = reader.peek(model)?
+        && *maker == order
+    {
+        fail!(M11, "trade {trade_seq} is with order {order}, of the same member as order {}", taker.order.id);
+    }
+    check_departure(model, reader, order, CancelReason::SelfMatch)
+}
+
+/// What is left of an order that has acted: it rests, or expires for the one reason that is due.
+fn check_remainder(
+    model: &mut VenueModel,
+    reader: &mut EventReader<'_>,
+    taker: &IncomingOrder,
+    end: MatchEnd,
+) -> CheckResult {
+    let order = LiveOrder { mode: None, ..taker.order };
+    if order.open == 0 {
+        return Ok(());
+    }
+    let reason = match end {
+        MatchEnd::Own(_) => Some(CancelReason::SelfMatch),
+        _ if order.is_hidden() && order.open < order.minimum => Some(CancelReason::BelowMinimumExecution),
+        MatchEnd::Breach(_) if order.is_market() || order.is_immediate() => Some(CancelReason::Breaker),
+        _ if order.is_market() || order.is_immediate() => Some(CancelReason::ImmediateRemainder),
+        _ => None,
+    };
+    check_no_further_trade(model, reader, taker, end)?;
+    let Some(reason) = reason else {
+        let order = LiveOrder { place: LiveOrderState::Active, shown: order.displayed_lots(), ..order };
+        if let Some(Event::Cancelled { order: told, reason, .. }) = reader.peek(model)?
+            && *told == order.id
+        {
+            fail!(M5, "order {told} expired ({reason:?}) and should rest or be filled");
+        }
+        add_order(model, reader, order);
+        return Ok(());
+    };
+    check_cancelled(model, reader, &order, reason)?;
+    if taker.reserves {
+        model.ledger.release(order.account, model.order_cost(&order, order.open));
+    }
+    Ok(())
+}
+
+/// An order that has come to its end must not be told to trade on.
+fn check_no_further_trade(
+    model: &VenueModel,
+    reader: &mut EventReader<'_>,
+    taker: &IncomingOrder,
+    end: MatchEnd,
+) -> CheckResult {
+    let Some(Event::Trade { trade_seq, price, maker, taker: told, kind, .. }) = reader.peek(model)? else {
+        return Ok(());
+    };
+    let (order, resting) = (&taker.order, model.orders.get(maker));
+    if *told != order.id || *kind != TradeKind::Continuous {
+        return Ok(());
+    }
+    if matches!(end, MatchEnd::Own(_)) {
+        fail!(M11, "trade {trade_seq} of order {told}, after it met an order of the same member");
+    }
+    if let MatchEnd::Breach(breach) = end {
+        fail!(M8, "trade {trade_seq} at {price}, after a breach: {breach:?}");
+    }
+    if !taker.reaches(*price) {
+        fail!(M1, "trade {trade_seq} at {price} is worse than the limit of order {told}");
+    }
+    let least = resting.map_or(0, |resting| resting.minimum).max(order.minimum);
+    fail!(
+        M5,
+        "trade {trade_seq} at {price} of order {told}, which had no more to trade with: {} left, minimum {least}",
+        order.open
+    )
+}
+
+pub fn check_fill_or_kill(
+    model: &mut VenueModel,
+    reader: &mut EventReader<'_>,
+    taker: &IncomingOrder,
+    there: u64,
+) -> CheckResult {
+    let order = &taker.order;
+    if let Some(Event::Trade { trade_seq, .. }) = reader.peek(model)? {
+        fail!(M5, "order {} finds {there} of {} and was to be killed whole: trade {trade_seq}", order.id, order.open);
+    }
+    check_cancelled(model, reader, order, CancelReason::FillOrKill)?;
+    if taker.reserves {
+        model.ledger.release(order.account, model.order_cost(order, order.open));
+    }
+    Ok(())
+}
+
+/// The first order in priority that the incoming one has to do with, and what. Pro-rata: the rest of the round too.
+fn next_match_step(model: &VenueModel, taker: &IncomingOrder, round: &mut VecDeque<MatchStep>) -> MatchStep {
+    let market = &model.markets[taker.order.instrument.0 as usize];
+    let (order, contra) = (&taker.order, taker.order.side.opposite());
+    for resting in market.book.orders(contra).filter_map(|id| model.orders.get(&id)) {
+        if resting.is_market() {
+            continue; // left behind by a missed call
+        }
+        if !taker.reaches(resting.price) {
+            break;
+        }
+        if market.rules.allocation == Allocation::ProRata && !resting.is_hidden() {
+            return pro_rata_round(model, market, taker, resting.price, round);
+        }
+        let there = if resting.is_hidden() { resting.open } else { resting.shown };
+        let lots = order.open.min(there);
+        if resting.minimum > order.open {
+            continue;
+        }
+        if lots < order.minimum {
+            return MatchStep::End(MatchEnd::Walked);
+        }
+        let price = market.trade_price_against(resting, taker.bid, taker.offer);
+        if !taker.reaches(price) {
+            continue;
+        }
+        if let Some(breach) = continuous_breach(market, taker, price) {
+            return MatchStep::End(MatchEnd::Breach(breach));
+        }
+        if taker.must_not_meet(resting) {
+            return self_match_step(taker.mode, resting.id);
+        }
+        return MatchStep::Trade { with: resting.id, price, lots };
+    }
+    MatchStep::End(MatchEnd::Walked)
+}
+
+/// Whether sharing at this order's price ends before it begins: an own order that is not passed over stands there.
+fn ends_pro_rata_round(model: &VenueModel, market: &MarketState, taker: &IncomingOrder, resting: &LiveOrder) -> bool {
+    market.rules.allocation == Allocation::ProRata
+        && !resting.is_hidden()
+        && taker.mode != SelfMatch::CancelResting
+        && visible_orders_at(model, market, resting.side, resting.price).any(|other| taker.must_not_meet(other))
+}
+
+/// The visible limit orders at one price, oldest first.
+fn visible_orders_at<'a>(
+    model: &'a VenueModel,
+    market: &'a MarketState,
+    side: Side,
+    price: Ticks,
+) -> impl Iterator<Item = &'a LiveOrder> {
+    let there = market.book.shown_at(side, price).filter_map(|id| model.orders.get(&id));
+    there.filter(|resting| resting.is_visible())
+}
+
+fn continuous_breach(market: &MarketState, taker: &IncomingOrder, price: Ticks) -> Option<ToleranceBreach> {
+    market.breach(market.rules.tolerance(Phase::Continuous), price, taker.dynamic)
+}
+
+/// A price's visible orders share what comes in, by what they show.
+fn pro_rata_round(
+    model: &VenueModel,
+    market: &MarketState,
+    taker: &IncomingOrder,
+    price: Ticks,
+    round: &mut VecDeque<MatchStep>,
+) -> MatchStep {
+    let contra = taker.order.side.opposite();
+    let resting = visible_orders_at(model, market, contra, price);
+    let (own, others): (Vec<&LiveOrder>, Vec<&LiveOrder>) = resting.partition(|resting| taker.must_not_meet(resting));
+    if let Some(breach) = continuous_breach(market, taker, price) {
+        return MatchStep::End(MatchEnd::Breach(breach));
+    }
+    if let Some(first) = own.first() {
+        return self_match_step(taker.mode, first.id);
+    }
+    let shown: Vec<u64> = others.iter().map(|resting| resting.shown).collect();
+    let lots = taker.order.open.min(shown.iter().sum());
+    if lots < taker.order.minimum {
+        return MatchStep::End(MatchEnd::Walked);
+    }
+    let given = shares_of(&shown, lots);
+    let trades = others.iter().zip(given).filter(|(_, lots)| *lots > 0);
+    round.extend(trades.map(|(resting, lots)| MatchStep::Trade { with: resting.id, price, lots }));
+    round.pop_front().unwrap_or(MatchStep::End(MatchEnd::Walked))
+}
+
+/// How much an order would trade (rulebook 7.4): what fill or kill counts.
+fn reachable_lots(model: &VenueModel, taker: &IncomingOrder) -> u64 {
+    reachable_fills(model, taker).iter().map(|(_, lots)| lots).sum()
+}
+
+/// What an order that has not met anything yet would trade, price by price.
+pub fn reachable_fills(model: &VenueModel, taker: &IncomingOrder) -> Vec<(Ticks, u64)> {
+    let market = &model.markets[taker.order.instrument.0 as usize];
+    let contra = taker.order.side.opposite();
+    let mut left = taker.order.open;
+    let mut fills: Vec<(Ticks, u64)> = Vec::new();
+    let there = market.book.orders(contra).filter_map(|id| model.orders.get(&id));
+    let mut resting = there.filter(|resting| !resting.is_market()).peekable();
+    // Hidden parts of the icebergs of one level come after all that it shows.
+    let mut later: (Option<Ticks>, u64) = (None, 0);
+    loop {
+        let next = resting.peek().filter(|next| taker.reaches(next.price)).copied();
+        let ends_level = next.is_none_or(|next| next.is_hidden() || Some(next.price) != later.0);
+        if let (Some(price), true) = (later.0, ends_level) {
+            let lots = left.min(later.1);
+            fills.push((price, lots));
+            left -= lots;
+            later = (None, 0);
+        }
+        let Some(next) = next.filter(|_| left > 0) else { return fills };
+        resting.next();
+        if next.minimum > left {
+            continue;
+        }
+        let price = market.trade_price_against(next, taker.bid, taker.offer);
+        if !taker.reaches(price) {
+            continue;
+        }
+        if continuous_breach(market, taker, price).is_some() {
+            return fills;
+        }
+        if taker.must_not_meet(next) {
+            if taker.mode == SelfMatch::CancelResting {
+                continue;
+            }
+            return fills;
+        }
+        if ends_pro_rata_round(model, market, taker, next) {
+            return fills;
+        }
+        let there = if next.is_hidden() { next.open } else { next.shown };
+        let lots = left.min(there);
+        fills.push((price, lots));
+        left -= lots;
+        if !next.is_hidden() {
+            later = (Some(price), later.1 + next.open - next.shown);
+        }
+    }
+}
+
+fn self_match_step(mode: SelfMatch, resting: OrderId) -> MatchStep {
+    match mode {
+        SelfMatch::CancelResting => MatchStep::Remove(resting),
+        SelfMatch::CancelBoth => MatchStep::End(MatchEnd::Own(Some(resting))),
+        SelfMatch::CancelIncoming | SelfMatch::Allow => MatchStep::End(MatchEnd::Own(None)),
+    }
+}
