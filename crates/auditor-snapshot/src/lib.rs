@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use pitwire_auditor::{
     AuditSnapshot, ClosingPrices, ReportingState, SnapshotAccount, SnapshotMarket, SnapshotOrder, SnapshotOrderState,
-    SnapshotPosition, SnapshotRestrictions, SnapshotSession, TradeRun,
+    SnapshotPosition, SnapshotRestrictions, SnapshotSession, WindowRun,
 };
 use pitwire_engine::{AccountImage, EngineImage, MarketImage, OrderImage, UndisplayedState};
 use pitwire_model::{Lots, Seq, Ticks, VenueDay, VenueNanos};
@@ -47,7 +47,7 @@ fn market(market: &MarketImage) -> SnapshotMarket {
 fn sessions(market: &MarketImage) -> SnapshotSession {
     const NAMES: [&str; 11] = ["day", "gtc", "ioc", "fok", "gtd", "gtt", "opg", "gfa", "gfx", "atc", "cpx"];
     let session = &market.session;
-    let run = |run: &pitwire_engine::TradeRun| TradeRun {
+    let run = |run: &pitwire_engine::TradeRun| WindowRun {
         second: run.second,
         first: run.first.0,
         last: run.last.0,

@@ -24,12 +24,12 @@ pub struct ClosingPrices {
     /// When continuous trading ended last.
     pub ended: Option<VenueNanos>,
     /// Of continuous trading, oldest first.
-    pub runs: VecDeque<TradeRun>,
+    pub runs: VecDeque<WindowRun>,
 }
 
 /// Trades with consecutive numbers in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TradeRun {
+pub struct WindowRun {
     pub second: u64,
     pub first: u64,
     pub last: u64,
@@ -62,7 +62,7 @@ impl ClosingPrices {
             }
             _ => {
                 self.runs.retain(|run| run.second + WINDOW >= second);
-                self.runs.push_back(TradeRun { second, first: number, last: number, lots: i128::from(lots), value });
+                self.runs.push_back(WindowRun { second, first: number, last: number, lots: i128::from(lots), value });
             }
         }
     }

@@ -57,7 +57,7 @@ mod validity;
 mod violation;
 
 pub use auditor::Auditor;
-pub use closing::{ClosingPrices, DayStatistics, TradeRun};
+pub use closing::{ClosingPrices, DayStatistics, WindowRun};
 pub use market::ReportingState;
 pub use snapshot::{
     AuditSnapshot, SnapshotAccount, SnapshotMarket, SnapshotOrder, SnapshotOrderState, SnapshotPosition,

@@ -6,9 +6,9 @@ use pitwire_auditor::{Auditor, Offence};
 use pitwire_model::{
     CancelReason, Command, Event, Lots, OrderId, Phase, Reject, Seq, Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
-use script::{TradeRun, run, snapshot};
+use script::{WindowRun, run, snapshot};
 
-fn audit(run: &TradeRun) -> Result<Auditor, Offence> {
+fn audit(run: &WindowRun) -> Result<Auditor, Offence> {
     let mut auditor = Auditor::new();
     for (stamped, events) in run {
         auditor.observe(stamped, events)?;
@@ -18,7 +18,7 @@ fn audit(run: &TradeRun) -> Result<Auditor, Offence> {
 }
 
 /// The events of the command that entered, amended or cancelled as named in the script.
-fn events<'a>(run: &'a mut TradeRun, name: &str) -> &'a mut Vec<Event> {
+fn events<'a>(run: &'a mut WindowRun, name: &str) -> &'a mut Vec<Event> {
     let at = script::step(name);
     &mut run[at].1
 }
@@ -65,7 +65,7 @@ fn a_snapshot_that_tells_it_otherwise_is_found() {
 }
 
 /// What was tampered with, how, and the sentence it must lead to.
-type Planted = (&'static str, fn(&mut TradeRun), &'static str);
+type Planted = (&'static str, fn(&mut WindowRun), &'static str);
 
 #[test]
 fn every_planted_offence_is_named() {
@@ -317,7 +317,7 @@ fn every_planted_offence_is_named() {
 }
 
 /// The nth trade of the sweep, for change.
-fn trade(run: &mut TradeRun, nth: usize, change: fn(&mut TradeOf<'_>)) {
+fn trade(run: &mut WindowRun, nth: usize, change: fn(&mut TradeOf<'_>)) {
     change(&mut TradeOf(&mut events(run, "sweep")[nth]));
 }
 

@@ -11,7 +11,7 @@ use pitwire_model::{
     TradeSeq, VenueDay, VenueNanos,
 };
 
-pub type TradeRun = Vec<(Stamped, Vec<Event>)>;
+pub type WindowRun = Vec<(Stamped, Vec<Event>)>;
 
 const MARKET: InstrumentId = InstrumentId(0);
 const HOUSE: AccountId = AccountId(0);
@@ -33,7 +33,7 @@ pub fn step(name: &str) -> usize {
     }
 }
 
-pub fn run() -> TradeRun {
+pub fn run() -> WindowRun {
     use Side::{Buy, Sell};
     use TimeInForce::{Day, GoodTillCancel, ImmediateOrCancel};
     let shares = Currency { id: CurrencyId(0), name: "NPN".to_owned(), decimals: 0 };
@@ -154,7 +154,7 @@ pub fn run() -> TradeRun {
 }
 
 /// What follows the run when it is resumed: the house sells into the one order that is left, and ends it.
-pub fn tail() -> TradeRun {
+pub fn tail() -> WindowRun {
     let all = vec![
         accepted(23, HOUSE, Side::Sell, 90, 2, TimeInForce::Day),
         Event::Trade {
@@ -246,7 +246,7 @@ pub fn snapshot() -> AuditSnapshot {
     }
 }
 
-fn stamped(first: u64, steps: Vec<(Command, Vec<Event>)>) -> TradeRun {
+fn stamped(first: u64, steps: Vec<(Command, Vec<Event>)>) -> WindowRun {
     let stamp = |(seq, (command, events))| (Stamped { seq: Seq(seq), at: VenueNanos(seq * 1000), command }, events);
     (first..).zip(steps).map(stamp).collect()
 }
