@@ -15,22 +15,14 @@
 //! orderbook-rs  `OrderBook::add_limit_order`, `submit_market_order`, `cancel_order` with 64-bit ids; no listeners, no
 //!               self-trade prevention, no fees. A market order that finds too little is an error there, not a remainder.
 
-mod failure;
-mod matchers;
-#[path = "../../../crates/pitwire/src/commands/engine_bench/operations.rs"]
-#[allow(dead_code)]
-mod operations;
 mod peers;
-#[path = "../../../crates/pitwire/src/commands/engine_bench/reports.rs"]
-#[allow(dead_code)]
-mod reports;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use failure::Failure;
-use operations::{Kind, Operation};
+use pitwire_benchmarks::engine::operations::{self, Operation, OperationKind};
+use pitwire_failure::Failure;
 
 /// Runs a file of operations through our book and three others.
 #[derive(Parser)]
@@ -76,7 +68,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     let operations = operations::load(&arguments.ops)?;
-    if let Some(at) = operations.iter().position(|operation| operation.kind == Kind::Replace) {
+    if let Some(at) = operations.iter().position(|operation| operation.kind == OperationKind::Replace) {
         return Err(Failure::usage(format!("operation {at} is a replace, which these books do not share")));
     }
     let operations = if arguments.apart { apart(operations) } else { operations };
@@ -102,7 +94,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn apart(operations: Vec<Operation>) -> Vec<Operation> {
     operations
         .into_iter()
-        .filter(|operation| matches!(operation.kind, Kind::Limit | Kind::Cancel))
+        .filter(|operation| matches!(operation.kind, OperationKind::Limit | OperationKind::Cancel))
         .map(|operation| {
             let raised = u32::from(operation.side == pitwire_model::Side::Sell) * 1_000_000;
             Operation { price: operation.price.saturating_add(raised), ..operation }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
+use pitwire_benchmarks::engine::Matcher;
+use pitwire_benchmarks::engine::bare_book::BareBook;
+use pitwire_benchmarks::engine::operations::{Operation, OperationKind};
+use pitwire_benchmarks::engine::reports::Reports;
 use pitwire_model::Side;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Run;
-use crate::matchers::Matcher;
-use crate::matchers::book::BareBook;
-use crate::operations::{Kind, Operation};
-use crate::reports::Reports;
 
 /// Time this thread has had a core: what else the machine does counts as little as can be.
 fn busy() -> Duration {
@@ -38,14 +38,14 @@ fn renumbered(operations: &[Operation], first: u64, every: bool) -> Vec<u64> {
     operations
         .iter()
         .map(|operation| {
-            let number = if operation.kind == Kind::Cancel {
+            let number = if operation.kind == OperationKind::Cancel {
                 // An order never entered: a number that is not given in a run of this length.
                 numbers.get(&operation.id).copied().unwrap_or(u64::MAX >> 1)
             } else {
                 numbers.insert(operation.id, next);
                 next
             };
-            next += u64::from(every || operation.kind != Kind::Cancel);
+            next += u64::from(every || operation.kind != OperationKind::Cancel);
             number
         })
         .collect()
@@ -69,12 +69,12 @@ pub fn matchcore(operations: &[Operation]) -> Run {
             };
             let submit = |order| CommandKind::Submit(SubmitCmd { order });
             let kind = match operation.kind {
-                Kind::Cancel => {
+                OperationKind::Cancel => {
                     CommandKind::Cancel(CancelCmd { order_id: OrderId(number), order_kind: OrderKind::Limit })
                 }
-                Kind::Market => submit(NewOrder::Market(MarketOrder::new(quantity, side(operation.side), false))),
-                Kind::Immediate => submit(limit(TimeInForce::Ioc)),
-                Kind::Limit | Kind::Replace => submit(limit(TimeInForce::Gtc)),
+                OperationKind::Market => submit(NewOrder::Market(MarketOrder::new(quantity, side(operation.side), false))),
+                OperationKind::Immediate => submit(limit(TimeInForce::Ioc)),
+                OperationKind::Limit | OperationKind::Replace => submit(limit(TimeInForce::Gtc)),
             };
             Command { meta: CommandMeta { sequence_number: SequenceNumber(seq), timestamp: Timestamp(seq) }, kind }
         })
@@ -102,13 +102,13 @@ pub fn nanobook(operations: &[Operation]) -> Run {
         let side = if operation.side == Side::Buy { Theirs::Buy } else { Theirs::Sell };
         let (price, quantity) = (Price(operation.price.into()), u64::from(operation.quantity));
         let result = match operation.kind {
-            Kind::Cancel => {
+            OperationKind::Cancel => {
                 black_box(book.cancel(OrderId(*number)));
                 continue;
             }
-            Kind::Market => book.submit_market(side, quantity),
-            Kind::Immediate => book.submit_limit(side, price, quantity, TimeInForce::IOC),
-            Kind::Limit | Kind::Replace => book.submit_limit(side, price, quantity, TimeInForce::GTC),
+            OperationKind::Market => book.submit_market(side, quantity),
+            OperationKind::Immediate => book.submit_limit(side, price, quantity, TimeInForce::IOC),
+            OperationKind::Limit | OperationKind::Replace => book.submit_limit(side, price, quantity, TimeInForce::GTC),
         };
         traded += black_box(result).filled_quantity;
     }
@@ -126,12 +126,12 @@ pub fn orderbook_rs(operations: &[Operation]) -> Run {
             let side = if operation.side == Side::Buy { Theirs::Buy } else { Theirs::Sell };
             let (id, price, quantity) = (Id::from_u64(operation.id), operation.price.into(), operation.quantity.into());
             match operation.kind {
-                Kind::Cancel => _ = black_box(book.cancel_order(id)),
-                Kind::Market => _ = black_box(book.submit_market_order(id, quantity, side)),
-                Kind::Immediate => {
+                OperationKind::Cancel => _ = black_box(book.cancel_order(id)),
+                OperationKind::Market => _ = black_box(book.submit_market_order(id, quantity, side)),
+                OperationKind::Immediate => {
                     _ = black_box(book.add_limit_order(id, price, quantity, side, TimeInForce::Ioc, None));
                 }
-                Kind::Limit | Kind::Replace => {
+                OperationKind::Limit | OperationKind::Replace => {
                     _ = black_box(book.add_limit_order(id, price, quantity, side, TimeInForce::Gtc, None));
                 }
             }

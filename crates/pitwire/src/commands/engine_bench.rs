@@ -1,52 +1,48 @@
 //! `pitwire engine-bench`: the matching core on a file of operations.
 
-mod book;
-mod generate;
-mod growth;
-mod operations;
-mod reports;
-mod venue;
-
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use hdrhistogram::Histogram;
+use pitwire_benchmarks::engine::bare_book::BareBook;
+use pitwire_benchmarks::engine::full_engine::FullEngine;
+use pitwire_benchmarks::engine::growth::{self, Curve};
+use pitwire_benchmarks::engine::operations::{self, Operation};
+use pitwire_benchmarks::engine::{OperationCounts, SAMPLE_EVERY, generate, sample_latency, time_run};
+use pitwire_failure::Failure;
 
 use crate::output::say;
-use growth::Curve;
-use operations::{Kind, Operation};
-use pitwire_failure::Failure;
-use reports::Reports;
 
-const EXAMPLES: &str = "Examples:
-  pitwire engine-bench --ops ops.bin --json
+const EXAMPLES: &str = "Operations: 24 bytes each, little-endian:
+  u8 kind, u8 side, u16 zero, u32 price in ticks, u64 id, u32 quantity, u32 zero.
+  Side: 0 buy, 1 sell.
+  Kind: 0 limit, 1 cancel, 2 market, 3 limit immediate-or-cancel, 4 replace (always loses priority).
+
+Timing: a first pass gives the throughput. A second pass over a fresh book times every 16th operation.
+The next 20 operations are known, and the core prefetches the memory that they will touch, inside the
+clock, as recovery does within a group of the journal. With --no-look-ahead nothing is known beforehand,
+as when a connection sends one order at a time.
+
+Examples:
   pitwire engine-bench --generate 5000000 --seed 1 --ops ops.bin
   pitwire engine-bench --ops ops.bin --mode venue --reports out.txt
-  pitwire engine-bench --growth
+  pitwire engine-bench --growth";
 
-An operation is 24 bytes, little-endian: u8 kind, u8 side, u16 zero, u32 price in ticks, u64 id, u32 quantity, u32 zero.
-Side: 0 buy, 1 sell. Kind: 0 limit, 1 cancel, 2 market, 3 limit immediate-or-cancel, 4 replace (always loses priority).
-Latency is measured in a second pass over a fresh book: every 16th operation between two clock readings.
-Operations are taken one at a time, in order, but the next 20 are known: memory is asked for what they will touch, inside
-the clock, as recovery does within a group of the journal. With --no-look-ahead nothing is known beforehand, as when a
-connection sends one order at a time.";
-
-/// Run the matching core over a file of operations and time it.
+/// Measure the matching core: run a file of operations through it and time them.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct EngineBench {
     /// The file of operations.
     #[arg(long, value_name = "FILE", required_unless_present = "growth")]
     ops: Option<PathBuf>,
-    /// Measure how the bare book's time grows, with its own streams, instead of running a file.
+    /// Measure how the time of the bare book grows, with streams of its own, instead of running a file.
     #[arg(long, value_enum, value_name = "WITH", num_args = 0..=1, default_missing_value = "all",
         conflicts_with_all = ["ops", "generate", "reports", "mode"])]
-    growth: Option<Curve>,
-    /// Only this point of the curve.
+    growth: Option<GrowthCurve>,
+    /// Measure only this point of the curve.
     #[arg(long, value_name = "N", requires = "growth", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     at: Option<u32>,
-    /// Write so many operations of mixed flow to the file first.
+    /// First write this many operations of mixed flow to the file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     generate: Option<u32>,
     /// Seed of the generated flow.
@@ -57,8 +53,8 @@ pub struct EngineBench {
     reports: Option<PathBuf>,
     /// What to run.
     #[arg(long, value_enum, default_value = "book")]
-    mode: Mode,
-    /// Know nothing of an operation before its turn.
+    mode: MatcherName,
+    /// Do not reveal an operation before its turn.
     #[arg(long, conflicts_with = "growth")]
     no_look_ahead: bool,
     /// Print one JSON object.
@@ -67,67 +63,98 @@ pub struct EngineBench {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
+enum MatcherName {
     /// The bare book.
     Book,
     /// The full engine: accounts, balances, all rules.
     Venue,
 }
 
-/// What is timed: one operation at a time, reports into a buffer.
-trait Matcher {
-    /// `coming(n)` is the operation `n` places behind the one whose turn it is.
-    fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<&'a Operation>);
-    fn apply(&mut self, seq: u32, operation: &Operation, reports: &mut Reports);
-    /// Orders that rest now.
-    fn live(&self) -> usize;
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GrowthCurve {
+    /// The same stream near the best prices, over more and more resting orders farther away.
+    Untouched,
+    /// Cancels that choose uniformly from more and more live orders.
+    Cancels,
+    /// Mixed flow over more and more instruments, with shares in proportion to 1, 1/2, 1/3 and so on.
+    Instruments,
+    /// All three.
+    All,
 }
 
-const SAMPLE_EVERY: usize = 16;
+impl GrowthCurve {
+    fn curves(self) -> Vec<Curve> {
+        match self {
+            GrowthCurve::Untouched => vec![Curve::Untouched],
+            GrowthCurve::Cancels => vec![Curve::Cancels],
+            GrowthCurve::Instruments => vec![Curve::Instruments],
+            GrowthCurve::All => Curve::ALL.to_vec(),
+        }
+    }
+}
 
 impl EngineBench {
     pub fn run(self) -> Result<(), Failure> {
         if let Some(curve) = self.growth {
-            return growth::run(curve, self.at, self.seed, self.json);
+            return self.measure_growth(&curve.curves());
         }
         let Some(ops) = &self.ops else { return Err(Failure::usage("--ops names the file of operations")) };
         if let Some(count) = self.generate {
             generate::write(ops, count, self.seed)?;
         }
         let operations = operations::load(ops)?;
-        let ahead = !self.no_look_ahead;
-        let (seconds, reports, live) = match self.mode {
-            Mode::Book => timed(&mut book::BareBook::new(operations.len()), &operations, ahead),
-            Mode::Venue => timed(&mut venue::Venue::new(operations.len()), &operations, ahead),
+        let look_ahead = !self.no_look_ahead;
+        let run = match self.mode {
+            MatcherName::Book => time_run(&mut BareBook::new(operations.len()), &operations, look_ahead),
+            MatcherName::Venue => time_run(&mut FullEngine::new(operations.len()), &operations, look_ahead),
         };
-        if let Some(seq) = reports.duplicate {
+        if let Some(seq) = run.reports.duplicate {
             return Err(Failure::usage(format!(
                 "operation {seq} enters id {} which is live already; ids must be unique among live orders",
                 operations[seq as usize].id
             )));
         }
         let latency = match self.mode {
-            Mode::Book => sampled(&mut book::BareBook::new(operations.len()), &operations, ahead),
-            Mode::Venue => sampled(&mut venue::Venue::new(operations.len()), &operations, ahead),
+            MatcherName::Book => sample_latency(&mut BareBook::new(operations.len()), &operations, look_ahead),
+            MatcherName::Venue => sample_latency(&mut FullEngine::new(operations.len()), &operations, look_ahead),
         };
         if let Some(path) = &self.reports {
-            reports.write_text(path)?;
+            run.reports.write_text(path)?;
         }
-        self.print(&operations, seconds, &latency, &Flow::of(&operations, &reports, live));
+        self.print(&operations, run.seconds, &latency, &OperationCounts::of(&operations, &run));
+        Ok(())
+    }
+
+    fn measure_growth(&self, curves: &[Curve]) -> Result<(), Failure> {
+        for curve in curves {
+            let points = self.at.map_or_else(|| curve.points().to_vec(), |at| vec![at]);
+            let times = growth::measure(*curve, &points, self.seed)?;
+            let (name, Some(first)) = (curve.name(), times.first()) else { continue };
+            for (at, ns) in points.iter().zip(&times) {
+                let ratio = ns / first;
+                if self.json {
+                    say(&format!("{{\"curve\":\"{name}\",\"at\":{at},\"ns_per_op\":{ns:.2},\"ratio\":{ratio:.3}}}"));
+                } else {
+                    say(&format!("{name:<12} {at:>9}   {ns:>7.2} ns   {ratio:>5.2} x"));
+                }
+            }
+        }
         Ok(())
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn print(&self, operations: &[Operation], seconds: f64, latency: &Histogram<u64>, flow: &Flow) {
+    fn print(&self, operations: &[Operation], seconds: f64, latency: &Histogram<u64>, counts: &OperationCounts) {
         let ops = operations.len();
         let per_second = ops as f64 / seconds.max(1e-9);
         let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| latency.value_at_quantile(quantile));
         let max = latency.max();
+        let OperationCounts { limits, immediates, markets, cancels, replaces, trades, lots, live } = counts;
         if self.json {
             say(&format!(
                 "{{\"ops\":{ops},\"seconds\":{seconds:.6},\"ops_per_s\":{per_second:.0},\"p50_ns\":{p50},\"p99_ns\":{p99},\
-                 \"p999_ns\":{p999},\"max_ns\":{max},{}}}",
-                flow.json()
+                 \"p999_ns\":{p999},\"max_ns\":{max},\"limits\":{limits},\"immediates\":{immediates},\
+                 \"markets\":{markets},\"cancels\":{cancels},\"replaces\":{replaces},\"trades\":{trades},\
+                 \"lots\":{lots},\"live\":{live}}}"
             ));
             return;
         }
@@ -137,87 +164,9 @@ impl EngineBench {
         say(&format!(
             "latency    p50 {p50} ns, p99 {p99} ns, p999 {p999} ns, max {max} ns (every {SAMPLE_EVERY}th operation, second pass)"
         ));
-        say(&format!("flow       {}", flow.text()));
-    }
-}
-
-/// What the file turned out to be.
-struct Flow {
-    limits: usize,
-    immediates: usize,
-    markets: usize,
-    cancels: usize,
-    replaces: usize,
-    trades: usize,
-    lots: u64,
-    /// Orders that rest at the end.
-    live: usize,
-}
-
-impl Flow {
-    fn of(operations: &[Operation], reports: &Reports, live: usize) -> Flow {
-        let count = |kind: Kind| operations.iter().filter(|operation| operation.kind == kind).count();
-        Flow {
-            limits: count(Kind::Limit),
-            immediates: count(Kind::Immediate),
-            markets: count(Kind::Market),
-            cancels: count(Kind::Cancel),
-            replaces: count(Kind::Replace),
-            trades: reports.trades(),
-            lots: reports.traded_lots(),
-            live,
-        }
-    }
-
-    fn json(&self) -> String {
-        let Flow { limits, immediates, markets, cancels, replaces, trades, lots, live } = self;
-        format!(
-            "\"limits\":{limits},\"immediates\":{immediates},\"markets\":{markets},\"cancels\":{cancels},\
-             \"replaces\":{replaces},\"trades\":{trades},\"lots\":{lots},\"live\":{live}"
-        )
-    }
-
-    fn text(&self) -> String {
-        let Flow { limits, immediates, markets, cancels, replaces, trades, lots, live } = self;
-        format!(
-            "{limits} limit, {immediates} immediate, {markets} market, {cancels} cancel, {replaces} replace; \
+        say(&format!(
+            "flow       {limits} limit, {immediates} immediate, {markets} market, {cancels} cancel, {replaces} replace; \
              {trades} trades of {lots} lots, {live} live at the end"
-        )
+        ));
     }
-}
-
-fn timed(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool) -> (f64, Reports, usize) {
-    let mut reports = Reports::with_room_for(operations.len());
-    let started = Instant::now();
-    run_through(matcher, operations, ahead, &mut reports);
-    let seconds = started.elapsed().as_secs_f64();
-    (seconds, reports, matcher.live())
-}
-
-/// On its own and never inlined, so that an instruction counter can be told to count here and nowhere else.
-#[inline(never)]
-fn run_through(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool, reports: &mut Reports) {
-    for (seq, operation) in (0_u32..).zip(operations) {
-        if ahead {
-            matcher.look_ahead(move |n| operations.get(seq as usize + n));
-        }
-        matcher.apply(seq, operation, reports);
-    }
-}
-
-fn sampled(matcher: &mut impl Matcher, operations: &[Operation], ahead: bool) -> Histogram<u64> {
-    // Bounds and digits are constants that the histogram accepts.
-    let mut latency = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("a histogram from 1 ns to a minute");
-    let mut reports = Reports::with_room_for(operations.len());
-    for (seq, operation) in (0_u32..).zip(operations) {
-        let started = (seq as usize).is_multiple_of(SAMPLE_EVERY).then(Instant::now);
-        if ahead {
-            matcher.look_ahead(move |n| operations.get(seq as usize + n));
-        }
-        matcher.apply(seq, operation, &mut reports);
-        if let Some(started) = started {
-            latency.saturating_record(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1));
-        }
-    }
-    latency
 }

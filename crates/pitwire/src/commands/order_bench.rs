@@ -1,72 +1,65 @@
-//! `pitwire order-bench`: orders through a running venue, seen from a client that costs little itself.
-//!
-//! Does        one measurement a call, each beside what it is compared with, interleaved in the same run.
-//! Leaves out  starting the venue: `scripts/bench.py` starts one for each measurement.
-//! Start at    [`OrderBench::run`].
-
-mod client;
-mod echo;
-mod figures;
-mod flood;
-mod open_loop;
-mod overload;
-mod pairs;
+//! `pitwire order-bench`: orders through a running venue.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 
 use clap::{Args, ValueEnum};
+use pitwire_benchmarks::orders::open_loop::{self, Wait};
+use pitwire_benchmarks::orders::{BenchTarget, echo, flood, overload, pairs};
+use pitwire_failure::Failure;
 use serde_json::Value;
 
 use crate::commands::arguments;
 use crate::output::say;
-use pitwire_failure::Failure;
+use crate::venue::preset;
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str =
+    "The venue should be fresh and without flow: pitwire up --no-flow --durability memory. Orders are
+buys of 0.001 ETH_USDC far below the market, from both demo accounts. They rest, and are cancelled
+between measurements.
+
+Examples:
   pitwire order-bench --mode pairs --venue 127.0.0.1:8080
   pitwire order-bench --mode open --venue 127.0.0.1:8080 --rate 10000 --json
-  pitwire order-bench --mode open --venue 127.0.0.1:8080 --wait asleep --seconds 60    # as a load beside something else
-  pitwire order-bench --mode overload --venue 127.0.0.1:8080
+  pitwire order-bench --mode open --wait asleep --seconds 60    # a load next to another measurement
+  pitwire order-bench --mode overload --venue 127.0.0.1:8080";
 
-The venue should be fresh and without flow: pitwire up --no-flow --durability memory. Orders are buys of 0.001 ETH_USDC
-far below the market, from both demo accounts; they rest, and are cancelled between measurements.";
-
-/// Time orders through a running venue.
+/// Measure the latency and the throughput of orders through a running venue.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OrderBench {
     /// What to measure.
     #[arg(long, value_enum)]
     mode: Mode,
-    /// Where the venue serves.
+    /// Address of the venue.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8080")]
     venue: SocketAddr,
-    /// How many interleaved pairs.
+    /// Number of interleaved pairs.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pairs: u16,
     /// Requests in each half of a pair.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     requests: u32,
-    /// Cores for the client and for what it talks to; bind the venue to the second yourself (taskset).
+    /// Cores of the client and of its peer. Bind the venue to the second one yourself (taskset).
     #[arg(long, value_name = "CLIENT,PEER", value_parser = two_cores)]
     cores: Option<(usize, usize)>,
     /// Also time a sync of 4 KiB in this directory, in every pair.
     #[arg(long, value_name = "DIR")]
     sync: Option<PathBuf>,
-    /// Orders a second over all connections.
+    /// Orders per second over all connections.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     rate: u32,
     /// Connections of the open loop.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
     connections: u16,
-    /// Length of each load.
+    /// Length of each load in seconds.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
-    /// How the open loop waits for the time of its next order. Awake it takes a core and its times are exact; asleep it leaves
-    /// the core to others, and its own waking is in its times. How late it was itself is among the figures.
-    #[arg(long, value_enum, default_value_t = open_loop::Wait::Awake)]
-    wait: open_loop::Wait,
-    /// A second venue, to be flooded by turns: what the flood costs a session by sharing the machine alone.
+    /// How the open loop waits for the time of its next order. The figures include the delay of the client itself.
+    #[arg(long, value_enum, default_value_t = WaitName::Awake)]
+    wait: WaitName,
+    /// A second venue. The flood alternates between both, which shows the cost of sharing the machine alone.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     elsewhere: Option<SocketAddr>,
     /// Print one JSON object.
@@ -76,35 +69,51 @@ pub struct OrderBench {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// One order at a time against a blocking TCP ping-pong of the same sizes.
+    /// One order at a time, compared with a blocking TCP ping-pong of the same sizes.
     Pairs,
-    /// Orders at a fixed rate, each timed from when it was due to be sent.
+    /// Orders at a fixed rate. The time of an order starts when it is due.
     Open,
-    /// Rising rates, up to where the venue acknowledges fewer than are due.
+    /// Rising rates, until the venue acknowledges fewer orders than are due.
     Ramp,
-    /// Twice and ten times what the venue can do, with cancels in between.
+    /// Twice and ten times the rate that the venue can handle, with cancels in between.
     Overload,
-    /// One session at a time, with and without another one that floods the venue.
+    /// One session at a time, with and without another session that floods the venue.
     Flood,
-    /// What `pairs` talks to instead of a venue; used by itself.
+    /// The peer of `pairs`, which starts it by itself.
     #[value(hide = true)]
     Echo,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WaitName {
+    /// Poll without pause: exact times, at the cost of a core.
+    Awake,
+    /// Sleep: the core is free for others, and the wake-up latency is part of the times.
+    Asleep,
+}
+
 impl OrderBench {
     pub fn run(self) -> Result<(), Failure> {
-        let OrderBench { rate, connections, seconds, wait, .. } = self;
+        let OrderBench { rate, connections, seconds, .. } = self;
+        let wait = match self.wait {
+            WaitName::Awake => Wait::Awake,
+            WaitName::Asleep => Wait::Asleep,
+        };
         let load = open_loop::Load { rate, connections, seconds, wait };
+        let target = |address| BenchTarget { address, logins: preset::demo().logins };
+        let venue = target(self.venue);
         let figures = match self.mode {
             Mode::Pairs => {
-                let pairs = pairs::Pairs { count: self.pairs, requests: self.requests, cores: self.cores };
-                pairs::measure(self.venue, pairs, self.sync.as_deref())
+                let mut echo = Command::new(std::env::current_exe()?);
+                echo.args(["order-bench", "--mode", "echo"]);
+                let size = pairs::Pairs { count: self.pairs, requests: self.requests, cores: self.cores, echo };
+                pairs::measure(&venue, size, self.sync.as_deref())
             }
-            Mode::Open => open_loop::measure(self.venue, &load),
-            Mode::Ramp => open_loop::ramp(self.venue, &load),
-            Mode::Overload => overload::measure(self.venue, &load),
-            Mode::Flood => flood::measure(self.venue, self.elsewhere, self.pairs, self.requests),
-            Mode::Echo => return echo::serve(),
+            Mode::Open => open_loop::measure(&venue, &load),
+            Mode::Ramp => open_loop::ramp(&venue, &load),
+            Mode::Overload => overload::measure(&venue, &load),
+            Mode::Flood => flood::measure(&venue, self.elsewhere.map(target).as_ref(), self.pairs, self.requests),
+            Mode::Echo => return echo::serve(|address| say(&address.to_string())),
         }?;
         if self.json {
             say(&figures.to_string());

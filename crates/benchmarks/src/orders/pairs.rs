@@ -1,32 +1,42 @@
-//! One order at a time, beside the floor of this machine: pair after pair, so that both see the same weather.
+//! One order at a time, compared with a TCP ping-pong on the same machine. The two alternate, so
+//! that both see the same load of the machine.
 
 use std::fs::File;
-use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::client::{Orders, Session, cancel_all};
-use super::echo::{Echo, stay_on};
-use super::figures::{Latencies, median, ratio, us};
-use super::open_loop::nanoseconds;
+use super::echo::{Echo, bind_to_core};
+use super::latencies::{Latencies, median, nanoseconds, ratio, us};
+use super::session::{BenchSession, BenchTarget, OrderFrames, cancel_all};
 use pitwire_failure::Failure;
 
-#[derive(Clone, Copy)]
+/// Size of the measurement.
 pub struct Pairs {
+    /// Number of pairs.
     pub count: u16,
+    /// Requests in each half of a pair.
     pub requests: u32,
-    /// The client's and its peer's; where the venue runs is for its starter to say.
+    /// Core of the client and core of the echo process. The caller places the venue.
     pub cores: Option<(usize, usize)>,
+    /// Command that starts the echo process, see [`super::echo::serve`].
+    pub echo: Command,
 }
 
-pub fn measure(venue: SocketAddr, pairs: Pairs, sync: Option<&Path>) -> Result<Value, Failure> {
-    let Pairs { count, requests, cores } = pairs;
-    let echo = Echo::start(cores.map(|(_, peer)| peer))?;
-    cores.map(|(client, _)| stay_on(client)).transpose()?;
-    let (mut session, mut orders) = (Session::open(venue, 0)?, Orders::new());
+/// Measures all pairs; with `sync` also the sync of 4 KiB in that directory.
+///
+/// # Errors
+///
+/// Returns a failure if the venue cannot be reached or refuses an order, or if the directory is not
+/// writable.
+pub fn measure(venue: &BenchTarget, pairs: Pairs, sync: Option<&Path>) -> Result<Value, Failure> {
+    let Pairs { count, requests, cores, echo } = pairs;
+    let echo = Echo::start(echo, cores.map(|(_, peer)| peer))?;
+    cores.map(|(client, _)| bind_to_core(client)).transpose()?;
+    let (mut session, mut orders) = (BenchSession::open(venue, 0)?, OrderFrames::new());
     let request = orders.next().len();
     let reply = session.ask(orders.next())?.len() + 4;
     let disk = sync.map(SyncProbe::new).transpose()?;
@@ -53,18 +63,23 @@ pub fn measure(venue: SocketAddr, pairs: Pairs, sync: Option<&Path>) -> Result<V
     Ok(figures)
 }
 
-pub fn one_at_a_time(session: &mut Session, orders: &mut Orders, count: u32) -> Result<Latencies, Failure> {
+/// Times `count` orders, each sent after the reply to the one before.
+///
+/// # Errors
+///
+/// Returns a failure if the venue refuses an order.
+pub fn one_at_a_time(session: &mut BenchSession, orders: &mut OrderFrames, count: u32) -> Result<Latencies, Failure> {
     use std::io::Write;
     let mut latencies = Latencies::new();
     for number in 0..count + count / 10 {
         let started = Instant::now();
         session.stream.write_all(orders.next())?;
-        let accepted = super::client::is_result(session.reply()?);
+        let accepted = super::session::is_result(session.reply()?);
         let took = nanoseconds(started.elapsed());
         if !accepted {
             return Err(Failure::new("the venue refuses orders").remedy("give a fresh venue without flow"));
         }
-        // The first tenth warms up.
+        // The first tenth is warm-up.
         if number >= count / 10 {
             latencies.record(took);
         }
@@ -72,7 +87,8 @@ pub fn one_at_a_time(session: &mut Session, orders: &mut Orders, count: u32) -> 
     Ok(latencies)
 }
 
-/// What a commit cannot do without: one write of 4 KiB into a file of settled size, and one sync of its data.
+/// The least that a commit needs: one write of 4 KiB into a file of fixed size, and one sync of its
+/// data.
 struct SyncProbe {
     file: File,
     path: std::path::PathBuf,

@@ -1,16 +1,27 @@
-//! The client's side of a session: frames made beforehand, replies looked at no further than needed.
+//! The client side of a session. Frames are made in advance, and replies are parsed no further than
+//! needed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::venue::preset;
 use pitwire_failure::Failure;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a read.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// Size of the receive buffer in bytes.
 const BUFFER: usize = 256 * 1024;
 
-/// A text frame as a client must send it. The mask is the same for all: its cost is what matters here.
+/// The venue under test, with the logins of its two demo accounts.
+#[derive(Clone, Debug)]
+pub struct BenchTarget {
+    pub address: SocketAddr,
+    /// Client id and secret of each account.
+    pub logins: Vec<(String, String)>,
+}
+
+/// Returns a masked text frame. All frames have the same mask: only the cost of unmasking matters
+/// here.
 pub fn frame(text: &str) -> Vec<u8> {
     const MASK: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
     let mut out = vec![0x81];
@@ -18,7 +29,7 @@ pub fn frame(text: &str) -> Vec<u8> {
         Ok(len @ 0..=125) => out.push(0x80 | len),
         _ => {
             out.push(0x80 | 126);
-            // Requests of this bench are below 64 KiB.
+            // Requests of this benchmark are below 64 KiB.
             out.extend_from_slice(&u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
         }
     }
@@ -27,20 +38,23 @@ pub fn frame(text: &str) -> Vec<u8> {
     out
 }
 
+/// Returns the frame of a JSON-RPC request. Every request has the id 7.
 pub fn request(method: &str, params: &str) -> Vec<u8> {
     frame(&format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#))
 }
 
-/// Orders over five hundred prices, endlessly. Ids repeat, as the dialect allows: replies come in order.
-pub struct Orders {
+/// An endless sequence of order frames over 500 prices. Request ids repeat, which the protocol
+/// allows because replies come in order.
+pub struct OrderFrames {
     frames: Vec<Vec<u8>>,
     next: usize,
 }
 
-impl Orders {
+impl OrderFrames {
+    /// Makes the 500 frames.
     pub fn new() -> Self {
         let order = |level: usize| {
-            // 100.00 and up, in steps of 0.05: far from where anything trades, and cheap to keep at rest.
+            // Prices from 100.00 in steps of 0.05 are far below the market, so the orders rest.
             let (whole, cents) = (100 + level / 20, level % 20 * 5);
             request(
                 "private/buy",
@@ -49,36 +63,39 @@ impl Orders {
                 ),
             )
         };
-        // 211 has no divisor in common with 500: neighbours in time are not neighbours in price.
-        Orders { frames: (0..500).map(|n| order(n * 211 % 500)).collect(), next: 0 }
+        // 211 and 500 have no common divisor: consecutive orders have distant prices.
+        OrderFrames { frames: (0..500).map(|n| order(n * 211 % 500)).collect(), next: 0 }
     }
 
+    /// Returns the next frame.
     pub fn next(&mut self) -> &[u8] {
         self.next = (self.next + 1) % self.frames.len();
         &self.frames[self.next]
     }
 }
 
-/// One connection, logged in.
-pub struct Session {
+/// A connection that is logged in.
+pub struct BenchSession {
     pub stream: TcpStream,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Session {
-    /// `number` decides between the demo accounts.
-    pub fn open(venue: SocketAddr, number: usize) -> Result<Session, Failure> {
-        let stream = TcpStream::connect(venue)
-            .map_err(|error| Failure::new(format!("cannot reach {venue}: {error}")).remedy("start a venue there"))?;
+impl BenchSession {
+    /// Connects and logs in. An even `number` takes the first demo account, an odd one the second.
+    pub fn open(venue: &BenchTarget, number: usize) -> Result<BenchSession, Failure> {
+        let stream = TcpStream::connect(venue.address).map_err(|error| {
+            Failure::new(format!("cannot reach {}: {error}", venue.address)).remedy("start a venue there")
+        })?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut session = Session { stream, buffer: vec![0; BUFFER], start: 0, end: 0 };
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
+        let mut session = BenchSession { stream, buffer: vec![0; BUFFER], start: 0, end: 0 };
         session.stream.write_all(
             format!(
-                "GET /ws/api/v2 HTTP/1.1\r\nHost: {venue}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+                "GET /ws/api/v2 HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+                venue.address
             )
             .as_bytes(),
         )?;
@@ -86,7 +103,9 @@ impl Session {
             session.fill()?;
         }
         session.end = 0;
-        let (id, secret) = &preset::demo().logins[number % 2];
+        let Some((id, secret)) = venue.logins.get(number % venue.logins.len().max(1)) else {
+            return Err(Failure::new("the benchmark has no login for the venue"));
+        };
         session.ask(&request(
             "public/auth",
             &format!(r#"{{"grant_type":"client_credentials","client_id":"{id}","client_secret":"{secret}"}}"#),
@@ -94,14 +113,18 @@ impl Session {
         Ok(session)
     }
 
-    /// Sends one request and waits for its reply, which must be a result.
+    /// Sends one request and waits for its reply.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the reply is an error.
     pub fn ask(&mut self, frame: &[u8]) -> Result<String, Failure> {
         self.stream.write_all(frame)?;
         let reply = String::from_utf8_lossy(self.reply()?).into_owned();
         if reply.contains("\"result\"") { Ok(reply) } else { Err(Failure::new(format!("the venue refused: {reply}"))) }
     }
 
-    /// Waits for one reply.
+    /// Waits for one reply and returns its text.
     pub fn reply(&mut self) -> Result<&[u8], Failure> {
         loop {
             if let Some((from, to)) = self.take()? {
@@ -111,15 +134,16 @@ impl Session {
         }
     }
 
-    /// Takes what has arrived: `seen` learns of each reply whether it was a result. `false` when nothing is there.
-    pub fn drain(&mut self, mut seen: impl FnMut(bool)) -> Result<bool, Failure> {
+    /// Reads once and calls `visit` for each complete reply, with whether it is a result. Returns
+    /// false if the socket had nothing to read.
+    pub fn drain(&mut self, mut visit: impl FnMut(bool)) -> Result<bool, Failure> {
         let is_more = match self.fill() {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::WouldBlock => false,
             Err(error) => return Err(error.into()),
         };
         while let Some((from, to)) = self.take()? {
-            seen(is_result(&self.buffer[from..to]));
+            visit(is_result(&self.buffer[from..to]));
         }
         Ok(is_more)
     }
@@ -138,13 +162,13 @@ impl Session {
         }
     }
 
-    /// The place of the next whole text frame's payload.
+    /// Returns the range of the payload of the next complete text frame.
     fn take(&mut self) -> Result<Option<(usize, usize)>, Failure> {
         let bytes = &self.buffer[self.start..self.end];
         let (header, len) = match *bytes {
             [_, 126, high, low, ..] => (4, usize::from(u16::from_be_bytes([high, low]))),
             [_, len @ 0..=125, ..] => (2, usize::from(len)),
-            [_, 127, ..] => return Err(Failure::new("a reply larger than an order's")),
+            [_, 127, ..] => return Err(Failure::new("the venue sent a reply above 64 KiB, which no order causes")),
             _ => return Ok(None),
         };
         if bytes.len() < header + len {
@@ -159,14 +183,15 @@ impl Session {
     }
 }
 
+/// Returns whether a reply is a result.
 pub fn is_result(reply: &[u8]) -> bool {
     reply.starts_with(br#"{"jsonrpc":"2.0","id":7,"result":"#)
 }
 
-/// Takes all orders of both demo accounts out again.
-pub fn cancel_all(venue: SocketAddr) -> Result<(), Failure> {
+/// Cancels all orders of both demo accounts.
+pub fn cancel_all(venue: &BenchTarget) -> Result<(), Failure> {
     for account in 0..2 {
-        Session::open(venue, account)?.ask(&request("private/cancel_all", "{}"))?;
+        BenchSession::open(venue, account)?.ask(&request("private/cancel_all", "{}"))?;
     }
     Ok(())
 }
@@ -176,22 +201,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_told_from_errors() {
+    fn a_reply_with_an_error_is_no_result() {
         assert!(is_result(br#"{"jsonrpc":"2.0","id":7,"result":{"order":{}}}"#));
         assert!(!is_result(br#"{"jsonrpc":"2.0","id":7,"error":{"code":10009}}"#));
         assert!(!is_result(b"{}"));
     }
 
     #[test]
-    fn a_frame_is_masked_and_says_its_length() {
+    fn a_frame_is_masked_and_has_its_length() {
         assert_eq!(frame("a"), [0x81, 0x81, 0x12, 0x34, 0x56, 0x78, b'a' ^ 0x12]);
         let long = frame(&"x".repeat(300));
         assert_eq!((&long[..4], long.len()), (&[0x81, 0xFE, 1, 44][..], 308));
     }
 
     #[test]
-    fn orders_differ_in_price_and_come_round() {
-        let mut orders = Orders::new();
+    fn five_hundred_orders_have_distinct_prices() {
+        let mut orders = OrderFrames::new();
         let all: std::collections::BTreeSet<Vec<u8>> = (0..500).map(|_| orders.next().to_vec()).collect();
         assert_eq!(all.len(), 500);
     }

@@ -1,4 +1,4 @@
-//! The full engine: accounts, balances and every rule, over the same operations.
+//! The full engine on the same operations: accounts, balances and every rule.
 
 use std::mem::ManuallyDrop;
 
@@ -9,37 +9,41 @@ use pitwire_model::{
     OrderType, Phase, Priority, Reject, Seq, Stamped, Ticks, TimeInForce, VenueNanos,
 };
 
-use super::Matcher;
-use super::book::{expected, narrow};
-use super::operations::{Kind, Operation};
-use super::reports::{Reports, Type};
+use super::bare_book::{expected, narrow};
+use super::matcher::Matcher;
+use super::operations::{Operation, OperationKind};
+use super::reports::{ReportType, Reports};
 
-const HERE: InstrumentId = InstrumentId(0);
+const ONLY_INSTRUMENT: InstrumentId = InstrumentId(0);
+/// Number of accounts. An order belongs to the account of its id modulo this number.
 const ACCOUNTS: u64 = 64;
 
-pub struct Venue {
+/// An engine with one spot instrument and 64 accounts.
+pub struct FullEngine {
     engine: Engine,
 }
 
-impl Venue {
+impl FullEngine {
+    /// Creates the engine with memory for at most 32,768 resting orders.
     pub fn new(operations: usize) -> Self {
         let mut engine = Engine::new();
         let mut ignored = Vec::new();
         for command in definitions() {
             engine.apply(&Stamped { seq: Seq(0), at: VenueNanos(0), command }, &mut ignored);
         }
-        engine.reserve(HERE, operations.min(1 << 15));
-        Venue { engine }
+        engine.reserve(ONLY_INSTRUMENT, operations.min(1 << 15));
+        FullEngine { engine }
     }
 }
 
-/// One spot instrument with a tick and a lot of 1, 64 accounts with unlimited credit, continuous trading. Self-match
-/// prevention is on, with one group per order, so that nobody ever meets their own.
+/// Returns the commands that define the market: one spot instrument with a tick and a lot of 1, 64
+/// accounts with unlimited credit, continuous trading. Self-match prevention is on with one group
+/// per order, so that its check runs and never cancels anything.
 fn definitions() -> Vec<Command> {
     let currency =
         |id, name: &str| Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 0 });
     let instrument = InstrumentSpec {
-        id: HERE,
+        id: ONLY_INSTRUMENT,
         name: "BENCH".into(),
         kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
         tick: Decimal::new(1, 0),
@@ -59,14 +63,14 @@ fn definitions() -> Vec<Command> {
             settings: AccountSettings::default(),
         })
     }));
-    commands.push(Command::SetPhase { instrument: HERE, phase: Phase::Continuous });
+    commands.push(Command::SetPhase { instrument: ONLY_INSTRUMENT, phase: Phase::Continuous });
     commands
 }
 
-impl Matcher for Venue {
+impl Matcher for FullEngine {
     #[inline]
     fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<&'a Operation>) {
-        self.engine.look_ahead(|n| coming(n).map(|operation| expected(HERE, operation)));
+        self.engine.look_ahead(|n| coming(n).map(|operation| expected(ONLY_INSTRUMENT, operation)));
     }
 
     #[inline]
@@ -77,29 +81,30 @@ impl Matcher for Venue {
         let price = Ticks(i64::from(op.price));
         let lots = Lots(u64::from(op.quantity));
         let command = match op.kind {
-            Kind::Cancel => Command::Cancel { account, order },
-            Kind::Replace => {
+            OperationKind::Cancel => Command::Cancel { account, order },
+            OperationKind::Replace => {
                 Command::Amend(Amend { account, order, price, lots, priority: Priority::AlwaysLose, ..Amend::PLAIN })
             }
             kind => Command::Enter(NewOrder {
                 id: order,
                 account,
-                instrument: HERE,
+                instrument: ONLY_INSTRUMENT,
                 side: op.side,
-                order_type: if kind == Kind::Market { OrderType::Market } else { OrderType::Limit { price } },
+                order_type: if kind == OperationKind::Market { OrderType::Market } else { OrderType::Limit { price } },
                 lots,
                 tif: match kind {
-                    Kind::Immediate => TimeInForce::ImmediateOrCancel,
-                    Kind::Market => TimeInForce::Day,
+                    OperationKind::Immediate => TimeInForce::ImmediateOrCancel,
+                    OperationKind::Market => TimeInForce::Day,
                     _ => TimeInForce::GoodTillCancel,
                 },
                 match_group: MatchGroup::Order,
                 ..NewOrder::PLAIN
             }),
         };
-        // Without a label a command owns no memory: there is nothing to drop, which the compiler cannot see.
+        // A command without a label owns no memory. The compiler cannot see that nothing needs to
+        // be dropped.
         let stamped = ManuallyDrop::new(Stamped { seq: Seq(u64::from(seq)), at: VenueNanos(u64::from(seq)), command });
-        self.engine.apply(&stamped, &mut Translate { seq, reports });
+        self.engine.apply(&stamped, &mut ReportWriter { seq, reports });
     }
 
     fn live(&self) -> usize {
@@ -107,43 +112,43 @@ impl Matcher for Venue {
     }
 }
 
-/// Events to reports.
-struct Translate<'a> {
+/// Turns events into reports.
+struct ReportWriter<'a> {
     seq: u32,
     reports: &'a mut Reports,
 }
 
-/// Quantities come from 32-bit fields, so this never cuts.
+/// Converts a quantity back to 32 bits. Quantities come from 32-bit fields, so nothing is lost.
 #[inline]
 #[allow(clippy::cast_possible_truncation)]
 fn quantity(lots: Lots) -> u32 {
     lots.0 as u32
 }
 
-impl EventSink for Translate<'_> {
-    /// HOT. Always inlined: each place that emits knows which event it is, so nothing is built only to be taken apart.
+impl EventSink for ReportWriter<'_> {
+    /// HOT. Always inlined: each call site knows its event, so the event is never built in memory.
     #[inline(always)]
     fn emit(&mut self, event: Event) {
-        let Translate { seq, reports } = self;
+        let ReportWriter { seq, reports } = self;
         let seq = *seq;
-        // Nor do the events that operations lead to.
+        // These events own no memory either.
         match *ManuallyDrop::new(event) {
             Event::Accepted { order, side, order_type, lots, .. } => {
                 let price = order_type.limit_price().map_or(0, narrow);
-                reports.order(Type::Accepted, seq, side, order.0, price, quantity(lots));
+                reports.order(ReportType::Accepted, seq, side, order.0, price, quantity(lots));
             }
             Event::Trade { price, lots, maker, taker, .. } => {
                 reports.trade(seq, narrow(price), quantity(lots), maker.0, taker.0);
             }
             Event::Cancelled { order, side, price, reason, .. } => {
                 debug_assert!(reason != CancelReason::DayEnded, "no day ends here");
-                reports.order(Type::Cancelled, seq, side, order.0, narrow(price), 0);
+                reports.order(ReportType::Cancelled, seq, side, order.0, narrow(price), 0);
             }
             Event::Amended { order, side, price, open, .. } => {
-                reports.order(Type::Replaced, seq, side, order.0, narrow(price), quantity(open));
+                reports.order(ReportType::Replaced, seq, side, order.0, narrow(price), quantity(open));
             }
-            Event::CancelRefused { order, .. } => reports.refused(Type::CancelRefused, seq, order.0),
-            Event::AmendRefused { order, .. } => reports.refused(Type::ReplaceRefused, seq, order.0),
+            Event::CancelRefused { order, .. } => reports.refused(ReportType::CancelRefused, seq, order.0),
+            Event::AmendRefused { order, .. } => reports.refused(ReportType::ReplaceRefused, seq, order.0),
             Event::Rejected { reason: Reject::DuplicateOrderId, .. } => {
                 reports.duplicate.get_or_insert(seq);
             }

@@ -1,26 +1,34 @@
-//! One session floods: what it costs another, and the flooding one itself.
+//! The cost of a flooding session for another session, and for itself.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::client::{Orders, Session, cancel_all, request};
-use super::figures::{Latencies, median, ratio, us};
-use super::open_loop::nanoseconds;
-use super::overload::give_way;
+use super::latencies::{Latencies, median, nanoseconds, ratio, us};
+use super::overload::lower_priority;
 use super::pairs::one_at_a_time;
+use super::session::{BenchSession, BenchTarget, OrderFrames, cancel_all, request};
 use pitwire_failure::Failure;
 
-/// The flood asks for a cancel of its own so often.
+/// Interval between cancels of the flooding session.
 const CANCEL_EVERY: Duration = Duration::from_millis(5);
 
-/// One quiet session alone, beside one that floods its venue, and beside one that floods another, in turns.
-pub fn measure(venue: SocketAddr, elsewhere: Option<SocketAddr>, pairs: u16, requests: u32) -> Result<Value, Failure> {
-    let (mut quiet, mut orders) = (Session::open(venue, 0)?, Orders::new());
+/// Times one quiet session alone, next to a session that floods the same venue, and, if `elsewhere`
+/// is given, next to one that floods another venue on the same machine. The three alternate.
+///
+/// # Errors
+///
+/// Returns a failure if a venue cannot be reached or refuses an order.
+pub fn measure(
+    venue: &BenchTarget,
+    elsewhere: Option<&BenchTarget>,
+    pairs: u16,
+    requests: u32,
+) -> Result<Value, Failure> {
+    let (mut quiet, mut orders) = (BenchSession::open(venue, 0)?, OrderFrames::new());
     let (mut alone, mut beside, mut other) = (Vec::new(), Vec::new(), Vec::new());
     let (mut answered, mut cancels) = (0, Vec::new());
     for _ in 0..pairs {
@@ -53,37 +61,42 @@ pub fn measure(venue: SocketAddr, elsewhere: Option<SocketAddr>, pairs: u16, req
     Ok(figures)
 }
 
-/// What came of a flood.
-struct Flood {
+/// Result of a flood.
+struct FloodResult {
+    /// Replies received.
     answered: u64,
-    /// Of its own cancels, from when they were next to be written: they wait for what was written before them.
+    /// Latencies of its own cancels, from when a cancel was next to be written. They include the
+    /// wait for everything written before.
     cancels: Latencies,
 }
 
-fn while_flooded<T>(venue: SocketAddr, run: impl FnOnce() -> Result<T, Failure>) -> Result<(T, Flood), Failure> {
+fn while_flooded<T>(
+    venue: &BenchTarget,
+    run: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(T, FloodResult), Failure> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let flooding = scope.spawn(|| flood_until(venue, &is_over));
         let done = run();
         is_over.store(true, Ordering::Release);
-        let flood = flooding.join().map_err(|_| Failure::new("the flood ended by a mistake of its own"))?;
+        let flood = flooding.join().map_err(|_| Failure::new("the flooding thread panicked"))?;
         Ok((done?, flood?))
     })
 }
 
-/// As many orders as the venue takes off the wire, from one session, and a cancel now and then.
-fn flood_until(venue: SocketAddr, is_over: &AtomicBool) -> Result<Flood, Failure> {
+/// Sends orders as fast as the venue reads them, from one session, with a cancel every 5 ms.
+fn flood_until(venue: &BenchTarget, is_over: &AtomicBool) -> Result<FloodResult, Failure> {
     const ORDERS: u64 = 256;
-    give_way();
-    let (mut session, mut orders) = (Session::open(venue, 1)?, Orders::new());
+    lower_priority();
+    let (mut session, mut orders) = (BenchSession::open(venue, 1)?, OrderFrames::new());
     session.stream.set_nonblocking(true)?;
     let chunk: Vec<u8> = (0..ORDERS).flat_map(|_| orders.next().to_vec()).collect();
-    // Of no order there is: what it waits for is the same.
+    // The order does not exist. The cancel waits as long as any other.
     let cancel = request("private/cancel", r#"{"order_id":"1"}"#);
-    let (mut flood, mut asked) = (Flood { answered: 0, cancels: Latencies::new() }, 0);
+    let (mut flood, mut asked) = (FloodResult { answered: 0, cancels: Latencies::new() }, 0);
     let (mut out, mut written, mut waiting, mut last) = (&chunk[..], 0, VecDeque::new(), Instant::now());
     asked += ORDERS;
-    // What was asked for is waited for: a cancel far back in the flood is what this is to find.
+    // Wait for every cancel that was sent: the slow ones at the end of the flood matter most.
     while !is_over.load(Ordering::Acquire) || !waiting.is_empty() {
         match session.stream.write(&out[written..]) {
             Ok(bytes) => written += bytes,

@@ -1,89 +1,88 @@
-//! How the bare book's time grows: with what rests untouched, with what is live, with the number of instruments.
+//! How the time of the bare book grows: with untouched resting orders, with live orders, with
+//! instruments.
 //!
-//! Does        build each point's book outside the clock, run the points of a curve in turn, five rounds, and give
-//!             the median processor time of an operation at each and its ratio to the curve's first point.
-//! Start at    [`run`], then [`Curve`].
+//! Does        build the book of each point outside the clock, run the points of a curve in turn
+//!             for five rounds, and return the median CPU time of an operation at each point.
+//! Start at    [`measure`], then [`Curve`].
 
 use std::time::Duration;
 
-use clap::ValueEnum;
+use pitwire_failure::Failure;
 use pitwire_model::{InstrumentId, Side};
+use pitwire_random::SplitMix64;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Matcher;
-use super::book::{Bare, BareBook, Many};
-use super::generate::{Generator, LIVE, MID, Random};
-use super::operations::{Kind, Operation};
+use super::bare_book::{BareBook, IndexedBooks, ManyBooks};
+use super::generate::{Generator, LIVE, MID};
+use super::matcher::Matcher;
+use super::operations::{Operation, OperationKind};
 use super::reports::Reports;
-use crate::output::say;
-use pitwire_failure::Failure;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// What grows along a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Curve {
-    /// The same stream near the touch, over so many orders that rest untouched farther off.
+    /// Resting orders far from the best prices, under the same stream near them.
     Untouched,
-    /// Cancels uniform over so many live orders.
+    /// Live orders that cancels choose from uniformly.
     Cancels,
-    /// Mixed flow over so many instruments, one in proportion to 1, the next to 1/2, 1/3, and so on.
+    /// Instruments under mixed flow, with shares in proportion to 1, 1/2, 1/3 and so on.
     Instruments,
-    /// Each of these.
-    All,
 }
 
+/// Rounds over all points. The result of a point is its median.
 const ROUNDS: usize = 5;
+/// Operations of a stream.
 const STREAM: usize = 1_000_000;
-/// Live orders of the stream near the touch.
+/// Live orders of the stream near the best prices.
 const NEAR: usize = 1_000;
-/// Ids of orders that are only there to be there: the generator's are other odd multiples.
+/// First id of the untouched orders. The ids of the generator are other odd multiples.
 const RESTING_IDS: u64 = 1 << 40;
 
 impl Curve {
-    fn name(self) -> &'static str {
+    /// All curves.
+    pub const ALL: [Curve; 3] = [Curve::Untouched, Curve::Cancels, Curve::Instruments];
+
+    /// Returns the name in the output.
+    pub fn name(self) -> &'static str {
         match self {
             Curve::Untouched => "untouched",
             Curve::Cancels => "cancels",
             Curve::Instruments => "instruments",
-            Curve::All => "all",
         }
     }
 
-    fn points(self) -> &'static [u32] {
+    /// Returns the points of the curve, smallest first.
+    pub fn points(self) -> &'static [u32] {
         match self {
-            Curve::Untouched => &[100, 1_000, 10_000, 100_000, 1_000_000],
-            Curve::Cancels => &[100, 1_000, 10_000, 100_000, 1_000_000],
+            Curve::Untouched | Curve::Cancels => &[100, 1_000, 10_000, 100_000, 1_000_000],
             Curve::Instruments => &[1, 10, 100, 1_000, 10_000],
-            Curve::All => &[],
         }
     }
 
-    /// Nanoseconds an operation took.
+    /// Returns the CPU time of an operation in nanoseconds.
     fn measure(self, at: u32, seed: u64) -> Result<f64, Failure> {
         match self {
             Curve::Untouched => untouched(at, seed),
             Curve::Cancels => Ok(cancels(at, seed)),
             Curve::Instruments => Ok(instruments(at, seed)),
-            Curve::All => Ok(0.0),
         }
     }
 }
 
-pub fn run(curve: Curve, at: Option<u32>, seed: u64, json: bool) -> Result<(), Failure> {
-    let curves = match curve {
-        Curve::All => vec![Curve::Untouched, Curve::Cancels, Curve::Instruments],
-        one => vec![one],
-    };
-    for curve in curves {
-        let points: Vec<u32> = at.map_or_else(|| curve.points().to_vec(), |at| vec![at]);
-        // Round by round: what else the machine does meets every point alike.
-        let mut times = vec![Vec::new(); points.len()];
-        for round in 0..ROUNDS {
-            for (times, at) in times.iter_mut().zip(&points) {
-                times.push(curve.measure(*at, seed + round as u64)?);
-            }
+/// Returns the median CPU time of an operation in nanoseconds at each of `points`.
+///
+/// # Errors
+///
+/// Returns a failure if the seed makes a stream that trades with orders that must stay untouched.
+pub fn measure(curve: Curve, points: &[u32], seed: u64) -> Result<Vec<f64>, Failure> {
+    // Round by round, so that other load of the machine affects all points alike.
+    let mut times = vec![Vec::new(); points.len()];
+    for round in 0..ROUNDS {
+        for (times, at) in times.iter_mut().zip(points) {
+            times.push(curve.measure(*at, seed + round as u64)?);
         }
-        print(curve, &points, &times.iter_mut().map(|times| median(times)).collect::<Vec<_>>(), json);
     }
-    Ok(())
+    Ok(times.iter_mut().map(|times| median(times)).collect())
 }
 
 fn median(times: &mut [f64]) -> f64 {
@@ -91,40 +90,28 @@ fn median(times: &mut [f64]) -> f64 {
     times[times.len() / 2]
 }
 
-fn print(curve: Curve, points: &[u32], times: &[f64], json: bool) {
-    let Some(first) = times.first() else { return };
-    for (at, ns) in points.iter().zip(times) {
-        let ratio = ns / first;
-        if json {
-            say(&format!("{{\"curve\":\"{}\",\"at\":{at},\"ns_per_op\":{ns:.2},\"ratio\":{ratio:.3}}}", curve.name()));
-        } else {
-            say(&format!("{:<12} {at:>9}   {ns:>7.2} ns   {ratio:>5.2} x", curve.name()));
-        }
-    }
-}
-
 #[allow(clippy::cast_precision_loss)]
 fn per_operation(elapsed: Duration, operations: usize) -> f64 {
     elapsed.as_nanos() as f64 / operations.max(1) as f64
 }
 
-/// Time this thread has had a core: what else the machine does counts as little as can be.
-fn busy() -> Duration {
+/// Returns the CPU time of this thread, which other load of the machine affects least.
+fn thread_cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 fn limit(id: u64, side: Side, price: i64, quantity: u32) -> Operation {
-    // Prices lie some thousands of ticks around a million.
+    // Prices are within some thousands of ticks of a million.
     let price = u32::try_from(price).unwrap_or(1);
-    Operation { kind: Kind::Limit, side, price, id: id.wrapping_mul(0xD134_2543_DE82_EF95), quantity }
+    Operation { kind: OperationKind::Limit, side, price, id: id.wrapping_mul(0xD134_2543_DE82_EF95), quantity }
 }
 
-/// An order from `nearest` ticks off the middle to `farthest`, on either side.
-fn somewhere(random: &mut Random, id: u64, nearest: u64, farthest: u64) -> Operation {
-    let away = i64::try_from(nearest + random.below(farthest - nearest)).unwrap_or(i64::MAX);
-    let quantity = 1 + u32::try_from(random.below(100)).unwrap_or(0);
-    if random.below(2) == 0 {
+/// Returns an order on a random side, from `nearest` to `farthest` ticks away from the middle.
+fn random_limit(random: &mut SplitMix64, id: u64, nearest: u64, farthest: u64) -> Operation {
+    let away = i64::try_from(nearest + random.remainder(farthest - nearest)).unwrap_or(i64::MAX);
+    let quantity = 1 + u32::try_from(random.remainder(100)).unwrap_or(0);
+    if random.remainder(2) == 0 {
         limit(id, Side::Buy, MID - away, quantity)
     } else {
         limit(id, Side::Sell, MID + away, quantity)
@@ -135,54 +122,57 @@ fn untouched(resting: u32, seed: u64) -> Result<f64, Failure> {
     let mut generator = Generator::new(seed, NEAR);
     let warm_up: Vec<Operation> = (0..2 * NEAR).map(|_| generator.step()).collect();
     let stream: Vec<Operation> = (0..STREAM).map(|_| generator.step()).collect();
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let mut book = BareBook::new(NEAR);
     let mut reports = Reports::with_room_for(STREAM);
     let far: Vec<Operation> =
-        (0..u64::from(resting)).map(|at| somewhere(&mut random, RESTING_IDS + at, 1_000, 11_000)).collect();
+        (0..u64::from(resting)).map(|at| random_limit(&mut random, RESTING_IDS + at, 1_000, 11_000)).collect();
     for operation in far.iter().chain(&warm_up) {
         book.apply(0, operation, &mut reports);
     }
     reports.clear();
     let took = timed_stream(&mut book, &stream, &mut reports);
     if far.iter().any(|operation| !book.is_live(operation.id)) {
-        return Err(Failure::new(format!("seed {seed} trades with orders that are to rest untouched; take another")));
+        return Err(Failure::new(format!(
+            "seed {seed} trades with orders that must stay untouched; choose another seed"
+        )));
     }
     Ok(per_operation(took, stream.len()))
 }
 
-/// On its own and never inlined, so that an instruction counter can be told to count here and nowhere else.
+/// Never inlined, so that an instruction counter can count this function alone.
 #[inline(never)]
 fn timed_stream(book: &mut BareBook, stream: &[Operation], reports: &mut Reports) -> Duration {
-    let started = busy();
+    let started = thread_cpu_time();
     for (at, operation) in stream.iter().enumerate() {
         book.look_ahead(|n| stream.get(at + n).map(|operation| (InstrumentId(0), operation)));
         book.apply(0, operation, reports);
     }
-    busy() - started
+    thread_cpu_time() - started
 }
 
-/// Half the live orders, in random order; refilled outside the clock until enough have been cancelled.
+/// Cancels half of the live orders in random order, and refills the book outside the clock until
+/// enough were cancelled.
 fn cancels(live: u32, seed: u64) -> f64 {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let mut book = BareBook::new(live as usize);
     let mut reports = Reports::with_room_for(live as usize);
     let mut ids = Vec::new();
     let (mut took, mut cancelled, mut next_id) = (Duration::ZERO, 0, 1);
     while cancelled < STREAM / 4 {
         while ids.len() < live as usize {
-            let operation = somewhere(&mut random, next_id, 1, 1_000);
+            let operation = random_limit(&mut random, next_id, 1, 1_000);
             next_id += 1;
             book.apply(0, &operation, &mut reports);
             ids.push(operation.id);
         }
         for at in (1..ids.len()).rev() {
-            ids.swap(at, usize::try_from(random.below(at as u64 + 1)).unwrap_or(0));
+            ids.swap(at, usize::try_from(random.remainder(at as u64 + 1)).unwrap_or(0));
         }
         let half = ids.split_off(ids.len() / 2);
         let half: Vec<Operation> = half
             .into_iter()
-            .map(|id| Operation { kind: Kind::Cancel, side: Side::Buy, price: 0, id, quantity: 0 })
+            .map(|id| Operation { kind: OperationKind::Cancel, side: Side::Buy, price: 0, id, quantity: 0 })
             .collect();
         reports.clear();
         took += timed_stream(&mut book, &half, &mut reports);
@@ -194,7 +184,7 @@ fn cancels(live: u32, seed: u64) -> f64 {
 
 fn instruments(count: u32, seed: u64) -> f64 {
     let (filling, stream) = zipf_streams(count, seed);
-    let mut books = Bare::with_instruments(count as usize);
+    let mut books = IndexedBooks::with_instruments(count as usize);
     let mut reports = Reports::with_room_for(STREAM);
     for (at, operation) in &filling {
         books.apply_at(0, *at, operation, &mut reports);
@@ -203,24 +193,26 @@ fn instruments(count: u32, seed: u64) -> f64 {
     per_operation(timed_among_many(&mut books, &stream, &mut reports), stream.len())
 }
 
-/// The same among many books.
+/// Like [`timed_stream`], over many books.
 #[inline(never)]
-fn timed_among_many(books: &mut Bare<Many>, stream: &[Placed], reports: &mut Reports) -> Duration {
-    let started = busy();
+fn timed_among_many(books: &mut IndexedBooks<ManyBooks>, stream: &[Placed], reports: &mut Reports) -> Duration {
+    let started = thread_cpu_time();
     for (seq, (at, operation)) in stream.iter().enumerate() {
         books.look_ahead(|n| stream.get(seq + n).map(|(at, operation)| (*at, operation)));
         books.apply_at(0, *at, operation, reports);
     }
-    busy() - started
+    thread_cpu_time() - started
 }
 
+/// An operation with its instrument.
 type Placed = (InstrumentId, Operation);
 
-/// What fills each book, and then a mixed stream in which instrument n has a share in proportion to 1 / (n + 1).
+/// Returns the operations that fill each book, and a mixed stream in which instrument n has a share
+/// in proportion to 1 / (n + 1).
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
 fn zipf_streams(count: u32, seed: u64) -> (Vec<Placed>, Vec<Placed>) {
     let total: f64 = (1..=count).map(|rank| 1.0 / f64::from(rank)).sum();
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let heat: Vec<f64> = (1..=count)
         .scan(0.0, |sum, rank| {
             *sum += 1.0 / f64::from(rank) / total;
@@ -229,7 +221,7 @@ fn zipf_streams(count: u32, seed: u64) -> (Vec<Placed>, Vec<Placed>) {
         .collect();
     let schedule: Vec<u32> = (0..STREAM)
         .map(|_| {
-            let drawn = random.below(1 << 52) as f64 / (1_u64 << 52) as f64;
+            let drawn = random.remainder(1 << 52) as f64 / (1_u64 << 52) as f64;
             (heat.partition_point(|sum| *sum < drawn) as u32).min(count - 1)
         })
         .collect();

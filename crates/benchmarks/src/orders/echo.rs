@@ -1,27 +1,34 @@
-//! The floor: a process that reads a request of so many bytes and writes a reply of so many, and does nothing else.
+//! A TCP echo process, the lower bound for an order: it reads a request of a given size, writes a
+//! reply of a given size, and does nothing else.
 
 use std::io::{BufRead, BufReader, Read, Write, stdin};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::figures::Latencies;
-use crate::output::say;
+use super::latencies::{Latencies, nanoseconds};
 use pitwire_failure::Failure;
 
-/// Says where it listens, then serves connections one after another; the first eight bytes of each are the two sizes.
-pub fn serve() -> Result<(), Failure> {
+/// Calls `announce` with the address, then serves connections one after another until standard
+/// input ends.
+///
+/// The first eight bytes of a connection are the two sizes.
+///
+/// # Errors
+///
+/// Returns a failure if it cannot listen or accept.
+pub fn serve(announce: impl FnOnce(SocketAddr)) -> Result<(), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    say(&listener.local_addr()?.to_string());
+    announce(listener.local_addr()?);
     std::thread::spawn(|| {
-        // Whoever started it holds the other end: when that goes, so does this.
+        // The parent process holds the other end. When the parent ends, this process ends.
         drop(stdin().read(&mut [0]));
         std::process::exit(0);
     });
     for stream in listener.incoming() {
-        // A ping-pong ends by hanging up.
+        // A client ends its ping-pong by closing the connection.
         drop(answer(stream?));
     }
     Ok(())
@@ -41,31 +48,35 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// The peer, for as long as this lives.
+/// A running echo process. It ends when this value is dropped.
 pub struct Echo {
     child: Child,
     address: String,
 }
 
-/// Binds the calling thread, and the processes it starts from here on, to one core.
-pub fn stay_on(core: usize) -> Result<(), Failure> {
+/// Binds the calling thread, and the processes that it starts from now on, to one core.
+///
+/// # Errors
+///
+/// Returns a usage failure if the core does not exist.
+pub fn bind_to_core(core: usize) -> Result<(), Failure> {
     let mut cores = CpuSet::new();
     if core < CpuSet::MAX_CPU {
         cores.set(core);
     }
     sched_setaffinity(None, &cores)
-        .map_err(|error| Failure::usage(format!("cannot stay on core {core}: {error}")).remedy("see nproc"))
+        .map_err(|error| Failure::usage(format!("cannot run on core {core}: {error}")).remedy("see nproc"))
 }
 
 impl Echo {
-    /// On a core of its own, if one is given.
-    pub fn start(core: Option<usize>) -> Result<Echo, Failure> {
-        core.map(stay_on).transpose()?;
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["order-bench", "--mode", "echo"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+    /// Starts the process with `command`, on `core` if one is given.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the process does not start.
+    pub fn start(mut command: Command, core: Option<usize>) -> Result<Echo, Failure> {
+        core.map(bind_to_core).transpose()?;
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut address = String::new();
         if let Some(out) = child.stdout.take() {
             BufReader::new(out).read_line(&mut address)?;
@@ -73,7 +84,12 @@ impl Echo {
         Ok(Echo { child, address: address.trim().to_owned() })
     }
 
-    /// One at a time, blocking on both sides, with the socket options of a session.
+    /// Times `count` request-reply pairs, one at a time, with blocking sockets and the socket
+    /// options of a session.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the echo process closes the connection.
     pub fn ping_pong(&self, request: usize, reply: usize, count: u32) -> Result<Latencies, Failure> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.set_nodelay(true)?;
@@ -88,13 +104,13 @@ impl Echo {
             let mut received = 0;
             while received < reply {
                 match stream.read(&mut buffer)? {
-                    0 => return Err(Failure::new("the echo ended")),
+                    0 => return Err(Failure::new("the echo process closed the connection")),
                     read => received += read,
                 }
             }
-            // The first tenth warms up.
+            // The first tenth is warm-up.
             if number >= count / 10 {
-                latencies.record(super::open_loop::nanoseconds(started.elapsed()));
+                latencies.record(nanoseconds(started.elapsed()));
             }
         }
         Ok(latencies)

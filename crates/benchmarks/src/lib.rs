@@ -1,0 +1,9 @@
+//! The benchmarks behind `pitwire engine-bench`, `order-bench` and `journal-bench`.
+//!
+//! Does        generate the load, run it, time it, and return the figures.
+//! Leaves out  arguments and printing, which are in `crates/pitwire`; starting venues and comparing
+//!             builds, which are in `scripts/bench.py`.
+//! Start at    [`engine::time_run`], [`orders::pairs::measure`].
+
+pub mod engine;
+pub mod orders;
