@@ -13,7 +13,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use pitwire_shard::{Consumer, Fault, Intake, Memory, area_name};
+use pitwire_shard::{Consumer, Memory, RingFault, StreamReader, area_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
@@ -53,7 +53,7 @@ pub enum SourceError {
     },
     Fault {
         name: String,
-        fault: Fault,
+        fault: RingFault,
     },
 }
 
@@ -87,7 +87,7 @@ pub struct Source {
 }
 
 enum Transport {
-    Pipe { file: File, intake: Intake },
+    Pipe { file: File, intake: StreamReader },
     Ring { ring: Consumer<Mapping>, file: File, asked: Instant },
 }
 
@@ -100,7 +100,7 @@ impl Source {
             let path = format!("/proc/self/fd/{name}");
             let not_waiting = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             let file = File::options().read(true).custom_flags(not_waiting).open(path).map_err(failed)?;
-            Transport::Pipe { file, intake: Intake::new(READ) }
+            Transport::Pipe { file, intake: StreamReader::new(READ) }
         } else {
             let file = File::options().read(true).write(true).open(name).map_err(failed)?;
             let mapping = Mapping::of(&file).map_err(failed)?;
@@ -136,12 +136,12 @@ impl Source {
 
 enum Trouble {
     Io(io::Error),
-    Fault(Fault),
+    Fault(RingFault),
 }
 
 fn take_pipe(
     file: &mut File,
-    intake: &mut Intake,
+    intake: &mut StreamReader,
     patience: Duration,
     mut each: impl FnMut(&[u8]),
 ) -> Result<State, Trouble> {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use pitwire_shard::{Memory, Producer, Refused, Shape};
+use pitwire_shard::{Memory, Producer, PutError, RingConfig};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::thread::futex;
 use sha2::{Digest, Sha256};
@@ -103,7 +103,7 @@ impl Ring {
         let lock = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         lock.set_len(CAPACITY + 4096).unwrap();
         lock.lock().unwrap();
-        let shape = Shape { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
+        let shape = RingConfig { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
         Ring { producer: Producer::create(Mapping::of(&lock), &shape).unwrap(), path, lock, area: None }
     }
 
@@ -113,7 +113,7 @@ impl Ring {
         let path = ring.path.with_extension("area");
         let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         file.set_len(AREA_BYTES as u64).unwrap();
-        let shape = Shape { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
+        let shape = RingConfig { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
         let named = path.file_name().unwrap().to_str().unwrap();
         let mapping = Mapping::of(&ring.lock);
         ring.producer = Producer::create_referring(mapping, &shape, named, AREA_BYTES as u64).unwrap();
@@ -121,7 +121,7 @@ impl Ring {
         ring
     }
 
-    fn put(&mut self, number: u32, record: &[u8]) -> Result<(), Refused> {
+    fn put(&mut self, number: u32, record: &[u8]) -> Result<(), PutError> {
         match &mut self.area {
             Some((area, filled, _)) if !number.is_multiple_of(3) => {
                 assert!(*filled + record.len() <= AREA_BYTES);
@@ -151,7 +151,7 @@ impl Ring {
             loop {
                 match self.put(number, &record) {
                     Ok(()) => break,
-                    Err(Refused::Full) => {
+                    Err(PutError::Full) => {
                         self.publish();
                         std::thread::yield_now();
                     }

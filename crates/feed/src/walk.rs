@@ -6,19 +6,19 @@
 //!             3. its symbol is the value of its first key `sym`, decoded, when that is a string; keys of objects and
 //!                arrays inside it are not its keys.
 //! Leaves out  whether it is correct JSON otherwise: a worker gets it as it came, and is the one who reads it.
-//! Start at    [`Walker::end`], [`symbol`].
+//! Start at    [`ObjectWalker::end`], [`symbol`].
 
 use std::ops::Range;
 
 /// The walk through an object that may come in pieces.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Walker {
+pub struct ObjectWalker {
     depth: u64,
     in_string: bool,
     is_escaped: bool,
 }
 
-impl Walker {
+impl ObjectWalker {
     /// Goes on through `bytes`; the offset behind the closing brace once it comes.
     pub fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         for (index, byte) in bytes.iter().enumerate() {
@@ -42,7 +42,7 @@ impl Walker {
     }
 
     /// Goes on through something that is no object, up to the `,` or `]` that ends it: its offset.
-    pub fn end_of_junk(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub fn end_of_non_object(&mut self, bytes: &[u8]) -> Option<usize> {
         for (index, byte) in bytes.iter().enumerate() {
             if self.in_string {
                 self.step_in_string(*byte);
@@ -72,7 +72,7 @@ impl Walker {
 
 /// Where an object's symbol stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Symbol {
+pub enum SymbolText {
     /// As it is spelt, at these offsets.
     Plain(Range<usize>),
     /// Spelt with escapes; what they mean is in the buffer that was lent.
@@ -81,7 +81,7 @@ pub enum Symbol {
 }
 
 /// The symbol of a whole object.
-pub fn symbol(object: &[u8], decoded: &mut Vec<u8>) -> Symbol {
+pub fn symbol(object: &[u8], decoded: &mut Vec<u8>) -> SymbolText {
     let (mut at, mut depth) = (0, 0_u64);
     while let Some(byte) = object.get(at) {
         match byte {
@@ -100,7 +100,7 @@ pub fn symbol(object: &[u8], decoded: &mut Vec<u8>) -> Symbol {
         }
         at += 1;
     }
-    Symbol::Missing
+    SymbolText::Missing
 }
 
 /// Where the value begins when a colon follows: what came before was a key.
@@ -109,17 +109,17 @@ fn value_after(object: &[u8], at: usize) -> Option<usize> {
     (object.get(colon) == Some(&b':')).then(|| skip_space(object, colon + 1))
 }
 
-fn symbol_at(object: &[u8], at: usize, decoded: &mut Vec<u8>) -> Symbol {
+fn symbol_at(object: &[u8], at: usize, decoded: &mut Vec<u8>) -> SymbolText {
     if object.get(at) != Some(&b'"') {
-        return Symbol::Missing;
+        return SymbolText::Missing;
     }
     let text = string(object, at);
     if !object[text.clone()].contains(&b'\\') {
-        return Symbol::Plain(text);
+        return SymbolText::Plain(text);
     }
     match decode(&object[text], decoded) {
-        Some(()) => Symbol::Decoded,
-        None => Symbol::Missing,
+        Some(()) => SymbolText::Decoded,
+        None => SymbolText::Missing,
     }
 }
 
@@ -129,7 +129,7 @@ fn is_sym(key: &[u8], decoded: &mut Vec<u8>) -> bool {
 
 /// The offsets between the quotes of the string that begins at `at`; without a second quote, up to the end.
 fn string(object: &[u8], at: usize) -> Range<usize> {
-    let mut walker = Walker { in_string: true, ..Walker::default() };
+    let mut walker = ObjectWalker { in_string: true, ..ObjectWalker::default() };
     let start = at + 1;
     let inside = object.get(start..).unwrap_or_default();
     let bytes = inside.iter().take_while(|byte| {

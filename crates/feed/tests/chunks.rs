@@ -1,4 +1,4 @@
-//! However a stream is cut, the cutter sees on every kind of lanes what the slow cutter sees.
+//! However a stream is cut, the reader sees on every kind of lanes what the slow reader sees.
 
 mod support;
 

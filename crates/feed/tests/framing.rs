@@ -2,8 +2,8 @@
 
 mod support;
 
-use pitwire_feed::obvious::Event;
-use pitwire_feed::{Cutter, Lanes, NoSym, OBJECT_BYTES_MAX, Violation};
+use pitwire_feed::reference::FeedEvent;
+use pitwire_feed::{MissingSymbol, OBJECT_BYTES_MAX, ObjectReader, SimdLevel, Violation};
 use support::*;
 
 const TRADE: &str = r#"{"ev":"T","sym":"AAPL","p":187.25,"s":100}"#;
@@ -90,9 +90,9 @@ fn a_close_is_told_with_its_reason_and_ends_everything() {
     let stream = [text(&trades(2)), frame(CLOSE, &body), text(&trades(1)), vec![0xFF; 40]].concat();
     let outcome = everyhow(&stream);
     assert_eq!(outcome.violation, None);
-    assert_eq!(outcome.events.last(), Some(&Event::Close(Some(1001), reason.to_vec())));
+    assert_eq!(outcome.events.last(), Some(&FeedEvent::Close(Some(1001), reason.to_vec())));
     assert_eq!(outcome.objects().len(), 2);
-    assert_eq!(everyhow(&frame(CLOSE, b"")).events, [Event::Close(None, Vec::new())]);
+    assert_eq!(everyhow(&frame(CLOSE, b"")).events, [FeedEvent::Close(None, Vec::new())]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn pings_come_with_their_bodies_wherever_they_stand() {
         ]
         .concat();
         let outcome = everyhow(&stream);
-        assert_eq!(outcome.events[..2], [Event::Ping(body.clone()), Event::Pong(body)]);
+        assert_eq!(outcome.events[..2], [FeedEvent::Ping(body.clone()), FeedEvent::Pong(body)]);
         assert_eq!(outcome.objects(), [TRADE]);
         assert_eq!(outcome.counters.frames, 3);
         assert_eq!(outcome.counters.messages, 1);
@@ -218,13 +218,13 @@ fn objects_without_a_symbol_are_dropped_or_the_first_worker_s() {
     ];
     let stream = text(&format!("[{TRADE},{}]", objects.join(",")));
     for lanes in all_lanes() {
-        let dropped = cut(lanes, &stream, &[], 4, NoSym::Drop);
+        let dropped = cut(lanes, &stream, &[], 4, MissingSymbol::Drop);
         assert_eq!(dropped.objects(), [TRADE]);
         assert_eq!((dropped.counters.objects, dropped.counters.no_sym), (1, 7));
-        let kept = cut(lanes, &stream, &[], 4, NoSym::Worker0);
+        let kept = cut(lanes, &stream, &[], 4, MissingSymbol::Worker0);
         assert_eq!(kept.objects()[1..], objects);
         assert_eq!((kept.counters.objects, kept.counters.no_sym), (8, 7));
-        let to_first = |event: &Event| matches!(event, Event::Object { worker: 0, .. });
+        let to_first = |event: &FeedEvent| matches!(event, FeedEvent::Object { worker: 0, .. });
         assert!(kept.events[1..].iter().all(to_first));
     }
 }
@@ -288,36 +288,36 @@ fn a_character_may_be_cut_by_frames() {
 
 #[test]
 fn after_a_violation_every_call_returns_it() {
-    let mut cutter = Cutter::new(4, NoSym::Drop);
+    let mut reader = ObjectReader::new(4, MissingSymbol::Drop);
     let mut seen = Seen::default();
-    assert_eq!(cutter.feed(&frame(0x83, b""), &mut seen), Err(Violation::ReservedOpcode(3)));
-    assert_eq!(cutter.feed(&text(&trades(1)), &mut seen), Err(Violation::ReservedOpcode(3)));
+    assert_eq!(reader.feed(&frame(0x83, b""), &mut seen), Err(Violation::ReservedOpcode(3)));
+    assert_eq!(reader.feed(&text(&trades(1)), &mut seen), Err(Violation::ReservedOpcode(3)));
     assert_eq!(seen.events, []);
 }
 
 #[test]
 fn a_new_connection_begins_afresh_and_counts_on() {
     for lanes in all_lanes() {
-        let mut cutter = Cutter::on(lanes, 4, NoSym::Drop);
+        let mut reader = ObjectReader::with_simd(lanes, 4, MissingSymbol::Drop);
         let mut seen = Seen::default();
         let whole = [frame(BEGIN, trades(2).as_bytes()), frame(PING, b"x")].concat();
         for at in 0..whole.len() {
-            cutter.feed(&whole[..at], &mut seen).unwrap();
-            cutter.restart();
+            reader.feed(&whole[..at], &mut seen).unwrap();
+            reader.restart();
             seen.events.clear();
-            let before = cutter.counters();
-            cutter.feed(&text(&trades(3)), &mut seen).unwrap();
+            let before = reader.counters();
+            reader.feed(&text(&trades(3)), &mut seen).unwrap();
             assert_eq!(seen.events.len(), 3);
-            let after = cutter.counters();
+            let after = reader.counters();
             assert_eq!((after.frames, after.objects), (before.frames + 1, before.objects + 3));
             assert_eq!(after.messages, before.messages + 1);
         }
-        cutter.feed(&frame(CLOSE, b""), &mut seen).unwrap();
-        cutter.restart();
-        cutter.feed(&frame(0x83, b""), &mut seen).unwrap_err();
-        cutter.restart();
+        reader.feed(&frame(CLOSE, b""), &mut seen).unwrap();
+        reader.restart();
+        reader.feed(&frame(0x83, b""), &mut seen).unwrap_err();
+        reader.restart();
         seen.events.clear();
-        cutter.feed(&text(&trades(1)), &mut seen).unwrap();
+        reader.feed(&text(&trades(1)), &mut seen).unwrap();
         assert_eq!(seen.events.len(), 1);
     }
 }
@@ -327,7 +327,7 @@ fn what_is_plain_takes_the_fast_way_and_what_is_not_is_counted() {
     let quote = r#"{"ev":"Q","sym":"MSFT","bp":1.5,"filler":"to be longer than 32 bytes"}"#;
     let spaced = r#"{"ev": "T", "sym": "MSFT", "p": 1.5, "filler": "to be longer than 32 bytes"}"#;
     for lanes in all_lanes() {
-        let unusual = |stream: &[u8]| cut(lanes, stream, &[], 4, NoSym::Drop).counters.unusual;
+        let unusual = |stream: &[u8]| cut(lanes, stream, &[], 4, MissingSymbol::Drop).counters.unusual;
         assert_eq!(unusual(&[text(&trades(100)), text(&trades(100))].concat()), 0);
         // A beginning is unusual once; then it is known. What began before is not forgotten for it.
         let mixed = format!("[{}]", [TRADE, quote, spaced].repeat(100).join(","));
@@ -347,6 +347,6 @@ fn what_is_plain_takes_the_fast_way_and_what_is_not_is_counted() {
 
 #[test]
 fn lanes_that_are_not_there_are_not_used() {
-    assert!(Lanes::Words.is_there());
-    assert!(Lanes::detected().is_there());
+    assert!(SimdLevel::Words.is_supported());
+    assert!(SimdLevel::detected().is_supported());
 }

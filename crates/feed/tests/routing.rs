@@ -5,8 +5,8 @@
 
 mod support;
 
-use pitwire_feed::obvious::Event;
-use pitwire_feed::{NoSym, worker_of};
+use pitwire_feed::reference::FeedEvent;
+use pitwire_feed::{MissingSymbol, worker_of};
 use support::*;
 
 const WORKERS: [u32; 6] = [1, 4, 7, 8, 64, 1000];
@@ -35,11 +35,11 @@ fn workers_of(stream: &[u8], workers: u32) -> Vec<u32> {
     let outcomes: Vec<Vec<u32>> = all_lanes()
         .into_iter()
         .map(|lanes| {
-            let worker = |event: &Event| match event {
-                Event::Object { worker, .. } => Some(*worker),
+            let worker = |event: &FeedEvent| match event {
+                FeedEvent::Object { worker, .. } => Some(*worker),
                 _ => None,
             };
-            cut(lanes, stream, &[], workers, NoSym::Drop).events.iter().filter_map(worker).collect()
+            cut(lanes, stream, &[], workers, MissingSymbol::Drop).events.iter().filter_map(worker).collect()
         })
         .collect();
     assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]));

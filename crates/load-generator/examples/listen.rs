@@ -1,9 +1,13 @@
-//! Listens on a URL, for measurements without the whole program: `listen URL CONNECTIONS SECONDS THREADS`.
+//! Listens on a URL, to measure without the whole program: `listen URL CONNECTIONS SECONDS
+//! THREADS`.
 
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
-use pitwire_load_generator::{Address, Control, Faults, Plan, RunError, Share, Start, Traffic, raise_file_limit, run};
+use pitwire_load_generator::{
+    Address, ConnectionShare, FaultyReaders, LoadPlan, MeasurementStart, RunControl, RunError, Traffic,
+    raise_file_limit, run,
+};
 
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -14,40 +18,41 @@ fn main() -> Result<(), String> {
     let address = Address::parse(url).map_err(|error| error.to_string())?;
     let mut servers = (address.host.as_str(), address.port).to_socket_addrs().map_err(|error| error.to_string())?;
     raise_file_limit();
-    let plan = Plan {
+    let plan = LoadPlan {
         server: servers.next().ok_or("no address")?,
         address,
         tls: None,
-        share: Share::whole(number(connections)?),
-        lasts: Duration::from_secs(u64::from(number(seconds)?)),
+        share: ConnectionShare::whole(number(connections)?),
+        duration: Duration::from_secs(u64::from(number(seconds)?)),
         traffic: Traffic::Listen,
         arrivals: None,
         subscribe: None,
         subprotocol: None,
         deflate: false,
-        faults: Faults::default(),
+        faulty_readers: FaultyReaders::default(),
         storm: None,
         threads: number(threads)? as usize,
         sources: 0,
-        patience: Duration::from_secs(20),
-        wave: 1_000,
+        open_timeout: Duration::from_secs(20),
+        max_opening: 1_000,
         sequence_field: "seq".into(),
         seed: 1,
     };
-    let report = run(&plan, &Control::default(), Start::WhenOpen, |_| {}).map_err(|error| match error {
-        RunError::Hopeless(refusal) => refusal.to_string(),
-        RunError::Machine(cause) => cause,
-    })?;
-    let (tally, generator) = (&report.tally, &report.generator);
+    let report =
+        run(&plan, &RunControl::default(), MeasurementStart::WhenOpen, |_| {}).map_err(|error| match error {
+            RunError::NothingOpened(refusal) => refusal.to_string(),
+            RunError::Machine(cause) => cause,
+        })?;
+    let (counters, generator) = (&report.counters, &report.generator);
     println!(
         "{} deliveries, {} late, {} lost; p50 {:?} p99 {:?} us; {} reads; {} ns CPU a delivery, busy {:.2}, waiting {:.2}",
-        tally.deliveries,
-        tally.late,
-        tally.lost,
+        counters.deliveries,
+        counters.late,
+        counters.lost,
         report.latencies.percentile_us(50.0),
         report.latencies.percentile_us(99.0),
-        tally.reads,
-        generator.cpu_ns / tally.deliveries.max(1),
+        counters.reads,
+        generator.cpu_ns / counters.deliveries.max(1),
         generator.busy,
         generator.waiting
     );

@@ -1,4 +1,4 @@
-//! Clocks, and what the kernel counts of a thread.
+//! Clocks, and the CPU time of a thread.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ pub fn mono_ns() -> i64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
-/// Wall clock less monotonic clock.
+/// Wall clock minus monotonic clock, in nanoseconds.
 pub fn wall_ns() -> i64 {
     nanoseconds(clock_gettime(ClockId::Realtime)) - mono_ns()
 }
@@ -21,24 +21,24 @@ pub fn timespec(ns: i64) -> Timespec {
     Timespec { tv_sec: ns.div_euclid(1_000_000_000), tv_nsec: ns.rem_euclid(1_000_000_000) }
 }
 
-/// How long this thread has run, and how long it could have and had no processor.
+/// How long this thread ran, and how long it was runnable without a processor.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spent {
+pub struct CpuTime {
     pub cpu_ns: u64,
     pub waiting_ns: u64,
 }
 
-impl Spent {
+impl CpuTime {
     pub fn now() -> Self {
         let cpu_ns = u64::try_from(nanoseconds(clock_gettime(ClockId::ThreadCPUTime))).unwrap_or(0);
-        // A kernel that does not count it: then waiting is not known, and 0.
+        // A kernel without scheduler statistics reports no waiting time.
         let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let waiting_ns = text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
-        Spent { cpu_ns, waiting_ns }
+        CpuTime { cpu_ns, waiting_ns }
     }
 
-    pub fn since(self, before: Spent) -> Spent {
-        Spent {
+    pub fn since(self, before: CpuTime) -> CpuTime {
+        CpuTime {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
             waiting_ns: self.waiting_ns.saturating_sub(before.waiting_ns),
         }

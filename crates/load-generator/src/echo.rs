@@ -1,11 +1,11 @@
-//! Messages that come back: what we send, and how it is known again.
+//! The text of an echo message, and how it is recognised when it returns.
 //!
 //! Start at    [`text`], [`missing`].
 
-/// So many digits number a message; a shorter message has fewer.
+/// Digits of the message number. A shorter message has fewer.
 const DIGITS: usize = 16;
 
-/// The `number`th message of a connection: the last digits of its number, and a filling.
+/// Returns message `number` of a connection: the last digits of the number, then padding.
 pub fn text(number: u64, bytes: usize) -> Vec<u8> {
     let digits = format!("{number:0DIGITS$}").into_bytes();
     let shown = bytes.min(DIGITS);
@@ -14,7 +14,8 @@ pub fn text(number: u64, bytes: usize) -> Vec<u8> {
     text
 }
 
-/// How many were left out, when `expected` should have come; nothing when it is none of ours.
+/// Returns how many messages were skipped if `expected` is the next one, or `None` if `payload` is
+/// not ours.
 pub fn missing(payload: &[u8], expected: u64) -> Option<u64> {
     let shown = payload.len().min(DIGITS);
     let digits = std::str::from_utf8(payload.get(..shown)?).ok()?;
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_echo_is_known_again() {
+    fn echo_is_recognised_and_skipped_ones_are_counted() {
         assert_eq!(text(7, 20), b"0000000000000007xxxx");
         assert_eq!(text(123, 2), b"23");
         assert_eq!(text(5, 0), b"");

@@ -1,36 +1,43 @@
-//! The load client: very many WebSocket readers that check every number, with their own ceiling in the result.
+//! The load client: opens very many WebSocket connections and checks every sequence number.
 //!
-//! Does        open connections in waves over several addresses, listen or ask, count, time, and say whether the limit
-//!             was its own. See `docs/load.md`.
-//! Holds       latency is from the intended send, whatever came between; what was not delivered is lost, late or declared.
-//! Leaves out  the command line, processes, and what a result looks like: `crates/pitwire`.
+//! Does        opens connections over several source addresses; listens, or sends and awaits
+//!             answers; counts and times; reports whether the load client itself was the
+//!             bottleneck. See `docs/load.md`.
+//! Holds       1. latency runs from the intended send;
+//!             2. every message that did not arrive is counted as lost, late or declared missing.
+//! Leaves out  the command line, child processes and the output: see `crates/pitwire`.
 //! Start at    [`run`], then `worker`.
 
 mod clock;
 mod connection;
-mod control;
 mod echo;
-mod frames;
-mod gauge;
-mod numbers;
+mod fields;
+mod frame_scanner;
+mod kernel_time;
+mod messages;
+mod meter;
+mod open_failure;
+mod open_queue;
 mod plan;
-mod refusal;
+mod poller;
 mod report;
 mod run;
+mod run_control;
 mod schedule;
 mod sequence;
 mod socket;
 mod spread;
-mod stamp;
+mod storm;
 mod tls;
+mod transport;
 mod worker;
 
 pub use clock::mono_ns;
-pub use control::{Control, NEVER};
+pub use open_failure::OpenFailure;
 pub use pitwire_websocket::{Address, BadUrl};
-pub use plan::{Arrivals, Expect, Faults, MOST_CONNECTIONS, Plan, Share, Traffic};
-pub use refusal::Refusal;
-pub use report::{Failures, Generator, Latencies, Report, Tally};
-pub use run::{RunError, Start, is_open, run};
+pub use plan::{Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, MOST_CONNECTIONS, Traffic};
+pub use report::{FailureCount, GeneratorLoad, Latencies, LoadCounters, LoadReport};
+pub use run::{MeasurementStart, RunError, is_open, run};
+pub use run_control::{NEVER, RunControl};
 pub use socket::raise_file_limit;
 pub use tls::{Trust, config as tls_config};

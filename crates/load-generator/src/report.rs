@@ -1,62 +1,63 @@
-//! What came of a run, of one thread or of all.
+//! The result of a run, of one thread or of all.
 //!
-//! Does        counters and latencies that can be added up, over threads and over processes.
-//! Start at    [`Report`].
+//! Does        holds counters and latencies, and merges those of several threads and processes.
+//! Start at    [`LoadReport`].
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::Refusal;
-use crate::spread::Spread;
+use crate::open_failure::OpenFailure;
+use crate::spread::DeliverySpread;
 
-/// Above this a latency is counted as this.
+/// Largest latency that is told apart, in nanoseconds. Larger ones count as this.
 const MOST_NS: u64 = 3_600_000_000_000;
-/// A generator thread that has or wants the processor more than this part of the time is the bottleneck.
+/// Above this part of the time, running or waiting for a processor, a generator thread is the
+/// bottleneck.
 const BOUND: f64 = 0.9;
 
-/// Events of a run. Latencies, `late` and what came of answers are of healthy readers only.
+/// Counters of a run. `late` and the counters of answers cover healthy readers only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct LoadCounters {
     pub opened: u64,
-    /// Never opened.
+    /// Connections that never opened.
     pub failed: u64,
-    /// Healthy readers that the server, or a breach of the protocol, ended before their time.
+    /// Healthy readers whose connection ended early, by the server or after a protocol violation.
     pub ended_early: u64,
-    /// Slow and stopped readers that the server ended.
+    /// Slow and stopped readers whose connection the server ended.
     pub faulty_ended: u64,
-    /// Opened while it lasted, and never got anything.
+    /// Connections that were open while measuring and received nothing.
     pub silent: u64,
-    /// Messages while it lasted, and their payload.
+    /// Messages received while measuring, and their payload bytes.
     pub deliveries: u64,
     pub bytes: u64,
-    /// Of those, to slow readers.
+    /// Those of `deliveries` that went to slow readers.
     pub slow_deliveries: u64,
     pub late: u64,
-    /// Of `late`: due more than a second before the end, and not there at the end.
+    /// Those of `late` that were due more than a second before the end and had not arrived by then.
     pub undelivered: u64,
     pub lost: u64,
     pub conflated: u64,
     pub gap_notices: u64,
     pub duplicated: u64,
-    /// Without a sequence number.
+    /// Messages without a sequence number.
     pub unnumbered: u64,
-    /// Without a time, or with one that cannot be meant.
+    /// Messages without a due time, or with one of another clock.
     pub untimed: u64,
-    /// Answers of another size or content than was asked for, or out of order.
+    /// Answers of the wrong size or content, or out of order.
     pub malformed: u64,
     pub sent: u64,
-    /// Due while their connection was not open.
+    /// Messages that were due while their connection was not open.
     pub unsent: u64,
     pub reads: u64,
-    /// Attempts that failed while a storm lasted, and were made again.
+    /// Failed attempts to open a connection again during a storm.
     pub storm_retries: u64,
-    pub breaches: u64,
+    pub violations: u64,
 }
 
-impl Tally {
-    pub fn add(&mut self, other: &Tally) {
+impl LoadCounters {
+    pub fn add(&mut self, other: &LoadCounters) {
         let pairs: [(&mut u64, u64); 22] = [
             (&mut self.opened, other.opened),
             (&mut self.failed, other.failed),
@@ -79,7 +80,7 @@ impl Tally {
             (&mut self.unsent, other.unsent),
             (&mut self.reads, other.reads),
             (&mut self.storm_retries, other.storm_retries),
-            (&mut self.breaches, other.breaches),
+            (&mut self.violations, other.violations),
         ];
         for (mine, theirs) in pairs {
             *mine += theirs;
@@ -87,14 +88,15 @@ impl Tally {
     }
 }
 
-/// From the intended send to the read that brought the last byte, in nanoseconds, to three digits.
+/// Latencies from the intended send to the read of the last byte, in nanoseconds, with three
+/// digits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "Vec<(u64, u64)>", from = "Vec<(u64, u64)>")]
 pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Self {
-        // The bounds are constants that are in order, and three digits are allowed: it cannot fail.
+        // The bounds are constants in order and three digits are allowed, so this cannot fail.
         Latencies(Histogram::new_with_bounds(1, MOST_NS, 3).unwrap_or_else(|_| unreachable!()))
     }
 }
@@ -109,7 +111,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// Of so many in a hundred; nothing if there is none.
+    /// Returns the latency at a percentile in microseconds, or `None` if nothing was recorded.
     #[allow(clippy::cast_precision_loss)]
     pub fn percentile_us(&self, percent: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(percent / 100.0) as f64 / 1e3)
@@ -143,71 +145,73 @@ impl From<Vec<(u64, u64)>> for Latencies {
     }
 }
 
-/// Why connections did not open, and how many.
+/// A reason why connections did not open, and how many it concerns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failures {
+pub struct FailureCount {
     pub cause: String,
     pub remedy: String,
     pub count: u64,
 }
 
-/// What the load client itself spent while it lasted.
+/// CPU use of the load client while measuring.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Generator {
+pub struct GeneratorLoad {
     pub threads: usize,
     pub cpu_ns: u64,
     /// Of the busiest thread: the part of the time it ran, and the part it waited for a processor.
     pub busy: f64,
     pub waiting: f64,
-    /// Running and waiting together, of the thread where they are the most.
-    pub wanting: f64,
+    /// The largest sum of both over all threads.
+    pub demand: f64,
 }
 
-impl Generator {
+impl GeneratorLoad {
     pub fn is_bound(&self) -> bool {
-        self.wanting > BOUND
+        self.demand > BOUND
     }
 
-    fn merge(&mut self, other: &Generator) {
+    fn merge(&mut self, other: &GeneratorLoad) {
         self.threads += other.threads;
         self.cpu_ns += other.cpu_ns;
         self.busy = self.busy.max(other.busy);
         self.waiting = self.waiting.max(other.waiting);
-        self.wanting = self.wanting.max(other.wanting);
+        self.demand = self.demand.max(other.demand);
     }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Report {
-    pub tally: Tally,
+pub struct LoadReport {
+    pub counters: LoadCounters,
     pub latencies: Latencies,
-    /// Until they were at our socket, of a sample of the same: the server's part. The rest waited for us.
+    /// Latencies until the bytes reached our socket, for a sample of the same messages. This is the
+    /// server's part.
     pub arrivals: Latencies,
-    pub spread: Spread,
-    pub generator: Generator,
-    pub failures: Vec<Failures>,
-    /// Close codes that servers gave, and how often. 1006: none.
+    pub spread: DeliverySpread,
+    pub generator: GeneratorLoad,
+    pub failures: Vec<FailureCount>,
+    /// Close codes from the server, and how often. 1006 stands for none.
     pub closes: BTreeMap<u16, u64>,
-    /// What a server sent that it may not, once each.
-    pub breaches: Vec<String>,
-    /// Until every connection was open, and until it was open again after a storm.
+    /// Protocol violations of the server, each listed once.
+    pub violations: Vec<String>,
+    /// How long it took until every connection was open, and until all were open again after a
+    /// storm.
     pub opening_ns: u64,
     pub storm_ns: Option<u64>,
-    /// How long it was measured.
-    pub lasted_ns: u64,
-    /// The run's end: of messages that were due later, the spread is not whole.
+    /// How long the run measured, in nanoseconds.
+    pub measured_ns: u64,
+    /// When the run ended. The spread of messages that were due shortly before is incomplete.
     pub end_ns: i64,
 }
 
-impl Report {
-    pub fn failed(&mut self, refusal: &Refusal) {
+impl LoadReport {
+    pub fn failed(&mut self, refusal: &OpenFailure) {
         self.failed_as(&refusal.to_string(), refusal.remedy(), 1);
     }
 
     fn failed_as(&mut self, cause: &str, remedy: &str, count: u64) {
         match self.failures.iter_mut().find(|known| known.cause == cause) {
             Some(known) => known.count += count,
-            None => self.failures.push(Failures { cause: cause.into(), remedy: remedy.into(), count }),
+            None => self.failures.push(FailureCount { cause: cause.into(), remedy: remedy.into(), count }),
         }
     }
 
@@ -215,16 +219,16 @@ impl Report {
         *self.closes.entry(code).or_default() += 1;
     }
 
-    pub fn breach(&mut self, what: &str) {
-        self.tally.breaches += 1;
-        if !self.breaches.iter().any(|known| known == what) {
-            self.breaches.push(what.into());
+    pub fn violation(&mut self, what: &str) {
+        self.counters.violations += 1;
+        if !self.violations.iter().any(|known| known == what) {
+            self.violations.push(what.into());
         }
     }
 
-    /// What another thread or process saw of the same run.
-    pub fn merge(&mut self, other: Report) {
-        self.tally.add(&other.tally);
+    /// Adds the report of another thread or process of the same run.
+    pub fn merge(&mut self, other: LoadReport) {
+        self.counters.add(&other.counters);
         self.latencies.merge(&other.latencies);
         self.arrivals.merge(&other.arrivals);
         self.spread.merge(other.spread);
@@ -235,31 +239,33 @@ impl Report {
         for (code, count) in other.closes {
             *self.closes.entry(code).or_default() += count;
         }
-        for what in other.breaches {
-            if !self.breaches.contains(&what) {
-                self.breaches.push(what);
+        for what in other.violations {
+            if !self.violations.contains(&what) {
+                self.violations.push(what);
             }
         }
         self.opening_ns = self.opening_ns.max(other.opening_ns);
         self.storm_ns = self.storm_ns.max(other.storm_ns);
-        self.lasted_ns = self.lasted_ns.max(other.lasted_ns);
+        self.measured_ns = self.measured_ns.max(other.measured_ns);
         self.end_ns = self.end_ns.max(other.end_ns);
     }
 
-    /// Half of the sampled messages, and all but one in a hundred, took at most so long from the first connection to the
-    /// last. Nothing where connections do not number together.
+    /// Returns the median and the 99th percentile of the time between the first and the last
+    /// connection that received a sampled message, in microseconds. `None` if connections have
+    /// sequence numbers of their own.
     pub fn spread_us(&self) -> Option<(f64, f64)> {
-        self.of_spread(Spread::widths_ns)
+        self.of_spread(DeliverySpread::widths_ns)
     }
 
-    /// The same from when a message was due until the last connection had it.
+    /// Returns the same percentiles of the time from when a message was due until the last
+    /// connection had it.
     pub fn last_us(&self) -> Option<(f64, f64)> {
-        self.of_spread(Spread::lasts_ns)
+        self.of_spread(DeliverySpread::last_delivery_ns)
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn of_spread(&self, ascending_ns: impl Fn(&Spread, i64) -> Vec<i64>) -> Option<(f64, f64)> {
-        if self.spread.is_torn() {
+    fn of_spread(&self, ascending_ns: impl Fn(&DeliverySpread, i64) -> Vec<i64>) -> Option<(f64, f64)> {
+        if self.spread.has_conflict() {
             return None;
         }
         let all = ascending_ns(&self.spread, self.end_ns.saturating_sub(crate::plan::LATE_NS));
@@ -273,14 +279,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_add_up_even_when_they_were_written_down() {
+    fn reports_merge_after_serialisation() {
         let part = |ns: i64, refused: u64| {
-            let mut report = Report { opening_ns: 5, ..Report::default() };
+            let mut report = LoadReport { opening_ns: 5, ..LoadReport::default() };
             report.latencies.record(ns);
-            report.tally.deliveries = 1;
-            report.generator = Generator { threads: 1, cpu_ns: 10, busy: 0.5, waiting: 0.1, wanting: 0.6 };
+            report.counters.deliveries = 1;
+            report.generator = GeneratorLoad { threads: 1, cpu_ns: 10, busy: 0.5, waiting: 0.1, demand: 0.6 };
             for _ in 0..refused {
-                report.failed(&Refusal::Silent);
+                report.failed(&OpenFailure::Silent);
             }
             report.closed(1013);
             report
@@ -288,7 +294,7 @@ mod tests {
         let mut whole = part(1_000, 1);
         let written = serde_json::to_string(&part(3_000_000, 2)).unwrap();
         whole.merge(serde_json::from_str(&written).unwrap());
-        assert_eq!((whole.tally.deliveries, whole.latencies.count(), whole.closes[&1013]), (2, 2, 2));
+        assert_eq!((whole.counters.deliveries, whole.latencies.count(), whole.closes[&1013]), (2, 2, 2));
         assert_eq!((whole.generator.threads, whole.generator.cpu_ns, whole.failures[0].count), (2, 20, 3));
         // Three digits of precision.
         assert!((whole.latencies.max_us().unwrap() - 3_000.0).abs() < 3.0);
@@ -297,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_out_of_range_are_kept_at_its_ends() {
+    fn latencies_out_of_range_are_clamped() {
         let mut latencies = Latencies::default();
         latencies.record(-5);
         latencies.record(i64::MAX);

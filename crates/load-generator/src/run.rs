@@ -1,42 +1,50 @@
-//! A run: threads started, begun together, added up.
+//! Runs a plan: starts the threads, begins measuring, merges the results.
 //!
 //! Start at    [`run`].
 
 use std::time::Duration;
 
 use crate::clock::mono_ns;
-use crate::control::{Control, NEVER};
-use crate::plan::{Plan, Traffic};
-use crate::refusal::Refusal;
-use crate::report::Report;
-use crate::worker::{Outcome, Worker};
+use crate::open_failure::OpenFailure;
+use crate::plan::{LoadPlan, Traffic};
+use crate::report::LoadReport;
+use crate::run_control::{NEVER, RunControl};
+use crate::worker::{Worker, WorkerResult};
 
-/// So often whoever leads is asked.
-const STEP: Duration = Duration::from_millis(50);
-/// From the last connection to the first message that is measured.
-const SETTLE_NS: i64 = 100_000_000;
+/// Interval at which `observe` is called.
+const OBSERVE_INTERVAL: Duration = Duration::from_millis(50);
+/// Delay between the last opened connection and the start of measuring, in nanoseconds.
+const START_DELAY_NS: i64 = 100_000_000;
 
-/// Why there is no report.
+/// Why a run has no report.
 #[derive(Debug)]
 pub enum RunError {
-    /// Not one connection opened.
-    Hopeless(Refusal),
+    /// No connection opened.
+    NothingOpened(OpenFailure),
     Machine(String),
 }
 
-/// Who says when measuring begins.
+/// What begins the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// As soon as every connection is open or has failed.
+pub enum MeasurementStart {
+    /// Every connection is open or has failed.
     WhenOpen,
-    /// [`Control::start_at`], from outside.
-    WhenTold,
+    /// The caller calls [`RunControl::set_start_ns`].
+    OnSignal,
 }
 
-/// Runs `plan` to its end. `lead` is called several times a second, and may stop it.
-pub fn run(plan: &Plan, control: &Control, start: Start, mut lead: impl FnMut(&Control)) -> Result<Report, RunError> {
+/// Runs `plan` to its end. Calls `observe` twenty times a second, which may stop the run.
+///
+/// # Errors
+/// No connection opened, or this machine lacks a resource.
+pub fn run(
+    plan: &LoadPlan,
+    control: &RunControl,
+    start: MeasurementStart,
+    mut observe: impl FnMut(&RunControl),
+) -> Result<LoadReport, RunError> {
     let threads = plan.threads.clamp(1, plan.share.count.max(1) as usize);
-    let outcomes = std::thread::scope(|scope| {
+    let results = std::thread::scope(|scope| {
         let mut running = Vec::new();
         for index in 0..threads {
             let share = plan.share.part(index, threads);
@@ -52,50 +60,50 @@ pub fn run(plan: &Plan, control: &Control, start: Start, mut lead: impl FnMut(&C
         }
         while running.iter().any(|handle| !handle.is_finished()) {
             begin(plan, control, start);
-            lead(control);
-            std::thread::sleep(STEP);
+            observe(control);
+            std::thread::sleep(OBSERVE_INTERVAL);
         }
         let joined = running.into_iter().map(|handle| match handle.join() {
-            Ok(outcome) => outcome.map_err(RunError::Machine),
-            Err(_) => Err(RunError::Machine("a thread of the load client died".into())),
+            Ok(result) => result.map_err(RunError::Machine),
+            Err(_) => Err(RunError::Machine("a thread of the load client panicked".into())),
         });
-        joined.collect::<Result<Vec<Outcome>, RunError>>()
+        joined.collect::<Result<Vec<WorkerResult>, RunError>>()
     })?;
-    match control.hopeless() {
-        Some(refusal) => Err(RunError::Hopeless(refusal)),
-        None => Ok(add_up(outcomes)),
+    match control.fatal_failure() {
+        Some(refusal) => Err(RunError::NothingOpened(refusal)),
+        None => Ok(add_up(results)),
     }
 }
 
-fn begin(plan: &Plan, control: &Control, start: Start) {
-    if start == Start::WhenTold || control.start_ns() != NEVER {
+fn begin(plan: &LoadPlan, control: &RunControl, start: MeasurementStart) {
+    if start == MeasurementStart::OnSignal || control.start_ns() != NEVER {
         return;
     }
     let arrives = plan.traffic == Traffic::Listen && plan.arrivals.is_some();
     if arrives || is_open(plan, control) {
-        control.start_at(mono_ns() + SETTLE_NS);
+        control.set_start_ns(mono_ns() + START_DELAY_NS);
     }
 }
 
-/// Whether every connection is open or has failed.
-pub fn is_open(plan: &Plan, control: &Control) -> bool {
+/// Returns whether every connection is open or has failed.
+pub fn is_open(plan: &LoadPlan, control: &RunControl) -> bool {
     use std::sync::atomic::Ordering::Relaxed;
     control.opened.load(Relaxed) + control.failed.load(Relaxed) >= u64::from(plan.share.count)
 }
 
-fn add_up(outcomes: Vec<Outcome>) -> Report {
-    let expected = outcomes.iter().filter_map(|outcome| outcome.expected);
+fn add_up(results: Vec<WorkerResult>) -> LoadReport {
+    let expected = results.iter().filter_map(|result| result.expected);
     let bounds = expected.reduce(|(first, last), (other, newest)| (first.min(other), last.max(newest)));
-    let mut report = Report::default();
-    let mut lasts = Vec::new();
-    for outcome in outcomes {
-        report.merge(outcome.report);
-        lasts.extend(outcome.lasts);
+    let mut report = LoadReport::default();
+    let mut last_sequences = Vec::new();
+    for result in results {
+        report.merge(result.report);
+        last_sequences.extend(result.last_sequences);
     }
-    if let Some((first, last)) = bounds.filter(|_| !report.spread.is_torn()) {
+    if let Some((first, last)) = bounds.filter(|_| !report.spread.has_conflict()) {
         let missing = |had: &u64| last.saturating_sub((*had).max(first.saturating_sub(1)));
-        report.tally.undelivered = lasts.iter().map(missing).sum();
-        report.tally.late += report.tally.undelivered;
+        report.counters.undelivered = last_sequences.iter().map(missing).sum();
+        report.counters.late += report.counters.undelivered;
     }
     report
 }

@@ -1,28 +1,29 @@
-//! One connection's numbers: what came, what is missing, what was declared missing.
+//! The sequence numbers of one connection: received, missing, or declared missing.
 //!
-//! Holds       every number between the first and the last that came is counted once: delivered, lost, or declared.
-//! Start at    [`Sequence::step`].
+//! Holds       every number between the first and the last is counted once: delivered, lost or
+//!             declared.
+//! Start at    [`SequenceTracker::step`].
 
-/// The last number that came. Before the first: none.
+/// The last received number, or `NONE` before the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sequence(u64);
+pub struct SequenceTracker(u64);
 
 const NONE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing is known of what was before.
+pub enum SequenceStep {
+    /// The first number. Nothing is known about earlier ones.
     First,
     Next,
-    /// So many between the last and this one never came.
+    /// This many numbers between the last one and this one did not arrive.
     Missing(u64),
-    /// The same or less than the last.
+    /// Not greater than the last number.
     Again,
 }
 
-impl Sequence {
+impl SequenceTracker {
     pub const fn new() -> Self {
-        Sequence(NONE)
+        SequenceTracker(NONE)
     }
 
     pub fn last(self) -> Option<u64> {
@@ -30,39 +31,39 @@ impl Sequence {
     }
 
     #[inline]
-    pub fn step(&mut self, number: u64) -> Step {
+    pub fn step(&mut self, number: u64) -> SequenceStep {
         let last = self.0;
         if last == NONE {
             self.0 = number;
-            return Step::First;
+            return SequenceStep::First;
         }
         if number <= last {
-            return Step::Again;
+            return SequenceStep::Again;
         }
         self.0 = number;
         match number - last - 1 {
-            0 => Step::Next,
-            missing => Step::Missing(missing),
+            0 => SequenceStep::Next,
+            missing => SequenceStep::Missing(missing),
         }
     }
 
-    /// `from..=to` is declared missing. Returns how many of them had not come, and how many before `from` are lost.
-    pub fn declare(&mut self, from: u64, to: u64) -> Declared {
+    /// Notes that `from..=to` was declared missing.
+    pub fn declare(&mut self, from: u64, to: u64) -> DeclaredGap {
         let Some(last) = self.last() else {
             self.0 = to;
-            return Declared { missing: 0, lost: 0 };
+            return DeclaredGap { missing: 0, lost: 0 };
         };
         if to <= last {
-            return Declared { missing: 0, lost: 0 };
+            return DeclaredGap { missing: 0, lost: 0 };
         }
         self.0 = to;
         let begin = from.max(last + 1);
-        Declared { missing: to - begin + 1, lost: begin - (last + 1) }
+        DeclaredGap { missing: to - begin + 1, lost: begin - (last + 1) }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub struct DeclaredGap {
     pub missing: u64,
     pub lost: u64,
 }
@@ -73,31 +74,31 @@ mod tests {
 
     #[test]
     fn every_number_is_counted_once() {
-        let mut sequence = Sequence::new();
+        let mut sequence = SequenceTracker::new();
         assert_eq!(sequence.last(), None);
         for (number, step) in [
-            (7, Step::First),
-            (8, Step::Next),
-            (11, Step::Missing(2)),
-            (11, Step::Again),
-            (3, Step::Again),
-            (12, Step::Next),
+            (7, SequenceStep::First),
+            (8, SequenceStep::Next),
+            (11, SequenceStep::Missing(2)),
+            (11, SequenceStep::Again),
+            (3, SequenceStep::Again),
+            (12, SequenceStep::Next),
         ] {
             assert_eq!(sequence.step(number), step, "{number}");
         }
-        // 13 is lost, 14..=20 are declared.
-        assert_eq!(sequence.declare(14, 20), Declared { missing: 7, lost: 1 });
-        assert_eq!(sequence.step(21), Step::Next);
-        // 19..=25 of which 19..=21 had come.
-        assert_eq!(sequence.declare(19, 25), Declared { missing: 4, lost: 0 });
-        assert_eq!(sequence.declare(1, 5), Declared { missing: 0, lost: 0 });
-        assert_eq!(sequence.step(26), Step::Next);
+        // 13 is lost, 14 to 20 are declared.
+        assert_eq!(sequence.declare(14, 20), DeclaredGap { missing: 7, lost: 1 });
+        assert_eq!(sequence.step(21), SequenceStep::Next);
+        // 19 to 25 are declared, of which 19 to 21 had arrived.
+        assert_eq!(sequence.declare(19, 25), DeclaredGap { missing: 4, lost: 0 });
+        assert_eq!(sequence.declare(1, 5), DeclaredGap { missing: 0, lost: 0 });
+        assert_eq!(sequence.step(26), SequenceStep::Next);
     }
 
     #[test]
-    fn a_gap_before_the_first_is_nobodys() {
-        let mut sequence = Sequence::new();
-        assert_eq!(sequence.declare(1, 5), Declared { missing: 0, lost: 0 });
-        assert_eq!(sequence.step(6), Step::Next);
+    fn gap_before_the_first_number_counts_nothing() {
+        let mut sequence = SequenceTracker::new();
+        assert_eq!(sequence.declare(1, 5), DeclaredGap { missing: 0, lost: 0 });
+        assert_eq!(sequence.step(6), SequenceStep::Next);
     }
 }

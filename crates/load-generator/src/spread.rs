@@ -1,54 +1,56 @@
-//! How far apart the first and the last connection get one message.
+//! The time between the first and the last connection that receive one message.
 //!
-//! Does        for a sample of the sequence numbers: when it first and last came, and to how many connections.
-//! Holds       at most [`MOST`] samples: when there are more, every second one goes, and fewer are taken from then on.
-//! Start at    [`Spread::came`].
+//! Does        records when sampled sequence numbers first and last arrived, and on how many
+//!             connections.
+//! Holds       at most [`MOST`] samples: above that, every second one is dropped and the sampling
+//!             interval doubles.
+//! Start at    [`DeliverySpread::record`].
 
 use serde::{Deserialize, Serialize};
 
 const MOST: usize = 2_048;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct SpreadSample {
     pub number: u64,
     pub first_ns: i64,
     pub last_ns: i64,
     pub count: u32,
-    /// When it was due: connections that tell different things under one number do not number together.
+    /// When the message was due. Differs if connections have sequence numbers of their own.
     pub due_ns: i64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Spread {
-    /// Of numbers that are multiples of this: a power of two.
+pub struct DeliverySpread {
+    /// Sampling interval: numbers that are multiples of this are recorded. A power of two.
     every: u64,
-    /// In order of their numbers.
-    samples: Vec<Sample>,
-    /// The same number was seen with different due times.
-    is_torn: bool,
+    /// Ascending by number.
+    samples: Vec<SpreadSample>,
+    /// One number was seen with different due times.
+    has_conflict: bool,
 }
 
-impl Default for Spread {
+impl Default for DeliverySpread {
     fn default() -> Self {
-        Spread { every: 1, samples: Vec::new(), is_torn: false }
+        DeliverySpread { every: 1, samples: Vec::new(), has_conflict: false }
     }
 }
 
-impl Spread {
-    /// HOT. A message that was due at `due_ns` has come to one more connection.
+impl DeliverySpread {
+    /// HOT. Records that a message reached one more connection.
     #[inline]
-    pub fn came(&mut self, number: u64, due_ns: i64, now_ns: i64) {
+    pub fn record(&mut self, number: u64, due_ns: i64, now_ns: i64) {
         if number & (self.every - 1) == 0 {
-            self.note(number, due_ns, now_ns);
+            self.record_sample(number, due_ns, now_ns);
         }
     }
 
-    fn note(&mut self, number: u64, due_ns: i64, now_ns: i64) {
-        let new = Sample { number, first_ns: now_ns, last_ns: now_ns, count: 1, due_ns };
-        // Nearly always it is the newest, or one of the few before it.
+    fn record_sample(&mut self, number: u64, due_ns: i64, now_ns: i64) {
+        let new = SpreadSample { number, first_ns: now_ns, last_ns: now_ns, count: 1, due_ns };
+        // Nearly always the newest sample, or one of the few before it.
         let at = match self.samples.iter().rposition(|sample| sample.number <= number) {
             Some(at) if self.samples[at].number == number => {
-                self.is_torn |= !join(&mut self.samples[at], &new);
+                self.has_conflict |= !join(&mut self.samples[at], &new);
                 return;
             }
             Some(at) => at + 1,
@@ -65,36 +67,37 @@ impl Spread {
         self.samples.retain(|sample| sample.number & (every - 1) == 0);
     }
 
-    /// What another thread saw of the same messages.
-    pub fn merge(&mut self, mut other: Spread) {
-        self.is_torn |= other.is_torn;
+    /// Adds what another thread saw of the same messages.
+    pub fn merge(&mut self, mut other: DeliverySpread) {
+        self.has_conflict |= other.has_conflict;
         let every = self.every.max(other.every);
         self.thin(every);
         other.thin(every);
         for sample in other.samples {
             match self.samples.binary_search_by_key(&sample.number, |mine| mine.number) {
-                Ok(at) => self.is_torn |= !join(&mut self.samples[at], &sample),
+                Ok(at) => self.has_conflict |= !join(&mut self.samples[at], &sample),
                 Err(at) => self.samples.insert(at, sample),
             }
         }
     }
 
-    /// Whether one number means one message on every connection.
-    pub fn is_torn(&self) -> bool {
-        self.is_torn
+    /// Returns whether one number stood for different messages on different connections.
+    pub fn has_conflict(&self) -> bool {
+        self.has_conflict
     }
 
-    /// From first to last, ascending, of messages that were due before `until_ns` and came to several connections.
+    /// Returns last minus first arrival, ascending, of messages due before `until_ns` that reached
+    /// several connections.
     pub fn widths_ns(&self, until_ns: i64) -> Vec<i64> {
         self.sorted(until_ns, |sample| sample.last_ns - sample.first_ns)
     }
 
-    /// From when a message was due until the last connection had it, of the same messages.
-    pub fn lasts_ns(&self, until_ns: i64) -> Vec<i64> {
+    /// Returns last arrival minus due time, ascending, of the same messages.
+    pub fn last_delivery_ns(&self, until_ns: i64) -> Vec<i64> {
         self.sorted(until_ns, |sample| sample.last_ns - sample.due_ns)
     }
 
-    fn sorted(&self, until_ns: i64, of: impl Fn(&Sample) -> i64) -> Vec<i64> {
+    fn sorted(&self, until_ns: i64, of: impl Fn(&SpreadSample) -> i64) -> Vec<i64> {
         let whole = self.samples.iter().filter(|sample| sample.count > 1 && sample.due_ns < until_ns);
         let mut all: Vec<i64> = whole.map(of).collect();
         all.sort_unstable();
@@ -102,12 +105,12 @@ impl Spread {
     }
 }
 
-/// Whether both are of one message.
-fn join(mine: &mut Sample, other: &Sample) -> bool {
+/// Merges two samples of one number. Returns whether they belong to one message.
+fn join(mine: &mut SpreadSample, other: &SpreadSample) -> bool {
     mine.first_ns = mine.first_ns.min(other.first_ns);
     mine.last_ns = mine.last_ns.max(other.last_ns);
     mine.count += other.count;
-    // Times of day are turned into monotonic ones thread by thread; the clocks may drift a little meanwhile.
+    // Each thread converts wall-clock times by itself, and the clocks drift a little meanwhile.
     (mine.due_ns - other.due_ns).abs() < 1_000_000
 }
 
@@ -116,44 +119,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_and_last_over_threads() {
-        let (mut one, mut two) = (Spread::default(), Spread::default());
+    fn spread_covers_all_threads() {
+        let (mut one, mut two) = (DeliverySpread::default(), DeliverySpread::default());
         for (number, due, now) in [(1, 10, 20), (2, 30, 41), (1, 10, 25), (2, 30, 40), (3, 50, 60)] {
-            one.came(number, due, now);
+            one.record(number, due, now);
         }
         for (number, due, now) in [(2, 30, 47), (1, 10, 19)] {
-            two.came(number, due, now);
+            two.record(number, due, now);
         }
         one.merge(two);
-        // 1: 19..25, 2: 40..47; 3 came to one connection only.
+        // 1 took 19 to 25, 2 took 40 to 47; 3 reached one connection only.
         assert_eq!(one.widths_ns(i64::MAX), [6, 7]);
         assert_eq!(one.widths_ns(30), [6]);
-        // Due at 10 and 30.
-        assert_eq!((one.lasts_ns(i64::MAX), one.lasts_ns(30)), (vec![15, 17], vec![15]));
-        assert!(!one.is_torn());
+        // The messages were due at 10 and 30.
+        assert_eq!((one.last_delivery_ns(i64::MAX), one.last_delivery_ns(30)), (vec![15, 17], vec![15]));
+        assert!(!one.has_conflict());
     }
 
     #[test]
-    fn samples_stay_few_and_meet() {
-        let (mut one, mut two) = (Spread::default(), Spread::default());
+    fn samples_stay_bounded_and_merge() {
+        let (mut one, mut two) = (DeliverySpread::default(), DeliverySpread::default());
         for number in 0..100_000_u64 {
             let due = i64::try_from(number).unwrap() * 10;
-            one.came(number, due, due);
+            one.record(number, due, due);
             if number < 5_000 {
-                two.came(number, due, due + 3);
+                two.record(number, due, due + 3);
             }
         }
         assert!(one.samples.len() <= MOST && two.samples.len() <= MOST);
         one.merge(two);
-        // Every 64th of the 5,000 that both saw.
+        // Every 64th of the 5,000 numbers that both saw.
         assert_eq!((one.every, one.widths_ns(i64::MAX)), (64, vec![3; 79]));
     }
 
     #[test]
-    fn numbers_of_each_connections_own_are_noticed() {
-        let mut spread = Spread::default();
-        spread.came(1, 0, 5);
-        spread.came(1, 2_000_000, 5);
-        assert!(spread.is_torn());
+    fn different_due_times_of_one_number_are_a_conflict() {
+        let mut spread = DeliverySpread::default();
+        spread.record(1, 0, 5);
+        spread.record(1, 2_000_000, 5);
+        assert!(spread.has_conflict());
     }
 }

@@ -1,7 +1,7 @@
 //! TLS under a connection.
 //!
-//! Does        records to bytes and back, without sockets; whom to trust; tickets, so that a storm resumes its sessions as
-//!             clients of their own would.
+//! Does        records to bytes and back, without sockets; whom to trust; tickets, so that a storm
+//!             resumes its sessions as clients of their own would.
 //! Costs       some kilobytes a connection.
 //! Start at    [`Session`].
 
@@ -28,7 +28,7 @@ pub enum Trust<'a> {
     Anybody,
 }
 
-/// Tickets are kept for so many connections.
+/// TicketStore are kept for so many connections.
 const MOST_TICKETS: usize = 1 << 20;
 
 pub fn config(trust: Trust<'_>) -> Result<Arc<ClientConfig>, String> {
@@ -46,11 +46,11 @@ pub fn config(trust: Trust<'_>) -> Result<Arc<ClientConfig>, String> {
         }
         Trust::File(file) => builder.with_root_certificates(authorities(file)?).with_no_client_auth(),
         Trust::Anybody => {
-            let verifier = Arc::new(Believer(provider));
+            let verifier = Arc::new(AcceptAnyCertificate(provider));
             builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
         }
     };
-    config.resumption = Resumption::store(Arc::new(Tickets::default()));
+    config.resumption = Resumption::store(Arc::new(TicketStore::default()));
     Ok(Arc::new(config))
 }
 
@@ -65,20 +65,21 @@ fn authorities(file: &Path) -> Result<RootCertStore, String> {
     if roots.is_empty() { Err(unusable("it holds no certificate in PEM form".into())) } else { Ok(roots) }
 }
 
-/// A ticket for each connection: the library's own store keeps eight for a server, and all of ours go to one.
+/// A ticket for each connection: the library's own store keeps eight for a server, and all of ours
+/// go to one.
 #[derive(Debug)]
-struct Tickets {
+struct TicketStore {
     tls13: Mutex<VecDeque<Tls13ClientSessionValue>>,
     rest: ClientSessionMemoryCache,
 }
 
-impl Default for Tickets {
+impl Default for TicketStore {
     fn default() -> Self {
-        Tickets { tls13: Mutex::new(VecDeque::new()), rest: ClientSessionMemoryCache::new(8) }
+        TicketStore { tls13: Mutex::new(VecDeque::new()), rest: ClientSessionMemoryCache::new(8) }
     }
 }
 
-impl ClientSessionStore for Tickets {
+impl ClientSessionStore for TicketStore {
     fn set_kx_hint(&self, name: ServerName<'static>, group: NamedGroup) {
         self.rest.set_kx_hint(name, group);
     }
@@ -113,9 +114,9 @@ impl ClientSessionStore for Tickets {
 
 /// Takes any certificate; signatures are still checked.
 #[derive(Debug)]
-struct Believer(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Believer {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,247 +1,213 @@
 //! One thread and its connections: an event loop of its own.
 //!
-//! Does        open them in waves, read what comes, send what is due, cut them all when the storm comes.
-//! Holds       1. what comes is read into one buffer that all connections share, once for each time the kernel says so;
-//!             2. what we send goes when it is due, whatever has come back.
-//! Costs       64 bytes a connection; nothing is allocated for a message.
+//! Does        opens connections, reads what the server sends, sends what is due, cuts all
+//!             connections in a storm.
+//! Holds       1. all connections share one receive buffer;
+//!             2. a message is sent when it is due, whether or not earlier ones were answered.
+//! Costs       64 bytes a connection; no allocation per message.
 //! Start at    [`Worker::run`].
 
-mod doors;
-mod talk;
-
-use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use pitwire_random::SplitMix64;
-use pitwire_websocket::{Offer, Opening};
-use rustix::event::{Timespec, epoll};
+use pitwire_websocket::{Offer, Opcode, Opening, write_masked};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+use rustix::net::sockopt::socket_error;
 
-use crate::clock::{Spent, mono_ns, timespec, wall_ns};
-use crate::connection::Connection;
-use crate::control::{Control, NEVER};
-use crate::gauge::Gauge;
-
-use crate::plan::{Plan, Reader, Share, Traffic};
-use crate::report::{Generator, Report};
+use crate::clock::{CpuTime, mono_ns, wall_ns};
+use crate::connection::{Connection, ConnectionPhase, keep_partial};
+use crate::messages::{MessageReader, Replies};
+use crate::meter::Meter;
+use crate::open_failure::OpenFailure;
+use crate::open_queue::OpenQueue;
+use crate::plan::{ConnectionShare, LoadPlan, ReaderKind, Traffic};
+use crate::poller::{HANGUP, PollEvent, Poller, READABLE};
+use crate::report::{GeneratorLoad, LoadReport};
+use crate::run_control::{NEVER, RunControl};
 use crate::schedule::Schedule;
-use crate::socket::Sources;
+use crate::socket::{self, SourceAddresses};
+use crate::storm::Storm;
+use crate::tls::Session;
+use crate::transport::{self, SharedBuffers};
+use crate::{echo, kernel_time};
 
-/// Nothing is remembered from message to message: one inflater serves every connection.
+/// Without context takeover, so that one inflater serves every connection.
 const DEFLATE: Offer = Offer { keeps_context: false };
-const BUFFER_BYTES: usize = 256 * 1024;
-const EVENTS: usize = 512;
-/// Nothing that is not an event needs to be noticed sooner.
+/// Longest wait for an event. Bounds the delay of everything that no event announces.
 const TICK_NS: i64 = 20_000_000;
-/// Answers to what was sent while it lasted may come so long after.
+/// After the end of measuring, outstanding answers are awaited this long.
 const GRACE_NS: i64 = 2_000_000_000;
-/// Messages of ours in one go, before the sockets are looked at again.
+/// Messages sent in one pass, before the sockets are read again.
 const MOST_SENDS: usize = 256;
-/// The event of the timer; a connection's are its generation and its place.
-const TIMER: u64 = u64::MAX;
-/// How a slow reader reads.
-const SLOW_EVERY_NS: i64 = 500_000_000;
+/// Reads of one connection in one pass, before the others have their turn.
+const MOST_READS: usize = 16;
+/// A slow reader reads this many bytes at this interval.
 const SLOW_BYTES: usize = 4 * 1024;
+const SLOW_INTERVAL_NS: i64 = 500_000_000;
+/// Mean delay before a connection that failed during a storm is tried again.
+const RETRY_NS: i64 = 100_000_000;
+const HEARTBEAT: &[u8] = b"heartbeat";
+/// The close code that we send.
+const NORMAL: u16 = 1000;
+/// Reported close code for a connection that ended without a close frame.
+const NO_CLOSE: u16 = 1006;
 
-/// Told once of what has come: whoever is told again and again is asked again and again.
-const READING: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ET);
-
-/// Everything of one thread.
 pub struct Worker<'a> {
-    plan: &'a Plan,
-    share: Share,
-    control: &'a Control,
-    /// The first thread tries one connection before anybody opens another.
-    is_scout: bool,
-    epoll: OwnedFd,
-    timer: OwnedFd,
-    timer_ns: i64,
+    plan: &'a LoadPlan,
+    share: ConnectionShare,
+    control: &'a RunControl,
+    /// The first worker opens one connection before any other is tried.
+    is_first: bool,
+    poller: Poller,
     connections: Vec<Connection>,
-    opening: Opening,
-    sources: Sources,
-    gauge: Gauge,
-    random: SplitMix64,
-    buffer: Vec<u8>,
-    plain: Vec<u8>,
-    frame: Vec<u8>,
-    inflation: Option<talk::Inflation>,
-    /// Places whose connections are to be opened, and not before when.
-    queue: VecDeque<(u32, i64)>,
-    /// Arrivals of connections, where we only listen.
-    arriving: Option<Schedule>,
-    arriving_from_ns: i64,
-    /// Being opened: place, generation, until when. Those that are done stay until then.
-    patience: VecDeque<(u32, u32, i64)>,
-    opening_now: u32,
-    sending: Option<Schedule>,
-    slow: Vec<u32>,
-    slow_next_ns: i64,
+    handshake: Opening,
+    sources: SourceAddresses,
+    queue: OpenQueue,
     storm: Storm,
+    buffers: SharedBuffers,
+    messages: MessageReader,
+    meter: Meter,
+    random: SplitMix64,
+    /// When the next message of ours is due; `None` if we only listen.
+    sending: Option<Schedule>,
+    slow_readers: SlowReaders,
+    progress: Progress,
+    cpu_at_start: CpuTime,
     began_ns: i64,
-    spent: Spent,
-    told: Told,
-    tell_next_ns: i64,
     now_ns: i64,
 }
 
-/// All connections cut and opened again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Storm {
-    None,
-    Due,
-    /// Since when, and how many are not back.
-    Raging {
-        since_ns: i64,
-        missing: u32,
-    },
-    Over,
+/// Slots of the slow readers, and when they read next.
+struct SlowReaders {
+    slots: Vec<u32>,
+    next_ns: i64,
 }
 
-/// What was last told to whoever leads the run.
-#[derive(Clone, Copy, Debug, Default)]
-struct Told {
+/// The counters that were last added to [`RunControl`], and when that is done next.
+#[derive(Default)]
+struct Progress {
     deliveries: u64,
     late: u64,
     lost: u64,
+    next_ns: i64,
 }
 
-/// What a thread brings home.
-pub struct Outcome {
-    pub report: Report,
-    /// The first and the last number that every connection should have.
+/// The measurements of one worker.
+pub struct WorkerResult {
+    pub report: LoadReport,
+    /// The first and the last sequence number that every connection should have received.
     pub expected: Option<(u64, u64)>,
-    /// The last number of each healthy connection that was open at the end; 0 where none came.
-    pub lasts: Vec<u64>,
+    /// The last sequence number of each healthy connection that was open at the end; 0 if it
+    /// received none.
+    pub last_sequences: Vec<u64>,
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(plan: &'a Plan, share: Share, control: &'a Control, index: usize) -> Result<Self, String> {
-        let failed = |error: Errno| format!("cannot set up an event loop: {error}");
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(failed)?;
-        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN).map_err(failed)?;
+    /// # Errors
+    /// The kernel refuses an epoll instance, a timer or random bytes.
+    pub fn new(
+        plan: &'a LoadPlan,
+        share: ConnectionShare,
+        control: &'a RunControl,
+        index: usize,
+    ) -> Result<Self, String> {
+        let poller = Poller::new().map_err(|error| format!("cannot set up an event loop: {error}"))?;
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
-        let opening = Opening::new(&plan.address, nonce, plan.subprotocol.as_deref(), plan.deflate.then_some(DEFLATE));
-        let readers = (0..share.count).map(|place| plan.faults.of(share.first + place, share.total));
-        let connections: Vec<Connection> = readers.map(Connection::new).collect();
-        let places = || (0_u32..).zip(&connections);
-        let slow = places().filter(|(_, one)| one.reader == Reader::Slow).map(|(place, _)| place).collect();
+        let offer = plan.deflate.then_some(DEFLATE);
+        let connections: Vec<Connection> = (0..share.count)
+            .map(|slot| Connection::new(plan.faulty_readers.of(share.first + slot, share.total)))
+            .collect();
+        let is_slow = |slot: &u32| connections[*slot as usize].reader == ReaderKind::Slow;
+        let slots = (0..share.count).filter(is_slow).collect();
         let period_ns = match plan.traffic {
             Traffic::Heartbeat { period, .. } => period.as_nanos() as f64,
             Traffic::Echo { .. } | Traffic::Listen => 1e9,
         };
         let schedule = |arrivals| Schedule::new(share, period_ns, arrivals, plan.seed);
         let listens = plan.traffic == Traffic::Listen;
+        let arrivals = plan.arrivals.filter(|_| listens).map(|arrivals| schedule(Some(arrivals)));
+        let after_ns = plan.storm.map(|after| i64::try_from(after.as_nanos()).unwrap_or(NEVER));
+        let [a, b, c, d, e, f, g, h, ..] = nonce;
         Ok(Worker {
             plan,
             share,
             control,
-            is_scout: index == 0,
-            epoll,
-            timer,
-            timer_ns: NEVER,
-            queue: (0..share.count).map(|place| (place, 0)).collect(),
+            is_first: index == 0,
+            poller,
             connections,
-            opening,
-            sources: Sources::new(plan.server, share.total, plan.sources),
-            gauge: Gauge::new(plan.traffic, &plan.sequence_field),
-            random: SplitMix64::new(u64::from_ne_bytes([
-                nonce[0], nonce[1], nonce[2], nonce[3], nonce[4], nonce[5], nonce[6], nonce[7],
-            ])),
-            buffer: vec![0; BUFFER_BYTES],
-            plain: Vec::new(),
-            frame: Vec::new(),
-            inflation: plan.deflate.then(talk::Inflation::new),
-            arriving: plan.arrivals.filter(|_| listens).map(|arrivals| schedule(Some(arrivals))),
-            arriving_from_ns: 0,
-            patience: VecDeque::new(),
-            opening_now: 0,
+            handshake: Opening::new(&plan.address, nonce, plan.subprotocol.as_deref(), offer),
+            sources: SourceAddresses::new(plan.server, share.total, plan.sources),
+            queue: OpenQueue::new(share.count, arrivals, i64::try_from(plan.open_timeout.as_nanos()).unwrap_or(NEVER)),
+            storm: after_ns.map_or(Storm::Inactive, |after_ns| Storm::Scheduled { after_ns }),
+            buffers: SharedBuffers::new(),
+            messages: MessageReader::new(plan.deflate),
+            meter: Meter::new(plan.traffic, &plan.sequence_field),
+            random: SplitMix64::new(u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
             sending: (!listens && share.count > 0).then(|| schedule(plan.arrivals)),
-            slow,
-            slow_next_ns: 0,
-            storm: if plan.storm.is_some() { Storm::Due } else { Storm::None },
+            slow_readers: SlowReaders { slots, next_ns: 0 },
+            progress: Progress::default(),
+            cpu_at_start: CpuTime::default(),
             began_ns: 0,
-            spent: Spent::default(),
-            told: Told::default(),
-            tell_next_ns: 0,
             now_ns: 0,
         })
     }
 
-    /// From the first connection to the end of the measurement.
-    pub fn run(mut self) -> Result<Outcome, String> {
-        let mut events =
-            vec![epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; EVENTS];
-        self.look_at_clock();
-        self.tell();
+    /// Runs from the first connection to the end of the measurement.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait for events.
+    pub fn run(mut self) -> Result<WorkerResult, String> {
+        let mut events = Vec::new();
+        self.now_ns = mono_ns();
+        self.publish_progress();
         self.began_ns = self.now_ns;
-        self.arriving_from_ns = self.now_ns;
+        self.queue.start(self.now_ns);
         while !self.is_over() {
-            let wait = self.wait_ns();
-            let count = match epoll::wait(&self.epoll, events.as_mut_slice(), Some(&wait)) {
-                Ok(count) => count,
-                Err(Errno::INTR) => 0,
-                Err(error) => return Err(format!("cannot wait for events: {error}")),
-            };
-            self.look_at_clock();
-            for event in events.get(..count).unwrap_or_default() {
-                self.event(event.data.u64(), event.flags);
+            let timeout_ns = if self.is_send_due() { 0 } else { TICK_NS };
+            let waited = self.poller.wait(timeout_ns, &mut events);
+            waited.map_err(|error| format!("cannot wait for events: {error}"))?;
+            self.now_ns = mono_ns();
+            for event in &events {
+                match *event {
+                    PollEvent::Timer => self.send_due(),
+                    PollEvent::Socket { slot, generation, flags } => {
+                        if self.connection(slot).is_some_and(|one| one.generation == generation) {
+                            self.socket_ready(slot, flags);
+                        }
+                    }
+                }
             }
-            self.housekeeping();
+            self.run_timed_tasks();
         }
         Ok(self.finish())
     }
 
-    fn look_at_clock(&mut self) {
-        self.now_ns = mono_ns();
-    }
-
-    fn event(&mut self, data: u64, flags: epoll::EventFlags) {
-        if data == TIMER {
-            let mut expirations = [0; 8];
-            // It is read to be silent; when it fired is looked up on the clock.
-            let _ = rustix::io::read(&self.timer, &mut expirations);
-            self.timer_ns = NEVER;
-            self.send_due();
-            return;
-        }
-        let (generation, place) = ((data >> 32) as u32, (data & 0xFFFF_FFFF) as u32);
-        let is_current = self.connections.get(place as usize).is_some_and(|one| one.generation == generation);
-        if is_current {
-            self.ready(place, flags);
-        }
-    }
-
-    /// What is not an event.
-    fn housekeeping(&mut self) {
+    /// Does everything that no event announces.
+    fn run_timed_tasks(&mut self) {
         self.begin_measuring();
         self.send_due();
         self.open_more();
-        self.lose_patience();
-        self.read_slowly();
-        self.storm();
-        if self.now_ns >= self.tell_next_ns {
-            self.tell_next_ns = self.now_ns + TICK_NS;
-            self.tell();
+        self.close_expired();
+        self.read_slow_readers();
+        if self.storm.is_due(self.meter.start_ns, self.now_ns) {
+            self.begin_storm();
+        }
+        if self.now_ns >= self.progress.next_ns {
+            self.progress.next_ns = self.now_ns + TICK_NS;
+            self.publish_progress();
         }
     }
 
     fn begin_measuring(&mut self) {
-        if self.gauge.start_ns != NEVER {
-            if self.now_ns >= self.gauge.start_ns && self.spent.cpu_ns == 0 {
-                self.spent = Spent::now();
-            }
-            return;
-        }
-        let start_ns = self.control.start_ns();
-        if start_ns != NEVER {
-            self.gauge.start_ns = start_ns;
-            let lasts_ns = i64::try_from(self.plan.lasts.as_nanos()).unwrap_or(NEVER);
-            self.gauge.end_ns = start_ns.saturating_add(lasts_ns);
+        if self.meter.start_ns == NEVER {
+            let duration_ns = i64::try_from(self.plan.duration.as_nanos()).unwrap_or(NEVER);
+            self.meter.start_ns = self.control.start_ns();
+            self.meter.end_ns = self.meter.start_ns.saturating_add(duration_ns);
+        } else if self.now_ns >= self.meter.start_ns && self.cpu_at_start.cpu_ns == 0 {
+            self.cpu_at_start = CpuTime::now();
         }
     }
 
@@ -249,88 +215,504 @@ impl<'a> Worker<'a> {
         if self.control.is_stopped() {
             return true;
         }
-        let end_ns = self.gauge.end_ns;
+        let end_ns = self.meter.end_ns;
         if end_ns == NEVER || self.now_ns < end_ns {
             return false;
         }
-        self.gauge.outstanding == 0 || self.now_ns >= end_ns.saturating_add(GRACE_NS)
+        self.meter.outstanding == 0 || self.now_ns >= end_ns.saturating_add(GRACE_NS)
     }
 
-    /// Until something is to be done that no event announces.
-    fn wait_ns(&self) -> Timespec {
-        let sends = self.sending.as_ref().filter(|_| self.gauge.start_ns != NEVER);
-        let is_behind = sends.is_some_and(|schedule| {
-            let due_ns = self.gauge.start_ns.saturating_add(schedule.due_ns());
-            due_ns <= self.now_ns && due_ns < self.gauge.end_ns
-        });
-        timespec(if is_behind { 0 } else { TICK_NS })
+    fn is_send_due(&self) -> bool {
+        let Some(sending) = self.sending.as_ref().filter(|_| self.meter.start_ns != NEVER) else { return false };
+        let due_ns = self.meter.start_ns.saturating_add(sending.due_ns());
+        due_ns <= self.now_ns && due_ns < self.meter.end_ns
     }
 
-    /// Has the timer fire when the next message of ours is due.
-    fn set_timer(&mut self, due_ns: i64) {
-        if self.timer_ns == due_ns {
+    fn read_slow_readers(&mut self) {
+        if self.now_ns < self.slow_readers.next_ns {
             return;
         }
-        let zero = timespec(0);
-        let value = Itimerspec { it_interval: zero, it_value: timespec(due_ns.max(1)) };
-        if timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value).is_ok() {
-            self.timer_ns = due_ns;
-        }
-    }
-
-    fn read_slowly(&mut self) {
-        if self.now_ns < self.slow_next_ns {
-            return;
-        }
-        self.slow_next_ns = self.now_ns + SLOW_EVERY_NS;
-        for at in 0..self.slow.len() {
-            if let Some(place) = self.slow.get(at).copied()
-                && self.connections.get(place as usize).is_some_and(Connection::is_open)
+        self.slow_readers.next_ns = self.now_ns + SLOW_INTERVAL_NS;
+        for index in 0..self.slow_readers.slots.len() {
+            if let Some(slot) = self.slow_readers.slots.get(index).copied()
+                && self.connection(slot).is_some_and(|one| one.is_open())
             {
-                self.read(place, SLOW_BYTES);
+                self.read(slot, SLOW_BYTES);
             }
         }
     }
 
-    fn tell(&mut self) {
-        self.gauge.wall_ns = wall_ns();
-        let tally = &self.gauge.report.tally;
-        let now = Told { deliveries: tally.deliveries, late: tally.late, lost: tally.lost };
-        self.control.deliveries.fetch_add(now.deliveries - self.told.deliveries, Ordering::Relaxed);
-        self.control.late.fetch_add(now.late - self.told.late, Ordering::Relaxed);
-        self.control.lost.fetch_add(now.lost - self.told.lost, Ordering::Relaxed);
-        self.told = now;
+    /// Adds the deliveries since the last call to the counters of the run.
+    fn publish_progress(&mut self) {
+        self.meter.wall_ns = wall_ns();
+        let (counters, known) = (&self.meter.report.counters, &mut self.progress);
+        self.control.deliveries.fetch_add(counters.deliveries - known.deliveries, Ordering::Relaxed);
+        self.control.late.fetch_add(counters.late - known.late, Ordering::Relaxed);
+        self.control.lost.fetch_add(counters.lost - known.lost, Ordering::Relaxed);
+        (known.deliveries, known.late, known.lost) = (counters.deliveries, counters.late, counters.lost);
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn finish(mut self) -> Outcome {
-        self.look_at_clock();
-        self.tell();
-        self.say_goodbye();
-        let ended_ns = self.now_ns.min(self.gauge.end_ns);
-        let expected = self.gauge.expected(ended_ns);
-        let mut lasts = Vec::new();
+    fn finish(mut self) -> WorkerResult {
+        self.now_ns = mono_ns();
+        self.publish_progress();
+        self.close_all();
+        let ended_ns = self.now_ns.min(self.meter.end_ns);
+        let expected = self.meter.expected(ended_ns);
+        let mut last_sequences = Vec::new();
         for one in self.connections.iter_mut().filter(|one| one.is_open()) {
-            self.gauge.given_up(&mut one.extra, one.reader);
-            if one.reader == Reader::Healthy {
-                lasts.push(one.sequence.last().unwrap_or(0));
-                self.gauge.report.tally.silent += u64::from(one.bytes == 0 && one.sequence.last().is_none());
+            self.meter.abandon_requests(&mut one.extra, one.reader);
+            if one.reader == ReaderKind::Healthy {
+                last_sequences.push(one.sequence.last().unwrap_or(0));
+                let is_silent = one.message_bytes == 0 && one.sequence.last().is_none();
+                self.meter.report.counters.silent += u64::from(is_silent);
             }
         }
-        let mut report = self.gauge.report;
-        let start_ns = self.gauge.start_ns;
+        let mut report = self.meter.report;
+        let start_ns = self.meter.start_ns;
         if start_ns < self.now_ns {
             let took_ns = (self.now_ns - start_ns) as f64;
-            let spent = Spent::now().since(self.spent);
+            let used = CpuTime::now().since(self.cpu_at_start);
             let part = |ns: u64| (ns as f64 / took_ns).min(1.0);
-            let (busy, waiting) = (part(spent.cpu_ns), part(spent.waiting_ns));
-            report.generator = Generator { threads: 1, cpu_ns: spent.cpu_ns, busy, waiting, wanting: busy + waiting };
-            report.lasted_ns = u64::try_from(ended_ns - start_ns).unwrap_or(0);
+            let (busy, waiting) = (part(used.cpu_ns), part(used.waiting_ns));
+            report.generator = GeneratorLoad { threads: 1, cpu_ns: used.cpu_ns, busy, waiting, demand: busy + waiting };
+            report.measured_ns = u64::try_from(ended_ns - start_ns).unwrap_or(0);
             report.end_ns = ended_ns;
         }
-        if let Storm::Raging { .. } = self.storm {
-            report.storm_ns = None;
+        WorkerResult { report, expected, last_sequences }
+    }
+}
+
+/// Connections opened and ended.
+impl Worker<'_> {
+    fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
+        self.connections.get_mut(slot as usize)
+    }
+
+    /// How many connections of this worker may be opening at a time.
+    fn max_opening(&self) -> u32 {
+        if self.storm.is_reconnecting() {
+            return u32::MAX;
         }
-        Outcome { report, expected, lasts }
+        if self.control.opened.load(Ordering::Relaxed) == 0 {
+            return u32::from(self.is_first);
+        }
+        let share = self.share;
+        let part = u64::from(self.plan.max_opening) * u64::from(share.count) / u64::from(share.total.max(1));
+        u32::try_from(part).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn open_more(&mut self) {
+        while let Some(slot) = self.queue.next(self.now_ns, self.max_opening()) {
+            self.connect(slot);
+        }
+    }
+
+    fn connect(&mut self, slot: u32) {
+        let number = self.share.first + slot;
+        let Some(one) = self.connections.get_mut(slot as usize) else { return };
+        one.reset();
+        let begun = socket::connect_nonblocking(self.plan.server, self.sources, number, one.reader);
+        let begun = begun.and_then(|socket| {
+            self.poller.add(&socket, slot, one.generation, EventFlags::OUT)?;
+            Ok(socket)
+        });
+        match begun {
+            Ok(socket) => {
+                one.socket = Some(socket);
+                one.phase = ConnectionPhase::Connecting;
+                self.queue.started(slot, one.generation, self.now_ns);
+            }
+            Err(error) => {
+                let failure = connect_failure(&error, self.plan.server);
+                self.count_failure(slot, failure);
+            }
+        }
+    }
+
+    fn socket_ready(&mut self, slot: u32, flags: EventFlags) {
+        let Some(one) = self.connection(slot) else { return };
+        match one.phase {
+            ConnectionPhase::Closed => return,
+            ConnectionPhase::Connecting => return self.connected(slot),
+            ConnectionPhase::Handshaking | ConnectionPhase::Open => {}
+        }
+        if flags.contains(EventFlags::OUT) {
+            self.flush(slot);
+        }
+        let ends = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
+        let Some(one) = self.connections.get_mut(slot as usize) else { return };
+        match (one.phase, one.reader) {
+            (ConnectionPhase::Open, ReaderKind::Stopped) if ends => self.ended(slot, NO_CLOSE),
+            (ConnectionPhase::Open, ReaderKind::Slow) if ends => {
+                // A slow reader finds the end when its next read is due, so no more events are
+                // needed.
+                if let Some(socket) = &one.socket {
+                    self.poller.remove(socket);
+                }
+            }
+            (ConnectionPhase::Open, ReaderKind::Stopped | ReaderKind::Slow) | (ConnectionPhase::Closed, _) => {}
+            _ if ends || flags.contains(EventFlags::IN) => self.read_all(slot, ends),
+            _ => {}
+        }
+    }
+
+    fn connected(&mut self, slot: u32) {
+        let Some(one) = self.connections.get_mut(slot as usize) else { return };
+        let Some(socket) = &one.socket else { return };
+        match socket_error(socket) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) | Err(error) => return self.open_failed(slot, self.socket_failure(error)),
+        }
+        one.phase = ConnectionPhase::Handshaking;
+        self.poller.modify(socket, slot, one.generation, READABLE);
+        let Some(config) = &self.plan.tls else { return self.send_request(slot) };
+        match Session::open(config, &self.plan.address.host) {
+            Ok(session) => {
+                one.extra.get_or_insert_default().tls = Some(Box::new(session));
+                // Sends the TLS hello. The request follows after the TLS handshake.
+                self.send(slot, &[]);
+            }
+            Err(error) => self.open_failed(slot, OpenFailure::Tls(error.to_string())),
+        }
+    }
+
+    fn send_request(&mut self, slot: u32) {
+        let request = self.handshake.request().to_vec();
+        self.send(slot, &request);
+    }
+
+    /// Handles a valid answer to the WebSocket handshake.
+    fn opened(&mut self, slot: u32, is_compressed: bool) {
+        let Some(one) = self.connections.get_mut(slot as usize) else { return };
+        one.phase = ConnectionPhase::Open;
+        one.frames.may_compress = is_compressed;
+        if let Some(socket) = &one.socket {
+            if kernel_time::is_sampled(slot) {
+                kernel_time::enable(socket);
+            }
+            if one.reader != ReaderKind::Healthy {
+                self.poller.modify(socket, slot, one.generation, HANGUP);
+            }
+        }
+        self.queue.finished();
+        self.meter.report.counters.opened += 1;
+        if self.storm.is_reconnecting() {
+            if let Some(took_ns) = self.storm.reopened(self.now_ns) {
+                self.meter.report.storm_ns = Some(took_ns);
+            }
+        } else {
+            self.control.opened.fetch_add(1, Ordering::Relaxed);
+            self.meter.report.opening_ns = u64::try_from(self.now_ns - self.began_ns).unwrap_or(0);
+        }
+        if let Some(text) = &self.plan.subscribe {
+            self.send_text(slot, text.as_bytes());
+        }
+    }
+
+    /// Closes a connection that did not open.
+    fn open_failed(&mut self, slot: u32, failure: OpenFailure) {
+        self.queue.finished();
+        if let Some(one) = self.connection(slot) {
+            one.reset();
+        }
+        self.count_failure(slot, failure);
+    }
+
+    /// Counts a failure to open. During a storm the connection is tried again.
+    fn count_failure(&mut self, slot: u32, failure: OpenFailure) {
+        if self.storm.is_reconnecting() {
+            self.meter.report.counters.storm_retries += 1;
+            let jitter_ns = (self.random.next() % RETRY_NS.unsigned_abs()).cast_signed();
+            self.queue.push(slot, self.now_ns + RETRY_NS / 2 + jitter_ns);
+            return;
+        }
+        self.meter.report.counters.failed += 1;
+        self.meter.report.failed(&failure);
+        self.control.failed.fetch_add(1, Ordering::Relaxed);
+        if self.control.opened.load(Ordering::Relaxed) == 0 {
+            self.control.fail(failure);
+        }
+    }
+
+    /// Counts the end of an open connection. `code` is the server's close code, or [`NO_CLOSE`].
+    fn ended(&mut self, slot: u32, code: u16) {
+        let Some(one) = self.connections.get_mut(slot as usize) else { return };
+        let reader = one.reader;
+        self.meter.abandon_requests(&mut one.extra, reader);
+        one.reset();
+        let report = &mut self.meter.report;
+        report.closed(code);
+        match reader {
+            ReaderKind::Healthy => report.counters.ended_early += 1,
+            ReaderKind::Slow | ReaderKind::Stopped => report.counters.faulty_ended += 1,
+        }
+    }
+
+    fn close_expired(&mut self) {
+        let connections = &self.connections;
+        let is_opening = |slot: u32, generation: u32| {
+            connections.get(slot as usize).is_some_and(|one| one.generation == generation && one.is_opening())
+        };
+        let mut expired = Vec::new();
+        while let Some(slot) = self.queue.expired(self.now_ns, is_opening) {
+            expired.push(slot);
+        }
+        for slot in expired {
+            self.open_failed(slot, OpenFailure::Silent);
+        }
+    }
+
+    /// Cuts every open connection and opens all of them again at once.
+    fn begin_storm(&mut self) {
+        self.queue.ignore_arrivals();
+        let mut missing = 0;
+        for (slot, one) in (0_u32..).zip(&mut self.connections) {
+            if one.is_open() {
+                // Answers that the storm cuts off are not lost by the server, so none is counted.
+                self.meter.abandon_requests(&mut one.extra, ReaderKind::Stopped);
+                one.reset();
+                self.queue.push(slot, 0);
+                missing += 1;
+            }
+        }
+        self.storm.begin(missing, self.now_ns);
+        self.open_more();
+    }
+
+    /// Handles a socket that the server closed, or that failed.
+    fn connection_lost(&mut self, slot: u32, error: Option<Errno>) {
+        let Some(one) = self.connection(slot) else { return };
+        match (one.phase, error) {
+            (ConnectionPhase::Open, _) => self.ended(slot, NO_CLOSE),
+            (ConnectionPhase::Closed, _) => {}
+            (_, None | Some(Errno::CONNRESET | Errno::PIPE)) => self.open_failed(slot, OpenFailure::Ended),
+            (_, Some(error)) => self.open_failed(slot, self.socket_failure(error)),
+        }
+    }
+
+    fn socket_failure(&self, error: Errno) -> OpenFailure {
+        OpenFailure::Connect(format!("{}: {}", self.plan.server, std::io::Error::from(error)))
+    }
+}
+
+/// Bytes received and sent.
+impl Worker<'_> {
+    /// Reads until the socket is empty, because events are edge-triggered. `to_end`: the kernel
+    /// announced the end of the connection, so a short read is not the last one.
+    fn read_all(&mut self, slot: u32, to_end: bool) {
+        for _ in 0..MOST_READS {
+            let reads = self.meter.report.counters.reads;
+            let may_have_more = self.read(slot, usize::MAX);
+            let has_read = self.meter.report.counters.reads > reads;
+            if !(may_have_more || to_end && has_read) {
+                return;
+            }
+        }
+        // Re-arms the event, so that the rest is read after the other connections had their turn.
+        if let Some(one) = self.connections.get(slot as usize)
+            && let Some(socket) = &one.socket
+        {
+            self.poller.modify(socket, slot, one.generation, READABLE);
+        }
+    }
+
+    /// HOT. Reads once, at most `max_bytes`. Returns whether the socket may hold more.
+    fn read(&mut self, slot: u32, max_bytes: usize) -> bool {
+        let Some(one) = self.connections.get(slot as usize) else { return false };
+        let received = match self.buffers.receive(one, slot, max_bytes) {
+            Ok(received) if received.new_bytes > 0 => received,
+            Err(Errno::AGAIN) => return false,
+            Err(Errno::INTR) => return true,
+            Ok(_) => {
+                self.connection_lost(slot, None);
+                return false;
+            }
+            Err(error) => {
+                self.connection_lost(slot, Some(error));
+                return false;
+            }
+        };
+        let is_tls = self.plan.tls.is_some();
+        self.meter.arrival_ns = received.arrival_ns.map(|ns| ns - self.meter.wall_ns);
+        self.meter.report.counters.reads += 1;
+        // The time of this read, not of the batch of events: the delay behind other connections
+        // counts.
+        self.now_ns = mono_ns();
+        let buffer = std::mem::take(&mut self.buffers.received);
+        let bytes = buffer.get(..received.total_bytes).unwrap_or_default();
+        if is_tls {
+            self.decrypt(slot, bytes);
+        } else {
+            self.process(slot, bytes);
+        }
+        self.buffers.received = buffer;
+        received.may_have_more
+    }
+
+    fn decrypt(&mut self, slot: u32, records: &[u8]) {
+        let Some(one) = self.connections.get_mut(slot as usize) else { return };
+        let Some(extra) = &mut one.extra else { return };
+        let Some(session) = &mut extra.tls else { return };
+        let mut plain = std::mem::take(&mut self.buffers.plain);
+        plain.clear();
+        plain.extend_from_slice(&extra.partial);
+        let was_handshaking = session.is_handshaking();
+        let decrypted = session.receive(records, &mut plain);
+        let is_established = was_handshaking && !session.is_handshaking();
+        let is_open = one.is_open();
+        match decrypted {
+            Ok(()) => {
+                // Sends what TLS itself has to send, before the request.
+                self.send(slot, &[]);
+                if is_established {
+                    self.send_request(slot);
+                }
+                self.process(slot, &plain);
+            }
+            Err(error) if is_open => {
+                self.meter.report.violation(&error.to_string());
+                self.ended(slot, NO_CLOSE);
+            }
+            Err(error) => {
+                // Sends the TLS alert.
+                self.send(slot, &[]);
+                let failure = match error {
+                    rustls::Error::InvalidCertificate(cause) => OpenFailure::Untrusted(cause.to_string()),
+                    error => OpenFailure::Tls(error.to_string()),
+                };
+                self.open_failed(slot, failure);
+            }
+        }
+        self.buffers.plain = plain;
+    }
+
+    /// Processes the handshake answer and the frames in `bytes`, and keeps the rest for the next
+    /// read.
+    fn process(&mut self, slot: u32, bytes: &[u8]) {
+        let mut at = 0;
+        if self.connection(slot).is_some_and(|one| one.phase == ConnectionPhase::Handshaking) {
+            match self.handshake.judge(bytes) {
+                Ok(Some(opened)) => {
+                    at = opened.head_bytes;
+                    self.opened(slot, opened.is_compressed);
+                }
+                Ok(None) => {}
+                Err(unopened) => return self.open_failed(slot, unopened.into()),
+            }
+        }
+        let Some(one) = self.connections.get_mut(slot as usize) else { return };
+        let mut replies = Replies::default();
+        if one.is_open() {
+            match self.messages.read(one, &bytes[at..], &mut self.meter, self.now_ns, &mut replies) {
+                Ok(used) => at += used,
+                Err(violation) => {
+                    self.meter.report.violation(&violation.to_string());
+                    self.send_close(slot, violation.close_code());
+                    return self.ended(slot, NO_CLOSE);
+                }
+            }
+        }
+        keep_partial(one, &bytes[at..]);
+        for body in replies.pongs {
+            self.send_frame(slot, Opcode::Pong, &body);
+        }
+        if let Some(code) = replies.close {
+            self.send_close(slot, NORMAL);
+            self.ended(slot, code);
+        }
+    }
+
+    /// Sends the messages that are due, and arms the timer for the next one.
+    fn send_due(&mut self) {
+        let (start_ns, end_ns) = (self.meter.start_ns, self.meter.end_ns);
+        if start_ns == NEVER {
+            return;
+        }
+        for _ in 0..MOST_SENDS {
+            let Some(sending) = &mut self.sending else { return };
+            let due_ns = start_ns.saturating_add(sending.due_ns());
+            if due_ns >= end_ns {
+                return;
+            }
+            if due_ns > self.now_ns {
+                return self.poller.set_timer(due_ns);
+            }
+            let slot = sending.take();
+            self.send_message(slot, due_ns);
+        }
+    }
+
+    fn send_message(&mut self, slot: u32, due_ns: i64) {
+        let Some(one) = self.connections.get_mut(slot as usize) else { return };
+        if !one.is_open() {
+            self.meter.report.counters.unsent += 1;
+            return;
+        }
+        if one.reader == ReaderKind::Stopped {
+            return;
+        }
+        match self.plan.traffic {
+            Traffic::Listen => {}
+            Traffic::Heartbeat { expect, .. } => {
+                self.meter.request_sent(&mut one.extra, due_ns, expect.messages);
+                self.send_text(slot, HEARTBEAT);
+            }
+            Traffic::Echo { bytes } => {
+                self.meter.request_sent(&mut one.extra, due_ns, 1);
+                let extra = one.extra.get_or_insert_default();
+                let text = echo::text(extra.echoes_sent, bytes as usize);
+                extra.echoes_sent += 1;
+                self.send_text(slot, &text);
+            }
+        }
+    }
+
+    fn send_text(&mut self, slot: u32, text: &[u8]) {
+        self.send_frame(slot, Opcode::Text, text);
+    }
+
+    fn send_close(&mut self, slot: u32, code: u16) {
+        self.send_frame(slot, Opcode::Close, &code.to_be_bytes());
+    }
+
+    /// Sends a close frame on every open connection, without waiting for answers.
+    fn close_all(&mut self) {
+        for slot in (0_u32..).take(self.connections.len()) {
+            if self.connection(slot).is_some_and(|one| one.is_open()) {
+                self.send_close(slot, NORMAL);
+            }
+        }
+    }
+
+    fn send_frame(&mut self, slot: u32, opcode: Opcode, payload: &[u8]) {
+        let [a, b, c, d, ..] = self.random.next().to_ne_bytes();
+        let mut frame = std::mem::take(&mut self.buffers.frame);
+        frame.clear();
+        write_masked(&mut frame, opcode, payload, [a, b, c, d]);
+        self.send(slot, &frame);
+        self.buffers.frame = frame;
+    }
+
+    fn send(&mut self, slot: u32, plain: &[u8]) {
+        if let Some(one) = self.connections.get_mut(slot as usize) {
+            transport::send(one, slot, &self.poller, plain);
+        }
+    }
+
+    fn flush(&mut self, slot: u32) {
+        if let Some(one) = self.connections.get_mut(slot as usize) {
+            transport::flush(one, slot, &self.poller);
+        }
+    }
+}
+
+/// Why a connection attempt could not even begin.
+fn connect_failure(error: &std::io::Error, server: SocketAddr) -> OpenFailure {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::MFILE) => OpenFailure::Machine("too many open files; raise it: ulimit -n".into()),
+        Some(Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => OpenFailure::Machine(error.to_string()),
+        Some(Errno::ADDRNOTAVAIL) => OpenFailure::Machine("all ports to that address are taken".into()),
+        _ => OpenFailure::Connect(format!("{server}: {error}")),
     }
 }

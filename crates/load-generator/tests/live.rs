@@ -1,4 +1,4 @@
-//! The load client against servers that do exactly what a test says, right or wrong.
+//! The load client against servers that behave as each test prescribes, correctly or not.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,38 +8,39 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pitwire_load_generator::{
-    Address, Arrivals, Control, Expect, Faults, Plan, Report, RunError, Share, Start, Traffic, Trust, run, tls_config,
+    Address, Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, LoadReport, MeasurementStart,
+    RunControl, RunError, Traffic, Trust, run, tls_config,
 };
 use pitwire_websocket::{Decoder, Deflater, Incoming, Limits, Opcode, accept_key, write_frame};
 
-/// One connection's part of a server: its number, from 0, and its socket, just opened.
+/// Handles one connection of a server: its number, from 0, and its open socket.
 type Behave = dyn Fn(u32, &mut TcpStream) + Send + Sync;
 
-fn plan(port: u16, connections: u32, lasts_ms: u64) -> Plan {
-    Plan {
+fn plan(port: u16, connections: u32, lasts_ms: u64) -> LoadPlan {
+    LoadPlan {
         address: Address::parse(&format!("ws://127.0.0.1:{port}/x")).unwrap(),
         server: format!("127.0.0.1:{port}").parse().unwrap(),
         tls: None,
-        share: Share::whole(connections),
-        lasts: Duration::from_millis(lasts_ms),
+        share: ConnectionShare::whole(connections),
+        duration: Duration::from_millis(lasts_ms),
         traffic: Traffic::Listen,
         arrivals: None,
         subscribe: None,
         subprotocol: None,
         deflate: false,
-        faults: Faults::default(),
+        faulty_readers: FaultyReaders::default(),
         storm: None,
         threads: 2,
         sources: 0,
-        patience: Duration::from_secs(60),
-        wave: 8,
+        open_timeout: Duration::from_secs(60),
+        max_opening: 8,
         sequence_field: "seq".into(),
         seed: 1,
     }
 }
 
-fn measure(plan: &Plan) -> Report {
-    run(plan, &Control::default(), Start::WhenOpen, |_| {}).unwrap()
+fn measure(plan: &LoadPlan) -> LoadReport {
+    run(plan, &RunControl::default(), MeasurementStart::WhenOpen, |_| {}).unwrap()
 }
 
 /// Serves raw connections until the process ends.
@@ -56,7 +57,7 @@ fn raw(behave: impl Fn(u32, &mut TcpStream) + Send + Sync + 'static) -> u16 {
     port
 }
 
-/// Serves WebSockets; `extra` are headers of the answer.
+/// Serves WebSockets. `extra` holds more headers of the answer.
 fn serve_with(extra: &'static str, behave: impl Fn(u32, &mut TcpStream) + Send + Sync + 'static) -> u16 {
     raw(move |number, socket| {
         let mut head = Vec::new();
@@ -97,18 +98,19 @@ fn message(number: u64) -> Vec<u8> {
     frame(&format!(r#"{{"seq":{number},"ts_ns":{}}}"#, now_ns()))
 }
 
-/// A message each ten milliseconds, until the reader has gone; `say` makes the bytes of the `n`th, from 1.
-fn publish(socket: &mut TcpStream, mut say: impl FnMut(u64) -> Vec<u8>) {
+/// Sends a message each ten milliseconds until the reader is gone. `make` returns the bytes of the
+/// nth, from 1.
+fn publish(socket: &mut TcpStream, mut make: impl FnMut(u64) -> Vec<u8>) {
     for number in 1.. {
-        if socket.write_all(&say(number)).is_err() {
+        if socket.write_all(&make(number)).is_err() {
             return;
         }
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// What the client says, message by message, until it goes.
-fn hear(socket: &mut TcpStream, mut heard: impl FnMut(&mut TcpStream, &Incoming<'_>)) {
+/// Calls `handle` for each message of the client, until it disconnects.
+fn receive(socket: &mut TcpStream, mut handle: impl FnMut(&mut TcpStream, &Incoming<'_>)) {
     let (mut decoder, mut kept, mut buffer) = (Decoder::new(Limits::default()), Vec::new(), [0; 4096]);
     loop {
         match socket.read(&mut buffer) {
@@ -118,7 +120,7 @@ fn hear(socket: &mut TcpStream, mut heard: impl FnMut(&mut TcpStream, &Incoming<
         let mut at = 0;
         while let (used @ 1.., incoming) = decoder.decode(&kept[at..]).unwrap() {
             if let Some(incoming) = incoming {
-                heard(socket, &incoming);
+                handle(socket, &incoming);
             }
             at += used;
         }
@@ -127,47 +129,48 @@ fn hear(socket: &mut TcpStream, mut heard: impl FnMut(&mut TcpStream, &Incoming<
 }
 
 #[test]
-fn what_is_lost_declared_and_repeated_is_counted_to_one() {
+fn lost_declared_and_duplicate_messages_are_counted_exactly() {
     let port = serve(|number, socket| {
         publish(socket, |at| match (number, at) {
-            // Two are left out.
+            // Two are skipped.
             (1, 30 | 31) => Vec::new(),
-            // One comes twice.
+            // One is sent twice.
             (2, 30) => [message(30), message(30)].concat(),
-            // One is left out, three are declared missing, and then the newest of them comes all the same.
+            // One is skipped, three are declared missing, and then the newest of them is sent after
+            // all.
             (3, 29 | 31) => Vec::new(),
             (3, 30) => frame(r#"{"type":"gap","from":30,"to":32}"#),
             _ => message(at),
         });
     });
     let report = measure(&plan(port, 4, 1_000));
-    let tally = &report.tally;
-    assert_eq!((tally.opened, tally.failed, tally.ended_early, tally.malformed), (4, 0, 0, 0));
-    assert_eq!((tally.lost, tally.duplicated, tally.conflated, tally.gap_notices), (3, 1, 2, 1));
-    assert!(tally.deliveries > 4 * 10 && tally.late == 0 && report.latencies.count() > 0, "{tally:?}");
-    // Connections were opened one after another, each with numbers of its own: those do not number together.
+    let counters = &report.counters;
+    assert_eq!((counters.opened, counters.failed, counters.ended_early, counters.malformed), (4, 0, 0, 0));
+    assert_eq!((counters.lost, counters.duplicated, counters.conflated, counters.gap_notices), (3, 1, 2, 1));
+    assert!(counters.deliveries > 4 * 10 && counters.late == 0 && report.latencies.count() > 0, "{counters:?}");
+    // Each connection has numbers of its own, so there is no spread.
     assert!(report.spread_us().is_none());
 }
 
 #[test]
-fn what_comes_more_than_a_second_after_it_was_due_is_late() {
+fn message_older_than_a_second_is_late() {
     let port = serve(|_, socket| {
         publish(socket, |at| frame(&format!(r#"{{"seq":{at},"ts_ns":{}}}"#, now_ns() - 1_200_000_000)));
     });
     let report = measure(&plan(port, 1, 2_000));
-    let tally = &report.tally;
-    assert!((1..tally.late).contains(&report.latencies.count()), "{tally:?}");
-    // What was due before measuring began is late, but no latency of this measurement.
-    let short = measure(&plan(port, 1, 500)).tally;
+    let counters = &report.counters;
+    assert!((1..counters.late).contains(&report.latencies.count()), "{counters:?}");
+    // A message that was due before measuring began is late, but its latency is not recorded.
+    let short = measure(&plan(port, 1, 500)).counters;
     assert!(short.late > 0 && short.late == short.deliveries, "{short:?}");
     assert_eq!(measure(&plan(port, 1, 500)).latencies.count(), 0);
 }
 
 #[test]
-fn a_connection_that_is_left_behind_is_late_though_nothing_late_comes() {
+fn undelivered_message_is_late() {
     let began = Instant::now();
     let origin = now_ns();
-    // Both are told the same; the second hears nothing after its first 0.9 s.
+    // Both receive the same stream; the second receives nothing after its first 0.9 s.
     let port = serve(move |number, socket| {
         let opened = Instant::now();
         let hundredths = || u64::try_from(began.elapsed().as_millis()).unwrap() / 10;
@@ -186,18 +189,18 @@ fn a_connection_that_is_left_behind_is_late_though_nothing_late_comes() {
         }
     });
     let report = measure(&plan(port, 2, 3_000));
-    let tally = &report.tally;
-    assert!(tally.undelivered > 0 && tally.late >= tally.undelivered && tally.lost == 0, "{tally:?}");
+    let counters = &report.counters;
+    assert!(counters.undelivered > 0 && counters.late >= counters.undelivered && counters.lost == 0, "{counters:?}");
     assert!(report.spread_us().is_some());
 }
 
 #[test]
-fn echoes_are_matched_with_what_was_sent() {
+fn echoes_are_matched_with_sent_messages() {
     let whole = Arc::new(AtomicU32::new(0));
     let dropped = Arc::clone(&whole);
     let port = serve(move |_, socket| {
         let mut count = 0;
-        hear(socket, |socket, incoming| {
+        receive(socket, |socket, incoming| {
             if let Incoming::Text(text) = incoming {
                 count += 1;
                 if count == 20 {
@@ -209,18 +212,19 @@ fn echoes_are_matched_with_what_was_sent() {
         });
     });
     let arrivals = Some(Arrivals { per_s: 400.0, is_even: false });
-    let plan = Plan { traffic: Traffic::Echo { bytes: 40 }, arrivals, ..plan(port, 3, 1_000) };
+    let plan = LoadPlan { traffic: Traffic::Echo { bytes: 40 }, arrivals, ..plan(port, 3, 1_000) };
     let report = measure(&plan);
-    let tally = &report.tally;
+    let counters = &report.counters;
     let left_out = u64::from(whole.load(Ordering::Relaxed));
-    assert_eq!((tally.malformed, tally.duplicated, tally.unsent, left_out), (0, 0, 0, 3));
-    assert_eq!((tally.lost, tally.deliveries), (3, tally.sent - 3));
-    // Poisson: the mean is 400, the standard deviation 20; nothing timed is asserted, only how many were due.
-    assert!((250..550).contains(&tally.sent), "{}", tally.sent);
+    assert_eq!((counters.malformed, counters.duplicated, counters.unsent, left_out), (0, 0, 0, 3));
+    assert_eq!((counters.lost, counters.deliveries), (3, counters.sent - 3));
+    // Poisson: the mean is 400, the standard deviation 20. Only how many were due is asserted, no
+    // timing.
+    assert!((250..550).contains(&counters.sent), "{}", counters.sent);
 }
 
 #[test]
-fn heartbeats_want_every_answer_whole() {
+fn heartbeats_require_every_answer_whole() {
     let answer = |number: u32, beat: u32| -> Vec<usize> {
         match (number, beat) {
             (0, 3) => vec![5_000, 5_000],
@@ -230,7 +234,7 @@ fn heartbeats_want_every_answer_whole() {
     };
     let port = serve(move |number, socket| {
         let mut beat = 0;
-        hear(socket, |socket, incoming| {
+        receive(socket, |socket, incoming| {
             if let Incoming::Text(_) = incoming {
                 beat += 1;
                 for bytes in answer(number, beat) {
@@ -239,17 +243,19 @@ fn heartbeats_want_every_answer_whole() {
             }
         });
     });
-    let traffic =
-        Traffic::Heartbeat { period: Duration::from_millis(100), expect: Expect { messages: 3, bytes: 5_000 } };
-    let report = measure(&Plan { traffic, ..plan(port, 3, 1_000) });
-    let tally = &report.tally;
-    // Three connections, ten beats each: all phases lie within the first period.
-    assert_eq!((tally.sent, tally.deliveries, tally.lost, tally.malformed), (30, 89, 1, 1));
-    assert_eq!(tally.bytes, 89 * 5_000 - 1);
+    let traffic = Traffic::Heartbeat {
+        period: Duration::from_millis(100),
+        expect: ExpectedReplies { messages: 3, bytes: 5_000 },
+    };
+    let report = measure(&LoadPlan { traffic, ..plan(port, 3, 1_000) });
+    let counters = &report.counters;
+    // Three connections with ten heartbeats each: all phases are within the first period.
+    assert_eq!((counters.sent, counters.deliveries, counters.lost, counters.malformed), (30, 89, 1, 1));
+    assert_eq!(counters.bytes, 89 * 5_000 - 1);
 }
 
 #[test]
-fn fragments_pings_and_long_messages_are_understood_however_they_are_cut() {
+fn fragments_pings_and_long_messages_survive_any_read_boundary() {
     let ponged = Arc::new(AtomicU32::new(0));
     let heard = Arc::clone(&ponged);
     let port = serve(move |_, socket| {
@@ -273,20 +279,24 @@ fn fragments_pings_and_long_messages_are_understood_however_they_are_cut() {
             socket.write_all(piece).unwrap();
             socket.flush().unwrap();
         }
-        hear(socket, |_, incoming| {
+        receive(socket, |_, incoming| {
             if *incoming == Incoming::Pong {
                 heard.fetch_add(1, Ordering::Relaxed);
             }
         });
     });
     let report = measure(&plan(port, 2, 3_000));
-    let tally = &report.tally;
-    assert_eq!((tally.deliveries, tally.lost, tally.unnumbered, tally.breaches), (40, 0, 0, 0), "{report:?}");
+    let counters = &report.counters;
+    assert_eq!(
+        (counters.deliveries, counters.lost, counters.unnumbered, counters.violations),
+        (40, 0, 0, 0),
+        "{report:?}"
+    );
     assert_eq!(ponged.load(Ordering::Relaxed), 8);
 }
 
 #[test]
-fn compressed_messages_are_inflated_before_they_are_looked_at() {
+fn compressed_messages_are_inflated() {
     let port = serve_with(
         "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n",
         |_, socket| {
@@ -300,21 +310,21 @@ fn compressed_messages_are_inflated_before_they_are_looked_at() {
             });
         },
     );
-    let report = measure(&Plan { deflate: true, ..plan(port, 2, 2_000) });
-    let tally = &report.tally;
-    assert!(tally.deliveries > 10 && tally.bytes > tally.deliveries * 6_000, "{tally:?}");
-    assert_eq!((tally.lost, tally.unnumbered, tally.breaches), (0, 0, 0));
+    let report = measure(&LoadPlan { deflate: true, ..plan(port, 2, 2_000) });
+    let counters = &report.counters;
+    assert!(counters.deliveries > 10 && counters.bytes > counters.deliveries * 6_000, "{counters:?}");
+    assert_eq!((counters.lost, counters.unnumbered, counters.violations), (0, 0, 0));
 }
 
 #[test]
-fn whoever_is_closed_or_lied_to_is_told_apart() {
+fn close_codes_violations_and_silent_ends_are_distinguished() {
     let all_are_there = Barrier::new(20);
     let port = serve(move |number, socket| {
-        // After everybody is open, which the last of them reads a little later.
+        // Waits until all are open; the client reads the last answer a little later.
         all_are_there.wait();
         thread::sleep(Duration::from_millis(400));
         let bytes: Vec<u8> = match number {
-            // 1013: it did not keep up.
+            // 1013: the reader did not keep up.
             0 => vec![0x88, 2, 0x03, 0xF5],
             // A masked frame.
             1 => vec![0x81, 0x81, 0, 0, 0, 0, b'a'],
@@ -322,50 +332,51 @@ fn whoever_is_closed_or_lied_to_is_told_apart() {
             _ => message(1),
         };
         socket.write_all(&bytes).unwrap();
-        // The end comes with the last message, or before it is read.
+        // The end arrives together with the last message, or before it is read.
         if number > 3 {
             return;
         }
-        hear(socket, |_, _| {});
+        receive(socket, |_, _| {});
     });
     let report = measure(&plan(port, 20, 3_000));
-    assert_eq!((report.tally.ended_early, report.tally.breaches, report.tally.failed), (19, 1, 0));
+    assert_eq!((report.counters.ended_early, report.counters.violations, report.counters.failed), (19, 1, 0));
     assert_eq!(report.closes.into_iter().collect::<Vec<_>>(), [(1006, 18), (1013, 1)]);
-    assert!(report.breaches[0].contains("masked"));
+    assert!(report.violations[0].contains("masked"));
 }
 
 #[test]
-fn a_storm_cuts_everybody_and_ends_when_all_are_back() {
+fn storm_cuts_all_connections_and_ends_when_all_are_back() {
     let opened = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&opened);
     let port = serve(move |_, socket| {
         count.fetch_add(1, Ordering::Relaxed);
         publish(socket, message);
     });
-    let report = measure(&Plan { storm: Some(Duration::from_millis(300)), ..plan(port, 12, 4_000) });
-    assert_eq!((report.tally.opened, report.tally.ended_early, report.tally.lost), (24, 0, 0));
+    let report = measure(&LoadPlan { storm: Some(Duration::from_millis(300)), ..plan(port, 12, 4_000) });
+    assert_eq!((report.counters.opened, report.counters.ended_early, report.counters.lost), (24, 0, 0));
     assert_eq!(opened.load(Ordering::Relaxed), 24);
     assert!(report.storm_ns.is_some());
 }
 
 #[test]
-fn slow_and_stopped_readers_do_not_count_as_healthy() {
-    // Far more than two reads of 4 KiB a second can take.
+fn slow_and_stopped_readers_are_not_healthy() {
+    // Far more than two reads of 4 KiB per second.
     let port = serve(|_, socket| {
         publish(socket, |number| frame(&format!(r#"{{"seq":{number},"p":"{}"}}"#, "x".repeat(3_000))))
     });
-    let faults = Faults { slow: 2_500, stopped: 2_500 };
-    let report = measure(&Plan { faults, ..plan(port, 4, 1_500) });
-    let tally = &report.tally;
-    assert_eq!((tally.opened, tally.failed, tally.lost, tally.silent), (4, 0, 0, 0));
-    // Two healthy ones hear at least ten times what the slow one does; the stopped one hears nothing.
-    assert!(tally.slow_deliveries > 0 && tally.deliveries > 20 * tally.slow_deliveries / 2, "{tally:?}");
+    let faulty_readers = FaultyReaders { slow: 2_500, stopped: 2_500 };
+    let report = measure(&LoadPlan { faulty_readers, ..plan(port, 4, 1_500) });
+    let counters = &report.counters;
+    assert_eq!((counters.opened, counters.failed, counters.lost, counters.silent), (4, 0, 0, 0));
+    // Two healthy readers receive at least ten times as much as the slow one; the stopped one
+    // receives nothing.
+    assert!(counters.slow_deliveries > 0 && counters.deliveries > 20 * counters.slow_deliveries / 2, "{counters:?}");
 }
 
 #[test]
-fn where_nothing_opens_one_line_says_why() {
-    let why = |plan: &Plan| match run(plan, &Control::default(), Start::WhenOpen, |_| {}) {
-        Err(RunError::Hopeless(refusal)) => refusal.to_string(),
+fn failure_to_open_has_one_line_with_the_reason() {
+    let why = |plan: &LoadPlan| match run(plan, &RunControl::default(), MeasurementStart::WhenOpen, |_| {}) {
+        Err(RunError::NothingOpened(refusal)) => refusal.to_string(),
         other => panic!("{other:?}"),
     };
     let says = |answer: &'static [u8]| {
@@ -387,24 +398,24 @@ fn where_nothing_opens_one_line_says_why() {
         assert!(why(&plan(port, 50, 100)).contains(expected), "{expected}: {}", why(&plan(port, 50, 100)));
     }
     let silent = raw(|_, _| thread::sleep(Duration::from_secs(60)));
-    let patience = Duration::from_millis(200);
-    assert!(why(&Plan { patience, ..plan(silent, 5, 100) }).contains("did not answer"));
-    // Whoever wants TLS of a port that has none.
+    let open_timeout = Duration::from_millis(200);
+    assert!(why(&LoadPlan { open_timeout, ..plan(silent, 5, 100) }).contains("did not answer"));
+    // TLS to a port without TLS.
     let tls = Some(tls_config(Trust::Anybody).unwrap());
     let plain = says(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-    assert!(why(&Plan { tls, ..plan(plain, 5, 100) }).contains("TLS"));
+    assert!(why(&LoadPlan { tls, ..plan(plain, 5, 100) }).contains("TLS"));
 }
 
 #[test]
-fn many_at_a_time_find_room_on_several_addresses() {
+fn connections_use_several_source_addresses() {
     let addresses = Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
     let seen = Arc::clone(&addresses);
     let port = serve(move |_, socket| {
         seen.lock().unwrap().insert(socket.peer_addr().unwrap().ip());
         publish(socket, message);
     });
-    let report = measure(&Plan { sources: 3, ..plan(port, 60, 200) });
-    assert_eq!((report.tally.opened, report.tally.failed), (60, 0));
+    let report = measure(&LoadPlan { sources: 3, ..plan(port, 60, 200) });
+    assert_eq!((report.counters.opened, report.counters.failed), (60, 0));
     let addresses: Vec<String> = addresses.lock().unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(addresses, ["127.0.0.1", "127.0.0.2", "127.0.0.3"]);
 }

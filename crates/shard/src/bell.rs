@@ -1,23 +1,26 @@
-//! Head, tail and the bell between one writer and one reader: who publishes, who sleeps, who is woken.
+//! Synchronisation of one writer and one reader: head, tail, and the bell that wakes a sleeping
+//! reader.
 //!
-//! Does        the orderings that make it right, once, over words that are atomics of std in a ring and loom's in the test.
-//! Holds       the writer stores `head` and then looks at `sleeping`; the reader stores `sleeping` and then looks at
-//!             `head`; a fence stands between on both sides, so at least one of them sees the other.
-//! Leaves out  the system call: what `publish` answers and `arm` returns is for the caller's futex.
+//! Does        implements the memory orderings once, over words that are std atomics in a ring and
+//!             loom atomics in the test.
+//! Holds       the writer stores `head` and then loads `sleeping`; the reader stores `sleeping` and
+//!             then loads `head`. A fence between the two on both sides ensures that at least one
+//!             of them sees the other's store.
+//! Leaves out  the futex system call: the caller makes it, as `publish` and `arm` tell it to.
 
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release, SeqCst};
 
 use crate::layout::STATE_LIVE;
 
-/// A word of 64 bits that both sides see.
+/// A 64-bit word that both sides see.
 pub(crate) trait Word64 {
     fn load(&self, order: Ordering) -> u64;
     fn store(&self, value: u64, order: Ordering);
-    /// Of the same make as the words.
+    /// A fence of the same kind as the words: std or loom.
     fn fence(order: Ordering);
 }
 
-/// A word of 32 bits that both sides see.
+/// A 32-bit word that both sides see.
 pub(crate) trait Word32 {
     fn load(&self, order: Ordering) -> u32;
     fn store(&self, value: u32, order: Ordering);
@@ -53,8 +56,8 @@ macro_rules! words {
 
 words!(std::sync::atomic::AtomicU64, std::sync::atomic::AtomicU32, std::sync::atomic::fence);
 
-/// The words of a ring's header that change.
-pub(crate) struct Words<'a, W64, W32> {
+/// The words of a ring's header that change. `bell` is the futex word.
+pub(crate) struct RingWords<'a, W64, W32> {
     pub head: &'a W64,
     pub bell: &'a W32,
     pub state: &'a W32,
@@ -62,33 +65,36 @@ pub(crate) struct Words<'a, W64, W32> {
     pub sleeping: &'a W32,
 }
 
-impl<W64: Word64, W32: Word32> Words<'_, W64, W32> {
-    /// Writer: everything before `head` may be read now. True: ring the bell's futex.
+impl<W64: Word64, W32: Word32> RingWords<'_, W64, W32> {
+    /// Writer: publishes everything before `head`. Returns whether the caller must wake the futex
+    /// on `bell`.
     pub fn publish(&self, head: u64) -> bool {
         self.head.store(head, Release);
         self.wakes()
     }
 
-    /// Writer: there will be nothing more. True: ring the bell's futex.
+    /// Writer: publishes the final state. Returns whether the caller must wake the futex on `bell`.
     pub fn end(&self, state: u32) -> bool {
         self.state.store(state, Release);
         self.wakes()
     }
 
-    /// At most one wake for one sleep: who clears `sleeping` owes it, and a reader that has armed anew meanwhile is woken
-    /// for nothing.
+    /// Wakes at most once per sleep: the side that clears `sleeping` makes the call. A reader that
+    /// armed again in the meantime is woken without need.
     fn wakes(&self) -> bool {
         W64::fence(SeqCst);
         let owes = self.sleeping.load(Relaxed) != 0;
         if owes {
             self.sleeping.store(0, Relaxed);
-            // Before the futex call: a reader that has not yet fallen asleep finds another value and stays awake.
+            // Before the futex call, so that a reader that is not asleep yet sees another value and
+            // stays awake.
             self.bell.fetch_add(1, Release);
         }
         owes
     }
 
-    /// Reader, with everything before `position` read: what to wait on, or `None` when there is something to do.
+    /// Reader, after reading everything before `position`: returns the value to wait on, or `None`
+    /// if there is work.
     pub fn arm(&self, position: u64) -> Option<u32> {
         let rung = self.bell.load(Acquire);
         self.sleeping.store(1, Relaxed);
@@ -100,7 +106,7 @@ impl<W64: Word64, W32: Word32> Words<'_, W64, W32> {
         Some(rung)
     }
 
-    /// Reader: awake again, for whatever reason.
+    /// Reader: clears `sleeping` after a wait, however it ended.
     pub fn disarm(&self) {
         self.sleeping.store(0, Relaxed);
     }

@@ -1,10 +1,15 @@
-//! One record a symbol that stands for many trades, for a worker that cannot take each of them.
+//! Conflation: one record per symbol that summarises many trades, for a worker that is too slow for
+//! all of them.
 //!
-//! Does        last, count, volume, notional, first, high and low of the fields `p` and `s`, exactly: prices and sizes are
-//!             whole billionths, their products whole billionths of billionths, so that no order of adding changes a sum.
-//! Holds       1. a symbol's records stay in its order: what is summed up is later than what was handed over;
-//!             2. memory is fixed at the start; what does not fit is refused, never forgotten silently.
-//! Leaves out  objects that are no trades (no `p`, no `s`, another `ev` than "T"): refused, for the caller to declare.
+//! Does        computes last, count, volume, notional, first, high and low of the fields `p` and
+//!             `s` exactly. Prices and sizes are integers in billionths and their products in
+//!             billionths of billionths, so order does not change a sum.
+//! Holds       1. a symbol's records stay in order: a summary is later than everything that was
+//!                handed over before;
+//!             2. memory is fixed at the start; a trade that does not fit is refused, never dropped
+//!                silently.
+//! Leaves out  objects that are not trades (no `p`, no `s`, or `ev` other than "T"): refused, and
+//!             the caller declares them.
 //! Start at    [`Conflation::add`].
 
 use std::fmt::Write;
@@ -16,9 +21,9 @@ use decimal::{BILLIONTHS, Decimal, SQUARED};
 
 const SYMBOL_BYTES: usize = 32;
 const TEXT_BYTES: usize = 24;
-const NOBODY: u32 = u32::MAX;
+const EMPTY_SLOT: u32 = u32::MAX;
 
-/// A few bytes, kept as they came.
+/// A short text, stored inline.
 #[derive(Clone, Copy)]
 struct Text<const N: usize> {
     bytes: [u8; N],
@@ -39,10 +44,10 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// What stands for the trades of one symbol.
+/// The summary of one symbol's trades.
 #[derive(Clone, Copy)]
-struct Sum {
-    /// With its quotes, as it came.
+struct SymbolSummary {
+    /// With its quotes, as received.
     symbol: Text<SYMBOL_BYTES>,
     count: u64,
     first: Decimal,
@@ -58,18 +63,18 @@ struct Sum {
     number: Text<TEXT_BYTES>,
 }
 
-/// Sums by symbol, oldest first.
+/// Summaries by symbol, oldest first.
 pub struct Conflation {
-    /// A ring of as many as there may be symbols.
-    sums: Box<[Sum]>,
+    /// A ring with one entry per symbol.
+    sums: Box<[SymbolSummary]>,
     front: usize,
     len: usize,
-    /// Place in `sums` by hash; open addressing, rebuilt never: a slot is looked up by its symbol.
+    /// Indexes into `sums` by hash. Open addressing; a slot is looked up by its symbol.
     slots: Box<[u32]>,
     trades: u64,
 }
 
-const EMPTY: Sum = Sum {
+const EMPTY: SymbolSummary = SymbolSummary {
     symbol: Text::EMPTY,
     count: 0,
     first: Decimal::ZERO,
@@ -86,14 +91,14 @@ const EMPTY: Sum = Sum {
 };
 
 impl Conflation {
-    /// For so many symbols at a time, rounded up to a power of two.
+    /// Creates room for `symbols` symbols at a time, rounded up to a power of two.
     pub fn new(symbols: usize) -> Self {
         let symbols = symbols.next_power_of_two().max(16);
         Self {
             sums: vec![EMPTY; symbols].into_boxed_slice(),
             front: 0,
             len: 0,
-            slots: vec![NOBODY; symbols * 2].into_boxed_slice(),
+            slots: vec![EMPTY_SLOT; symbols * 2].into_boxed_slice(),
             trades: 0,
         }
     }
@@ -102,24 +107,24 @@ impl Conflation {
         self.len == 0
     }
 
-    /// Trades that records yet to come stand for.
+    /// Returns how many trades the pending summaries contain.
     pub fn trades(&self) -> u64 {
         self.trades
     }
 
-    /// One more trade. False: it cannot be stood for; nothing has changed.
+    /// Adds a trade. Returns false, and changes nothing, if it cannot be summarised.
     pub fn add(&mut self, object: &[u8]) -> bool {
-        let Some(trade) = Trade::of(object) else { return false };
+        let Some(trade) = TradeFields::of(object) else { return false };
         let slot = self.slot_of(trade.symbol.as_bytes());
         let added = match self.slots[slot] {
-            NOBODY => self.open(slot, &trade),
+            EMPTY_SLOT => self.open(slot, &trade),
             place => self.sums[place as usize].add(&trade),
         };
         self.trades += u64::from(added);
         added
     }
 
-    /// Appends the oldest symbol's record; false when there is none.
+    /// Appends the record of the oldest symbol to `out`. Returns false if there is none.
     pub fn front(&self, out: &mut String) -> bool {
         if self.len == 0 {
             return false;
@@ -128,7 +133,7 @@ impl Conflation {
         true
     }
 
-    /// The oldest symbol's record has been handed over; how many trades it stood for.
+    /// Removes the oldest symbol's summary and returns how many trades it contained.
     pub fn pop(&mut self) -> u64 {
         if self.len == 0 {
             return 0;
@@ -141,11 +146,11 @@ impl Conflation {
         sum.count
     }
 
-    fn open(&mut self, slot: usize, trade: &Trade) -> bool {
+    fn open(&mut self, slot: usize, trade: &TradeFields) -> bool {
         if self.len == self.sums.len() {
             return false;
         }
-        let Some(sum) = Sum::of(trade) else { return false };
+        let Some(sum) = SymbolSummary::of(trade) else { return false };
         let place = (self.front + self.len) & (self.sums.len() - 1);
         let Ok(number) = u32::try_from(place) else { return false };
         self.sums[place] = sum;
@@ -154,12 +159,12 @@ impl Conflation {
         true
     }
 
-    /// Where a symbol is, or belongs.
+    /// Returns the slot of a symbol, or the empty slot where it belongs.
     fn slot_of(&self, symbol: &[u8]) -> usize {
         let mut slot = self.home(symbol);
         loop {
             let place = self.slots[slot];
-            if place == NOBODY || self.sums[place as usize].symbol.as_bytes() == symbol {
+            if place == EMPTY_SLOT || self.sums[place as usize].symbol.as_bytes() == symbol {
                 return slot;
             }
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -175,29 +180,29 @@ impl Conflation {
         (hash ^ (hash >> 32)) as usize & (self.slots.len() - 1)
     }
 
-    /// Empties a slot and moves back those that had to go past it.
+    /// Empties a slot and moves back the entries that had been displaced past it.
     fn close(&mut self, mut hole: usize) {
         let mask = self.slots.len() - 1;
         let mut at = hole;
         loop {
             at = (at + 1) & mask;
             let place = self.slots[at];
-            if place == NOBODY {
+            if place == EMPTY_SLOT {
                 break;
             }
             let home = self.home(self.sums[place as usize].symbol.as_bytes());
-            // It may move to the hole unless its home lies behind the hole.
+            // An entry may move to the hole unless its home slot is behind the hole.
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
                 self.slots[hole] = place;
                 hole = at;
             }
         }
-        self.slots[hole] = NOBODY;
+        self.slots[hole] = EMPTY_SLOT;
     }
 }
 
-/// What is needed of an object.
-struct Trade {
+/// The fields of an object that a summary needs.
+struct TradeFields {
     symbol: Text<SYMBOL_BYTES>,
     price: Decimal,
     size: Decimal,
@@ -206,7 +211,7 @@ struct Trade {
     number: Text<TEXT_BYTES>,
 }
 
-impl Trade {
+impl TradeFields {
     fn of(object: &[u8]) -> Option<Self> {
         let (mut symbol, mut price, mut size) = (None, None, None);
         let (mut time, mut exchange, mut number) = (Text::EMPTY, Text::EMPTY, Text::EMPTY);
@@ -227,8 +232,8 @@ impl Trade {
     }
 }
 
-impl Sum {
-    fn of(trade: &Trade) -> Option<Self> {
+impl SymbolSummary {
+    fn of(trade: &TradeFields) -> Option<Self> {
         Some(Self {
             symbol: trade.symbol,
             count: 1,
@@ -246,8 +251,8 @@ impl Sum {
         })
     }
 
-    /// False, and unchanged, when a sum would leave 128 bits.
-    fn add(&mut self, trade: &Trade) -> bool {
+    /// Adds a trade. Returns false, and changes nothing, if a sum would exceed 128 bits.
+    fn add(&mut self, trade: &TradeFields) -> bool {
         let notional = trade.price.times(trade.size).and_then(|more| self.notional.checked_add(more));
         let (Some(notional), Some(volume)) = (notional, self.volume.plus(trade.size)) else { return false };
         (self.notional, self.volume) = (notional, volume);
@@ -265,7 +270,7 @@ impl Sum {
     fn write(&self, out: &mut String) {
         let text = |out: &mut String, name: &str, bytes: &[u8]| {
             if !bytes.is_empty() {
-                // What is not UTF-8 came so from the feed; it is replaced rather than passed on broken.
+                // Text from the feed that is not UTF-8 is replaced rather than passed on.
                 let _ = write!(out, "\"{name}\":{},", String::from_utf8_lossy(bytes));
             }
         };

@@ -1,30 +1,32 @@
-//! The copy that every trade pays for.
+//! The copy of a record into a ring or a pipe buffer.
 //!
-//! Does        length and bytes of a record to where they go: a fixed number of bytes first, which overshoots at both ends of
-//!             a short record, then what a long one has more.
-//! Why         a call of memcpy for some hundred bytes of unknown length costs about as much as all the rest of a hand-over,
-//!             and a loop of small steps becomes such a call again when it is compiled; `examples/deal.rs` of
+//! Does        writes the length and the bytes: first a fixed number of bytes, more than a short
+//!             record has, then the rest of a long one.
+//! Why         a memcpy call for about a hundred bytes of unknown length costs as much as the rest
+//! of a hand-over, and the
+//!             compiler turns a loop of small steps into such a call. `examples/route.rs` of
 //!             crates/splitter compares them.
 
 use crate::layout::LENGTH_BYTES;
 
-/// Bytes that [`copy_record`] may write behind a record's last.
+/// How many bytes [`copy_record`] may write behind the end of a record.
 pub const OVERSHOOT: usize = STEP - 1;
 
-/// Nearly every trade fits; as many moves as it takes to copy so much are all that a copy costs.
+/// Size of the fixed copy, in bytes. Nearly every trade fits.
 const STEP: usize = 128;
 
 /// HOT. Writes length and bytes of `text[start..end]` to `to`.
 ///
 /// # Safety
-/// `start <= end <= text.len()`, `end - start` fits 32 bits, and `4 + (end - start) + OVERSHOOT` bytes from `to` on may be
-/// written and are no part of `text`.
+/// `start <= end <= text.len()`; `end - start` fits 32 bits; `4 + (end - start) + OVERSHOOT` bytes
+/// from `to` on are writable and not part of `text`.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // the caller vouches for it
 pub unsafe fn copy_record(text: &[u8], start: usize, end: usize, to: *mut u8) {
     debug_assert!(start <= end && end <= text.len());
     let bytes = end - start;
-    // SAFETY: the caller vouches for `to`; the source is read in a whole step only when `text` has that much, else exactly.
+    // SAFETY: the caller guarantees `to`. The source is read in one fixed step only if `text` has
+    // that many bytes.
     unsafe {
         to.cast::<u32>().write_unaligned((bytes as u32).to_le());
         let (from, to) = (text.as_ptr().add(start), to.add(LENGTH_BYTES));

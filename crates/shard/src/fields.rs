@@ -1,22 +1,24 @@
-//! The fields of a JSON object, one after the other.
+//! The fields of a JSON object, in order.
 //!
-//! Does        names and values as they stand; values inside values are skipped over.
-//! Leaves out  judging the values: the feed's own scanner has seen them, and who needs one parses it.
+//! Does        returns names and values as they are written; skips nested values.
+//! Leaves out  validating the values: the feed's scanner has seen them, and a caller parses those
+//!             it needs.
 
-/// Where in an object the next field is looked for.
+/// An iterator over the fields of an object.
 pub struct Fields<'a> {
     rest: &'a [u8],
     is_first: bool,
 }
 
 impl<'a> Fields<'a> {
-    /// Nothing when it is no object.
+    /// Returns `None` if `object` is not in braces.
     pub fn of(object: &'a [u8]) -> Option<Self> {
         let rest = trimmed(object).strip_prefix(b"{")?.strip_suffix(b"}")?;
         Some(Self { rest, is_first: true })
     }
 
-    /// Name (without its quotes, escapes as they stand) and value. `None`: malformed; `Some(None)`: no more.
+    /// Returns name (without quotes, with escapes) and value. `None` if malformed, `Some(None)` at
+    /// the end.
     #[allow(clippy::option_option, clippy::type_complexity)] // malformed, at the end, or a field
     pub fn next_field(&mut self) -> Option<Option<(&'a [u8], &'a [u8])>> {
         self.rest = trimmed(self.rest);
@@ -40,7 +42,7 @@ fn trimmed(text: &[u8]) -> &[u8] {
     text.trim_ascii()
 }
 
-/// Behind the string that `text` begins with.
+/// Returns the offset behind the string that `text` begins with.
 fn string_end(text: &[u8]) -> Option<usize> {
     if text.first() != Some(&b'"') {
         return None;
@@ -55,7 +57,7 @@ fn string_end(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Behind the value that `text` begins with: at the comma that ends it, or at the end of the object.
+/// Returns the offset behind the value that `text` begins with: a comma, or the end of the object.
 fn value_end(text: &[u8]) -> Option<usize> {
     let (mut at, mut depth) = (0, 0_u32);
     while let Some(byte) = text.get(at) {
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_usual_and_unusual_objects() {
+    fn fields_are_returned_as_written() {
         for (object, expected) in [
             ("{}", vec![]),
             ("{\"a\":1}", vec![("a", "1")]),
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_is_nothing() {
+    fn malformed_objects_have_no_fields() {
         for object in [
             "",
             "{",
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_survived() {
+    fn any_bytes_are_handled_without_panic() {
         let alphabet = b"{}[]\":,\\a1 ";
         for seed in 0..100_000_u64 {
             let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

@@ -1,29 +1,29 @@
-//! The record that says something is missing.
+//! The record that declares a gap.
 //!
-//! Does        `{"ev":"gap","sym":"","conn":n,"at_ns":…}`, with what is known of the loss.
-//! Leaves out  when one is due: see `crates/splitter`.
+//! Does        writes `{"ev":"gap","sym":"","conn":n,"at_ns":…}` with what is known about the loss.
+//! Leaves out  when to send one: see `crates/splitter`.
 
 use std::fmt::Write;
 
-/// A break in what a worker gets: of the feed, or because it did not take what was its own.
+/// A gap in a worker's records: the feed's connection was lost, or the worker was too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct GapRecord {
     /// Number of the connection to the feed, from 1.
     pub connection: u64,
-    /// Realtime, nanoseconds since 1970.
+    /// Wall clock, nanoseconds since 1970.
     pub at_ns: u64,
-    /// Objects that were this worker's and that it did not get.
+    /// Objects of this worker that it did not receive.
     pub dropped: Option<u64>,
-    /// How often its program has been started again.
+    /// How often the worker's program was restarted.
     pub restarts: Option<u64>,
 }
 
-impl Gap {
+impl GapRecord {
     pub fn text(&self) -> String {
         let mut text = format!("{{\"ev\":\"gap\",\"sym\":\"\",\"conn\":{},\"at_ns\":{}", self.connection, self.at_ns);
         for (name, value) in [("dropped", self.dropped), ("restarts", self.restarts)] {
             if let Some(value) = value {
-                // Writing into a string cannot fail.
+                // Writing to a string cannot fail.
                 let _ = write!(text, ",\"{name}\":{value}");
             }
         }

@@ -1,14 +1,15 @@
-//! Where what lies: records in a stream, records and positions in a ring. Said in words in `docs/splitter.md`.
+//! The layout of records in a stream, and of records and positions in a ring. `docs/splitter.md`
+//! describes it.
 //!
-//! Does        name the numbers.
-//! Leaves out  reading and writing them.
+//! Does        defines the constants.
+//! Leaves out  reading and writing.
 
 /// The bytes `PWRING01`, read as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PWRING01");
 pub const VERSION: u32 = 1;
-/// Of a ring that may refer to records in an area beside it.
+/// Version of a ring that may refer to records in an area beside it.
 pub const VERSION_REFERRING: u32 = 2;
-/// Bytes before the records: one page.
+/// Size of the header in bytes: one page.
 pub const RECORDS_AT: u32 = 4096;
 
 pub const AT_MAGIC: usize = 0;
@@ -18,7 +19,8 @@ pub const AT_CAPACITY: usize = 16;
 pub const AT_WORKER: usize = 24;
 pub const AT_WORKERS: usize = 28;
 pub const AT_STARTED_NS: usize = 32;
-/// Version 2: bytes of the area, and the name of its file beside the ring's, ended by a zero.
+/// Version 2: size of the area in bytes, and the zero-terminated name of its file in the ring's
+/// directory.
 pub const AT_AREA_BYTES: usize = 40;
 pub const AT_AREA_NAME: usize = 512;
 pub const AREA_NAME_BYTES: usize = 256;
@@ -31,30 +33,31 @@ pub const AT_SLEEPING: usize = 264;
 pub const STATE_LIVE: u32 = 0;
 pub const STATE_ENDED: u32 = 1;
 
-/// In place of a length: the rest up to the end of the ring is empty.
+/// In place of a length: the rest of the ring up to its end is unused.
 pub const WRAP: u32 = u32::MAX;
-/// Version 2: in a length that is not [`WRAP`], the record lies in the area; its offset there follows instead of its bytes.
+/// Version 2: flag in a length other than [`WRAP`]. The record is in the area, and its offset
+/// follows the length.
 pub const REFERENCE: u32 = 1 << 31;
-/// What a reference takes in a ring: length and offset.
+/// Size of a reference in a ring: length and offset.
 pub const REFERENCE_BYTES: usize = 8;
-/// A record begins at a multiple of this.
+/// Every record begins at a multiple of this.
 pub const ALIGNMENT: usize = 8;
-/// Bytes of a record's length.
+/// Size of a record's length.
 pub const LENGTH_BYTES: usize = 4;
-/// The smallest ring: a record of a kibibyte fits.
+/// Smallest ring, in bytes. Holds a record of one KiB.
 pub const CAPACITY_MIN: u64 = 4096;
-/// The largest: lengths stay far below [`WRAP`], positions far below overflow.
+/// Largest ring, in bytes. Lengths stay far below [`WRAP`], and positions far below overflow.
 pub const CAPACITY_MAX: u64 = 1 << 32;
 
-/// Longest record of a stream: what a feed's object may have at most, with room for a note.
+/// Longest record of a stream, in bytes: the longest object of a feed, with room for more.
 pub const STREAM_RECORD_MAX: usize = 8 << 20;
 
-/// Bytes that a record of `len` takes in a ring.
+/// Returns how many bytes a record of `len` bytes occupies in a ring.
 pub const fn footprint(len: usize) -> usize {
     (LENGTH_BYTES + len + (ALIGNMENT - 1)) & !(ALIGNMENT - 1)
 }
 
-/// Longest record of a ring: with its length, a quarter of it.
+/// Returns the longest record of a ring: a quarter of it, including its length.
 pub const fn ring_record_max(capacity: u64) -> u64 {
     capacity / 4 - LENGTH_BYTES as u64
 }

@@ -1,7 +1,8 @@
 //! Memory that two sides share.
 //!
-//! Does        say what a ring asks of its memory; give tests (and programs in one process) memory of the heap.
-//! Leaves out  mapping files: the caller's.
+//! Does        states what a ring requires of its memory; provides heap memory for tests and for
+//!             use within one process.
+//! Leaves out  mapping files: the caller does it.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -11,37 +12,40 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// Memory for a ring, which another thread or process may read and write at the same time.
 ///
 /// # Safety
-/// `base` stays the same for as long as `self` and its clones live, begins a page (4,096), and `bytes` bytes from it on
-/// can be read and written; nobody in this process makes Rust references into them but the ring.
+/// `base` is constant while `self` and its clones live, and begins a page of 4,096 bytes. `bytes`
+/// bytes from `base` on are readable and writable. Nothing in this process but the ring creates
+/// Rust references into them.
 pub unsafe trait Memory {
     fn base(&self) -> NonNull<u8>;
     fn bytes(&self) -> usize;
 }
 
-/// A ring's memory on the heap, shared by its clones.
+/// Heap memory for a ring, shared by its clones.
 #[derive(Clone)]
-pub struct Heap(Arc<[Page]>);
+pub struct HeapMemory(Arc<[Page]>);
 
 #[repr(align(4096))]
 struct Page(#[allow(dead_code)] UnsafeCell<[u8; 4096]>);
 
-// SAFETY: the bytes are reached by raw pointers and atomics alone; the ring's protocol says who may when.
+// SAFETY: the bytes are accessed through raw pointers and atomics only, as the ring's protocol
+// prescribes.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
 
-impl Heap {
-    /// Zeroed, for a ring of `capacity` bytes of records.
+impl HeapMemory {
+    /// Allocates zeroed memory for a ring of `capacity` bytes of records.
     pub fn for_ring(capacity: usize) -> Self {
         let pages = capacity.div_ceil(4096) + 1;
         Self((0..pages).map(|_| Page(UnsafeCell::new([0; 4096]))).collect())
     }
 }
 
-// SAFETY: a slice of pages is contiguous, aligned to 4,096, lives as long as any clone, and gives no references out.
-unsafe impl Memory for Heap {
+// SAFETY: a slice of pages is contiguous, aligned to 4,096 bytes, lives as long as any clone, and
+// lends no references.
+unsafe impl Memory for HeapMemory {
     fn base(&self) -> NonNull<u8> {
-        // The pointer comes from the whole slice, so that all of it may be reached by it.
+        // The pointer comes from the whole slice, so it may access all of it.
         NonNull::from(&*self.0).cast()
     }
 
@@ -50,7 +54,7 @@ unsafe impl Memory for Heap {
     }
 }
 
-// SAFETY: the same memory, for whoever shares it.
+// SAFETY: the same memory through a shared pointer.
 unsafe impl<M: Memory> Memory for Arc<M> {
     fn base(&self) -> NonNull<u8> {
         (**self).base()
@@ -61,17 +65,17 @@ unsafe impl<M: Memory> Memory for Arc<M> {
     }
 }
 
-/// The word at `at` of a ring's header.
+/// Returns the 64-bit word at offset `at` of a ring's header.
 pub(crate) fn word64(memory: &impl Memory, at: usize) -> &AtomicU64 {
-    assert!(at.is_multiple_of(8) && at + 8 <= memory.bytes(), "a header word outside the header");
-    // SAFETY: in bounds and aligned (the base begins a page), valid as long as `memory`; shared words are reached by
-    // atomics alone.
+    assert!(at.is_multiple_of(8) && at + 8 <= memory.bytes(), "header word out of bounds");
+    // SAFETY: in bounds and aligned, because the base begins a page; valid as long as `memory`.
+    // Shared words are accessed through atomics only.
     unsafe { AtomicU64::from_ptr(memory.base().as_ptr().add(at).cast()) }
 }
 
-/// The half word at `at` of a ring's header.
+/// Returns the 32-bit word at offset `at` of a ring's header.
 pub(crate) fn word32(memory: &impl Memory, at: usize) -> &AtomicU32 {
-    assert!(at.is_multiple_of(4) && at + 4 <= memory.bytes(), "a header word outside the header");
+    assert!(at.is_multiple_of(4) && at + 4 <= memory.bytes(), "header word out of bounds");
     // SAFETY: as in `word64`.
     unsafe { AtomicU32::from_ptr(memory.base().as_ptr().add(at).cast()) }
 }

@@ -1,10 +1,12 @@
 //! The writing side of a ring.
 //!
-//! Does        records in, published together; never waits: what does not fit is refused.
-//! Holds       nothing the reader has not given back is overwritten, whatever the reader writes into its words.
-//! Leaves out  waking: [`Producer::publish`] says when.
+//! Does        writes records and publishes them together. Never waits: a record that does not fit
+//!             is refused.
+//! Holds       nothing that the reader has not released is overwritten, whatever the reader writes
+//!             into its words.
+//! Leaves out  waking the reader: [`Producer::publish`] tells when.
 
-use crate::bell::Words;
+use crate::bell::RingWords;
 use crate::copy::{OVERSHOOT, copy_record};
 use crate::layout::{
     ALIGNMENT, AREA_NAME_BYTES, AT_AREA_BYTES, AT_AREA_NAME, AT_BELL, AT_CAPACITY, AT_HEAD, AT_MAGIC, AT_RECORDS_AT,
@@ -15,30 +17,30 @@ use crate::layout::{
 use crate::memory::{Memory, word32, word64};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::Fault;
+use crate::fault::RingFault;
 
-/// How far before the next record lines are asked for: about two records.
+/// Prefetch distance in bytes: about two records.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const AHEAD_BYTES: u64 = 192;
 
-/// What a ring's header says of it.
+/// The parameters in a ring's header.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// Bytes of records; a power of two.
+pub struct RingConfig {
+    /// Size of the ring in bytes of records; a power of two.
     pub capacity: u64,
     pub worker: u32,
     pub workers: u32,
     pub started_ns: u64,
 }
 
-/// Why a record was not taken.
+/// Why a record was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The reader has not yet given back enough.
+pub enum PutError {
+    /// The reader has not released enough space.
     Full,
-    /// It never fits.
+    /// The record is longer than the ring allows.
     TooLong,
-    /// The reader's position is one that it cannot have.
+    /// The reader wrote a position that is impossible.
     Broken,
 }
 
@@ -46,34 +48,45 @@ pub struct Producer<M> {
     memory: M,
     records: *mut u8,
     capacity: u64,
-    /// Bytes written; up to `published` of them the reader may see.
+    /// Bytes written. Those before `published` are visible to the reader.
     head: u64,
     published: u64,
-    /// The reader's position as last looked at.
+    /// The reader's position when it was last loaded.
     tail: u64,
-    /// Bytes from `head` on that may be written without looking again.
+    /// Bytes from `head` on that may be written without loading the reader's position again.
     run: usize,
-    /// Longest record, a quarter of the ring.
+    /// Longest record: a quarter of the ring.
     longest: usize,
 }
 
-// SAFETY: `records` points into `memory`, which moves along.
+// SAFETY: `records` points into `memory`, which moves with it.
 unsafe impl<M: Memory + Send> Send for Producer<M> {}
 
 impl<M: Memory> Producer<M> {
-    /// Writes the header of an empty ring. The memory must be zeroed (a new file is) and nobody's yet.
-    pub fn create(memory: M, shape: &Shape) -> Result<Self, Fault> {
+    /// Writes the header of an empty ring. The memory must be zeroed, as in a new file, and unused.
+    ///
+    /// # Errors
+    /// The capacity is not a power of two, or does not fit the memory.
+    pub fn create(memory: M, shape: &RingConfig) -> Result<Self, RingFault> {
         Self::create_as(memory, shape, VERSION)
     }
 
-    /// The same for a ring that may refer to records in an area of so many bytes, whose file has that name beside the
-    /// ring's.
-    pub fn create_referring(memory: M, shape: &Shape, area_name: &str, area_bytes: u64) -> Result<Self, Fault> {
+    /// Creates a ring that may refer to records in an area of `area_bytes` bytes, whose file is in
+    /// the ring's directory.
+    ///
+    /// # Errors
+    /// As [`Producer::create`], or the name is too long.
+    pub fn create_referring(
+        memory: M,
+        shape: &RingConfig,
+        area_name: &str,
+        area_bytes: u64,
+    ) -> Result<Self, RingFault> {
         let room = RECORDS_AT as usize - AT_AREA_NAME;
         if area_name.len() >= AREA_NAME_BYTES.min(room) || memory.bytes() < RECORDS_AT as usize {
-            return Err(Fault::Shape);
+            return Err(RingFault::Layout);
         }
-        // SAFETY: name and the zero behind it fit the header, which nobody reads yet.
+        // SAFETY: the name and its terminating zero fit the header, which has no reader yet.
         unsafe {
             let to = memory.base().as_ptr().add(AT_AREA_NAME);
             std::ptr::copy_nonoverlapping(area_name.as_ptr(), to, area_name.len());
@@ -82,11 +95,11 @@ impl<M: Memory> Producer<M> {
         Self::create_as(memory, shape, VERSION_REFERRING)
     }
 
-    fn create_as(memory: M, shape: &Shape, version: u32) -> Result<Self, Fault> {
+    fn create_as(memory: M, shape: &RingConfig, version: u32) -> Result<Self, RingFault> {
         let fits = shape.capacity.checked_add(u64::from(RECORDS_AT)).is_some_and(|all| all <= memory.bytes() as u64);
         let range = CAPACITY_MIN..=CAPACITY_MAX;
         if !shape.capacity.is_power_of_two() || !range.contains(&shape.capacity) || !fits {
-            return Err(Fault::Shape);
+            return Err(RingFault::Layout);
         }
         word32(&memory, AT_VERSION).store(version, Ordering::Relaxed);
         word32(&memory, AT_RECORDS_AT).store(RECORDS_AT, Ordering::Relaxed);
@@ -97,7 +110,7 @@ impl<M: Memory> Producer<M> {
         word64(&memory, AT_HEAD).store(0, Ordering::Relaxed);
         word64(&memory, AT_TAIL).store(0, Ordering::Relaxed);
         word32(&memory, AT_STATE).store(STATE_LIVE, Ordering::Relaxed);
-        // Last: who finds the magic finds the rest.
+        // Last, so that a reader that finds the magic number finds everything else.
         word64(&memory, AT_MAGIC).store(MAGIC, Ordering::Release);
         // SAFETY: the memory is longer than its header, as checked above.
         let records = unsafe { memory.base().as_ptr().add(RECORDS_AT as usize) };
@@ -109,34 +122,41 @@ impl<M: Memory> Producer<M> {
         Ok(ring)
     }
 
-    /// HOT. `text[start..end]` becomes a record, to be seen after [`Producer::publish`].
+    /// HOT. Writes `text[start..end]` as a record. [`Producer::publish`] makes it visible.
+    ///
+    /// # Errors
+    /// The record does not fit now, or never fits, or the reader wrote an impossible position.
     #[inline]
-    pub fn put(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), Refused> {
+    pub fn put(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), PutError> {
         if start > end || end > text.len() || end - start > self.longest {
-            return Err(Refused::TooLong);
+            return Err(PutError::TooLong);
         }
         let bytes = footprint(end - start);
         if bytes + OVERSHOOT > self.run {
             return self.put_at_edge(&text[start..end]);
         }
-        // SAFETY: the range is checked above; `run` bytes from `head` on are ours to write, and a run is less than 2^32.
+        // SAFETY: the range is checked above. `run` bytes from `head` on are ours to write, and a
+        // run is below 2^32.
         unsafe { copy_record(text, start, end, self.place()) };
         self.advance(bytes);
-        self.announce();
+        self.prefetch();
         Ok(())
     }
 
-    /// HOT, of a ring made by [`Producer::create_referring`]. So many bytes at `offset` of the area are a record, to be seen after
-    /// [`Producer::publish`]. Longer ones than [`Producer::put`] takes are refused here too.
+    /// HOT. Writes a reference to `bytes` bytes at `offset` of the area, in a ring made by
+    /// [`Producer::create_referring`]. [`Producer::publish`] makes it visible.
+    ///
+    /// # Errors
+    /// As [`Producer::put`], with the same longest record.
     #[inline]
-    pub fn put_reference(&mut self, offset: u32, bytes: usize) -> Result<(), Refused> {
+    pub fn put_reference(&mut self, offset: u32, bytes: usize) -> Result<(), PutError> {
         if bytes > self.longest {
-            return Err(Refused::TooLong);
+            return Err(PutError::TooLong);
         }
         if self.run < REFERENCE_BYTES {
             self.look()?;
             if self.run < REFERENCE_BYTES {
-                return Err(Refused::Full);
+                return Err(PutError::Full);
             }
         }
         #[allow(clippy::cast_possible_truncation)] // at most a quarter of 2^32
@@ -144,37 +164,39 @@ impl<M: Memory> Producer<M> {
         // SAFETY: `run` bytes from `head` on are ours to write, and `head` is a multiple of 8.
         unsafe { self.place().cast::<u64>().write((length | u64::from(offset) << 32).to_le()) };
         self.advance(REFERENCE_BYTES);
-        self.announce();
+        self.prefetch();
         if self.run == 0 {
             self.measure();
         }
         Ok(())
     }
 
-    /// Bytes put, published or not.
+    /// Returns how many bytes were written, published or not.
     pub fn head(&self) -> u64 {
         self.head
     }
 
-    /// Whether the reader has given back all before `position`; looks only if it has not been seen to.
+    /// Returns whether the reader has released everything before `position`. Loads its position
+    /// only if necessary.
     pub fn has_taken(&mut self, position: u64) -> bool {
         if self.tail < position {
-            // A position that it cannot have moves nothing.
+            // An impossible position changes nothing.
             let _ = self.look();
         }
         self.tail >= position
     }
 
-    /// Near the end of the ring or of what the reader has given back: exactly as many bytes, after another look.
+    /// Writes near the end of the ring or of the released space, without overshoot and after
+    /// loading the tail again.
     #[cold]
     #[inline(never)]
-    fn put_at_edge(&mut self, record: &[u8]) -> Result<(), Refused> {
+    fn put_at_edge(&mut self, record: &[u8]) -> Result<(), PutError> {
         let bytes = footprint(record.len());
         if self.put_exactly(record, bytes) {
             return Ok(());
         }
         self.look()?;
-        if self.put_exactly(record, bytes) { Ok(()) } else { Err(Refused::Full) }
+        if self.put_exactly(record, bytes) { Ok(()) } else { Err(PutError::Full) }
     }
 
     fn put_exactly(&mut self, record: &[u8], bytes: usize) -> bool {
@@ -191,7 +213,7 @@ impl<M: Memory> Producer<M> {
         if bytes > self.run {
             return false;
         }
-        // SAFETY: `run` bytes from `head` on are ours to write; `bytes` holds length and record.
+        // SAFETY: `run` bytes from `head` on are ours to write; `bytes` covers length and record.
         unsafe {
             let to = self.place();
             #[allow(clippy::cast_possible_truncation)] // at most a quarter of 2^32
@@ -209,18 +231,18 @@ impl<M: Memory> Producer<M> {
         unsafe { self.records.add(at) }
     }
 
-    /// Asks for the lines that the next records go to: the reader's core has them, and a store that finds them there waits.
-    /// Measured with `examples/deal.rs` of crates/splitter, rings of 1 MiB, a busy reader: 23 to 29 ns a record without, 17 to
-    /// 22 ns with it.
+    /// Prefetches the lines that the next records go to. The reader's core holds them, and a store
+    /// would wait for them. Measured with `examples/route.rs` of crates/splitter, rings of 1 MiB
+    /// and a busy reader: 23 to 29 ns a record without, 17 to 22 ns with it.
     #[inline]
-    fn announce(&self) {
+    fn prefetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             #[allow(clippy::cast_possible_truncation)] // below the capacity, which lies in memory
             let at = ((self.head + AHEAD_BYTES) & (self.capacity - 1)) as usize;
             let line = self.records.wrapping_add(at);
-            // SAFETY: a hint, which neither reads nor writes nor faults, whatever the address; processors that do not know it
-            // pass over it.
+            // SAFETY: a prefetch neither reads nor writes nor faults, whatever the address.
+            // Processors without the instruction ignore it.
             unsafe {
                 std::arch::asm!(
                     "prefetchw [{line}]", "prefetchw [{line} + 64]",
@@ -249,18 +271,19 @@ impl<M: Memory> Producer<M> {
         self.run = run & !(ALIGNMENT - 1);
     }
 
-    /// Takes over the reader's position, if it can be one.
-    fn look(&mut self) -> Result<(), Refused> {
+    /// Loads the reader's position, if it is possible.
+    fn look(&mut self) -> Result<(), PutError> {
         let tail = self.words().tail.load(Ordering::Acquire);
         if tail < self.tail || tail > self.published {
-            return Err(Refused::Broken);
+            return Err(PutError::Broken);
         }
         self.tail = tail;
         self.measure();
         Ok(())
     }
 
-    /// Everything put so far may be read. True: wake who waits on [`Producer::bell`].
+    /// Publishes everything written so far. Returns whether the caller must wake the reader on
+    /// [`Producer::bell`].
     #[must_use = "a sleeper is waiting to be woken"]
     pub fn publish(&mut self) -> bool {
         if self.published == self.head {
@@ -270,20 +293,21 @@ impl<M: Memory> Producer<M> {
         self.words().publish(self.head)
     }
 
-    /// Nothing more will come; what was put before is published. True: wake.
+    /// Publishes everything and ends the ring. Returns whether the caller must wake the reader.
     #[must_use = "a sleeper is waiting to be woken"]
     pub fn end(&mut self) -> bool {
         let wakes = self.publish();
         self.words().end(STATE_ENDED) || wakes
     }
 
-    /// Bytes that the reader has not given back; all of them when its position cannot be one.
+    /// Returns how many bytes the reader has not released; all of them if its position is
+    /// impossible.
     pub fn unread_bytes(&mut self) -> u64 {
         let looked = self.look();
         if looked.is_err() { self.capacity } else { self.head - self.tail }
     }
 
-    /// Bytes that the reader has given back since the beginning.
+    /// Returns how many bytes the reader has released since the start.
     pub fn taken_bytes(&mut self) -> u64 {
         let _ = self.look();
         self.tail
@@ -293,7 +317,8 @@ impl<M: Memory> Producer<M> {
         self.capacity
     }
 
-    /// Records that the reader has not given back, counted one by one. For when it is gone.
+    /// Counts the records that the reader has not released, one by one. For use after the reader is
+    /// gone.
     pub fn unread_records(&mut self) -> u64 {
         if self.look().is_err() {
             self.tail = self.published;
@@ -302,7 +327,8 @@ impl<M: Memory> Producer<M> {
         while at < self.head {
             #[allow(clippy::cast_possible_truncation)] // below the capacity
             let offset = (at & (self.capacity - 1)) as usize;
-            // SAFETY: a multiple of 8 below the capacity, so four bytes are there; only this side writes records.
+            // SAFETY: a multiple of 8 below the capacity, so four bytes exist; only this side
+            // writes records.
             let length = unsafe { self.records.add(offset).cast::<u32>().read_unaligned() };
             if length == WRAP {
                 at += self.capacity - offset as u64;
@@ -319,8 +345,8 @@ impl<M: Memory> Producer<M> {
         word32(&self.memory, AT_BELL)
     }
 
-    fn words(&self) -> Words<'_, AtomicU64, AtomicU32> {
-        Words {
+    fn words(&self) -> RingWords<'_, AtomicU64, AtomicU32> {
+        RingWords {
             head: word64(&self.memory, AT_HEAD),
             bell: word32(&self.memory, AT_BELL),
             state: word32(&self.memory, AT_STATE),

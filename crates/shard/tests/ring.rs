@@ -1,51 +1,52 @@
-//! A ring between two sides: every place of its end, full and empty, hostile headers, two threads.
+//! A ring between two sides: every position of its end, full and empty, hostile headers, two
+//! threads.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use pitwire_shard::layout::{self, footprint};
-use pitwire_shard::{Consumer, Fault, Heap, Memory, Producer, Refused, Shape};
+use pitwire_shard::{Consumer, HeapMemory, Memory, Producer, PutError, RingConfig, RingFault};
 
 const CAPACITY: u64 = 4096;
 
-fn ring(capacity: u64) -> (Heap, Producer<Heap>) {
-    let memory = Heap::for_ring(usize::try_from(capacity).unwrap());
-    let shape = Shape { capacity, worker: 3, workers: 8, started_ns: 5 };
+fn ring(capacity: u64) -> (HeapMemory, Producer<HeapMemory>) {
+    let memory = HeapMemory::for_ring(usize::try_from(capacity).unwrap());
+    let shape = RingConfig { capacity, worker: 3, workers: 8, started_ns: 5 };
     let producer = Producer::create(memory.clone(), &shape).unwrap();
     (memory, producer)
 }
 
-fn put(producer: &mut Producer<Heap>, record: &[u8]) -> Result<(), Refused> {
+fn put(producer: &mut Producer<HeapMemory>, record: &[u8]) -> Result<(), PutError> {
     producer.put(record, 0, record.len())
 }
 
-fn take(consumer: &mut Consumer<Heap>) -> Vec<Vec<u8>> {
+fn take(consumer: &mut Consumer<HeapMemory>) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     consumer.take(|record| found.push(record.to_vec())).unwrap();
     found
 }
 
-fn set64(memory: &Heap, at: usize, value: u64) {
-    // SAFETY: aligned, within the memory, reached by atomics alone.
+fn set64(memory: &HeapMemory, at: usize, value: u64) {
+    // SAFETY: aligned, within the memory, and accessed through atomics only.
     unsafe { AtomicU64::from_ptr(memory.base().as_ptr().add(at).cast()) }.store(value, Ordering::SeqCst);
 }
 
-fn get64(memory: &Heap, at: usize) -> u64 {
+fn get64(memory: &HeapMemory, at: usize) -> u64 {
     // SAFETY: as above.
     unsafe { AtomicU64::from_ptr(memory.base().as_ptr().add(at).cast()) }.load(Ordering::SeqCst)
 }
 
-fn set32(memory: &Heap, at: usize, value: u32) {
+fn set32(memory: &HeapMemory, at: usize, value: u32) {
     // SAFETY: as above.
     unsafe { AtomicU32::from_ptr(memory.base().as_ptr().add(at).cast()) }.store(value, Ordering::SeqCst);
 }
 
-/// The table of docs/splitter.md, byte by byte.
+/// Checks the table of docs/splitter.md byte by byte.
 #[test]
-fn the_header_is_as_documented() {
+fn header_matches_its_documentation() {
     let (memory, mut producer) = ring(CAPACITY);
     put(&mut producer, b"{\"sym\":\"A\"}").unwrap();
     assert!(!producer.publish());
-    // SAFETY: nobody writes now.
+    // SAFETY: there is no writer at this time.
     let bytes = unsafe { std::slice::from_raw_parts(memory.base().as_ptr(), memory.bytes()) };
     assert_eq!(&bytes[0..8], b"PWRING01");
     assert_eq!(bytes[8..12], 1_u32.to_le_bytes());
@@ -59,14 +60,14 @@ fn the_header_is_as_documented() {
     assert_eq!(&bytes[4096..4111], b"\x0b\0\0\0{\"sym\":\"A\"}");
 }
 
-/// Whatever the position in the ring, and whatever the length, a record comes out as it went in.
+/// A record is read as it was written, whatever its position in the ring and its length.
 #[test]
-fn every_residue_of_the_end_wraps() {
+fn records_survive_every_position_of_the_end() {
     for first in (8..=1016).step_by(8) {
         for length in [0_usize, 1, 3, 4, 5, 11, 12, 13, 100, 500, 1020] {
             let (memory, mut producer) = ring(CAPACITY);
             let mut consumer = Consumer::open(memory).unwrap();
-            // Brings the position to 3,072 + first, before the end by every multiple of 8.
+            // Moves the position to 3,072 + first: before the end by every multiple of 8.
             for filler in [1020, 1020, 1020, first - 4] {
                 put(&mut producer, &vec![b'f'; filler]).unwrap();
                 let _ = producer.publish();
@@ -102,25 +103,25 @@ fn a_record_within_a_longer_text_is_copied_exactly() {
 #[test]
 fn a_range_outside_the_text_is_refused() {
     let (_, mut producer) = ring(CAPACITY);
-    assert_eq!(producer.put(b"abc", 2, 1), Err(Refused::TooLong));
-    assert_eq!(producer.put(b"abc", 0, 4), Err(Refused::TooLong));
-    assert_eq!(producer.put(b"abc", usize::MAX, 4), Err(Refused::TooLong));
+    assert_eq!(producer.put(b"abc", 2, 1), Err(PutError::TooLong));
+    assert_eq!(producer.put(b"abc", 0, 4), Err(PutError::TooLong));
+    assert_eq!(producer.put(b"abc", usize::MAX, 4), Err(PutError::TooLong));
 }
 
 #[test]
-fn nothing_unread_is_overwritten_and_room_comes_back() {
+fn unread_records_are_not_overwritten_and_space_is_released() {
     let (memory, mut producer) = ring(CAPACITY);
     let mut consumer = Consumer::open(memory).unwrap();
     let (mut sent, mut received) = (0_u64, 0_u64);
     let mut full = 0;
     for round in 0..5_000_u64 {
         let length = usize::try_from(8 + round * 37 % 700).unwrap();
-        // More text behind the record, so that it is copied in whole steps, which write too much.
+        // More text follows the record, so that it is copied in fixed steps, which overshoot.
         let mut text = vec![b'.'; length + 64];
         text[..8].copy_from_slice(&sent.to_le_bytes());
         match producer.put(&text, 0, length) {
             Ok(()) => sent += 1,
-            Err(Refused::Full) => {
+            Err(PutError::Full) => {
                 full += 1;
                 let _ = producer.publish();
                 consumer
@@ -141,7 +142,7 @@ fn nothing_unread_is_overwritten_and_room_comes_back() {
 }
 
 #[test]
-fn unpublished_records_are_not_seen() {
+fn unpublished_records_are_invisible() {
     let (memory, mut producer) = ring(CAPACITY);
     let mut consumer = Consumer::open(memory).unwrap();
     put(&mut producer, b"one").unwrap();
@@ -151,14 +152,14 @@ fn unpublished_records_are_not_seen() {
 }
 
 #[test]
-fn a_record_over_a_quarter_never_fits() {
+fn a_record_above_a_quarter_of_the_ring_never_fits() {
     let (_, mut producer) = ring(CAPACITY);
-    assert_eq!(put(&mut producer, &[b'x'; 1021]), Err(Refused::TooLong));
+    assert_eq!(put(&mut producer, &[b'x'; 1021]), Err(PutError::TooLong));
     assert_eq!(put(&mut producer, &[b'x'; 1020]), Ok(()));
 }
 
 #[test]
-fn unread_records_are_counted_over_the_end() {
+fn unread_records_are_counted_across_the_end() {
     let (memory, mut producer) = ring(CAPACITY);
     let mut consumer = Consumer::open(memory).unwrap();
     for _ in 0..3 {
@@ -173,7 +174,7 @@ fn unread_records_are_counted_over_the_end() {
 }
 
 #[test]
-fn a_sleeper_is_rung_once() {
+fn a_sleeping_reader_is_woken_once() {
     let (memory, mut producer) = ring(CAPACITY);
     let consumer = Consumer::open(memory).unwrap();
     let before = consumer.arm().expect("nothing to do");
@@ -187,7 +188,7 @@ fn a_sleeper_is_rung_once() {
 }
 
 #[test]
-fn the_end_wakes_and_is_seen() {
+fn the_end_wakes_the_reader_and_is_visible() {
     let (memory, mut producer) = ring(CAPACITY);
     let mut consumer = Consumer::open(memory).unwrap();
     assert!(consumer.arm().is_some());
@@ -208,32 +209,32 @@ fn a_worker_that_writes_nonsense_harms_only_itself() {
         let _ = producer.publish();
         set64(&memory, layout::AT_TAIL, tail);
         put(&mut producer, &[b'x'; 1020]).unwrap();
-        assert_eq!(put(&mut producer, &[b'x'; 1020]), Err(Refused::Broken), "tail {tail}");
+        assert_eq!(put(&mut producer, &[b'x'; 1020]), Err(PutError::Broken), "tail {tail}");
         assert_eq!(producer.unread_records(), 1, "what was published may have been read");
     }
 }
 
-/// A ring that refers to an area of so many bytes, each the low byte of its offset.
-fn referring(area_bytes: usize) -> (Heap, Heap, Producer<Heap>) {
-    let (memory, area) = (Heap::for_ring(4096), Heap::for_ring(area_bytes - 4096));
-    let shape = Shape { capacity: CAPACITY, worker: 3, workers: 8, started_ns: 5 };
+/// Creates a ring that refers to an area in which each byte is the low byte of its offset.
+fn referring(area_bytes: usize) -> (HeapMemory, HeapMemory, Producer<HeapMemory>) {
+    let (memory, area) = (HeapMemory::for_ring(4096), HeapMemory::for_ring(area_bytes - 4096));
+    let shape = RingConfig { capacity: CAPACITY, worker: 3, workers: 8, started_ns: 5 };
     let producer = Producer::create_referring(memory.clone(), &shape, "beside", area_bytes as u64).unwrap();
-    // SAFETY: nobody else has it yet.
+    // SAFETY: the memory is not shared yet.
     let bytes = unsafe { std::slice::from_raw_parts_mut(area.base().as_ptr(), area.bytes()) };
     (0_u8..=255).cycle().zip(bytes).for_each(|(value, byte)| *byte = value);
     (memory, area, producer)
 }
 
-/// The second table of docs/splitter.md, byte by byte: records that are referred to between others.
+/// Checks the second table of docs/splitter.md byte by byte: references between other records.
 #[test]
-fn references_are_as_documented() {
+fn references_match_their_documentation() {
     let (memory, area, mut producer) = referring(8192);
     producer.put_reference(0x1234, 3).unwrap();
     put(&mut producer, b"own").unwrap();
     producer.put_reference(8190, 2).unwrap();
     assert_eq!((producer.unread_records(), producer.head()), (3, 24));
     let _ = producer.publish();
-    // SAFETY: nobody writes now.
+    // SAFETY: there is no writer at this time.
     let bytes = unsafe { std::slice::from_raw_parts(memory.base().as_ptr(), memory.bytes()) };
     assert_eq!(&bytes[0..12], b"PWRING01\x02\0\0\0");
     assert_eq!(bytes[40..48], 8192_u64.to_le_bytes());
@@ -252,9 +253,9 @@ fn low(number: u32) -> u8 {
     number.to_le_bytes()[0]
 }
 
-/// Each reference is its own offset; others between them; every place of the end; never more than the ring holds.
+/// Mixes references with records at every position of the end, and never exceeds the ring.
 #[test]
-fn references_and_records_keep_their_order_over_every_end() {
+fn references_and_records_keep_their_order_across_the_end() {
     let (memory, area, mut producer) = referring(65_536);
     let mut consumer = Consumer::open_with(memory, Some(area)).unwrap();
     let (mut put_in, mut taken) = (0_u32, 0_u32);
@@ -268,7 +269,7 @@ fn references_and_records_keep_their_order_over_every_end() {
             };
             match refused {
                 Ok(()) => put_in += 1,
-                Err(refused) => break assert_eq!(refused, Refused::Full),
+                Err(refused) => break assert_eq!(refused, PutError::Full),
             }
             if put_in.is_multiple_of(1 + round % 61) {
                 break;
@@ -293,71 +294,75 @@ fn references_and_records_keep_their_order_over_every_end() {
 }
 
 #[test]
-fn a_reference_is_refused_as_a_record_is() {
+fn a_reference_is_refused_like_a_record() {
     let (_, _, mut producer) = referring(8192);
-    assert_eq!(producer.put_reference(0, 1021), Err(Refused::TooLong));
+    assert_eq!(producer.put_reference(0, 1021), Err(PutError::TooLong));
     for _ in 0..512 {
         producer.put_reference(0, 1020).unwrap();
     }
-    assert_eq!(producer.put_reference(0, 0), Err(Refused::Full));
-    assert_eq!(put(&mut producer, b""), Err(Refused::Full));
+    assert_eq!(producer.put_reference(0, 0), Err(PutError::Full));
+    assert_eq!(put(&mut producer, b""), Err(PutError::Full));
     assert_eq!(producer.unread_records(), 512);
 }
 
 #[test]
-fn rings_and_areas_that_do_not_fit_are_faults() {
+fn rings_and_areas_that_do_not_match_are_faults() {
     let (memory, area, _) = referring(8192);
-    assert_eq!(Consumer::open(memory.clone()).err(), Some(Fault::Version { found: 2 }));
-    let short = Heap::for_ring(0);
-    assert_eq!(Consumer::open_with(memory.clone(), Some(short)).err(), Some(Fault::Shape));
+    assert_eq!(Consumer::open(memory.clone()).err(), Some(RingFault::Version { found: 2 }));
+    let short = HeapMemory::for_ring(0);
+    assert_eq!(Consumer::open_with(memory.clone(), Some(short)).err(), Some(RingFault::Layout));
     let (plain, _) = ring(CAPACITY);
     assert_eq!(pitwire_shard::area_name(&plain), Ok(None));
-    assert_eq!(Consumer::open_with(plain, Some(area)).err(), Some(Fault::Version { found: 1 }));
-    assert_eq!(pitwire_shard::area_name(&Heap::for_ring(0)), Err(Fault::NotARing));
+    assert_eq!(Consumer::open_with(plain, Some(area)).err(), Some(RingFault::Version { found: 1 }));
+    assert_eq!(pitwire_shard::area_name(&HeapMemory::for_ring(0)), Err(RingFault::NotARing));
     for name in [&b"../../etc/x\0"[..], b"..\0", b"\0", b"\xFF\xFE\0"] {
         // SAFETY: within the header.
         unsafe {
             let at = memory.base().as_ptr().add(layout::AT_AREA_NAME);
             std::ptr::copy_nonoverlapping(name.as_ptr(), at, name.len());
         }
-        assert_eq!(pitwire_shard::area_name(&memory), Err(Fault::Shape), "{name:?}");
+        assert_eq!(pitwire_shard::area_name(&memory), Err(RingFault::Layout), "{name:?}");
     }
     set32(&memory, layout::AT_VERSION, 3);
-    assert_eq!(pitwire_shard::area_name(&memory), Err(Fault::Version { found: 3 }));
+    assert_eq!(pitwire_shard::area_name(&memory), Err(RingFault::Version { found: 3 }));
 }
 
 #[test]
-fn a_reference_out_of_the_area_is_a_fault() {
+fn a_reference_outside_the_area_is_a_fault() {
     for (offset, length) in [(8191, 2), (8192, 1), (u32::MAX, 1), (0, 8193), (u32::MAX, 0x7FFF_FFFE)] {
         let (memory, area, _) = referring(8192);
         let mut consumer = Consumer::open_with(memory.clone(), Some(area)).unwrap();
         set32(&memory, 4096, length | layout::REFERENCE);
         set32(&memory, 4100, offset);
         set64(&memory, layout::AT_HEAD, 8);
-        assert_eq!(consumer.take(|_| ()), Err(Fault::Length { found: length, at: 0 }), "{length} bytes at {offset}");
+        assert_eq!(
+            consumer.take(|_| ()),
+            Err(RingFault::Length { found: length, at: 0 }),
+            "{length} bytes at {offset}"
+        );
     }
 }
 
 #[test]
 fn hostile_headers_are_faults() {
-    type Change = fn(&Heap);
-    let changes: [(Change, Fault); 9] = [
-        (|memory| set64(memory, layout::AT_MAGIC, 0), Fault::NotARing),
-        (|memory| set32(memory, layout::AT_VERSION, 2), Fault::Version { found: 2 }),
-        (|memory| set32(memory, layout::AT_RECORDS_AT, 64), Fault::Shape),
-        (|memory| set64(memory, layout::AT_CAPACITY, 8192), Fault::Shape),
-        (|memory| set64(memory, layout::AT_CAPACITY, 0), Fault::Shape),
-        (|memory| set64(memory, layout::AT_CAPACITY, 1 << 63), Fault::Shape),
-        (|memory| set64(memory, layout::AT_HEAD, 5000), Fault::Positions { head: 5000, tail: 0 }),
-        (|memory| set64(memory, layout::AT_HEAD, 12), Fault::Positions { head: 12, tail: 0 }),
-        (|memory| set64(memory, layout::AT_TAIL, 8), Fault::Positions { head: 0, tail: 8 }),
+    type Change = fn(&HeapMemory);
+    let changes: [(Change, RingFault); 9] = [
+        (|memory| set64(memory, layout::AT_MAGIC, 0), RingFault::NotARing),
+        (|memory| set32(memory, layout::AT_VERSION, 2), RingFault::Version { found: 2 }),
+        (|memory| set32(memory, layout::AT_RECORDS_AT, 64), RingFault::Layout),
+        (|memory| set64(memory, layout::AT_CAPACITY, 8192), RingFault::Layout),
+        (|memory| set64(memory, layout::AT_CAPACITY, 0), RingFault::Layout),
+        (|memory| set64(memory, layout::AT_CAPACITY, 1 << 63), RingFault::Layout),
+        (|memory| set64(memory, layout::AT_HEAD, 5000), RingFault::Positions { head: 5000, tail: 0 }),
+        (|memory| set64(memory, layout::AT_HEAD, 12), RingFault::Positions { head: 12, tail: 0 }),
+        (|memory| set64(memory, layout::AT_TAIL, 8), RingFault::Positions { head: 0, tail: 8 }),
     ];
     for (change, expected) in changes {
         let (memory, _) = ring(CAPACITY);
         change(&memory);
         assert_eq!(Consumer::open(memory).err(), Some(expected));
     }
-    assert_eq!(Consumer::open(Heap::for_ring(0)).err(), Some(Fault::NotARing));
+    assert_eq!(Consumer::open(HeapMemory::for_ring(0)).err(), Some(RingFault::NotARing));
 }
 
 #[test]
@@ -368,13 +373,17 @@ fn hostile_lengths_are_faults() {
         let mut consumer = Consumer::open(memory.clone()).unwrap();
         set32(&memory, 4096, length);
         set64(&memory, layout::AT_HEAD, head);
-        assert_eq!(consumer.take(|_| ()), Err(Fault::Length { found: length, at: 0 }), "head {head} length {length}");
+        assert_eq!(
+            consumer.take(|_| ()),
+            Err(RingFault::Length { found: length, at: 0 }),
+            "head {head} length {length}"
+        );
     }
 }
 
-/// Any bytes at all in the ring: a fault or records, never a step outside. Miri watches.
+/// Any bytes in the ring give records or a fault, and never an access outside. Miri checks it.
 #[test]
-fn noise_is_survived() {
+fn random_bytes_are_handled() {
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = move || {
         state ^= state << 13;
@@ -422,7 +431,7 @@ fn two_threads_see_the_same_stream() {
     for number in 0..records {
         let mut record = number.to_le_bytes().to_vec();
         record.resize(usize::try_from(8 + number % 90).unwrap(), u8::try_from(number % 251).unwrap());
-        while put(&mut producer, &record) == Err(Refused::Full) {
+        while put(&mut producer, &record) == Err(PutError::Full) {
             let _ = producer.publish();
             std::thread::yield_now();
         }
@@ -435,7 +444,7 @@ fn two_threads_see_the_same_stream() {
 }
 
 #[test]
-fn footprints() {
+fn footprint_rounds_up_to_the_alignment() {
     for (length, bytes) in [(0, 8), (4, 8), (5, 16), (12, 16), (13, 24), (99, 104)] {
         assert_eq!(footprint(length), bytes);
     }

@@ -17,12 +17,12 @@ use pitwire_websocket::{Address, Opening, Unopened};
 use rustls::ClientConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::channel::{Channel, Fault, Heard, Woken, wait};
 use crate::clock::mono_ns;
+use crate::feed_socket::{ChannelError, FeedSocket, ReadOutcome, WaitOutcome, wait};
 use crate::tls::Session;
 
 /// What a connection is to be like.
-pub struct Dial<'a> {
+pub struct DialOptions<'a> {
     pub address: &'a Address,
     pub tls: Option<&'a Arc<ClientConfig>>,
     /// For connecting and both handshakes together.
@@ -146,26 +146,26 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 /// A WebSocket that is open, and what has already been received on it.
-pub(crate) struct Opened {
-    pub channel: Channel,
+pub(crate) struct OpenConnection {
+    pub channel: FeedSocket,
     pub early: Vec<u8>,
 }
 
-struct Attempt<'a, S> {
-    dial: &'a Dial<'a>,
+struct ConnectAttempt<'a, S> {
+    dial: &'a DialOptions<'a>,
     stop: &'a S,
     until_ns: u64,
 }
 
-pub(crate) fn open(dial: &Dial<'_>, stop: &impl AsFd) -> Result<Opened, ConnectError> {
-    let attempt = Attempt { dial, stop, until_ns: mono_ns() + dial.patience_ns };
+pub(crate) fn open(dial: &DialOptions<'_>, stop: &impl AsFd) -> Result<OpenConnection, ConnectError> {
+    let attempt = ConnectAttempt { dial, stop, until_ns: mono_ns() + dial.patience_ns };
     let socket = attempt.connect()?;
     let mut channel = attempt.secure(socket)?;
     let early = attempt.upgrade(&mut channel)?;
-    Ok(Opened { channel, early })
+    Ok(OpenConnection { channel, early })
 }
 
-impl<S: AsFd> Attempt<'_, S> {
+impl<S: AsFd> ConnectAttempt<'_, S> {
     /// The first address of the name that answers.
     fn connect(&self) -> Result<TcpStream, ConnectError> {
         let Address { host, port, authority, .. } = self.dial.address;
@@ -220,7 +220,7 @@ impl<S: AsFd> Attempt<'_, S> {
         }
     }
 
-    fn secure(&self, socket: TcpStream) -> Result<Channel, ConnectError> {
+    fn secure(&self, socket: TcpStream) -> Result<FeedSocket, ConnectError> {
         let Address { host, .. } = self.dial.address;
         let failed = |error: rustls::Error| match error {
             rustls::Error::InvalidCertificate(cause) => {
@@ -228,18 +228,18 @@ impl<S: AsFd> Attempt<'_, S> {
             }
             error => ConnectError::Tls { host: host.clone(), cause: error.to_string() },
         };
-        let Some(config) = self.dial.tls else { return Ok(Channel::new(socket, None)) };
+        let Some(config) = self.dial.tls else { return Ok(FeedSocket::new(socket, None)) };
         let session = Session::open(config, host).map_err(failed)?;
-        let mut channel = Channel::new(socket, Some(session));
+        let mut channel = FeedSocket::new(socket, Some(session));
         loop {
-            match channel.shake_hands() {
+            match channel.handshake() {
                 Ok(true) => return Ok(channel),
                 Ok(false) => self.wait(channel.socket(), channel.has_unsent(), "finished the TLS handshake")?,
-                Err(Fault::Tls(error)) => return Err(failed(error)),
-                Err(Fault::Socket(error)) => {
+                Err(ChannelError::Tls(error)) => return Err(failed(error)),
+                Err(ChannelError::Socket(error)) => {
                     return Err(ConnectError::Tls { host: host.clone(), cause: error.to_string() });
                 }
-                Err(Fault::Taker(())) => {
+                Err(ChannelError::Handler(())) => {
                     return Err(ConnectError::Tls { host: host.clone(), cause: "it speaks before it is asked".into() });
                 }
             }
@@ -249,7 +249,7 @@ impl<S: AsFd> Attempt<'_, S> {
         }
     }
 
-    fn upgrade(&self, channel: &mut Channel) -> Result<Vec<u8>, ConnectError> {
+    fn upgrade(&self, channel: &mut FeedSocket) -> Result<Vec<u8>, ConnectError> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| ConnectError::Machine { cause: error.to_string() })?;
         let opening = Opening::new(self.dial.address, nonce, None, None);
@@ -266,11 +266,11 @@ impl<S: AsFd> Attempt<'_, S> {
                 return Ok(received);
             }
             match heard {
-                Heard::Bytes(_) => {}
-                Heard::Nothing => {
+                ReadOutcome::Bytes(_) => {}
+                ReadOutcome::Nothing => {
                     self.wait(channel.socket(), channel.has_unsent(), "answered the WebSocket handshake")?
                 }
-                Heard::End => return Err(self.broken("it closed the connection".into())),
+                ReadOutcome::End => return Err(self.broken("it closed the connection".into())),
             }
             if channel.has_unsent() {
                 channel.flush().map_err(|error| self.broken(error.to_string()))?;
@@ -278,11 +278,13 @@ impl<S: AsFd> Attempt<'_, S> {
         }
     }
 
-    fn check<T>(&self, result: Result<T, Fault<()>>) -> Result<T, ConnectError> {
+    fn check<T>(&self, result: Result<T, ChannelError<()>>) -> Result<T, ConnectError> {
         result.map_err(|fault| match fault {
-            Fault::Socket(error) => self.broken(error.to_string()),
-            Fault::Tls(error) => ConnectError::Tls { host: self.dial.address.host.clone(), cause: error.to_string() },
-            Fault::Taker(()) => self.broken("its words were not taken".into()),
+            ChannelError::Socket(error) => self.broken(error.to_string()),
+            ChannelError::Tls(error) => {
+                ConnectError::Tls { host: self.dial.address.host.clone(), cause: error.to_string() }
+            }
+            ChannelError::Handler(()) => self.broken("its words were not taken".into()),
         })
     }
 
@@ -297,7 +299,7 @@ impl<S: AsFd> Attempt<'_, S> {
             return Err(ConnectError::Silent { authority: self.dial.address.authority.clone(), seconds, what });
         }
         match wait(Some(socket), to_write, self.stop, left_ns) {
-            Ok(Woken::Stop) => Err(ConnectError::Stopped),
+            Ok(WaitOutcome::Stop) => Err(ConnectError::Stopped),
             Ok(_) => Ok(()),
             Err(error) => Err(ConnectError::Machine { cause: error.to_string() }),
         }

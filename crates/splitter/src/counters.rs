@@ -3,30 +3,26 @@
 //! Does        take records in bulk from pipes or rings; count, add checksums up, check each symbol's sequence.
 //! Holds       a symbol's number that skips some without a gap record since its last one is a loss.
 //! Leaves out  judging the text of a trade: what has no sequence number is counted and not checked.
-//! Start at    [`Counters::start`]; [`Tally`] for what is counted.
+//! Start at    [`CounterThreads::start`]; [`StreamChecker`] for what is counted.
 
-mod intake;
-mod tally;
-
-pub use tally::Counted;
-#[cfg(test)]
-pub(crate) use tally::Tally;
+mod readers;
 
 use std::thread::JoinHandle;
 
 use crate::clock::thread_cpu_ns;
-use crate::lanes::Ends;
-use crate::transport::Failure;
+use crate::stream_checker::StreamCounts;
+use crate::transport_error::TransportError;
+use crate::worker_ends::WorkerEnds;
 
 /// A few threads, each with its share of the workers: they read in bulk, and the feed and the splitter want a core each.
-pub(crate) struct Counters {
-    threads: Vec<JoinHandle<(Vec<Counted>, u64)>>,
+pub(crate) struct CounterThreads {
+    threads: Vec<JoinHandle<(Vec<StreamCounts>, u64)>>,
 }
 
 /// What all of them found, by worker, and what they used of processors for it.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub counted: Vec<Counted>,
+pub(crate) struct CounterResults {
+    pub counted: Vec<StreamCounts>,
     pub cpu_ns: u64,
 }
 
@@ -35,23 +31,23 @@ const CORES_OF_OTHERS: usize = 2;
 /// Counting a trade costs about as much as dealing it: more would only take turns.
 const MOST_THREADS: usize = 4;
 
-type Share = Box<dyn FnOnce() -> Vec<Counted> + Send>;
+type Share = Box<dyn FnOnce() -> Vec<StreamCounts> + Send>;
 
-impl Counters {
-    pub fn start(ends: Ends) -> Result<Self, Failure> {
+impl CounterThreads {
+    pub fn start(ends: WorkerEnds) -> Result<Self, TransportError> {
         let mut shares: Vec<Share> = Vec::new();
         match ends {
-            Ends::Pipes(pipes) => {
+            WorkerEnds::Pipes(pipes) => {
                 let workers = pipes.len();
                 for share in shared(pipes) {
-                    let mut pipes = intake::Pipes::open(share, workers).map_err(cannot)?;
+                    let mut pipes = readers::Pipes::open(share, workers).map_err(cannot)?;
                     shares.push(Box::new(move || pipes.count()));
                 }
             }
-            Ends::Rings(paths) => {
+            WorkerEnds::Rings(paths) => {
                 let workers = paths.len();
                 for share in shared(paths) {
-                    let mut rings = intake::Rings::open(&share, workers).map_err(cannot)?;
+                    let mut rings = readers::Rings::open(&share, workers).map_err(cannot)?;
                     shares.push(Box::new(move || rings.count()));
                 }
             }
@@ -66,9 +62,9 @@ impl Counters {
         Ok(Self { threads: shares.into_iter().map(start).collect::<Result<_, _>>().map_err(cannot)? })
     }
 
-    /// Waits until they have read everything; their lanes have ended.
-    pub fn finish(self) -> Found {
-        self.threads.into_iter().fold(Found::default(), |mut found, thread| {
+    /// Waits until they have read everything; their channels have ended.
+    pub fn finish(self) -> CounterResults {
+        self.threads.into_iter().fold(CounterResults::default(), |mut found, thread| {
             let (counted, cpu_ns) = thread.join().unwrap_or_default();
             found.counted.extend(counted);
             found.cpu_ns += cpu_ns;
@@ -90,6 +86,9 @@ fn shared<T>(mut ends: Vec<T>) -> Vec<Vec<T>> {
     shares
 }
 
-fn cannot(error: impl std::fmt::Display) -> Failure {
-    Failure::new(format!("cannot start the counters: {error}"), "allow more threads and open files (ulimit -u, -n)")
+fn cannot(error: impl std::fmt::Display) -> TransportError {
+    TransportError::new(
+        format!("cannot start the counters: {error}"),
+        "allow more threads and open files (ulimit -u, -n)",
+    )
 }

@@ -12,7 +12,7 @@ use pitwire_websocket::head::{self, HeadLimits};
 const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 4 * 1024, header_bytes: 4 * 1024, body_bytes: 0 };
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub(crate) enum HttpRequest {
     NeedMore,
     /// A plain GET of a path.
     Get {
@@ -26,33 +26,33 @@ pub(crate) enum Parsed {
     Refuse(u16, &'static str),
 }
 
-pub(crate) fn parse(received: &[u8], bound: SocketAddr) -> Parsed {
+pub(crate) fn parse(received: &[u8], bound: SocketAddr) -> HttpRequest {
     let head = match head::parse(received, &LIMITS) {
-        head::Parsed::NeedMore => return Parsed::NeedMore,
-        head::Parsed::Refuse(refusal) => return Parsed::Refuse(refusal.status, refusal.reason),
+        head::Parsed::NeedMore => return HttpRequest::NeedMore,
+        head::Parsed::Refuse(refusal) => return HttpRequest::Refuse(refusal.status, refusal.reason),
         head::Parsed::Head(head) => head,
     };
     // What cannot be read is nobody's name, and no origin of ours.
     let texts = |name| head.headers.values(name).map(|value| std::str::from_utf8(value).unwrap_or("?").trim());
     let host = texts("host").next().unwrap_or_default();
     if !host.is_empty() && !is_ours(host, bound.ip()) {
-        return Parsed::Refuse(421, "this is not that host; use the address that it listens on");
+        return HttpRequest::Refuse(421, "this is not that host; use the address that it listens on");
     }
     let authority = |origin: &'_ str| origin.split_once("://").map_or(String::new(), |(_, rest)| rest.to_owned());
     let is_cross_site = texts("sec-fetch-site").any(|site| site.eq_ignore_ascii_case("cross-site"));
     if is_cross_site || texts("origin").any(|origin| !authority(origin).eq_ignore_ascii_case(host)) {
-        return Parsed::Refuse(403, "pages of other origins are not served");
+        return HttpRequest::Refuse(403, "pages of other origins are not served");
     }
     if head.method != "GET" {
-        return Parsed::Refuse(405, "GET is all there is");
+        return HttpRequest::Refuse(405, "GET is all there is");
     }
     let path = head.path().to_owned();
     if !head.is_upgrade() {
-        return Parsed::Get { path };
+        return HttpRequest::Get { path };
     }
     match head.upgrade(None) {
-        Ok(Answer { accept, .. }) => Parsed::Upgrade { path, accept },
-        Err(refusal) => Parsed::Refuse(refusal.status, refusal.reason),
+        Ok(Answer { accept, .. }) => HttpRequest::Upgrade { path, accept },
+        Err(refusal) => HttpRequest::Refuse(refusal.status, refusal.reason),
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn answer(status: u16, content_type: &str, body: &str) -> Vec<u8> {
     let more = if status == 426 { "Sec-WebSocket-Version: 13\r\n" } else { "" };
     format!(
         "HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
-         X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n{more}\r\n{body}",
+         X-Content-Type-TransportOptions: nosniff\r\nCache-ControlBody: no-store\r\n{more}\r\n{body}",
         body.len()
     )
     .into_bytes()
@@ -96,10 +96,10 @@ mod tests {
 
     fn verdict(text: &str) -> String {
         match parse(text.as_bytes(), "10.1.2.3:80".parse().unwrap()) {
-            Parsed::NeedMore => "more".into(),
-            Parsed::Get { path } => format!("get {path}"),
-            Parsed::Upgrade { path, accept } => format!("upgrade {path} {accept}"),
-            Parsed::Refuse(status, _) => format!("!{status}"),
+            HttpRequest::NeedMore => "more".into(),
+            HttpRequest::Get { path } => format!("get {path}"),
+            HttpRequest::Upgrade { path, accept } => format!("upgrade {path} {accept}"),
+            HttpRequest::Refuse(status, _) => format!("!{status}"),
         }
     }
 

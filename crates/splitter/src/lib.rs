@@ -1,46 +1,53 @@
 //! One feed dealt to workers: the connection, the transports, the policies for slow workers. See `docs/splitter.md`.
 //!
 //! Does        read a feed over as many connections as it takes (`source`), cut it (`pitwire_feed`), deal it to workers
-//!             over pipes and rings (`lanes`) or WebSocket paths (`shards`, `serve`), and say how it goes.
+//!             over pipes and rings (`channels`) or WebSocket paths (`shards`, `serve`), and say how it goes.
 //! Leaves out  what workers do with it.
-//! Start at    [`Source`], then [`Transport`].
+//! Start at    [`Splitter`], then [`Transport`].
 
 mod backoff;
-mod board;
-mod channel;
-mod child;
 mod clock;
 mod connect;
 mod counters;
-mod dealer;
+mod discard;
+mod feed_socket;
 mod http;
-mod lanes;
+mod line_printer;
+mod local;
+mod mapping;
 mod metrics;
-mod nowhere;
 mod policy;
-mod printer;
-mod publish;
+mod receive_area;
+mod retained_log;
+mod router;
 mod serve;
-mod shards;
-mod shelf;
-mod source;
+mod shard_publisher;
+mod shared_stats;
+mod splitter;
 mod stats;
+mod stream_checker;
 mod tls;
 mod transport;
+mod transport_error;
+mod worker_ends;
+mod worker_process;
+mod ws_transport;
 
-pub use board::{Board, OCTAVES, Snapshot};
-pub use child::Program;
 pub use connect::ConnectError;
-pub use counters::Counted;
-pub use lanes::{Landing, open_pipe, open_shm, open_shm_ref};
-pub use nowhere::Nowhere;
-pub use pitwire_feed::NoSym;
+pub use discard::DiscardTransport;
+pub use line_printer::LinePrinter;
+pub use local::{open_pipe, open_shm, open_shm_ref};
+pub use pitwire_feed::MissingSymbol;
 pub use pitwire_websocket::{Address, BadUrl};
-pub use policy::{BadPolicy, Policy};
-pub use printer::Printer;
-pub use publish::{Publication, Publisher};
-pub use serve::{Server, serve};
-pub use source::{Plan, Report, RunError, Source};
-pub use stats::{Lag, Received};
+pub use policy::{InvalidPolicy, SlowWorkerPolicy};
+pub use receive_area::ReceiveBuffer;
+pub use serve::{ShardServer, serve};
+pub use shard_publisher::{Publication, ShardPublisher};
+pub use shared_stats::{LAG_OCTAVES, SharedStats, SplitterStats};
+pub use splitter::{Splitter, SplitterConfig, SplitterError, SplitterReport};
+pub use stats::{FeedTotals, HandOverLag};
+pub use stream_checker::StreamCounts;
 pub use tls::config as tls_config;
-pub use transport::{Failure, Options, Summary, Totals, Transport};
+pub use transport::{Transport, TransportOptions, TransportSummary, TransportTotals};
+pub use transport_error::TransportError;
+pub use worker_process::WorkerProgram;

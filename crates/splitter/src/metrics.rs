@@ -4,10 +4,10 @@
 
 use std::fmt::Write;
 
-use crate::board::{OCTAVES, Snapshot};
+use crate::shared_stats::{LAG_OCTAVES, SplitterStats};
 
-pub(crate) fn text(snapshot: &Snapshot) -> String {
-    let Snapshot { totals, dealt, .. } = snapshot;
+pub(crate) fn text(snapshot: &SplitterStats) -> String {
+    let SplitterStats { totals, dealt, .. } = snapshot;
     let mut out = String::new();
     for (name, kind, help, value) in [
         ("connected", "gauge", "1 while the feed's connection is open.", u64::from(snapshot.is_connected)),
@@ -42,7 +42,7 @@ pub(crate) fn text(snapshot: &Snapshot) -> String {
     let mut so_far = 0;
     for (octave, reads) in snapshot.lag_octaves.iter().enumerate() {
         so_far += reads;
-        let bound = if octave + 1 == OCTAVES { "+Inf".into() } else { micros(1 << octave) };
+        let bound = if octave + 1 == LAG_OCTAVES { "+Inf".into() } else { micros(1 << octave) };
         line(&mut out, format_args!("pitwire_split_hand_over_seconds_bucket{{le=\"{bound}\"}} {so_far}"));
     }
     line(&mut out, format_args!("pitwire_split_hand_over_seconds_count {so_far}"));
@@ -71,11 +71,11 @@ mod tests {
 
     #[test]
     fn figures_are_named_and_the_histogram_adds_up() {
-        let mut snapshot = Snapshot { is_connected: true, waiting_bytes: vec![7, 0], ..Snapshot::default() };
+        let mut snapshot = SplitterStats { is_connected: true, waiting_bytes: vec![7, 0], ..SplitterStats::default() };
         snapshot.totals.trades = 12;
         snapshot.lag_octaves[0] = 1;
         snapshot.lag_octaves[5] = 2;
-        snapshot.lag_octaves[OCTAVES - 1] = 3;
+        snapshot.lag_octaves[LAG_OCTAVES - 1] = 3;
         snapshot.lag.max_ns = 2_000_001;
         let text = text(&snapshot);
         for wanted in [

@@ -1,14 +1,14 @@
 //! What becomes of what a slow worker does not take.
 //!
 //! Does        read and write the policy's name.
-//! Leaves out  doing it: see `lanes`.
+//! Leaves out  doing it: see `channels`.
 
 use std::fmt;
 use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Kept in memory up to so many bytes a worker, then dropped.
+pub enum SlowWorkerPolicy {
+    /// RetainedFrame in memory up to so many bytes a worker, then dropped.
     Spill { bytes: u64 },
     /// Waited for, by everybody.
     Block,
@@ -20,7 +20,7 @@ pub enum Policy {
     Restart,
 }
 
-impl Default for Policy {
+impl Default for SlowWorkerPolicy {
     fn default() -> Self {
         Self::Spill { bytes: 64 << 20 }
     }
@@ -28,11 +28,11 @@ impl Default for Policy {
 
 /// Not a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadPolicy {
+pub struct InvalidPolicy {
     pub text: String,
 }
 
-impl fmt::Display for BadPolicy {
+impl fmt::Display for InvalidPolicy {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
@@ -42,15 +42,15 @@ impl fmt::Display for BadPolicy {
     }
 }
 
-impl std::error::Error for BadPolicy {}
+impl std::error::Error for InvalidPolicy {}
 
 /// Most that a worker's queue may hold: what fits an address space with a thousand workers.
 const SPILL_MAX: u64 = 1 << 36;
 
-impl FromStr for Policy {
-    type Err = BadPolicy;
+impl FromStr for SlowWorkerPolicy {
+    type Err = InvalidPolicy;
 
-    fn from_str(text: &str) -> Result<Self, BadPolicy> {
+    fn from_str(text: &str) -> Result<Self, InvalidPolicy> {
         let spill =
             |text: &str| Some(Self::Spill { bytes: bytes(text).filter(|bytes| (1..=SPILL_MAX).contains(bytes))? });
         match text.split_once(':') {
@@ -65,11 +65,11 @@ impl FromStr for Policy {
                 _ => None,
             },
         }
-        .ok_or_else(|| BadPolicy { text: text.to_owned() })
+        .ok_or_else(|| InvalidPolicy { text: text.to_owned() })
     }
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for SlowWorkerPolicy {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spill { bytes } => write!(out, "spill:{bytes}"),
@@ -102,15 +102,15 @@ mod tests {
     #[test]
     fn names_and_amounts() {
         for (text, policy) in [
-            ("spill:64MiB", Policy::Spill { bytes: 67_108_864 }),
-            ("spill:1", Policy::Spill { bytes: 1 }),
-            ("spill:4KiB", Policy::Spill { bytes: 4096 }),
-            ("spill:2GiB", Policy::Spill { bytes: 2_147_483_648 }),
-            ("spill", Policy::Spill { bytes: 67_108_864 }),
-            ("block", Policy::Block),
-            ("conflate", Policy::Conflate),
-            ("drop", Policy::Drop),
-            ("restart", Policy::Restart),
+            ("spill:64MiB", SlowWorkerPolicy::Spill { bytes: 67_108_864 }),
+            ("spill:1", SlowWorkerPolicy::Spill { bytes: 1 }),
+            ("spill:4KiB", SlowWorkerPolicy::Spill { bytes: 4096 }),
+            ("spill:2GiB", SlowWorkerPolicy::Spill { bytes: 2_147_483_648 }),
+            ("spill", SlowWorkerPolicy::Spill { bytes: 67_108_864 }),
+            ("block", SlowWorkerPolicy::Block),
+            ("conflate", SlowWorkerPolicy::Conflate),
+            ("drop", SlowWorkerPolicy::Drop),
+            ("restart", SlowWorkerPolicy::Restart),
         ] {
             assert_eq!(text.parse(), Ok(policy), "{text}");
             assert_eq!(policy.to_string().parse(), Ok(policy));
@@ -130,8 +130,8 @@ mod tests {
             "Drop",
             "block:1",
         ] {
-            assert_eq!(text.parse::<Policy>(), Err(BadPolicy { text: text.into() }));
+            assert_eq!(text.parse::<SlowWorkerPolicy>(), Err(InvalidPolicy { text: text.into() }));
         }
-        assert!("dorp".parse::<Policy>().unwrap_err().to_string().contains("\"dorp\"; use spill:BYTES"));
+        assert!("dorp".parse::<SlowWorkerPolicy>().unwrap_err().to_string().contains("\"dorp\"; use spill:BYTES"));
     }
 }

@@ -1,10 +1,10 @@
 //! The thread that serves: metrics to Prometheus, shards to their readers.
 //!
-//! Does        accept, answer, and bring each reader what is on its shard's shelf, at its own speed.
-//! Holds       1. a reader costs at most [`OUT_BYTES`] beyond the shelf, and what it sends at most a small message;
+//! Does        accept, answer, and bring each reader what is on its shard's log, at its own speed.
+//! Holds       1. a reader costs at most [`OUT_BYTES`] beyond the log, and what it sends at most a small message;
 //!             2. whoever does not finish a request in time, or is one too many, is let go;
 //!             3. nobody here can slow the feed.
-//! Start at    [`serve`], then `Turn::run`.
+//! Start at    [`serve`], then `ServerLoop::run`.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,19 +12,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use pitwire_shard::Gap;
+use pitwire_shard::GapRecord;
 use pitwire_websocket::{CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
 use rustix::event::{PollFd, PollFlags, poll};
 use tracing::warn;
 
-use crate::board::Board;
 use crate::clock::{epoch_ns, mono_ns, timespec};
-use crate::http::{Parsed, answer, parse, refusal, switching};
+use crate::http::{HttpRequest, answer, parse, refusal, switching};
 use crate::metrics;
-use crate::policy::Policy;
-use crate::shards::{Shards, Stand};
-use crate::shelf::{Cursor, Next};
-use crate::transport::{Failure, Options, Transport};
+use crate::policy::SlowWorkerPolicy;
+use crate::retained_log::{LogCursor, LogEntry};
+use crate::shared_stats::SharedStats;
+use crate::transport::{Transport, TransportOptions};
+use crate::transport_error::TransportError;
+use crate::ws_transport::{SharedShards, WsTransport};
 
 const CONNECTIONS: usize = 256;
 const REQUEST_NS: u64 = 5_000_000_000;
@@ -38,53 +39,54 @@ const TURN_NS: u64 = 500_000_000;
 const MESSAGE_BYTES: usize = 4096;
 
 /// Serves until it is dropped.
-pub struct Server {
+pub struct ShardServer {
     pub metrics: Option<SocketAddr>,
     pub shards: Option<SocketAddr>,
-    stand: Arc<Stand>,
+    stand: Arc<SharedShards>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Starts serving what was asked for: shards (the transport comes with it), metrics, or both.
 pub fn serve(
-    options: &Options,
-    board: Arc<Board>,
+    options: &TransportOptions,
+    board: Arc<SharedStats>,
     shards_at: Option<SocketAddr>,
     metrics_at: Option<SocketAddr>,
-) -> Result<(Option<Box<dyn Transport>>, Server), Failure> {
+) -> Result<(Option<Box<dyn Transport>>, ShardServer), TransportError> {
     let shards = if shards_at.is_some() { options.workers } else { 0 };
-    let stand = Stand::new(shards, options.policy, options.gap_records)?;
-    let server = Server::start(Arc::clone(&stand), board, shards_at, metrics_at)?;
-    let transport = shards_at.map(|_| Box::new(Shards::new(stand, Arc::clone(&options.stop))) as Box<dyn Transport>);
+    let stand = SharedShards::new(shards, options.policy, options.gap_records)?;
+    let server = ShardServer::start(Arc::clone(&stand), board, shards_at, metrics_at)?;
+    let transport =
+        shards_at.map(|_| Box::new(WsTransport::new(stand, Arc::clone(&options.stop))) as Box<dyn Transport>);
     Ok((transport, server))
 }
 
-struct Listener {
+struct ServerListener {
     socket: TcpListener,
     address: SocketAddr,
     is_metrics: bool,
 }
 
-enum State {
+enum ConnectionState {
     /// A request that is not whole yet.
     Asking(Vec<u8>),
     /// Something last to say, then the end.
     Leaving,
-    Reading(Box<Reader>),
+    Reading(Box<ShardReader>),
 }
 
-struct Reader {
+struct ShardReader {
     shard: usize,
-    cursor: Cursor,
+    cursor: LogCursor,
     received: Vec<u8>,
     decoder: Decoder,
     /// Held while it is copied; empty otherwise.
-    fetched: Vec<Next>,
+    fetched: Vec<LogEntry>,
 }
 
-struct Connection {
+struct ServerConnection {
     socket: TcpStream,
-    state: State,
+    state: ConnectionState,
     out: Vec<u8>,
     sent: usize,
     until_ns: u64,
@@ -92,18 +94,18 @@ struct Connection {
     is_metrics: bool,
 }
 
-impl Server {
+impl ShardServer {
     fn start(
-        stand: Arc<Stand>,
-        board: Arc<Board>,
+        stand: Arc<SharedShards>,
+        board: Arc<SharedStats>,
         listen: Option<SocketAddr>,
         metrics: Option<SocketAddr>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, TransportError> {
         let mut listeners = Vec::new();
         for (wanted, is_metrics) in [(listen, false), (metrics, true)] {
             let Some(wanted) = wanted else { continue };
             let failed = |error: io::Error| {
-                Failure::new(
+                TransportError::new(
                     format!("cannot listen on {wanted}: {error}"),
                     "choose another address or port; port 0 takes any free one",
                 )
@@ -111,20 +113,22 @@ impl Server {
             let socket = TcpListener::bind(wanted).map_err(failed)?;
             socket.set_nonblocking(true).map_err(failed)?;
             let address = socket.local_addr().map_err(failed)?;
-            listeners.push(Listener { socket, address, is_metrics });
+            listeners.push(ServerListener { socket, address, is_metrics });
         }
         let address_of = |wanted| listeners.iter().find(|listener| listener.is_metrics == wanted).map(|it| it.address);
         let (metrics, shards) = (address_of(true), address_of(false));
         let (stand_of_turn, connections) = (Arc::clone(&stand), Vec::new());
-        let turn = Turn { stand: stand_of_turn, board, listeners, connections, deaf_until_ns: 0, is_deaf_told: false };
+        let turn =
+            ServerLoop { stand: stand_of_turn, board, listeners, connections, deaf_until_ns: 0, is_deaf_told: false };
         let thread = std::thread::Builder::new().name("serve".into()).spawn(move || turn.run());
-        let thread = thread
-            .map_err(|error| Failure::new(format!("cannot start a thread: {error}"), "raise the limit of processes"))?;
-        Ok(Server { metrics, shards, stand, thread: Some(thread) })
+        let thread = thread.map_err(|error| {
+            TransportError::new(format!("cannot start a thread: {error}"), "raise the limit of processes")
+        })?;
+        Ok(ShardServer { metrics, shards, stand, thread: Some(thread) })
     }
 }
 
-impl Drop for Server {
+impl Drop for ShardServer {
     fn drop(&mut self) {
         self.stand.is_ending.store(true, Ordering::SeqCst);
         self.stand.ring();
@@ -135,17 +139,17 @@ impl Drop for Server {
     }
 }
 
-struct Turn {
-    stand: Arc<Stand>,
-    board: Arc<Board>,
-    listeners: Vec<Listener>,
-    connections: Vec<Connection>,
+struct ServerLoop {
+    stand: Arc<SharedShards>,
+    board: Arc<SharedStats>,
+    listeners: Vec<ServerListener>,
+    connections: Vec<ServerConnection>,
     /// Nobody is let in before: whoever waits at the door would be seen again at once, in vain.
     deaf_until_ns: u64,
     is_deaf_told: bool,
 }
 
-impl Turn {
+impl ServerLoop {
     fn run(mut self) {
         let mut ending_ns = None;
         loop {
@@ -181,9 +185,9 @@ impl Turn {
     }
 
     /// Whether there is a frame that could be written at once.
-    fn has_something(&self, connection: &Connection) -> bool {
-        let State::Reading(reader) = &connection.state else { return false };
-        connection.out.is_empty() && self.stand.shards[reader.shard].lock().shelf.waiting_bytes(reader.cursor) > 0
+    fn has_something(&self, connection: &ServerConnection) -> bool {
+        let ConnectionState::Reading(reader) = &connection.state else { return false };
+        connection.out.is_empty() && self.stand.shards[reader.shard].lock().log.waiting_bytes(reader.cursor) > 0
     }
 
     fn accept(&mut self) {
@@ -214,9 +218,9 @@ impl Turn {
                 }
                 // Frames are gathered here already.
                 let _ = socket.set_nodelay(true);
-                self.connections.push(Connection {
+                self.connections.push(ServerConnection {
                     socket,
-                    state: State::Asking(Vec::new()),
+                    state: ConnectionState::Asking(Vec::new()),
                     out: Vec::new(),
                     sent: 0,
                     until_ns: mono_ns() + REQUEST_NS,
@@ -229,10 +233,10 @@ impl Turn {
 
     fn serve(&mut self) {
         let now_ns = mono_ns();
-        let Turn { stand, board, connections, .. } = self;
+        let ServerLoop { stand, board, connections, .. } = self;
         connections.retain_mut(|connection| {
             let stays = connection.turn(stand, board, now_ns);
-            if !stays && let State::Reading(reader) = &connection.state {
+            if !stays && let ConnectionState::Reading(reader) = &connection.state {
                 stand.shards[reader.shard].lock().readers -= 1;
                 stand.shards[reader.shard].has_moved();
             }
@@ -240,13 +244,13 @@ impl Turn {
         });
         for (index, shard) in stand.shards.iter().enumerate() {
             let of_shard = connections.iter().filter_map(|connection| match &connection.state {
-                State::Reading(reader) if reader.shard == index => Some(reader.cursor),
+                ConnectionState::Reading(reader) if reader.shard == index => Some(reader.cursor),
                 _ => None,
             });
             if let Some(slowest) = of_shard.min() {
                 let mut state = shard.lock();
                 state.slowest = slowest;
-                state.shelf.forget(slowest);
+                state.log.forget(slowest);
                 drop(state);
                 shard.has_moved();
             }
@@ -255,7 +259,7 @@ impl Turn {
 
     fn say_goodbye(&mut self) {
         for connection in &mut self.connections {
-            if let State::Reading(_) = &connection.state {
+            if let ConnectionState::Reading(_) = &connection.state {
                 connection.part(&self.stand, CloseCode::GoingAway, "the splitter ends");
             } else {
                 connection.until_ns = 0;
@@ -264,10 +268,10 @@ impl Turn {
     }
 }
 
-impl Connection {
+impl ServerConnection {
     /// Reads, answers, writes; whether the connection stays.
-    fn turn(&mut self, stand: &Stand, board: &Board, now_ns: u64) -> bool {
-        if !matches!(self.state, State::Reading(_)) && now_ns >= self.until_ns {
+    fn turn(&mut self, stand: &SharedShards, board: &SharedStats, now_ns: u64) -> bool {
+        if !matches!(self.state, ConnectionState::Reading(_)) && now_ns >= self.until_ns {
             return false;
         }
         let (mut bytes, mut is_open) = ([0; MESSAGE_BYTES], true);
@@ -281,62 +285,65 @@ impl Connection {
             return false;
         }
         self.fetch(stand);
-        self.write() && !(matches!(self.state, State::Leaving) && self.out.is_empty())
+        self.write() && !(matches!(self.state, ConnectionState::Leaving) && self.out.is_empty())
     }
 
-    fn hear(&mut self, bytes: &[u8], stand: &Stand, board: &Board) {
+    fn hear(&mut self, bytes: &[u8], stand: &SharedShards, board: &SharedStats) {
         match &mut self.state {
-            State::Asking(received) => {
+            ConnectionState::Asking(received) => {
                 received.extend_from_slice(bytes);
                 let parsed = parse(received, self.address);
                 self.respond(parsed, stand, board);
             }
-            State::Leaving => {}
-            State::Reading(reader) => {
+            ConnectionState::Leaving => {}
+            ConnectionState::Reading(reader) => {
                 reader.received.extend_from_slice(bytes);
                 self.listen(stand);
             }
         }
     }
 
-    fn respond(&mut self, parsed: Parsed, stand: &Stand, board: &Board) {
+    fn respond(&mut self, parsed: HttpRequest, stand: &SharedShards, board: &SharedStats) {
         let last_words = match parsed {
-            Parsed::NeedMore => return,
-            Parsed::Upgrade { path, accept } if !self.is_metrics => match shard_of(&path, stand.shards.len()) {
+            HttpRequest::NeedMore => return,
+            HttpRequest::Upgrade { path, accept } if !self.is_metrics => match shard_of(&path, stand.shards.len()) {
                 Some(shard) => {
                     self.out = switching(&accept);
                     let mut state = stand.shards[shard].lock();
-                    let cursor = state.shelf.end();
+                    let cursor = state.log.end();
                     if state.readers == 0 {
                         state.slowest = cursor;
                     }
                     state.readers += 1;
                     let limits = Limits { message_bytes: MESSAGE_BYTES, fragments: 16 };
                     let (received, decoder, fetched) = (Vec::new(), Decoder::new(limits), Vec::new());
-                    self.state = State::Reading(Box::new(Reader { shard, cursor, received, decoder, fetched }));
+                    self.state =
+                        ConnectionState::Reading(Box::new(ShardReader { shard, cursor, received, decoder, fetched }));
                     return;
                 }
                 None => refusal(404, "no such shard; /shard/0 is the first"),
             },
-            Parsed::Get { path } if self.is_metrics && path == "/metrics" => {
+            HttpRequest::Get { path } if self.is_metrics && path == "/metrics" => {
                 answer(200, "text/plain; version=0.0.4; charset=utf-8", &metrics::text(&board.read()))
             }
-            Parsed::Get { path } if path == "/healthz" => answer(200, "application/json", "{\"status\":\"ok\"}\n"),
-            Parsed::Get { .. } | Parsed::Upgrade { .. } if self.is_metrics => refusal(404, "/metrics is what there is"),
-            Parsed::Get { .. } | Parsed::Upgrade { .. } => {
+            HttpRequest::Get { path } if path == "/healthz" => answer(200, "application/json", "{\"status\":\"ok\"}\n"),
+            HttpRequest::Get { .. } | HttpRequest::Upgrade { .. } if self.is_metrics => {
+                refusal(404, "/metrics is what there is")
+            }
+            HttpRequest::Get { .. } | HttpRequest::Upgrade { .. } => {
                 refusal(404, "shards are read over WebSocket, from /shard/0 on")
             }
-            Parsed::Refuse(status, why) => refusal(status, why),
+            HttpRequest::Refuse(status, why) => refusal(status, why),
         };
         self.out = last_words;
-        self.state = State::Leaving;
+        self.state = ConnectionState::Leaving;
     }
 
     /// What a reader sends: pings are answered, a close too; anything else is nothing to us.
-    fn listen(&mut self, stand: &Stand) {
+    fn listen(&mut self, stand: &SharedShards) {
         loop {
-            let State::Reading(reader) = &mut self.state else { return };
-            let Reader { received, decoder, .. } = reader.as_mut();
+            let ConnectionState::Reading(reader) = &mut self.state else { return };
+            let ShardReader { received, decoder, .. } = reader.as_mut();
             let used = match decoder.decode(received) {
                 Ok((0, _)) => return,
                 Ok((used, incoming)) => {
@@ -356,44 +363,44 @@ impl Connection {
         }
     }
 
-    fn part(&mut self, stand: &Stand, code: CloseCode, reason: &str) {
-        if let State::Reading(reader) = &self.state {
+    fn part(&mut self, stand: &SharedShards, code: CloseCode, reason: &str) {
+        if let ConnectionState::Reading(reader) = &self.state {
             stand.shards[reader.shard].lock().readers -= 1;
             stand.shards[reader.shard].has_moved();
         }
         write_close(&mut self.out, code, reason);
-        self.state = State::Leaving;
+        self.state = ConnectionState::Leaving;
         self.until_ns = mono_ns() + PARTING_NS;
     }
 
-    /// Frames from the shelf, once what was fetched before is written.
-    fn fetch(&mut self, stand: &Stand) {
+    /// Frames from the log, once what was fetched before is written.
+    fn fetch(&mut self, stand: &SharedShards) {
         if !self.out.is_empty() {
             return;
         }
-        let State::Reading(reader) = &mut self.state else { return };
+        let ConnectionState::Reading(reader) = &mut self.state else { return };
         let mut fetched = std::mem::take(&mut reader.fetched);
-        stand.shards[reader.shard].lock().shelf.take(&mut reader.cursor, OUT_BYTES, &mut fetched);
+        stand.shards[reader.shard].lock().log.take(&mut reader.cursor, OUT_BYTES, &mut fetched);
         // Copied without the lock, for which the thread that deals may be waiting.
         for next in fetched.drain(..) {
             match next {
-                Next::Nothing => {}
-                Next::Frame(frame) => self.out.extend_from_slice(&frame),
-                Next::Missed(objects) => {
+                LogEntry::Nothing => {}
+                LogEntry::Frame(frame) => self.out.extend_from_slice(&frame),
+                LogEntry::Missed(objects) => {
                     stand.dropped.fetch_add(objects, Ordering::Relaxed);
-                    if stand.policy == Policy::Restart {
+                    if stand.policy == SlowWorkerPolicy::Restart {
                         return self.part(stand, CloseCode::TryAgainLater, "too slow for this feed; connect again");
                     }
                     if stand.gap_records {
                         stand.gaps.fetch_add(1, Ordering::Relaxed);
                         let connection = stand.connection.load(Ordering::Relaxed);
-                        let gap = Gap { connection, at_ns: epoch_ns(), dropped: Some(objects), restarts: None };
+                        let gap = GapRecord { connection, at_ns: epoch_ns(), dropped: Some(objects), restarts: None };
                         write_frame(&mut self.out, Opcode::Text, format!("[{}]", gap.text()).as_bytes());
                     }
                 }
             }
         }
-        if let State::Reading(reader) = &mut self.state {
+        if let ConnectionState::Reading(reader) = &mut self.state {
             reader.fetched = fetched;
         }
     }
@@ -418,8 +425,9 @@ impl Connection {
 /// `/shard/3` of at least four.
 fn shard_of(path: &str, shards: usize) -> Option<usize> {
     let digits = path.strip_prefix("/shard/")?;
-    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
-    digits.parse().ok().filter(|shard| is_plain && *shard < shards)
+    let is_unencrypted =
+        digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+    digits.parse().ok().filter(|shard| is_unencrypted && *shard < shards)
 }
 
 #[cfg(test)]

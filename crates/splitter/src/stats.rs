@@ -3,7 +3,7 @@
 //! Does        count; write a line at every so many trades of a connection, to the trade; keep totals that outlive it.
 //! Holds       counting costs no clock but at a line.
 //! Leaves out  printing: see `printer`.
-//! Start at    [`Meter::dealt`].
+//! Start at    [`FeedMeter::dealt`].
 
 use std::io::Write as _;
 
@@ -14,7 +14,7 @@ const LONGEST_LAG_NS: u64 = 60_000_000_000;
 
 /// Since the start, over all connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Received {
+pub struct FeedTotals {
     pub trades: u64,
     pub bytes: u64,
     pub reads: u64,
@@ -32,21 +32,21 @@ pub struct Moment {
     pub epoch_ns: u64,
 }
 
-pub struct Meter {
+pub struct FeedMeter {
     /// Trades from line to line; `u64::MAX` when no lines are wanted.
     every: u64,
     to_line: u64,
-    pub totals: Received,
+    pub totals: FeedTotals,
     /// Trades of this connection.
     here: u64,
-    last: Mark,
+    last: LineMark,
     lines: Vec<u8>,
     lag: Histogram<u64>,
 }
 
 /// Where the last line stood.
 #[derive(Clone, Copy, Default)]
-struct Mark {
+struct LineMark {
     mono_ns: u64,
     reads: u64,
     frames: u64,
@@ -55,26 +55,26 @@ struct Mark {
 
 /// Time from a read to the hand-over of what it brought, one sample a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lag {
+pub struct HandOverLag {
     pub p50_ns: u64,
     pub p99_ns: u64,
     pub max_ns: u64,
     pub reads: u64,
 }
 
-impl Meter {
+impl FeedMeter {
     /// `every` 0: no lines.
     pub fn new(every: u64) -> Self {
         let every = if every == 0 { u64::MAX } else { every };
         // The bounds are constants and right; a histogram that could not be made would only lose the lag.
         let lag = Histogram::new_with_bounds(1, LONGEST_LAG_NS, 2).or_else(|_| Histogram::new(2));
         let lag = lag.unwrap_or_else(|_| unreachable!("two digits are allowed"));
-        Meter {
+        FeedMeter {
             every,
             to_line: every,
-            totals: Received::default(),
+            totals: FeedTotals::default(),
             here: 0,
-            last: Mark::default(),
+            last: LineMark::default(),
             lines: Vec::new(),
             lag,
         }
@@ -111,7 +111,7 @@ impl Meter {
         self.here
     }
 
-    /// HOT. `trades` more, at most [`Meter::room`].
+    /// HOT. `trades` more, at most [`FeedMeter::room`].
     #[inline]
     pub fn dealt(&mut self, trades: u64, now: impl FnOnce() -> Moment) {
         debug_assert!(trades <= self.to_line, "a line falls between two trades");
@@ -128,9 +128,9 @@ impl Meter {
         self.lag.saturating_record(lag_ns.clamp(1, LONGEST_LAG_NS));
     }
 
-    pub fn lag(&self) -> Lag {
+    pub fn lag(&self) -> HandOverLag {
         let at = |quantile| self.lag.value_at_quantile(quantile);
-        Lag { p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.lag.max(), reads: self.lag.len() }
+        HandOverLag { p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.lag.max(), reads: self.lag.len() }
     }
 
     /// Reads by the power of two that their lag in microseconds lies below: 1, 2, 4 … and above everything.
@@ -150,8 +150,8 @@ impl Meter {
     }
 
     fn mark(&mut self, now: Moment) {
-        let Received { reads, frames, bytes, .. } = self.totals;
-        self.last = Mark { mono_ns: now.mono_ns, reads, frames, bytes };
+        let FeedTotals { reads, frames, bytes, .. } = self.totals;
+        self.last = LineMark { mono_ns: now.mono_ns, reads, frames, bytes };
     }
 
     /// The line as the original prints it, so that what reads its lines reads these.
@@ -188,7 +188,7 @@ mod tests {
         Moment { mono_ns, epoch_ns: 1_606_487_400_123_456_789 + mono_ns }
     }
 
-    fn deal(meter: &mut Meter, mut trades: u64, mono_ns: u64) {
+    fn deal(meter: &mut FeedMeter, mut trades: u64, mono_ns: u64) {
         while trades > 0 {
             let now = trades.min(meter.room());
             meter.dealt(now, || moment(mono_ns));
@@ -196,14 +196,14 @@ mod tests {
         }
     }
 
-    fn taken(meter: &mut Meter) -> String {
+    fn taken(meter: &mut FeedMeter) -> String {
         String::from_utf8(std::mem::take(meter.lines())).unwrap()
     }
 
     #[test]
     fn a_line_is_the_originals_to_the_column() {
         // Worked out by hand from the format that the original's source gives its line: %.5f, %4lu, %6.2f, %lu, %7lu, %13lu, %10.2f.
-        let mut meter = Meter::new(8192);
+        let mut meter = FeedMeter::new(8192);
         meter.connected(moment(0));
         for _ in 0..4 {
             meter.read();
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_new_connection_counts_anew_but_for_the_totals() {
-        let mut meter = Meter::new(10);
+        let mut meter = FeedMeter::new(10);
         meter.connected(moment(0));
         deal(&mut meter, 25, 1_000);
         assert_eq!(taken(&mut meter).lines().count(), 2);
@@ -241,12 +241,12 @@ mod tests {
         deal(&mut meter, 1, 5_000_001_000);
         let line = taken(&mut meter);
         assert!(line.contains("{tt 10} {ttt 35}") && line.contains(": 10000000.00 t/s"), "{line}");
-        assert_eq!(meter.totals, Received { trades: 35, connections: 2, gaps: 1, ..Received::default() });
+        assert_eq!(meter.totals, FeedTotals { trades: 35, connections: 2, gaps: 1, ..FeedTotals::default() });
     }
 
     #[test]
     fn no_lines_when_none_are_wanted() {
-        let mut meter = Meter::new(0);
+        let mut meter = FeedMeter::new(0);
         meter.connected(moment(0));
         deal(&mut meter, 1_000_000, 9);
         assert_eq!((taken(&mut meter), meter.totals.trades), (String::new(), 1_000_000));
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn lag_is_kept_by_read() {
-        let mut meter = Meter::new(0);
+        let mut meter = FeedMeter::new(0);
         for lag_us in [1, 1, 1, 100, 70_000_000] {
             meter.handed_over(lag_us * 1_000);
         }

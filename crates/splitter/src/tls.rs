@@ -59,9 +59,9 @@ fn provider() -> CryptoProvider {
 
 /// What went wrong while records were taken in: the peer's records, or what was done with their content.
 #[derive(Debug)]
-pub(crate) enum Trouble<V> {
+pub(crate) enum TlsFailure<V> {
     Tls(rustls::Error),
-    Taker(V),
+    Handler(V),
 }
 
 /// One connection's state.
@@ -97,9 +97,9 @@ impl Session {
         input: &mut [u8],
         outbox: &mut Vec<u8>,
         take: impl FnMut(&[u8]) -> Result<(), V>,
-    ) -> Result<usize, Trouble<V>> {
+    ) -> Result<usize, TlsFailure<V>> {
         if self.has_failed {
-            return Err(Trouble::Tls(failed_before()));
+            return Err(TlsFailure::Tls(failed_before()));
         }
         let done = self.take_records(input, outbox, take);
         self.has_failed = done.is_err();
@@ -111,14 +111,14 @@ impl Session {
         input: &mut [u8],
         outbox: &mut Vec<u8>,
         mut take: impl FnMut(&[u8]) -> Result<(), V>,
-    ) -> Result<usize, Trouble<V>> {
+    ) -> Result<usize, TlsFailure<V>> {
         let mut done = 0;
         loop {
             let UnbufferedStatus { discard, state } = self.connection.process_tls_records(&mut input[done..]);
-            let goes_on = match state.map_err(Trouble::Tls)? {
+            let goes_on = match state.map_err(TlsFailure::Tls)? {
                 ConnectionState::ReadTraffic(mut traffic) => {
                     while let Some(record) = traffic.next_record() {
-                        take(record.map_err(Trouble::Tls)?.payload).map_err(Trouble::Taker)?;
+                        take(record.map_err(TlsFailure::Tls)?.payload).map_err(TlsFailure::Handler)?;
                     }
                     true
                 }
@@ -128,7 +128,7 @@ impl Session {
                         Err(error) => Err(Short::Failed(error.to_string())),
                         Ok(bytes) => Ok(bytes),
                     })
-                    .map_err(Trouble::Tls)?;
+                    .map_err(TlsFailure::Tls)?;
                     true
                 }
                 ConnectionState::TransmitTlsData(data) => {

@@ -1,7 +1,7 @@
 //! What the source asks of a way to hand objects to workers.
 //!
 //! Does        name the calls, the counts and the choices.
-//! Leaves out  every way: pipes and rings are in `lanes`.
+//! Leaves out  every way: pipes and rings are in `channels`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use pitwire_feed::Object;
 
-use crate::child::Program;
-use crate::counters::Counted;
-use crate::lanes::{Area, Landing};
-use crate::policy::Policy;
+use crate::policy::SlowWorkerPolicy;
+use crate::receive_area::{ReceiveArea, ReceiveBuffer};
+use crate::stream_checker::StreamCounts;
+use crate::transport_error::TransportError;
+use crate::worker_process::WorkerProgram;
 
 /// A way to hand objects to workers.
 ///
@@ -25,12 +26,12 @@ pub trait Transport {
 
     /// Where the next bytes of the feed are best received: workers are then referred to them. Everything received before has
     /// been dealt. None: anywhere.
-    fn landing(&mut self) -> Option<Landing> {
+    fn receive_buffer(&mut self) -> Option<ReceiveBuffer> {
         None
     }
 
     /// So many bytes have been received there; now they are dealt.
-    fn landed(&mut self, _bytes: usize) {}
+    fn commit_received(&mut self, _bytes: usize) {}
 
     /// A record of the splitter's own (a gap), for one worker, in its place among the objects.
     fn note(&mut self, worker: u32, record: &[u8]);
@@ -46,8 +47,8 @@ pub trait Transport {
         false
     }
 
-    fn totals(&self) -> Totals {
-        Totals::default()
+    fn totals(&self) -> TransportTotals {
+        TransportTotals::default()
     }
 
     /// Bytes that are a worker's and that it has not taken yet.
@@ -56,55 +57,28 @@ pub trait Transport {
     }
 
     /// What the operator should read, once each; nothing has stopped for it.
-    fn report(&mut self) -> Option<Failure> {
+    fn report(&mut self) -> Option<TransportError> {
         None
     }
 
     /// Why it cannot go on: nothing dealt from now on reaches anybody.
-    fn failure(&self) -> Option<Failure> {
+    fn failure(&self) -> Option<TransportError> {
         None
     }
 
     /// The end: hands over what is left while workers take it, for so long at most, then ends them.
-    fn finish(&mut self, patience: Duration) -> Result<Summary, Failure>;
-}
-
-/// What went wrong, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    pub what: String,
-    pub remedy: String,
-}
-
-impl Failure {
-    pub(crate) fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { what: what.into(), remedy: remedy.into() }
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}; {}", self.what, self.remedy)
-    }
-}
-
-impl std::error::Error for Failure {}
-
-impl From<Failure> for pitwire_failure::Failure {
-    fn from(failure: Failure) -> Self {
-        pitwire_failure::Failure::new(failure.what).remedy(failure.remedy)
-    }
+    fn finish(&mut self, patience: Duration) -> Result<TransportSummary, TransportError>;
 }
 
 /// How workers are served.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TransportOptions {
     pub workers: u32,
-    pub policy: Policy,
+    pub policy: SlowWorkerPolicy,
     /// Whether a worker is told what it did not get.
     pub gap_records: bool,
     /// Who takes the records; without one, counters in this process.
-    pub program: Option<Program>,
+    pub program: Option<WorkerProgram>,
     /// Pipes: whether pages are lent to the kernel rather than copied; by itself, they are lent to the counters, which are
     /// known to take copies. Who moves them on (splice, tee) would see them change.
     pub lend_pages: Option<bool>,
@@ -113,17 +87,17 @@ pub struct Options {
     /// Where rings are made.
     pub ring_directory: PathBuf,
     /// Rings refer to records in this memory.
-    pub(crate) area: Option<Arc<Area>>,
+    pub(crate) area: Option<Arc<ReceiveArea>>,
     /// Set when the run is to end: from then on nothing waits for a worker.
     pub stop: Arc<AtomicBool>,
 }
 
-impl Options {
-    /// Counters, a mebibyte a ring, 64 MiB of spill.
+impl TransportOptions {
+    /// CounterThreads, a mebibyte a ring, 64 MiB of spill.
     pub fn new(workers: u32) -> Self {
         Self {
             workers,
-            policy: Policy::default(),
+            policy: SlowWorkerPolicy::default(),
             gap_records: true,
             program: None,
             lend_pages: None,
@@ -135,7 +109,7 @@ impl Options {
     }
 }
 
-impl Options {
+impl TransportOptions {
     pub(crate) fn lends_pages(&self) -> bool {
         self.lend_pages.unwrap_or(self.program.is_none())
     }
@@ -143,7 +117,7 @@ impl Options {
 
 /// What has become of everything dealt so far. `dealt = handed + dropped + conflated + spilled_now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct TransportTotals {
     /// Objects given to workers as they came.
     pub handed: u64,
     /// Gap records given to workers.
@@ -164,10 +138,10 @@ pub struct Totals {
 
 /// What is known when all is over.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
-    pub totals: Totals,
+pub struct TransportSummary {
+    pub totals: TransportTotals,
     /// What each of the built-in counters counted; empty when a program took the records.
-    pub counted: Vec<Counted>,
+    pub counted: Vec<StreamCounts>,
     /// Of processors, by those counters.
     pub counters_cpu_ns: u64,
     /// How the program ended, in words.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use pitwire_splitter::{Board, Options, serve};
+use pitwire_splitter::{SharedStats, TransportOptions, serve};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use tracing::span::{Attributes, Id, Record};
@@ -16,9 +16,9 @@ use tracing::{Event, Metadata, Subscriber};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Counts what is told.
-struct Told(Arc<AtomicU32>);
+struct EventCounter(Arc<AtomicU32>);
 
-impl Subscriber for Told {
+impl Subscriber for EventCounter {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -53,9 +53,9 @@ fn used_by(name: &str) -> Duration {
 #[test]
 fn without_a_descriptor_the_server_waits_and_says_so_once() {
     let told = Arc::new(AtomicU32::new(0));
-    tracing::subscriber::set_global_default(Told(Arc::clone(&told))).unwrap();
+    tracing::subscriber::set_global_default(EventCounter(Arc::clone(&told))).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let (_, server) = serve(&Options::new(1), Arc::new(Board::default()), None, Some(any)).unwrap();
+    let (_, server) = serve(&TransportOptions::new(1), Arc::new(SharedStats::default()), None, Some(any)).unwrap();
     let address = server.metrics.unwrap();
     let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let before = used_by("serve");

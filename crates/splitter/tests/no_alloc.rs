@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use pitwire_feed::Object;
-use pitwire_splitter::{Options, Policy, Program, Transport, open_pipe, open_shm};
+use pitwire_splitter::{SlowWorkerPolicy, Transport, TransportOptions, WorkerProgram, open_pipe, open_shm};
 
 struct Counting;
 
@@ -58,8 +58,8 @@ fn allocations(transport: &mut dyn Transport, rounds: u32) -> u64 {
 #[test]
 fn dealing_allocates_nothing() {
     for open in [open_pipe, open_shm] {
-        let mut options = Options::new(4);
-        options.policy = Policy::Block;
+        let mut options = TransportOptions::new(4);
+        options.policy = SlowWorkerPolicy::Block;
         let mut transport = open(options).unwrap();
         assert_eq!(allocations(&mut *transport, 2_000), 0);
         let summary = transport.finish(Duration::from_secs(20)).unwrap();
@@ -70,14 +70,14 @@ fn dealing_allocates_nothing() {
 /// With a program that takes nothing.
 #[test]
 fn a_stopped_worker_makes_nobody_allocate() {
-    for policy in [Policy::Spill { bytes: 1 << 20 }, Policy::Drop, Policy::Conflate] {
+    for policy in [SlowWorkerPolicy::Spill { bytes: 1 << 20 }, SlowWorkerPolicy::Drop, SlowWorkerPolicy::Conflate] {
         for open in [open_pipe, open_shm] {
-            let mut options = Options::new(4);
+            let mut options = TransportOptions::new(4);
             (options.policy, options.ring_bytes) = (policy, 1 << 16);
             let arguments = vec!["-c".into(), "while :; do sleep 1; done".into()];
-            options.program = Some(Program { command: "sh".into(), arguments, workdir: None });
+            options.program = Some(WorkerProgram { command: "sh".into(), arguments, workdir: None });
             let mut transport = open(options).unwrap();
-            // Fills lanes and, for conflate, meets each symbol once.
+            // Fills channels and, for conflate, meets each symbol once.
             allocations(&mut *transport, 1_500);
             assert_eq!(allocations(&mut *transport, 2_000), 0, "{policy}");
             assert_eq!(transport.totals().behind, 4);

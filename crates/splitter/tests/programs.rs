@@ -5,8 +5,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pitwire_feed::Object;
-use pitwire_shard::Intake;
-use pitwire_splitter::{Failure, Options, Policy, Program, Transport, open_pipe, open_shm};
+use pitwire_shard::StreamReader;
+use pitwire_splitter::{
+    SlowWorkerPolicy, Transport, TransportError, TransportOptions, WorkerProgram, open_pipe, open_shm,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -38,20 +40,20 @@ impl Drop for Place {
     }
 }
 
-fn shell(script: &str, place: &Place) -> Program {
+fn shell(script: &str, place: &Place) -> WorkerProgram {
     let arguments = vec!["-c".into(), script.into(), "worker".into()];
-    Program { command: "sh".into(), arguments, workdir: Some(place.0.clone()) }
+    WorkerProgram { command: "sh".into(), arguments, workdir: Some(place.0.clone()) }
 }
 
-fn options(workers: u32, policy: Policy, program: Program) -> Options {
-    let mut options = Options::new(workers);
+fn options(workers: u32, policy: SlowWorkerPolicy, program: WorkerProgram) -> TransportOptions {
+    let mut options = TransportOptions::new(workers);
     (options.policy, options.program) = (policy, Some(program));
     options
 }
 
 fn records(path: &Path) -> Vec<String> {
     let bytes = std::fs::read(path).unwrap_or_default();
-    let mut intake = Intake::new(bytes.len());
+    let mut intake = StreamReader::new(bytes.len());
     let space = intake.space();
     space[..bytes.len()].copy_from_slice(&bytes);
     intake.filled(bytes.len());
@@ -80,7 +82,7 @@ fn until(transport: &mut dyn Transport, what: &str, mut done: impl FnMut(&mut dy
     }
 }
 
-fn wait_for_failure(transport: &mut dyn Transport) -> Failure {
+fn wait_for_failure(transport: &mut dyn Transport) -> TransportError {
     until(transport, "failure", |transport| transport.failure().is_some());
     transport.failure().unwrap()
 }
@@ -88,7 +90,7 @@ fn wait_for_failure(transport: &mut dyn Transport) -> Failure {
 #[test]
 fn a_program_gets_every_record_and_then_the_end() {
     let place = Place::new("all");
-    let mut transport = open_pipe(options(2, Policy::default(), shell(COPY, &place))).unwrap();
+    let mut transport = open_pipe(options(2, SlowWorkerPolicy::default(), shell(COPY, &place))).unwrap();
     deal(&mut *transport, 0, 10_000);
     let summary = transport.finish(PATIENCE).unwrap();
     for worker in 0..2_u64 {
@@ -104,7 +106,7 @@ fn a_program_gets_every_record_and_then_the_end() {
 fn a_program_holds_its_reading_ends_and_nothing_else() {
     let place = Place::new("ends");
     let script = "for end in /proc/$$/fd/*; do readlink $end; done | grep -c pipe: > pipes; readlink /proc/$$/fd/* > all; echo $# $* > given; exit 0";
-    let mut transport = open_pipe(options(3, Policy::default(), shell(script, &place))).unwrap();
+    let mut transport = open_pipe(options(3, SlowWorkerPolicy::default(), shell(script, &place))).unwrap();
     let failure = wait_for_failure(&mut *transport);
     assert!(failure.what.contains("ended with exit code 0"), "{failure}");
     let given = place.read("given");
@@ -118,7 +120,7 @@ fn rings_are_given_by_name_and_go_at_the_end() {
     let place = Place::new("names");
     let script =
         "echo $* > given; for ring; do test -w $ring && head -c 8 $ring; done > magic; while :; do sleep 1; done";
-    let mut transport = open_shm(options(2, Policy::default(), shell(script, &place))).unwrap();
+    let mut transport = open_shm(options(2, SlowWorkerPolicy::default(), shell(script, &place))).unwrap();
     until(&mut *transport, "magic", |_| place.read("magic").len() == 16);
     assert_eq!(place.read("magic"), "PWRING01PWRING01");
     let given = place.read("given");
@@ -135,9 +137,12 @@ fn rings_are_given_by_name_and_go_at_the_end() {
 #[test]
 fn a_program_that_ignores_being_asked_is_ended() {
     let place = Place::new("deaf");
-    let mut transport =
-        open_pipe(options(2, Policy::default(), shell("trap '' TERM; : > ready; while :; do sleep 0.1; done", &place)))
-            .unwrap();
+    let mut transport = open_pipe(options(
+        2,
+        SlowWorkerPolicy::default(),
+        shell("trap '' TERM; : > ready; while :; do sleep 0.1; done", &place),
+    ))
+    .unwrap();
     until(&mut *transport, "ready", |_| place.0.join("ready").exists());
     let summary = transport.finish(Duration::from_millis(1)).unwrap();
     assert!(summary.program.unwrap().ends_with("was ended by signal 9"));
@@ -147,7 +152,7 @@ fn a_program_that_ignores_being_asked_is_ended() {
 fn a_dead_program_is_reported_with_its_exit_code() {
     let place = Place::new("dead");
     for open in [open_pipe, open_shm] {
-        let mut transport = open(options(2, Policy::default(), shell("exit 3", &place))).unwrap();
+        let mut transport = open(options(2, SlowWorkerPolicy::default(), shell("exit 3", &place))).unwrap();
         let failure = wait_for_failure(&mut *transport);
         assert!(failure.what.contains("sh (process ") && failure.what.contains("ended with exit code 3"), "{failure}");
         assert!(failure.remedy.contains("--on-slow restart"));
@@ -163,10 +168,10 @@ fn a_program_that_cannot_start_says_why() {
     let place = Place::new("nobody");
     let mut program = shell("", &place);
     program.command = "pitwire-no-such-program".into();
-    let failure = open_pipe(options(2, Policy::default(), program.clone())).err().unwrap();
+    let failure = open_pipe(options(2, SlowWorkerPolicy::default(), program.clone())).err().unwrap();
     assert!(failure.what.contains("cannot start pitwire-no-such-program in "), "{failure}");
     (program.command, program.workdir) = ("sh".into(), Some("/nonexistent".into()));
-    assert!(open_shm(options(2, Policy::default(), program)).err().unwrap().what.contains("/nonexistent"));
+    assert!(open_shm(options(2, SlowWorkerPolicy::default(), program)).err().unwrap().what.contains("/nonexistent"));
 }
 
 /// Killed in the middle of a record: the next program begins with the gap, and sent = received + declared.
@@ -179,7 +184,7 @@ fn a_killed_program_is_started_again_and_told_what_it_missed() {
             worker=0; for pipe; do head -c 1003 /dev/fd/$pipe > early.$worker; worker=$((worker+1)); done; kill -9 $$
         fi
         worker=0; for pipe; do cat /dev/fd/$pipe > late.$worker & worker=$((worker+1)); done; wait"#;
-    let mut transport = open_pipe(options(2, Policy::Restart, shell(script, &place))).unwrap();
+    let mut transport = open_pipe(options(2, SlowWorkerPolicy::Restart, shell(script, &place))).unwrap();
     deal(&mut *transport, 10_000, 2_000);
     until(&mut *transport, "restart", |transport| transport.totals().restarts == 1);
     until(&mut *transport, "caught up", |transport| !transport.is_behind());
@@ -210,7 +215,7 @@ fn a_killed_program_is_started_again_and_told_what_it_missed() {
 fn a_dead_program_of_rings_is_told_what_it_missed() {
     let place = Place::new("rings");
     let script = "if [ ! -e first ]; then : > first; while [ ! -e die ]; do sleep 0.01; done; exit 4; fi; echo $* > second; sleep 60";
-    let mut transport = open_shm(options(2, Policy::Restart, shell(script, &place))).unwrap();
+    let mut transport = open_shm(options(2, SlowWorkerPolicy::Restart, shell(script, &place))).unwrap();
     deal(&mut *transport, 0, 500);
     std::fs::write(place.0.join("die"), "").unwrap();
     until(&mut *transport, "restart", |transport| transport.totals().restarts == 1 && !transport.is_behind());
@@ -228,7 +233,7 @@ fn a_stuck_program_is_ended_and_started_again() {
     let place = Place::new("stuck");
     let script = "if [ ! -e first ]; then : > first; while :; do sleep 1; done; fi
         worker=0; for pipe; do cat /dev/fd/$pipe > late.$worker & worker=$((worker+1)); done; wait";
-    let mut transport = open_pipe(options(2, Policy::Restart, shell(script, &place))).unwrap();
+    let mut transport = open_pipe(options(2, SlowWorkerPolicy::Restart, shell(script, &place))).unwrap();
     let mut sent = 0;
     until(&mut *transport, "restart", |transport| {
         deal(transport, sent, 20_000);
@@ -252,7 +257,7 @@ fn a_stuck_program_that_ignores_being_asked_holds_up_nobody() {
     let place = Place::new("stubborn");
     let script = "if [ ! -e first ]; then : > first; trap '' TERM; echo $$ > id; while :; do sleep 1; done; fi
         for pipe; do cat /dev/fd/$pipe > /dev/null & done; wait";
-    let mut transport = open_pipe(options(2, Policy::Restart, shell(script, &place))).unwrap();
+    let mut transport = open_pipe(options(2, SlowWorkerPolicy::Restart, shell(script, &place))).unwrap();
     until(&mut *transport, "id", |_| !place.read("id").trim().is_empty());
     let mut reports = Vec::new();
     until(&mut *transport, "report", |transport| {
@@ -273,7 +278,7 @@ fn a_stuck_program_that_ignores_being_asked_holds_up_nobody() {
 #[test]
 fn a_program_that_never_lives_is_given_up() {
     let place = Place::new("never");
-    let mut transport = open_pipe(options(2, Policy::Restart, shell("exit 1", &place))).unwrap();
+    let mut transport = open_pipe(options(2, SlowWorkerPolicy::Restart, shell("exit 1", &place))).unwrap();
     // Pauses of 100 ms, 200 ms and so on; the first two are enough to see them grow.
     let mut pauses = Vec::new();
     until(&mut *transport, "two restarts", |transport| {
@@ -290,8 +295,11 @@ fn a_program_that_never_lives_is_given_up() {
 fn a_program_dies_with_its_splitter() {
     if let Ok(place) = std::env::var("PITWIRE_PROGRAMS_PLACE") {
         let place = Place(place.into());
-        let _transport =
-            open_pipe(options(2, Policy::default(), shell("echo $$ > id; while :; do sleep 0.1; done", &place)));
+        let _transport = open_pipe(options(
+            2,
+            SlowWorkerPolicy::default(),
+            shell("echo $$ > id; while :; do sleep 0.1; done", &place),
+        ));
         std::thread::sleep(Duration::from_secs(60));
         return;
     }

@@ -1,41 +1,41 @@
-//! Any bytes as a feed: what the cutter makes of them, on every kind of lanes, against the slow cutter.
+//! Any bytes as a feed: what the reader makes of them, on every kind of lanes, against the slow reader.
 //!
 //! Does        take an input as a stream of frames, or as the text of one message cut into fragments; feed it in pieces
 //!             whose lengths come from the input too; and panic when an event, a counter or a violation differs.
 //! Leaves out  counters that say how an object was found (`unusual`, `cut`), which depend on the pieces.
 //! Start at    [`run`].
 
-use pitwire_feed::obvious::{self, Event};
-use pitwire_feed::{Counters, Cutter, Lanes, NoSym, Object, Sink, Violation};
+use pitwire_feed::reference::{self, FeedEvent};
+use pitwire_feed::{ScanCounters, ObjectReader, SimdLevel, MissingSymbol, Object, ObjectSink, Violation};
 
 const WORKERS: u32 = 4;
 /// More than what is cut at a time where vectors are widest.
 const STREAM_BYTES_MAX: usize = 20_000;
-/// The slow cutter reads a message anew for each of its frames.
+/// The slow reader reads a message anew for each of its frames.
 const FRAGMENTED_BYTES_MAX: usize = 8192;
 const FRAGMENTS_MAX: usize = 64;
 
 #[derive(Default)]
-struct Seen(Vec<Event>);
+struct Seen(Vec<FeedEvent>);
 
-impl Sink for Seen {
+impl ObjectSink for Seen {
     fn objects(&mut self, text: &[u8], objects: &[Object]) {
-        self.0.extend(objects.iter().map(|object| Event::Object {
+        self.0.extend(objects.iter().map(|object| FeedEvent::Object {
             text: text[object.start as usize..object.end as usize].to_vec(),
             worker: object.worker,
         }));
     }
 
     fn ping(&mut self, body: &[u8]) {
-        self.0.push(Event::Ping(body.to_vec()));
+        self.0.push(FeedEvent::Ping(body.to_vec()));
     }
 
     fn pong(&mut self, body: &[u8]) {
-        self.0.push(Event::Pong(body.to_vec()));
+        self.0.push(FeedEvent::Pong(body.to_vec()));
     }
 
     fn close(&mut self, code: Option<u16>, reason: &[u8]) {
-        self.0.push(Event::Close(code, reason.to_vec()));
+        self.0.push(FeedEvent::Close(code, reason.to_vec()));
     }
 }
 
@@ -49,23 +49,23 @@ pub fn run(input: &[u8]) {
         2 => frame(0x81, rest),
         _ => fragments(rest, 1 + usize::from(how / 4)),
     };
-    let no_sym = if how & 0x80 == 0 { NoSym::Drop } else { NoSym::Worker0 };
-    let expected = obvious::cut(&stream, WORKERS, no_sym);
+    let no_sym = if how & 0x80 == 0 { MissingSymbol::Drop } else { MissingSymbol::Worker0 };
+    let expected = reference::read(&stream, WORKERS, no_sym);
     let expected = (expected.events, expected.violation, comparable(expected.counters, expected.violation));
     // A block is 64 bytes and the longest beginning 32: pieces around these, or all of it.
     let lengths = match first {
         0 => [usize::MAX; 2],
         _ => [usize::from(*first), 1 + usize::from(*second) * 8],
     };
-    for lanes in Lanes::ALL.into_iter().filter(|lanes| lanes.is_there()) {
+    for lanes in SimdLevel::ALL.into_iter().filter(|lanes| lanes.is_supported()) {
         assert_eq!(cut(lanes, &stream, &lengths, no_sym), expected, "{lanes:?} in pieces of {lengths:?}");
     }
 }
 
-type Outcome = (Vec<Event>, Option<Violation>, Counters);
+type Outcome = (Vec<FeedEvent>, Option<Violation>, ScanCounters);
 
-fn cut(lanes: Lanes, stream: &[u8], lengths: &[usize], no_sym: NoSym) -> Outcome {
-    let mut cutter = Cutter::on(lanes, WORKERS, no_sym);
+fn cut(lanes: SimdLevel, stream: &[u8], lengths: &[usize], no_sym: MissingSymbol) -> Outcome {
+    let mut reader = ObjectReader::with_simd(lanes, WORKERS, no_sym);
     let (mut seen, mut violation, mut rest) = (Seen::default(), None, stream);
     for length in lengths.iter().cycle() {
         if rest.is_empty() {
@@ -74,17 +74,17 @@ fn cut(lanes: Lanes, stream: &[u8], lengths: &[usize], no_sym: NoSym) -> Outcome
         let (piece, later) = rest.split_at(rest.len().min(*length));
         // A copy of its own, so that a read beyond the piece is a read beyond an allocation.
         let piece = piece.to_vec();
-        violation = cutter.feed(&piece, &mut seen).err();
+        violation = reader.feed(&piece, &mut seen).err();
         rest = later;
     }
-    (seen.0, violation, comparable(cutter.counters(), violation))
+    (seen.0, violation, comparable(reader.counters(), violation))
 }
 
-/// Where UTF-8 breaks, it depends on the pieces whether junk just before was counted.
-fn comparable(counters: Counters, violation: Option<Violation>) -> Counters {
-    let Counters { malformed, not_arrays, .. } = counters;
+/// Where UTF-8 breaks, it depends on the pieces whether non_object just before was counted.
+fn comparable(counters: ScanCounters, violation: Option<Violation>) -> ScanCounters {
+    let ScanCounters { malformed, not_arrays, .. } = counters;
     let (malformed, not_arrays) = if violation == Some(Violation::NotUtf8) { (0, 0) } else { (malformed, not_arrays) };
-    Counters { malformed, not_arrays, unusual: 0, cut: 0, ..counters }
+    ScanCounters { malformed, not_arrays, unusual: 0, cut: 0, ..counters }
 }
 
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
@@ -113,7 +113,7 @@ fn fragments(payload: &[u8], bytes: usize) -> Vec<u8> {
     stream
 }
 
-/// Messages as feeds send them and as they should not, and streams of frames of each kind.
+/// UniformMessages as feeds send them and as they should not, and streams of frames of each kind.
 pub fn seeds() -> Vec<Vec<u8>> {
     let objects = [
         r#"{"ev":"T","sym":"AAPL","i":"52983525029461","x":4,"p":114.125,"s":100,"c":[37],"t":1606487400000,"z":3}"#,

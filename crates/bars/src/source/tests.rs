@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::fd::AsRawFd;
 
-use pitwire_shard::{Producer, Shape};
+use pitwire_shard::{Producer, RingConfig};
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn ring_file(name: &str, capacity: u64) -> (std::path::PathBuf, File, Producer<M
     let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
     file.set_len(capacity + 4096).unwrap();
     file.lock().unwrap();
-    let shape = Shape { capacity, worker: 0, workers: 1, started_ns: 1 };
+    let shape = RingConfig { capacity, worker: 0, workers: 1, started_ns: 1 };
     let producer = Producer::create(Mapping::of(&file).unwrap(), &shape).unwrap();
     (path, file, producer)
 }

@@ -6,12 +6,12 @@ use std::arch::x86_64::{
     _mm256_setzero_si256, _mm256_shuffle_epi8,
 };
 
-use super::shape::{PREFIX_BYTES, Shape};
-use super::{BLOCK_BYTES, Block, Marks, Noted, Ops, Ran, Run, Span};
+use crate::scan::marks::{self, BLOCK_BYTES, Block, MarkProgress, Marks, ObjectScan, ScanResult, ScanSpan, SimdOps};
+use crate::scan::prefix::{ObjectPrefix, PREFIX_BYTES};
 
 pub struct Avx2;
 
-pub fn is_there() -> bool {
+pub fn is_supported() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
@@ -20,24 +20,30 @@ pub fn is_there() -> bool {
 }
 
 /// # Safety
-/// [`is_there`].
+/// [`is_supported`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,pclmulqdq")]
-pub unsafe fn objects(run: &mut Run<'_>) -> Ran {
+pub unsafe fn objects(run: &mut ObjectScan<'_>) -> ScanResult {
     // SAFETY: passed on.
     unsafe { run.objects::<Avx2>() }
 }
 
 /// # Safety
-/// [`is_there`].
+/// [`is_supported`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,pclmulqdq")]
 #[inline(never)]
-unsafe fn note_marks(text: &[u8], span: Span, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
+unsafe fn find_marks(
+    text: &[u8],
+    span: ScanSpan,
+    progress: MarkProgress,
+    marks: &mut Marks,
+    blocks: usize,
+) -> MarkProgress {
     // SAFETY: passed on.
-    unsafe { super::note_marks::<Avx2>(text, span, noted, marks, blocks) }
+    unsafe { marks::find_marks::<Avx2>(text, span, progress, marks, blocks) }
 }
 
 /// # Safety
-/// [`is_there`].
+/// [`is_supported`].
 #[inline(always)]
 unsafe fn load(bytes: &[u8; 32]) -> __m256i {
     // SAFETY: 32 bytes may be read, and no alignment is asked for.
@@ -45,7 +51,7 @@ unsafe fn load(bytes: &[u8; 32]) -> __m256i {
 }
 
 /// # Safety
-/// [`is_there`].
+/// [`is_supported`].
 #[inline(always)]
 unsafe fn bits(lanes: __m256i) -> u32 {
     // SAFETY: passed on.
@@ -57,11 +63,11 @@ fn both(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-impl Ops for Avx2 {
-    type Union = __m256i;
+impl SimdOps for Avx2 {
+    type ByteUnion = __m256i;
 
     #[inline(always)]
-    unsafe fn nothing() -> __m256i {
+    unsafe fn no_bytes() -> __m256i {
         // SAFETY: the caller has AVX2.
         unsafe { _mm256_setzero_si256() }
     }
@@ -94,7 +100,7 @@ impl Ops for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn inside(quotes: u64) -> u64 {
+    unsafe fn string_mask(quotes: u64) -> u64 {
         // SAFETY: the caller has PCLMULQDQ. A product without carries with all ones is the sum of all bits below.
         unsafe {
             let product = _mm_clmulepi64_si128::<0>(_mm_cvtsi64_si128(quotes.cast_signed()), _mm_set1_epi8(-1));
@@ -103,22 +109,28 @@ impl Ops for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], shape: &Shape) -> Option<u32> {
+    unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], prefix: &ObjectPrefix) -> Option<u32> {
         // SAFETY: the caller has AVX2.
         unsafe {
             let lanes = load(bytes);
-            let same = bits(_mm256_cmpeq_epi8(lanes, load(&shape.bytes)));
-            if same & shape.mask != shape.mask {
+            let same = bits(_mm256_cmpeq_epi8(lanes, load(&prefix.bytes)));
+            if same & prefix.mask != prefix.mask {
                 return None;
             }
             let quotes = bits(_mm256_cmpeq_epi8(lanes, _mm256_set1_epi8(0x22)));
-            Some((quotes >> shape.symbol_bit()).trailing_zeros())
+            Some((quotes >> prefix.symbol_bit()).trailing_zeros())
         }
     }
 
     #[inline]
-    unsafe fn note_marks(text: &[u8], span: Span, noted: Noted, marks: &mut Marks, blocks: usize) -> Noted {
+    unsafe fn find_marks(
+        text: &[u8],
+        span: ScanSpan,
+        progress: MarkProgress,
+        marks: &mut Marks,
+        blocks: usize,
+    ) -> MarkProgress {
         // SAFETY: passed on.
-        unsafe { note_marks(text, span, noted, marks, blocks) }
+        unsafe { find_marks(text, span, progress, marks, blocks) }
     }
 }

@@ -13,10 +13,11 @@
 
 use std::arch::x86_64::*;
 
-use super::shape::{PREFIX_BYTES, Shape};
-use super::{BLOCK_BYTES, Span, avx2, long_symbol};
-use crate::Object;
-use crate::route::{OFFSET_BASIS, PRIME, Router};
+use crate::object::Object;
+use crate::scan::avx2;
+use crate::scan::marks::{BLOCK_BYTES, ScanSpan, long_symbol};
+use crate::scan::prefix::{ObjectPrefix, PREFIX_BYTES};
+use crate::symbol_router::{OFFSET_BASIS, PRIME, SymbolRouter};
 
 /// What is looked at before anything is found: it stays in the nearest cache.
 const BLOCKS: usize = 256;
@@ -26,14 +27,14 @@ const GROUP: usize = 8;
 /// Objects that are written at once.
 const OUT: usize = 16;
 /// `},`
-const BETWEEN_BYTES: usize = 2;
+const SEPARATOR_BYTES: usize = 2;
 /// Longer symbols do not fit a register's lane with their quote.
 const WORD_BYTES: usize = 8;
 /// Behind the last block, so that what begins in it can be written at once.
 const SPARE: usize = GROUP;
 
-pub fn is_there() -> bool {
-    avx2::is_there()
+pub fn is_supported() -> bool {
+    avx2::is_supported()
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
@@ -43,9 +44,9 @@ pub fn is_there() -> bool {
         && is_x86_feature_detected!("vpclmulqdq")
 }
 
-/// What is noted of a batch: masks have one bit a byte, lists one entry an object.
+/// What is progress of a batch: masks have one bit a byte, lists one entry an object.
 #[derive(Debug)]
-pub struct Batch {
+pub struct BatchMasks {
     /// Bytes of messages: frames' headers are not looked at. All ones between batches.
     kept: [u64; BLOCKS + SPARE],
     /// What is otherwise than inside an array. All zeros between batches.
@@ -63,7 +64,7 @@ pub struct Batch {
 
 /// Objects that stand in a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Alike {
+pub struct UniformObjects {
     pub objects: usize,
     /// Opening braces.
     pub opens: usize,
@@ -71,9 +72,9 @@ pub struct Alike {
     pub end: usize,
 }
 
-impl Batch {
+impl BatchMasks {
     pub fn new() -> Box<Self> {
-        Box::new(Batch {
+        Box::new(BatchMasks {
             kept: [u64::MAX; BLOCKS + SPARE],
             excused: [0; BLOCKS + SPARE],
             quotes: [0; BLOCKS],
@@ -88,7 +89,7 @@ impl Batch {
     /// An array ends right before `at`, and `bytes` (at most 8) behind `at` are the next one's frame: its header and `[`. Both
     /// stand in the batch.
     #[inline]
-    pub fn border(&mut self, at: usize, bytes: usize) {
+    pub fn mark_frame(&mut self, at: usize, bytes: usize) {
         change(&mut self.kept, at, |bits, shift| bits & !(((1 << (bytes - 1)) - 1) << shift));
         // The brace that ended the one would have the other begin here, and not behind the frame.
         change(&mut self.excused, at, |bits, shift| bits ^ (1 | 1 << bytes) << shift);
@@ -131,16 +132,16 @@ fn change(mask: &mut [u64; BLOCKS + SPARE], at: usize, f: impl FnOnce(u64, usize
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
 pub fn objects(
     text: &[u8],
-    span: Span,
+    span: ScanSpan,
     frames: usize,
-    tables: (&Shape, &Router),
-    batch: &mut Batch,
+    tables: (&ObjectPrefix, &SymbolRouter),
+    batch: &mut BatchMasks,
     out: &mut [Object],
-) -> Option<Alike> {
-    let (shape, router) = tables;
+) -> Option<UniformObjects> {
+    let (prefix, router) = tables;
     let rest = text.get(span.at..span.end).unwrap_or_default();
     let bytes = &rest[..rest.len().min(BATCH_BYTES)];
-    let Some(&last) = bytes.last_chunk::<2>().filter(|_| span.at >= BETWEEN_BYTES) else {
+    let Some(&last) = bytes.last_chunk::<2>().filter(|_| span.at >= SEPARATOR_BYTES) else {
         batch.clear();
         return None;
     };
@@ -158,19 +159,19 @@ pub fn objects(
     }
     let end = batch.ends[objects.checked_sub(1)?] as usize;
     // SAFETY: all starts are at least `span.at`, and the last is a whole beginning before the end.
-    let begun = unsafe { begin(text, shape, &batch.starts[..objects], &mut batch.words) }?;
+    let begun = unsafe { begin(text, prefix, &batch.starts[..objects], &mut batch.words) }?;
     // What stands behind the last one has not been looked at; a backslash would not have ended it.
     if begun + frames != objects || text[end - 1] != b'}' {
         return None;
     }
-    write(text, shape, router, batch, &mut out[..objects.next_multiple_of(OUT)], objects)?;
-    Some(Alike { objects, opens, end })
+    write(text, prefix, router, batch, &mut out[..objects.next_multiple_of(OUT)], objects)?;
+    Some(UniformObjects { objects, opens, end })
 }
 
 /// Fills the masks of `bytes`, of whole groups; whether all is ASCII.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
-fn note(bytes: &[u8], batch: &mut Batch) -> bool {
+fn note(bytes: &[u8], batch: &mut BatchMasks) -> bool {
     let mut union = _mm512_setzero_si512();
     let quotes = batch.quotes.as_chunks_mut::<GROUP>().0.iter_mut();
     let masks = quotes.zip(batch.opens.as_chunks_mut::<GROUP>().0).zip(batch.others.as_chunks_mut::<GROUP>().0);
@@ -206,7 +207,7 @@ fn masks_of(lanes: __m512i) -> (u64, u64, u64) {
 /// Lists where objects begin and end, and how many do, if the masks say nothing against them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
-fn find(first: usize, blocks: usize, batch: &mut Batch) -> Option<(usize, usize)> {
+fn find(first: usize, blocks: usize, batch: &mut BatchMasks) -> Option<(usize, usize)> {
     let ones = _mm512_set1_epi64(-1);
     // The first object may stand behind no other: as if one had ended before it.
     let mut others_before = _mm512_setr_epi64(0, 0, 0, 0, 0, 0, 0, 1 << 62);
@@ -268,24 +269,24 @@ fn list(place: &mut [u32; GROUP], numbers: __m512i, are_there: u8) -> usize {
     are_there.count_ones() as usize
 }
 
-/// How many objects stand behind `},`, if all begin as `shape` says. Fills `words`.
+/// How many objects stand behind `},`, if all begin as `prefix` says. Fills `words`.
 ///
 /// # Safety
 /// At least two bytes of `text` stand before each start, and PREFIX_BYTES from it on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
-unsafe fn begin(text: &[u8], shape: &Shape, starts: &[u32], words: &mut [u64; BLOCKS]) -> Option<usize> {
-    let (behind, mask) = shape.behind();
+unsafe fn begin(text: &[u8], prefix: &ObjectPrefix, starts: &[u32], words: &mut [u64; BLOCKS]) -> Option<usize> {
+    let (behind, mask) = prefix.behind();
     // SAFETY: 32 bytes may be read.
     let behind: __m256i = unsafe { _mm256_loadu_si256(behind.as_ptr().cast()) };
     let (nothing, lanes) = (_mm256_setzero_si256(), _mm256_movm_epi8(mask));
     let (mut against, mut between) = (nothing, nothing);
-    let symbol = BETWEEN_BYTES + shape.symbol_start();
+    let symbol = SEPARATOR_BYTES + prefix.symbol_start();
     for (start, word) in starts.iter().zip(words) {
-        debug_assert!((BETWEEN_BYTES..=text.len() - PREFIX_BYTES).contains(&(*start as usize)));
+        debug_assert!((SEPARATOR_BYTES..=text.len() - PREFIX_BYTES).contains(&(*start as usize)));
         // SAFETY: the caller's; a symbol starts at least a word before the end of the beginning.
         let differing = unsafe {
-            let before = text.as_ptr().add(*start as usize - BETWEEN_BYTES);
+            let before = text.as_ptr().add(*start as usize - SEPARATOR_BYTES);
             *word = before.add(symbol).cast::<u64>().read_unaligned();
             _mm256_xor_si256(behind, _mm256_loadu_si256(before.cast()))
         };
@@ -297,15 +298,15 @@ unsafe fn begin(text: &[u8], shape: &Shape, starts: &[u32], words: &mut [u64; BL
 }
 
 /// The lanes of three registers, as objects have them behind one another: from the first two, and from the third where the bit is set.
-struct Woven {
+struct LaneOrder {
     of_two: [i32; OUT],
     of_third: [i32; OUT],
     is_third: u16,
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "below 48")]
-const WOVEN: [Woven; 3] = {
-    let mut all = [const { Woven { of_two: [0; OUT], of_third: [0; OUT], is_third: 0 } }; 3];
+const LANE_ORDERS: [LaneOrder; 3] = {
+    let mut all = [const { LaneOrder { of_two: [0; OUT], of_third: [0; OUT], is_third: 0 } }; 3];
     let mut at = 0;
     while at < 3 * OUT {
         let (woven, lane, object) = (&mut all[at / OUT], at % OUT, at / 3);
@@ -325,7 +326,14 @@ const WOVEN: [Woven; 3] = {
 /// Fills `out`; `None` when a long symbol has no end.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
-fn write(text: &[u8], shape: &Shape, router: &Router, batch: &Batch, out: &mut [Object], objects: usize) -> Option<()> {
+fn write(
+    text: &[u8],
+    prefix: &ObjectPrefix,
+    router: &SymbolRouter,
+    batch: &BatchMasks,
+    out: &mut [Object],
+    objects: usize,
+) -> Option<()> {
     let divisor = Divisor::new(router.workers());
     let lists = batch.words.as_chunks::<OUT>().0.iter();
     let lists = lists.zip(batch.starts.as_chunks::<OUT>().0).zip(batch.ends.as_chunks::<OUT>().0);
@@ -343,7 +351,7 @@ fn write(text: &[u8], shape: &Shape, router: &Router, batch: &Batch, out: &mut [
         let (high, high_long) = workers_of(high, &divisor);
         let workers = _mm512_inserti64x4::<1>(_mm512_zextsi256_si512(low), high);
         let place = out.as_mut_ptr().cast::<__m512i>();
-        for (part, woven) in WOVEN.iter().enumerate() {
+        for (part, woven) in LANE_ORDERS.iter().enumerate() {
             // SAFETY: 64 bytes each.
             let (of_two, of_third) = unsafe {
                 (_mm512_loadu_si512(woven.of_two.as_ptr().cast()), _mm512_loadu_si512(woven.of_third.as_ptr().cast()))
@@ -356,7 +364,7 @@ fn write(text: &[u8], shape: &Shape, router: &Router, batch: &Batch, out: &mut [
         let long = u32::from(low_long) | u32::from(high_long) << GROUP;
         if long != 0 {
             let count = (objects - index * OUT).min(OUT);
-            long_ones(text, shape, router, &mut out[..count], long)?;
+            long_ones(text, prefix, router, &mut out[..count], long)?;
         }
     }
     Some(())
@@ -365,9 +373,9 @@ fn write(text: &[u8], shape: &Shape, router: &Router, batch: &Batch, out: &mut [
 /// Of symbols that have no quote in their first eight bytes.
 #[cold]
 #[inline(never)]
-fn long_ones(text: &[u8], shape: &Shape, router: &Router, out: &mut [Object], long: u32) -> Option<()> {
+fn long_ones(text: &[u8], prefix: &ObjectPrefix, router: &SymbolRouter, out: &mut [Object], long: u32) -> Option<()> {
     for (_, object) in out.iter_mut().enumerate().filter(|(lane, _)| long >> lane & 1 != 0) {
-        object.worker = long_symbol(text, object.start as usize + shape.symbol_start(), router)?;
+        object.worker = long_symbol(text, object.start as usize + prefix.symbol_start(), router)?;
     }
     Some(())
 }
@@ -413,8 +421,8 @@ fn workers_of(words: __m512i, divisor: &Divisor) -> (__m256i, u8) {
         let low = 0x8080_8080_8080_8000_u64.cast_signed() | index as i64;
         let bytes =
             _mm512_shuffle_epi8(words, _mm512_setr_epi64(low, low + 8, low, low + 8, low, low + 8, low, low + 8));
-        let is_there = _mm512_test_epi64_mask(below, _mm512_set1_epi64(0x80 << (8 * index)));
-        hash = _mm512_mask_mullo_epi64(hash, is_there, _mm512_xor_si512(hash, bytes), prime);
+        let is_supported = _mm512_test_epi64_mask(below, _mm512_set1_epi64(0x80 << (8 * index)));
+        hash = _mm512_mask_mullo_epi64(hash, is_supported, _mm512_xor_si512(hash, bytes), prime);
     }
     let workers = divisor.remainder(_mm512_srli_epi64::<32>(hash));
     (_mm512_cvtepi64_epi32(workers), _mm512_testn_epi64_mask(quotes, quotes))

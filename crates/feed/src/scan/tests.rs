@@ -3,10 +3,11 @@
 use pitwire_websocket::{Frames, Peer};
 
 use super::*;
+use crate::symbol_router::SymbolRouter;
 
-fn scanner() -> Option<(Scanner, Tables)> {
-    let tables = Tables { shapes: Shapes::new(), router: Router::new(8) };
-    Lanes::Avx512.is_there().then(|| (Scanner::new(Lanes::Avx512), tables))
+fn scanner() -> Option<(Scanner, ScanTables)> {
+    let tables = ScanTables { prefixes: PrefixCache::new(), router: SymbolRouter::new(8) };
+    SimdLevel::Avx512.is_supported().then(|| (Scanner::new(SimdLevel::Avx512), tables))
 }
 
 fn trades(count: usize, filler: usize) -> String {
@@ -24,16 +25,16 @@ fn frame(payload: &str) -> Vec<u8> {
 }
 
 /// How many objects are taken at once from the brace at `at`.
-fn alike(scanner: &mut Scanner, tables: &Tables, text: &[u8], at: usize) -> Option<usize> {
+fn alike(scanner: &mut Scanner, tables: &ScanTables, text: &[u8], at: usize) -> Option<usize> {
     let mut out = [Object::default(); RUN_OBJECTS];
-    let span = Span { at, end: text.len(), checked: at };
-    scanner.pauses = Pauses::default();
-    let ran = scanner.alike(text, span, tables, &mut out)?;
-    for object in &out[..ran.objects] {
+    let span = ScanSpan { at, end: text.len(), checked: at };
+    scanner.backoff = BatchBackoff::default();
+    let scanned = scanner.uniform_objects(text, span, tables, &mut out)?;
+    for object in &out[..scanned.objects] {
         assert_eq!(text[object.start as usize..][..17], *br#"{"ev":"T","sym":""#.first_chunk::<17>().unwrap());
         assert_eq!(text[object.end as usize - 1], b'}');
     }
-    Some(ran.objects)
+    Some(scanned.objects)
 }
 
 #[test]
@@ -57,7 +58,7 @@ fn usual_frames_are_taken_at_once() {
         let text: Vec<u8> = (2..9).flat_map(|count| frame(&trades(count, filler))).collect();
         let frames = Frames::endless(Peer::Server, 1 << 30);
         let mut out = [Object::default(); RUN_OBJECTS];
-        scanner.pauses = Pauses::default();
+        scanner.backoff = BatchBackoff::default();
         let found = scanner.messages(&text, 0, |at| frames.peek(&text, at), &tables, &mut out);
         let found = found.map(|found| (found.messages, found.objects, found.end));
         assert_eq!(found, Some((7, 35, text.len())), "with {filler}");
@@ -80,7 +81,7 @@ fn what_is_declined_changes_nothing_for_the_next() {
     for odd in ["x{x", "x\\x"] {
         let text = [frame(&trades(3, 50)), frame(&trades(3, 50).replacen("xxx", odd, 1))].concat();
         let mut out = [Object::default(); RUN_OBJECTS];
-        scanner.pauses = Pauses::default();
+        scanner.backoff = BatchBackoff::default();
         assert!(scanner.messages(&text, 0, |at| frames.peek(&text, at), &tables, &mut out).is_none());
         assert_eq!(alike(&mut scanner, &tables, &usual, 5), Some(20));
     }

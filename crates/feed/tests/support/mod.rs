@@ -1,8 +1,8 @@
-//! Frames to feed, and what a cutter made of them.
+//! Frames to feed, and what a reader made of them.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use pitwire_feed::obvious::{self, Event};
-use pitwire_feed::{Counters, Cutter, Lanes, NoSym, Object, Sink, Violation};
+use pitwire_feed::reference::{self, FeedEvent};
+use pitwire_feed::{MissingSymbol, Object, ObjectReader, ObjectSink, ScanCounters, SimdLevel, Violation};
 
 pub const TEXT: u8 = 0x81;
 pub const BINARY: u8 = 0x82;
@@ -37,11 +37,11 @@ pub fn text(payload: &str) -> Vec<u8> {
 
 #[derive(Default)]
 pub struct Seen {
-    pub events: Vec<Event>,
+    pub events: Vec<FeedEvent>,
     pub frames: u64,
 }
 
-impl Sink for Seen {
+impl ObjectSink for Seen {
     fn frames(&mut self, frames: u64) {
         assert!(frames >= self.frames);
         self.frames = frames;
@@ -49,36 +49,36 @@ impl Sink for Seen {
 
     fn objects(&mut self, text: &[u8], objects: &[Object]) {
         assert!(!objects.is_empty());
-        self.events.extend(objects.iter().map(|object| Event::Object {
+        self.events.extend(objects.iter().map(|object| FeedEvent::Object {
             text: text[object.start as usize..object.end as usize].to_vec(),
             worker: object.worker,
         }));
     }
 
     fn ping(&mut self, body: &[u8]) {
-        self.events.push(Event::Ping(body.to_vec()));
+        self.events.push(FeedEvent::Ping(body.to_vec()));
     }
 
     fn pong(&mut self, body: &[u8]) {
-        self.events.push(Event::Pong(body.to_vec()));
+        self.events.push(FeedEvent::Pong(body.to_vec()));
     }
 
     fn close(&mut self, code: Option<u16>, reason: &[u8]) {
-        self.events.push(Event::Close(code, reason.to_vec()));
+        self.events.push(FeedEvent::Close(code, reason.to_vec()));
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
-    pub events: Vec<Event>,
-    pub counters: Counters,
+    pub events: Vec<FeedEvent>,
+    pub counters: ScanCounters,
     pub violation: Option<Violation>,
 }
 
 impl Outcome {
     pub fn objects(&self) -> Vec<String> {
-        let text = |event: &Event| match event {
-            Event::Object { text, .. } => Some(String::from_utf8_lossy(text).into_owned()),
+        let text = |event: &FeedEvent| match event {
+            FeedEvent::Object { text, .. } => Some(String::from_utf8_lossy(text).into_owned()),
             _ => None,
         };
         self.events.iter().filter_map(text).collect()
@@ -86,45 +86,45 @@ impl Outcome {
 }
 
 /// Feeds `stream` in pieces of these lengths, by turns; the last one as long as it takes.
-pub fn cut(lanes: Lanes, stream: &[u8], lengths: &[usize], workers: u32, no_sym: NoSym) -> Outcome {
-    let mut cutter = Cutter::on(lanes, workers, no_sym);
+pub fn cut(lanes: SimdLevel, stream: &[u8], lengths: &[usize], workers: u32, no_sym: MissingSymbol) -> Outcome {
+    let mut reader = ObjectReader::with_simd(lanes, workers, no_sym);
     let (mut seen, mut violation, mut rest) = (Seen::default(), None, stream);
     let mut lengths = lengths.iter().cycle();
     while !rest.is_empty() {
         let bytes = lengths.next().map_or(rest.len(), |length| (*length).clamp(1, rest.len()));
         // A copy of its own, so that a read beyond the piece is a read beyond an allocation.
         let piece = rest[..bytes].to_vec();
-        violation = cutter.feed(&piece, &mut seen).err();
+        violation = reader.feed(&piece, &mut seen).err();
         rest = &rest[bytes..];
     }
-    Outcome { events: seen.events, counters: cutter.counters(), violation }
+    Outcome { events: seen.events, counters: reader.counters(), violation }
 }
 
-pub fn all_lanes() -> Vec<Lanes> {
-    Lanes::ALL.into_iter().filter(|lanes| lanes.is_there()).collect()
+pub fn all_lanes() -> Vec<SimdLevel> {
+    SimdLevel::ALL.into_iter().filter(|lanes| lanes.is_supported()).collect()
 }
 
-/// What every way of cutting must see, by the slow cutter.
-pub fn obviously(stream: &[u8], workers: u32, no_sym: NoSym) -> Outcome {
-    let seen = obvious::cut(stream, workers, no_sym);
+/// What every way of cutting must see, by the slow reader.
+pub fn expected_by_reference(stream: &[u8], workers: u32, no_sym: MissingSymbol) -> Outcome {
+    let seen = reference::read(stream, workers, no_sym);
     Outcome { events: seen.events, counters: seen.counters, violation: seen.violation }
 }
 
-/// Without what depends on how the stream was cut; where UTF-8 breaks, whether junk before it was counted does too.
+/// Without what depends on how the stream was cut; where UTF-8 breaks, whether non_object before it was counted does too.
 pub fn comparable(mut outcome: Outcome) -> Outcome {
-    let Counters { frames, messages, objects, no_sym, oversized, malformed, not_arrays, .. } = outcome.counters;
+    let ScanCounters { frames, messages, objects, no_sym, oversized, malformed, not_arrays, .. } = outcome.counters;
     let (malformed, not_arrays) =
         if outcome.violation == Some(Violation::NotUtf8) { (0, 0) } else { (malformed, not_arrays) };
     outcome.counters =
-        Counters { frames, messages, objects, no_sym, oversized, malformed, not_arrays, ..Counters::default() };
+        ScanCounters { frames, messages, objects, no_sym, oversized, malformed, not_arrays, ..ScanCounters::default() };
     outcome
 }
 
-/// Cuts `stream` on all lanes into pieces of these lengths; each must see what the slow cutter sees.
+/// Cuts `stream` on all lanes into pieces of these lengths; each must see what the slow reader sees.
 pub fn check(stream: &[u8], lengths: &[usize]) -> Outcome {
-    let expected = comparable(obviously(stream, 4, NoSym::Worker0));
+    let expected = comparable(expected_by_reference(stream, 4, MissingSymbol::Worker0));
     for lanes in all_lanes() {
-        let outcome = comparable(cut(lanes, stream, lengths, 4, NoSym::Worker0));
+        let outcome = comparable(cut(lanes, stream, lengths, 4, MissingSymbol::Worker0));
         assert_eq!(outcome, expected, "{lanes:?}, pieces {lengths:?}");
     }
     expected

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use clap::Args;
 use pitwire_load_generator::{
-    Address, Arrivals, Control, Expect, Faults, MOST_CONNECTIONS, Plan, Refusal, Report, RunError, Share, Start,
-    Traffic, Trust, raise_file_limit, run, tls_config,
+    Address, Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, LoadReport, MOST_CONNECTIONS,
+    MeasurementStart, OpenFailure, RunControl, RunError, Traffic, Trust, raise_file_limit, run, tls_config,
 };
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -62,7 +62,7 @@ pub struct Load {
     heartbeat: Option<Duration>,
     /// Each heartbeat is answered by K messages of BYTES bytes.
     #[arg(long, value_name = "KxBYTES", requires = "heartbeat")]
-    expect: Option<Expect>,
+    expect: Option<ExpectedReplies>,
     /// Messages of BYTES bytes that come back; one a second on each connection, or --arrivals.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     echo: Option<u32>,
@@ -144,7 +144,7 @@ impl Load {
     }
 
     /// Steps of a run each; the figures are of the largest that was carried.
-    fn find_limit(&self, plan: &Plan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    fn find_limit(&self, plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
         let is_rate = plan.arrivals.is_some() && plan.traffic != Traffic::Listen;
         let unit = if is_rate { "messages a second" } else { "connections" };
         let mut search = match plan.arrivals {
@@ -202,47 +202,48 @@ impl Load {
     }
 
     /// In this process, or in as many as the open-file limit makes necessary.
-    fn measure(&self, plan: &Plan, stop: &Arc<AtomicBool>) -> Result<Report, Failure> {
+    fn measure(&self, plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<LoadReport, Failure> {
         let room = raise_file_limit().saturating_sub(OTHER_FILES).max(1);
         let parts = usize::try_from(u64::from(plan.share.count).div_ceil(room)).unwrap_or(usize::MAX);
         let mut progress = Progress::new(plan);
         if parts > 1 {
             return children::run(parts, plan, stop, &mut progress);
         }
-        let control = Control::default();
-        let lead = |control: &Control| {
+        let control = RunControl::default();
+        let lead = |control: &RunControl| {
             if stop.load(Relaxed) {
                 control.stop();
             }
             progress.show(control);
         };
-        run(plan, &control, Start::WhenOpen, lead).map_err(|error| failure(error, &self.url))
+        run(plan, &control, MeasurementStart::WhenOpen, lead).map_err(|error| failure(error, &self.url))
     }
 
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self) -> Result<LoadPlan, Failure> {
         let address = Address::parse(&self.url)
             .map_err(|error| Failure::usage(format!("{:?} is no WebSocket address: {error}", self.url)))?;
         let traffic = match (self.seed_002, self.heartbeat, self.expect, self.echo) {
-            (true, ..) => {
-                Traffic::Heartbeat { period: Duration::from_secs(1), expect: Expect { messages: 10, bytes: 10_000 } }
-            }
+            (true, ..) => Traffic::Heartbeat {
+                period: Duration::from_secs(1),
+                expect: ExpectedReplies { messages: 10, bytes: 10_000 },
+            },
             (_, Some(period), Some(expect), _) => Traffic::Heartbeat { period, expect },
             (.., Some(bytes)) => Traffic::Echo { bytes },
             _ => Traffic::Listen,
         };
         let connections = self.connections.unwrap_or(if self.seed_002 { 5_000 } else { 1 });
-        let whole = Share::whole(connections);
+        let whole = ConnectionShare::whole(connections);
         if self.slow + self.stopped > 10_000 {
             return Err(Failure::usage("--slow and --stopped together are more than all connections"));
         }
-        let lasts = self.seconds.unwrap_or(Duration::from_secs(if self.seed_002 {
+        let duration = self.seconds.unwrap_or(Duration::from_secs(if self.seed_002 {
             8
         } else if self.find_limit {
             3
         } else {
             10
         }));
-        if self.storm.is_some_and(|after| after >= lasts) {
+        if self.storm.is_some_and(|after| after >= duration) {
             return Err(
                 Failure::usage("--storm comes after the end").remedy("give more --seconds, or an earlier storm")
             );
@@ -258,37 +259,37 @@ impl Load {
             (None, false) => Trust::System,
         };
         let tls = address.is_secure.then(|| tls_config(trust)).transpose().map_err(Failure::usage)?;
-        Ok(Plan {
+        Ok(LoadPlan {
             server: resolve(&address)?,
             address,
             tls,
             share: self.part.map_or(whole, |(index, parts)| whole.part(index, parts)),
-            lasts,
+            duration,
             traffic,
             arrivals: self.arrivals,
             subscribe: self.subscribe.clone(),
             subprotocol: self.subprotocol.clone(),
             deflate: self.deflate,
-            faults: Faults { slow: self.slow, stopped: self.stopped },
+            faulty_readers: FaultyReaders { slow: self.slow, stopped: self.stopped },
             storm: self.storm,
             threads: self.threads.unwrap_or_else(half_of_the_cores),
             sources: self.sources.unwrap_or(0),
-            patience: self.timeout,
-            wave: self.wave,
+            open_timeout: self.timeout,
+            max_opening: self.wave,
             sequence_field: self.sequence_field.clone(),
             seed: self.seed,
         })
     }
 }
 
-fn with_connections(plan: &Plan, connections: u64) -> Plan {
-    Plan { share: Share::whole(u32::try_from(connections).unwrap_or(MOST_CONNECTIONS)), ..plan.clone() }
+fn with_connections(plan: &LoadPlan, connections: u64) -> LoadPlan {
+    LoadPlan { share: ConnectionShare::whole(u32::try_from(connections).unwrap_or(MOST_CONNECTIONS)), ..plan.clone() }
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn with_rate(plan: &Plan, per_s: u64) -> Plan {
+fn with_rate(plan: &LoadPlan, per_s: u64) -> LoadPlan {
     let arrivals = plan.arrivals.map(|arrivals| Arrivals { per_s: per_s as f64, ..arrivals });
-    Plan { arrivals, ..plan.clone() }
+    LoadPlan { arrivals, ..plan.clone() }
 }
 
 fn half_of_the_cores() -> usize {
@@ -309,12 +310,12 @@ fn resolve(address: &Address) -> Result<SocketAddr, Failure> {
 
 fn failure(error: RunError, url: &str) -> Failure {
     match error {
-        RunError::Hopeless(refusal) => refused(&refusal, url),
+        RunError::NothingOpened(refusal) => refused(&refusal, url),
         RunError::Machine(cause) => Failure::new(cause).remedy("see `pitwire doctor`"),
     }
 }
 
-fn refused(refusal: &Refusal, url: &str) -> Failure {
+fn refused(refusal: &OpenFailure, url: &str) -> Failure {
     Failure::new(format!("{url}: {refusal}")).remedy(refusal.remedy())
 }
 

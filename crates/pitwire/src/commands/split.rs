@@ -11,8 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use pitwire_net::stop_signals;
 use pitwire_splitter::{
-    Address, BadPolicy, Board, Counted, NoSym, Nowhere, Options, Plan, Policy, Printer, Program, Publication,
-    Publisher, Report, RunError, Server, Source, Transport, open_pipe, open_shm, open_shm_ref, serve, tls_config,
+    Address, DiscardTransport, InvalidPolicy, LinePrinter, MissingSymbol, ShardPublisher, Publication, ShardServer,
+    SharedStats, SlowWorkerPolicy, Splitter, SplitterConfig, SplitterError, SplitterReport, StreamCounts, Transport,
+    TransportOptions, WorkerProgram, open_pipe, open_shm, open_shm_ref, serve, tls_config,
 };
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -139,7 +140,7 @@ enum TransportName {
     ShmRef,
     /// One path each, /shard/0 and so on, JSON arrays.
     Ws,
-    /// Nowhere: what cutting alone costs.
+    /// Discards everything: measures scanning and routing alone.
     #[value(hide = true)]
     Null,
 }
@@ -154,7 +155,7 @@ enum PipePages {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum NoSymName {
-    /// Counted, and not dealt.
+    /// Count and drop them.
     Drop,
     /// Dealt to worker 0.
     Worker0,
@@ -168,14 +169,14 @@ impl Split {
         let (stop, is_stopping) = (stop_signals()?, stop_flag()?);
         let plan = self.plan()?;
         let options = self.options(is_stopping)?;
-        let board = Arc::new(Board::default());
+        let stats = Arc::new(SharedStats::default());
         // Before a program is started: an address that is wrong costs nobody anything.
         let publisher = self.publisher()?;
         let shards_at = (self.transport == TransportName::Ws).then_some(self.listen);
         let mut server = None;
         let mut sinks: Vec<Box<dyn Transport>> = Vec::new();
         if shards_at.is_some() || self.metrics.is_some() {
-            let (shards, serving) = serve(&options, Arc::clone(&board), shards_at, self.metrics)?;
+            let (shards, serving) = serve(&options, Arc::clone(&stats), shards_at, self.metrics)?;
             sinks.extend(shards);
             server = Some(serving);
         }
@@ -183,21 +184,21 @@ impl Split {
             TransportName::Pipe => sinks.push(open_pipe(options)?),
             TransportName::Shm => sinks.push(open_shm(options)?),
             TransportName::ShmRef => sinks.push(open_shm_ref(options)?),
-            TransportName::Null => sinks.push(Box::new(Nowhere)),
+            TransportName::Null => sinks.push(Box::new(DiscardTransport)),
             TransportName::Ws => {}
         }
         sinks.extend(publisher);
         if let Some(path) = &self.ready_file {
             write_ready(path, server.as_ref())?;
         }
-        let view = if self.view { Some(View::open(Arc::clone(&board))?) } else { None };
+        let view = if self.view { Some(View::open(Arc::clone(&stats))?) } else { None };
         let to_stdout = !self.json && !view.as_ref().is_some_and(View::is_on_stdout);
         let printer = match (to_stdout, &view) {
-            (true, _) => Printer::to(Box::new(stdout())),
-            (false, None) => Printer::to(Box::new(stderr())),
-            (false, Some(_)) => Printer::to(Box::new(sink())),
+            (true, _) => LinePrinter::to(Box::new(stdout())),
+            (false, None) => LinePrinter::to(Box::new(stderr())),
+            (false, Some(_)) => LinePrinter::to(Box::new(sink())),
         };
-        let mut report = Source::new(plan, sinks, printer, board, &stop).run();
+        let mut report = Splitter::new(plan, sinks, printer, stats, &stop).run();
         drop(view);
         drop(server);
         let failure = report.failure.take();
@@ -213,10 +214,10 @@ impl Split {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
         let publication = Publication { url, prefix: self.publish_prefix.clone(), epoch, workers: self.workers };
-        Ok(Some(Box::new(Publisher::open(publication)?)))
+        Ok(Some(Box::new(ShardPublisher::open(publication)?)))
     }
 
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self) -> Result<SplitterConfig, Failure> {
         let address = Address::parse(&self.url)
             .map_err(|error| Failure::usage(format!("{} is no feed's URL: {error}", self.url)))?;
         let tls = match (address.is_secure, &self.ca) {
@@ -226,14 +227,14 @@ impl Split {
         };
         let auth = self.auth.as_deref().map(text_or_file).transpose()?;
         let subscriptions = self.subscribe.iter().map(|text| text_or_file(text)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Plan {
+        Ok(SplitterConfig {
             address,
             tls,
             introduction: auth.into_iter().chain(subscriptions).collect(),
             workers: self.workers,
             no_sym: match self.no_sym {
-                NoSymName::Drop => NoSym::Drop,
-                NoSymName::Worker0 => NoSym::Worker0,
+                NoSymName::Drop => MissingSymbol::Drop,
+                NoSymName::Worker0 => MissingSymbol::Worker0,
             },
             reconnects: !self.no_reconnect,
             gap_records: !self.no_gap_records,
@@ -246,9 +247,10 @@ impl Split {
         })
     }
 
-    fn options(&self, stop: Arc<AtomicBool>) -> Result<Options, Failure> {
-        let policy: Policy = self.on_slow.parse().map_err(|error: BadPolicy| Failure::usage(error.to_string()))?;
-        let program = self.command.split_first().map(|(command, arguments)| Program {
+    fn options(&self, stop: Arc<AtomicBool>) -> Result<TransportOptions, Failure> {
+        let policy: SlowWorkerPolicy =
+            self.on_slow.parse().map_err(|error: InvalidPolicy| Failure::usage(error.to_string()))?;
+        let program = self.command.split_first().map(|(command, arguments)| WorkerProgram {
             command: command.clone(),
             arguments: arguments.to_vec(),
             workdir: self.workdir.clone(),
@@ -258,10 +260,10 @@ impl Split {
                 "a program takes pipes or rings; its readers of --transport ws connect by themselves",
             ));
         }
-        if policy == Policy::Restart && program.is_none() && self.transport != TransportName::Ws {
+        if policy == SlowWorkerPolicy::Restart && program.is_none() && self.transport != TransportName::Ws {
             return Err(Failure::usage("--on-slow restart needs a program to start again; name one after --"));
         }
-        let mut options = Options::new(self.workers);
+        let mut options = TransportOptions::new(self.workers);
         options.policy = policy;
         options.gap_records = !self.no_gap_records;
         options.program = program;
@@ -271,7 +273,7 @@ impl Split {
         Ok(options)
     }
 
-    fn print(&self, report: &Report) -> Result<(), Failure> {
+    fn print(&self, report: &SplitterReport) -> Result<(), Failure> {
         let figures = Figures::of(report);
         if self.json {
             let text = serde_json::to_string(&figures).map_err(|error| Failure::new(error.to_string()))?;
@@ -339,8 +341,8 @@ struct Verified {
 }
 
 impl Verified {
-    fn of(counted: &[Counted]) -> Option<Self> {
-        let all = Counted::sum(counted);
+    fn of(counted: &[StreamCounts]) -> Option<Self> {
+        let all = StreamCounts::sum(counted);
         (!counted.is_empty()).then(|| Verified {
             trades: all.trades,
             symbols: all.symbols,
@@ -359,8 +361,8 @@ impl Verified {
 
 impl Figures {
     #[allow(clippy::cast_precision_loss)]
-    fn of(report: &Report) -> Self {
-        let Report { totals, dealt, lag, .. } = report;
+    fn of(report: &SplitterReport) -> Self {
+        let SplitterReport { totals, dealt, lag, .. } = report;
         let seconds = report.elapsed_ns as f64 / 1e9;
         let ratio = |above: f64, below: f64| if below > 0.0 { above / below } else { 0.0 };
         let a_trade = |ns: u64| (ratio(ns as f64, totals.trades as f64) * 100.0).round() / 100.0;
@@ -433,11 +435,13 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-fn failed(error: RunError) -> Failure {
+fn failed(error: SplitterError) -> Failure {
     match error {
-        RunError::Connect(error) => Failure::new(error.to_string()).remedy(error.remedy()),
-        RunError::Lost(why) => Failure::new(why).remedy("without --no-reconnect the connection comes back by itself"),
-        RunError::Transport(failure) => failure.into(),
+        SplitterError::Connect(error) => Failure::new(error.to_string()).remedy(error.remedy()),
+        SplitterError::Lost(why) => {
+            Failure::new(why).remedy("without --no-reconnect the connection comes back by itself")
+        }
+        SplitterError::Transport(failure) => failure.into(),
     }
 }
 
@@ -461,7 +465,7 @@ fn remove_old(path: &Path) -> Result<(), Failure> {
 }
 
 /// An old file is gone before anything serves; the new one appears whole.
-fn write_ready(path: &Path, server: Option<&Server>) -> Result<(), Failure> {
+fn write_ready(path: &Path, server: Option<&ShardServer>) -> Result<(), Failure> {
     let mut ready = serde_json::Map::new();
     for (name, address) in [("http", server.and_then(|it| it.shards)), ("metrics", server.and_then(|it| it.metrics))] {
         if let Some(address) = address {

@@ -1,4 +1,4 @@
-//! Every interleaving of one writer and one reader that goes to sleep, by loom.
+//! All interleavings of one writer and one reader that sleeps, explored with loom.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::Words;
+use super::RingWords;
 use crate::layout::{STATE_ENDED, STATE_LIVE};
 
 words!(AtomicU64, AtomicU32, loom::sync::atomic::fence);
 
 const SLOTS: u64 = 2;
 
-/// A ring of two numbers, with loom's words.
+/// A ring of two numbers on loom's words.
 struct Ring {
     slots: [UnsafeCell<u64>; 2],
     head: AtomicU64,
@@ -23,7 +23,7 @@ struct Ring {
     sleeping: AtomicU32,
 }
 
-// SAFETY: loom itself finds two sides in one slot; that is what the test is for.
+// SAFETY: loom itself reports two sides in one slot. The test exists to find that.
 unsafe impl Sync for Ring {}
 // SAFETY: as above.
 unsafe impl Send for Ring {}
@@ -40,12 +40,12 @@ impl Ring {
         }
     }
 
-    fn words(&self) -> Words<'_, AtomicU64, AtomicU32> {
-        Words { head: &self.head, bell: &self.bell, state: &self.state, tail: &self.tail, sleeping: &self.sleeping }
+    fn words(&self) -> RingWords<'_, AtomicU64, AtomicU32> {
+        RingWords { head: &self.head, bell: &self.bell, state: &self.state, tail: &self.tail, sleeping: &self.sleeping }
     }
 
-    /// Asleep until the bell shows another number: the writer wakes exactly when it has changed it. One that is never
-    /// changed again is a loop without end, which loom reports.
+    /// Sleeps until the bell changes, which models a futex that the writer wakes on every change. A
+    /// bell that never changes again is an endless loop, and loom reports it.
     fn futex_wait(&self, expected: u32) {
         while self.bell.load(Acquire) == expected {
             loom::thread::yield_now();
@@ -58,7 +58,7 @@ impl Ring {
                 loom::thread::yield_now();
             }
             let slot = usize::try_from(number % SLOTS).unwrap();
-            // SAFETY: free, by the tail just seen.
+            // SAFETY: the slot is free, by the tail that was just loaded.
             self.slots[slot].with_mut(|slot| unsafe { *slot = number + 100 });
             let rung = self.bell.load(Relaxed);
             let wakes = self.words().publish(number + 1);
@@ -75,7 +75,7 @@ impl Ring {
             let head = self.head.load(Acquire);
             while position < head {
                 let slot = usize::try_from(position % SLOTS).unwrap();
-                // SAFETY: published, by the head just seen.
+                // SAFETY: the slot is published, by the head that was just loaded.
                 found.push(self.slots[slot].with(|slot| unsafe { *slot }));
                 position += 1;
                 self.tail.store(position, Release);

@@ -1,6 +1,7 @@
-//! Decimals as whole billionths.
+//! Decimals as integers in billionths.
 //!
-//! Leaves out  more than nine digits behind the point, exponents beyond that, and what leaves 128 bits: refused.
+//! Leaves out  more than nine digits behind the point, exponents beyond that, and values above 128
+//!             bits: refused.
 
 use std::fmt::Write;
 
@@ -8,14 +9,14 @@ use std::fmt::Write;
 pub(super) const BILLIONTHS: u32 = 9;
 pub(super) const SQUARED: u32 = 2 * BILLIONTHS;
 
-/// Whole billionths.
+/// A number in billionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Decimal(pub i128);
 
 impl Decimal {
     pub const ZERO: Self = Self(0);
 
-    /// A JSON number, or one in quotes.
+    /// Parses a JSON number, or one in quotes.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = text.strip_prefix(b"\"").map_or(Some(text), |rest| rest.strip_suffix(b"\""))?;
         let (is_negative, text) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
@@ -52,13 +53,13 @@ impl Decimal {
         self.0.checked_add(other.0).map(Self)
     }
 
-    /// In billionths of billionths.
+    /// Multiplies. The result is in billionths of billionths.
     pub fn times(self, other: Self) -> Option<i128> {
         self.0.checked_mul(other.0)
     }
 }
 
-/// At most two digits, with or without a sign.
+/// Parses an exponent of at most two digits with an optional sign.
 fn exponent(text: &[u8]) -> Option<i32> {
     let (sign, digits) = match text {
         [b'-', rest @ ..] => (-1, rest),
@@ -75,14 +76,14 @@ fn exponent(text: &[u8]) -> Option<i32> {
     Some(sign * value)
 }
 
-/// `units` of 10^-scale, without zeros that say nothing.
+/// Writes `units` of 10^-scale without trailing zeros.
 pub(super) fn write(out: &mut String, units: i128, scale: u32) {
     let part = 10_u128.pow(scale);
     let (whole, rest) = (units.unsigned_abs() / part, units.unsigned_abs() % part);
     if units < 0 {
         out.push('-');
     }
-    // Writing into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(out, "{whole}");
     if rest > 0 {
         let _ = write!(out, ".{rest:0width$}", width = scale as usize);
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_units() {
+    fn decimals_are_parsed_exactly_or_refused() {
         for (text, units) in [
             ("0", Some(0)),
             ("1", Some(1_000_000_000)),
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn written_without_idle_zeros() {
+    fn decimals_are_written_without_trailing_zeros() {
         for (units, scale, text) in [
             (0, 9, "0"),
             (1, 9, "0.000000001"),

@@ -1,4 +1,4 @@
-//! Sums that were computed by hand, and a table that loses nobody.
+//! Sums that were computed by hand, and a table that never loses a symbol.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn records(conflation: &mut Conflation) -> Vec<String> {
 }
 
 #[test]
-fn one_record_stands_for_its_trades() {
+fn one_record_summarises_all_trades_of_a_symbol() {
     let mut conflation = Conflation::new(16);
     for trade in [
         r#"{"ev":"T","sym":"AAPL","i":"000000000001","x":4,"p":114.125,"s":100,"c":[37],"t":10,"z":3}"#,
@@ -42,7 +42,7 @@ fn one_record_stands_for_its_trades() {
 }
 
 #[test]
-fn what_is_no_trade_is_refused() {
+fn objects_that_are_not_trades_are_refused() {
     let mut conflation = Conflation::new(16);
     for object in [
         r#"{"ev":"Q","sym":"A","p":1,"s":1}"#,
@@ -63,18 +63,18 @@ fn what_is_no_trade_is_refused() {
 }
 
 #[test]
-fn a_sum_beyond_128_bits_is_refused_and_the_rest_stands() {
+fn a_sum_beyond_128_bits_is_refused_and_the_summary_is_unchanged() {
     let mut conflation = Conflation::new(16);
-    // 10^19 * 10^9 billionths, times one: 10^37 of 1.7 * 10^38; seventeen of them fit.
+    // 10^19 * 10^9 billionths times one is 10^37, of 1.7 * 10^38: seventeen of them fit.
     let trade = r#"{"sym":"A","p":10000000000000000000,"s":1}"#;
     let fitting = (0..40).filter(|_| conflation.add(trade.as_bytes())).count();
     assert_eq!((fitting, conflation.trades()), (17, 17));
     assert!(records(&mut conflation)[0].contains("\"count\":17"));
 }
 
-/// Thousands of rounds of adding and taking, beside a plain list.
+/// Compares thousands of rounds of adding and removing with a plain list.
 #[test]
-fn the_table_loses_nobody() {
+fn the_table_never_loses_a_symbol() {
     let mut conflation = Conflation::new(64);
     let mut expected: Vec<(u64, u64)> = Vec::new();
     let mut state = 88_172_645_463_325_252_u64;

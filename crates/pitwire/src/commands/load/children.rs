@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pitwire_load_generator::{Control, NEVER, Plan, Report, RunError, Start, mono_ns, run as run_here};
+use pitwire_load_generator::{
+    LoadPlan, LoadReport, MeasurementStart, NEVER, RunControl, RunError, mono_ns, run as run_here,
+};
 use serde::{Deserialize, Serialize};
 
 use super::progress::{Progress, Standing};
@@ -29,7 +31,7 @@ const SAY_EVERY: Duration = Duration::from_millis(200);
 #[serde(rename_all = "snake_case")]
 enum Word {
     Standing { opened: u64, failed: u64, deliveries: u64, late: u64, lost: u64 },
-    Report(Box<Report>),
+    Report(Box<LoadReport>),
     Failed { what: String, remedy: String },
 }
 
@@ -37,26 +39,26 @@ enum Word {
 #[derive(Default)]
 struct Heard {
     standing: Standing,
-    report: Option<Report>,
+    report: Option<LoadReport>,
     failed: Option<Failure>,
     has_ended: bool,
 }
 
-pub fn serve(plan: &Plan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let control = Arc::new(Control::default());
+pub fn serve(plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let control = Arc::new(RunControl::default());
     let listener = Arc::clone(&control);
     // It ends with the process: nothing else stops a read from standard input.
     thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             match line.as_deref().map(str::parse::<i64>) {
-                Ok(Ok(start_ns)) => listener.start_at(start_ns),
+                Ok(Ok(start_ns)) => listener.set_start_ns(start_ns),
                 _ => break,
             }
         }
         listener.stop();
     });
     let mut next = Instant::now();
-    let lead = |control: &Control| {
+    let lead = |control: &RunControl| {
         if stop.load(Ordering::Relaxed) {
             control.stop();
         }
@@ -66,9 +68,9 @@ pub fn serve(plan: &Plan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
             tell(&Word::Standing { opened, failed, deliveries, late, lost });
         }
     };
-    match run_here(plan, &control, Start::WhenTold, lead) {
+    match run_here(plan, &control, MeasurementStart::OnSignal, lead) {
         Ok(report) => tell(&Word::Report(Box::new(report))),
-        Err(RunError::Hopeless(refusal)) => {
+        Err(RunError::NothingOpened(refusal)) => {
             tell(&Word::Failed { what: refusal.to_string(), remedy: refusal.remedy().into() });
         }
         Err(RunError::Machine(what)) => tell(&Word::Failed { what, remedy: "see `pitwire doctor`".into() }),
@@ -83,7 +85,12 @@ fn tell(word: &Word) {
     }
 }
 
-pub fn run(parts: usize, plan: &Plan, stop: &Arc<AtomicBool>, progress: &mut Progress) -> Result<Report, Failure> {
+pub fn run(
+    parts: usize,
+    plan: &LoadPlan,
+    stop: &Arc<AtomicBool>,
+    progress: &mut Progress,
+) -> Result<LoadReport, Failure> {
     let mut children = Vec::new();
     for index in 0..parts {
         match start(plan, index, parts) {
@@ -101,7 +108,7 @@ pub fn run(parts: usize, plan: &Plan, stop: &Arc<AtomicBool>, progress: &mut Pro
     outcome
 }
 
-fn start(plan: &Plan, index: usize, parts: usize) -> std::io::Result<Child> {
+fn start(plan: &LoadPlan, index: usize, parts: usize) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     // What was said last counts: a step of --find-limit differs from what the command line says.
     command.args(std::env::args_os().skip(1)).args(["--connections", &plan.share.total.to_string()]);
@@ -138,10 +145,10 @@ fn listen(child: &mut Child) -> Arc<Mutex<Heard>> {
 fn lead(
     children: &mut [Child],
     heard: &[Arc<Mutex<Heard>>],
-    plan: &Plan,
+    plan: &LoadPlan,
     stop: &Arc<AtomicBool>,
     progress: &mut Progress,
-) -> Result<Report, Failure> {
+) -> Result<LoadReport, Failure> {
     let mut start_ns = NEVER;
     let arrives = plan.traffic == pitwire_load_generator::Traffic::Listen && plan.arrivals.is_some();
     loop {
@@ -181,8 +188,8 @@ fn lead(
     }
 }
 
-fn add_up(heard: &[Arc<Mutex<Heard>>]) -> Result<Report, Failure> {
-    let mut whole = Report::default();
+fn add_up(heard: &[Arc<Mutex<Heard>>]) -> Result<LoadReport, Failure> {
+    let mut whole = LoadReport::default();
     for one in heard {
         let report = one.lock().unwrap_or_else(PoisonError::into_inner).report.take();
         let report = report.ok_or_else(|| {

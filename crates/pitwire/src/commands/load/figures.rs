@@ -1,6 +1,6 @@
 //! What `pitwire load` says at the end.
 
-use pitwire_load_generator::{Plan, Report};
+use pitwire_load_generator::{LoadPlan, LoadReport};
 use serde_json::{Value, json};
 
 #[allow(clippy::cast_precision_loss)]
@@ -9,8 +9,8 @@ fn per_s(count: u64, ns: u64) -> f64 {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn seconds(report: &Report) -> f64 {
-    report.lasted_ns as f64 / 1e9
+fn seconds(report: &LoadReport) -> f64 {
+    report.measured_ns as f64 / 1e9
 }
 
 fn rounded(value: f64, digits: i32) -> f64 {
@@ -19,21 +19,22 @@ fn rounded(value: f64, digits: i32) -> f64 {
 }
 
 #[allow(clippy::cast_precision_loss)]
-pub fn json(plan: &Plan, report: &Report) -> Value {
-    let (tally, generator) = (&report.tally, &report.generator);
+pub fn json(plan: &LoadPlan, report: &LoadReport) -> Value {
+    let (counters, generator) = (&report.counters, &report.generator);
     let us = |percent: f64| report.latencies.percentile_us(percent).map(|us| rounded(us, 1));
     let arrived = |percent: f64| report.arrivals.percentile_us(percent).map(|us| rounded(us, 1));
     let (spread, last) = (report.spread_us(), report.last_us());
-    let per_delivery_ns = (tally.deliveries > 0).then(|| rounded(generator.cpu_ns as f64 / tally.deliveries as f64, 1));
+    let per_delivery_ns =
+        (counters.deliveries > 0).then(|| rounded(generator.cpu_ns as f64 / counters.deliveries as f64, 1));
     let mut figures = json!({
         "connections": plan.share.total,
-        "failed_connections": tally.failed,
-        "deliveries": tally.deliveries,
-        "deliveries_per_s": rounded(per_s(tally.deliveries, report.lasted_ns), 1),
-        "late": tally.late,
-        "lost": tally.lost,
-        "conflated": tally.conflated,
-        "duplicated": tally.duplicated,
+        "failed_connections": counters.failed,
+        "deliveries": counters.deliveries,
+        "deliveries_per_s": rounded(per_s(counters.deliveries, report.measured_ns), 1),
+        "late": counters.late,
+        "lost": counters.lost,
+        "conflated": counters.conflated,
+        "duplicated": counters.duplicated,
         "p50_us": us(50.0),
         "p99_us": us(99.0),
         "p999_us": us(99.9),
@@ -51,27 +52,27 @@ pub fn json(plan: &Plan, report: &Report) -> Value {
         "seconds": rounded(seconds(report), 3),
         "max_us": report.latencies.max_us().map(|us| rounded(us, 1)),
         "timed": report.latencies.count(),
-        "untimed": tally.untimed,
-        "unnumbered": tally.unnumbered,
-        "undelivered": tally.undelivered,
-        "silent_connections": tally.silent,
-        "ended_early": tally.ended_early,
-        "faulty_ended": tally.faulty_ended,
-        "gap_notices": tally.gap_notices,
-        "malformed": tally.malformed,
-        "breaches": report.breaches,
+        "untimed": counters.untimed,
+        "unnumbered": counters.unnumbered,
+        "undelivered": counters.undelivered,
+        "silent_connections": counters.silent,
+        "ended_early": counters.ended_early,
+        "faulty_ended": counters.faulty_ended,
+        "gap_notices": counters.gap_notices,
+        "malformed": counters.malformed,
+        "breaches": report.violations,
         "closes": report.closes,
-        "sent": tally.sent,
-        "unsent": tally.unsent,
-        "slow_deliveries": tally.slow_deliveries,
-        "bytes": tally.bytes,
-        "reads": tally.reads,
+        "sent": counters.sent,
+        "unsent": counters.unsent,
+        "slow_deliveries": counters.slow_deliveries,
+        "bytes": counters.bytes,
+        "reads": counters.reads,
         "spread_p99_us": spread.map(|(_, most)| rounded(most, 1)),
         "last_us": last.map(|(half, _)| rounded(half, 1)),
         "last_p99_us": last.map(|(_, most)| rounded(most, 1)),
         "opening_s": rounded(report.opening_ns as f64 / 1e9, 3),
         "storm_s": report.storm_ns.map(|ns| rounded(ns as f64 / 1e9, 3)),
-        "storm_retries": tally.storm_retries,
+        "storm_retries": counters.storm_retries,
         "tls": plan.tls.is_some(),
         "failures": report.failures,
         "interrupted": is_interrupted(plan, report),
@@ -83,35 +84,35 @@ pub fn json(plan: &Plan, report: &Report) -> Value {
 }
 
 /// Whether somebody ended it before its time.
-fn is_interrupted(plan: &Plan, report: &Report) -> bool {
-    u128::from(report.lasted_ns) < plan.lasts.as_nanos()
+fn is_interrupted(plan: &LoadPlan, report: &LoadReport) -> bool {
+    u128::from(report.measured_ns) < plan.duration.as_nanos()
 }
 
 /// What a person should know before the figures.
-pub fn complaints(plan: &Plan, report: &Report) -> Vec<String> {
+pub fn complaints(plan: &LoadPlan, report: &LoadReport) -> Vec<String> {
     let mut lines: Vec<String> = report
         .failures
         .iter()
         .map(|failures| format!("{} connections failed: {} ({})", failures.count, failures.cause, failures.remedy))
         .collect();
     if is_interrupted(plan, report) {
-        lines.push(format!("interrupted: measured {:.1} s of {:.1} s", seconds(report), plan.lasts.as_secs_f64()));
+        lines.push(format!("interrupted: measured {:.1} s of {:.1} s", seconds(report), plan.duration.as_secs_f64()));
     }
-    lines.extend(report.breaches.iter().map(|what| format!("the server broke the WebSocket protocol: {what}")));
-    if report.tally.ended_early > 0 {
+    lines.extend(report.violations.iter().map(|what| format!("the server broke the WebSocket protocol: {what}")));
+    if report.counters.ended_early > 0 {
         let codes: Vec<String> = report.closes.iter().map(|(code, count)| format!("{code} × {count}")).collect();
         let what = "connections were ended by the server before their time; close codes";
         let remedy = "1013: they did not keep up; 1006: without a close frame";
-        lines.push(format!("{} {what}: {} ({remedy})", report.tally.ended_early, codes.join(", ")));
+        lines.push(format!("{} {what}: {} ({remedy})", report.counters.ended_early, codes.join(", ")));
     }
-    let tally = &report.tally;
-    if tally.silent > 0 {
+    let counters = &report.counters;
+    if counters.silent > 0 {
         let remedy = "check the path in the URL, or say with --subscribe what is wanted";
-        lines.push(format!("{} connections never got anything ({remedy})", tally.silent));
+        lines.push(format!("{} connections never got anything ({remedy})", counters.silent));
     }
-    if tally.unnumbered > 0 && tally.unnumbered >= tally.deliveries {
+    if counters.unnumbered > 0 && counters.unnumbered >= counters.deliveries {
         lines.push("messages carry no number, so nothing can be said of lost ones (--sequence-field names another than \"seq\")".into());
-    } else if tally.untimed > tally.opened && report.latencies.count() == 0 {
+    } else if counters.untimed > counters.opened && report.latencies.count() == 0 {
         lines.push("messages say neither \"due_ns\" nor \"ts_ns\", so nothing can be said of their latency".into());
     }
     if report.generator.is_bound() {
@@ -125,21 +126,26 @@ pub fn complaints(plan: &Plan, report: &Report) -> Vec<String> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-pub fn text(plan: &Plan, report: &Report) -> String {
-    let tally = &report.tally;
+pub fn text(plan: &LoadPlan, report: &LoadReport) -> String {
+    let counters = &report.counters;
     let us = |percent: f64| report.latencies.percentile_us(percent).map_or_else(|| "-".into(), |us| format!("{us:.0}"));
     let mut lines = vec![
         format!(
             "{} connections ({} failed), {} deliveries in {:.1} s: {:.0} a second",
             plan.share.total,
-            tally.failed,
-            tally.deliveries,
+            counters.failed,
+            counters.deliveries,
             seconds(report),
-            per_s(tally.deliveries, report.lasted_ns)
+            per_s(counters.deliveries, report.measured_ns)
         ),
         format!(
             "late {}, lost {}, conflated {}, duplicated {}, malformed {}, ended early {}",
-            tally.late, tally.lost, tally.conflated, tally.duplicated, tally.malformed, tally.ended_early
+            counters.late,
+            counters.lost,
+            counters.conflated,
+            counters.duplicated,
+            counters.malformed,
+            counters.ended_early
         ),
         format!("latency µs: p50 {}, p99 {}, p99.9 {}", us(50.0), us(99.0), us(99.9)),
     ];
@@ -153,7 +159,7 @@ pub fn text(plan: &Plan, report: &Report) -> String {
         lines.push(format!("until the last connection has it, µs: median {half:.0}, p99 {most:.0}"));
     }
     if let Some(ns) = report.storm_ns {
-        lines.push(format!("storm: all back after {:.3} s, {} retries", ns as f64 / 1e9, tally.storm_retries));
+        lines.push(format!("storm: all back after {:.3} s, {} retries", ns as f64 / 1e9, counters.storm_retries));
     }
     lines.push(format!(
         "load client: {:.2} CPU seconds, busiest thread {:.0} %{}",

@@ -3,7 +3,7 @@
 //! Does        double until something is wrong, then halve the distance until it is a tenth.
 //! Start at    [`Search`].
 
-use pitwire_load_generator::Report;
+use pitwire_load_generator::LoadReport;
 
 /// Steps after which it is enough, whatever they say.
 const MOST_STEPS: usize = 40;
@@ -49,21 +49,21 @@ impl Search {
 }
 
 /// What was wrong with a step, if anything was.
-pub fn wrong(report: &Report) -> Option<String> {
-    let tally = &report.tally;
+pub fn wrong(report: &LoadReport) -> Option<String> {
+    let counters = &report.counters;
     // Before everything else: what a bound generator measures is itself.
     if report.generator.is_bound() {
         return Some("generator".into());
     }
     let counts = [
-        ("failed", tally.failed),
-        ("ended_early", tally.ended_early),
-        ("lost", tally.lost),
-        ("late", tally.late),
-        ("conflated", tally.conflated),
-        ("duplicated", tally.duplicated),
-        ("malformed", tally.malformed),
-        ("silent", tally.silent),
+        ("failed", counters.failed),
+        ("ended_early", counters.ended_early),
+        ("lost", counters.lost),
+        ("late", counters.late),
+        ("conflated", counters.conflated),
+        ("duplicated", counters.duplicated),
+        ("malformed", counters.malformed),
+        ("silent", counters.silent),
     ];
     counts.iter().find(|(_, count)| *count > 0).map(|(what, _)| (*what).into())
 }
@@ -93,12 +93,12 @@ mod tests {
 
     #[test]
     fn a_bound_generator_is_told_before_what_it_measured() {
-        let mut report = Report::default();
+        let mut report = LoadReport::default();
         assert_eq!(wrong(&report), None);
-        report.tally.late = 3;
-        report.tally.lost = 1;
+        report.counters.late = 3;
+        report.counters.lost = 1;
         assert_eq!(wrong(&report).as_deref(), Some("lost"));
-        report.generator.wanting = 0.95;
+        report.generator.demand = 0.95;
         assert_eq!(wrong(&report).as_deref(), Some("generator"));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pitwire_load_generator::{Control, NEVER, Plan, mono_ns};
+use pitwire_load_generator::{LoadPlan, NEVER, RunControl, mono_ns};
 
 /// Between lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -15,7 +15,7 @@ const MEASURING: &str = "{bar:30} {msg}";
 pub struct Progress {
     bar: Option<ProgressBar>,
     connections: u32,
-    lasts: Duration,
+    duration: Duration,
     next_line: Instant,
     is_measuring: bool,
 }
@@ -32,7 +32,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    pub fn of(control: &Control) -> Self {
+    pub fn of(control: &RunControl) -> Self {
         Standing {
             opened: control.opened.load(Relaxed),
             failed: control.failed.load(Relaxed),
@@ -45,7 +45,7 @@ impl Standing {
 }
 
 impl Progress {
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &LoadPlan) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(u64::from(plan.share.total)), ProgressDrawTarget::stderr());
             bar.set_style(style(OPENING));
@@ -54,13 +54,13 @@ impl Progress {
         Progress {
             bar,
             connections: plan.share.total,
-            lasts: plan.lasts,
+            duration: plan.duration,
             next_line: Instant::now() + LINE_EVERY,
             is_measuring: false,
         }
     }
 
-    pub fn show(&mut self, control: &Control) {
+    pub fn show(&mut self, control: &RunControl) {
         self.show_standing(&Standing::of(control));
     }
 
@@ -76,7 +76,7 @@ impl Progress {
                 if !self.is_measuring {
                     self.is_measuring = true;
                     bar.set_style(style(MEASURING));
-                    bar.set_length(u64::try_from(self.lasts.as_millis()).unwrap_or(u64::MAX));
+                    bar.set_length(u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX));
                 }
                 bar.set_position(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
                 bar.set_message(format!("{deliveries} deliveries, {late} late, {lost} lost"));
@@ -90,7 +90,7 @@ impl Progress {
                     Some(since) => eprintln!(
                         "pitwire load: {:.0} of {:.0} s, {deliveries} deliveries, {late} late, {lost} lost",
                         since.as_secs_f64(),
-                        self.lasts.as_secs_f64()
+                        self.duration.as_secs_f64()
                     ),
                 }
             }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pitwire_splitter::{Board, OCTAVES, Snapshot};
+use pitwire_splitter::{LAG_OCTAVES, SharedStats, SplitterStats};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
@@ -33,7 +33,7 @@ pub struct View {
 
 impl View {
     /// On standard output if that is a terminal, else on standard error.
-    pub fn open(board: Arc<Board>) -> Result<Self, Failure> {
+    pub fn open(stats: Arc<SharedStats>) -> Result<Self, Failure> {
         let is_on_stdout = stdout().is_terminal();
         if !is_on_stdout && !stderr().is_terminal() {
             return Err(Failure::usage("--view needs a terminal on standard output or standard error"));
@@ -42,7 +42,7 @@ impl View {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         // A terminal that goes away ends the view; the feed goes on.
-        let thread = std::thread::Builder::new().name("view".into()).spawn(move || drop(show(&board, out, &over)))?;
+        let thread = std::thread::Builder::new().name("view".into()).spawn(move || drop(show(&stats, out, &over)))?;
         Ok(View { is_over, thread: Some(thread), is_on_stdout })
     }
 
@@ -61,13 +61,13 @@ impl Drop for View {
     }
 }
 
-fn show(board: &Board, mut out: Box<dyn Write + Send>, is_over: &AtomicBool) -> io::Result<()> {
+fn show(stats: &SharedStats, mut out: Box<dyn Write + Send>, is_over: &AtomicBool) -> io::Result<()> {
     enable_raw_mode()?;
     let shown = execute!(out, EnterAlternateScreen, cursor::Hide).and_then(|()| {
         let mut terminal = Terminal::new(CrosstermBackend::new(&mut out))?;
         let mut model = Model::default();
         while !is_over.load(Ordering::Relaxed) {
-            model.take(board.read());
+            model.take(stats.read());
             terminal.draw(|frame| draw(frame, &model))?;
             if event::poll(REDRAW)? && is_end(&event::read()?) {
                 // As a person who types Ctrl-C elsewhere: the run ends in order.
@@ -93,13 +93,13 @@ fn is_end(event: &Event) -> bool {
 /// What is shown: the latest figures, and the rates before them.
 #[derive(Default)]
 struct Model {
-    latest: Snapshot,
+    latest: SplitterStats,
     trades_per_s: u64,
     rates: VecDeque<u64>,
 }
 
 impl Model {
-    fn take(&mut self, snapshot: Snapshot) {
+    fn take(&mut self, snapshot: SplitterStats) {
         let ns = u128::from(snapshot.mono_ns.saturating_sub(self.latest.mono_ns));
         if ns == 0 {
             return;
@@ -133,7 +133,7 @@ fn draw(frame: &mut Frame<'_>, model: &Model) {
 }
 
 fn head(model: &Model) -> Vec<Line<'static>> {
-    let Snapshot { totals, dealt, lag, .. } = &model.latest;
+    let SplitterStats { totals, dealt, lag, .. } = &model.latest;
     let state = if model.latest.is_connected { "connected" } else { "NOT CONNECTED" };
     vec![
         Line::from(format!("pitwire split: {state}; {} (q ends)", model.latest.news)),
@@ -154,15 +154,15 @@ fn head(model: &Model) -> Vec<Line<'static>> {
     ]
 }
 
-fn workers(snapshot: &Snapshot) -> Vec<Line<'static>> {
+fn workers(snapshot: &SplitterStats) -> Vec<Line<'static>> {
     let most = snapshot.waiting_bytes.iter().copied().max().unwrap_or(0);
     let line = |(worker, bytes): (usize, &u64)| Line::from(format!("{worker:4} {} {bytes}", bar(*bytes, most)));
     snapshot.waiting_bytes.iter().enumerate().map(line).collect()
 }
 
 /// Two octaves a row, so that all of them fit a terminal of 24 lines; what is beyond the last bound is a row of its own.
-fn histogram(snapshot: &Snapshot) -> Vec<Line<'static>> {
-    const BEYOND: usize = OCTAVES - 1;
+fn histogram(snapshot: &SplitterStats) -> Vec<Line<'static>> {
+    const BEYOND: usize = LAG_OCTAVES - 1;
     let octaves = &snapshot.lag_octaves;
     let within = octaves[..BEYOND].chunks(2).enumerate().map(|(row, reads)| {
         let bound = (2 * row + 1).min(BEYOND - 1);
@@ -197,13 +197,13 @@ mod tests {
         (0..buffer.area.height).map(|y| row(y) + "\n").collect()
     }
 
-    fn snapshot(mono_ns: u64, trades: u64) -> Snapshot {
+    fn snapshot(mono_ns: u64, trades: u64) -> SplitterStats {
         let mut snapshot =
-            Snapshot { mono_ns, is_connected: true, news: "connected to a".into(), ..Snapshot::default() };
+            SplitterStats { mono_ns, is_connected: true, news: "connected to a".into(), ..SplitterStats::default() };
         snapshot.totals.trades = trades;
         snapshot.waiting_bytes = vec![0, 500, 1_000];
         snapshot.lag_octaves[3] = 8;
-        snapshot.lag_octaves[OCTAVES - 1] = 1;
+        snapshot.lag_octaves[LAG_OCTAVES - 1] = 1;
         snapshot
     }
 

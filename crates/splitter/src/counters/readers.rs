@@ -1,0 +1,195 @@
+//! Where counters read: all pipes or all rings, in turn.
+//!
+//! Does        take what is there; doze when there is nothing; sleep when there still is nothing.
+//! Leaves out  what records mean: see `tally`.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pitwire_shard::layout::RECORDS_AT;
+use pitwire_shard::{Consumer, StreamReader, area_name};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, read};
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+use crate::mapping::Mapping;
+use crate::stream_checker::{StreamChecker, StreamCounts};
+
+/// Of a pipe at once: all pipes' buffers stay in a core's cache.
+const READ_BYTES: usize = 64 << 10;
+/// What one pipe must have given to make another turn worth it at once. Who reads crumbs meets the splitter on the pipe's
+/// lock, and both wait; who dozes beside a full pipe makes the splitter wait.
+const WORTH_BYTES: usize = 32 << 10;
+/// Before the bell is armed: a busy feed then never has to ring it.
+const DOZE: Duration = Duration::from_micros(100);
+/// Longest sleep on a bell.
+const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+pub(super) struct Pipes {
+    pipes: Vec<Option<(OwnedFd, StreamReader)>>,
+    tallies: Vec<StreamChecker>,
+}
+
+impl Pipes {
+    /// Some of all the `workers`.
+    pub fn open(ends: Vec<OwnedFd>, workers: usize) -> io::Result<Self> {
+        let mut pipes = Vec::new();
+        for end in ends {
+            fcntl_setfl(&end, fcntl_getfl(&end)? | OFlags::NONBLOCK)?;
+            pipes.push(Some((end, StreamReader::new(READ_BYTES))));
+        }
+        let tallies = pipes.iter().map(|_| StreamChecker::new(workers)).collect();
+        Ok(Self { pipes, tallies })
+    }
+
+    pub fn count(&mut self) -> Vec<StreamCounts> {
+        while self.pipes.iter().any(Option::is_some) {
+            let found = self.turn();
+            if found < WORTH_BYTES {
+                std::thread::sleep(DOZE);
+            }
+            if found == 0 && self.turn() == 0 {
+                self.sleep();
+            }
+        }
+        self.tallies.iter().map(StreamChecker::counted).collect()
+    }
+
+    /// One read of each; how many bytes the fullest gave.
+    fn turn(&mut self) -> usize {
+        let mut found = 0;
+        for (place, tally) in self.pipes.iter_mut().zip(&mut self.tallies) {
+            let Some((pipe, intake)) = place else { continue };
+            match read(&*pipe, intake.space()) {
+                Ok(bytes) if bytes > 0 => {
+                    intake.filled(bytes);
+                    found = found.max(bytes);
+                    if intake.take(|record| tally.record(record)).is_err() {
+                        tally.fault();
+                        *place = None;
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // The end, or a pipe that cannot be read.
+                Ok(_) | Err(_) => {
+                    if !intake.is_whole() {
+                        tally.fault();
+                    }
+                    *place = None;
+                }
+            }
+        }
+        found
+    }
+
+    fn sleep(&self) {
+        let mut waits: Vec<PollFd<'_>> =
+            self.pipes.iter().flatten().map(|(pipe, _)| PollFd::new(pipe, PollFlags::IN)).collect();
+        if !waits.is_empty() {
+            // Whatever it answers, all are looked at again.
+            let _ = poll(&mut waits, Some(&SLEEP));
+        }
+    }
+}
+
+pub(super) struct Rings {
+    rings: Vec<Option<Consumer<Mapping, Arc<Mapping>>>>,
+    tallies: Vec<StreamChecker>,
+}
+
+impl Rings {
+    /// Some of all the `workers`.
+    pub fn open(paths: &[PathBuf], workers: usize) -> io::Result<Self> {
+        let mut rings = Vec::new();
+        // One for all: they refer to the same.
+        let mut area = None;
+        for path in paths {
+            let file = OpenOptions::new().read(true).write(true).open(path)?;
+            let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+            if bytes <= RECORDS_AT as usize {
+                return Err(io::Error::other(format!("{} is no ring", path.display())));
+            }
+            let mapping = Mapping::of(&file, bytes)?;
+            if let Some(name) = area_name(&mapping).map_err(io::Error::other)?
+                && area.is_none()
+            {
+                let file = File::open(path.with_file_name(name))?;
+                let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+                area = Some(Arc::new(Mapping::to_read(&file, bytes)?));
+            }
+            rings.push(Some(Consumer::open_with(mapping, area.clone()).map_err(io::Error::other)?));
+        }
+        let tallies = rings.iter().map(|_| StreamChecker::new(workers)).collect();
+        Ok(Self { rings, tallies })
+    }
+
+    pub fn count(&mut self) -> Vec<StreamCounts> {
+        while self.rings.iter().any(Option::is_some) {
+            if !self.turn() {
+                std::thread::sleep(DOZE);
+                if !self.turn() {
+                    self.sleep();
+                }
+            }
+        }
+        self.tallies.iter().map(StreamChecker::counted).collect()
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut found = false;
+        for (place, tally) in self.rings.iter_mut().zip(&mut self.tallies) {
+            let Some(ring) = place else { continue };
+            // Before the records: the end is said after the last of them.
+            let is_ended = ring.is_ended();
+            match ring.take(|record| tally.record(record)) {
+                Ok(0) if is_ended => *place = None,
+                Ok(taken) => found |= taken > 0,
+                Err(_) => {
+                    tally.fault();
+                    *place = None;
+                }
+            }
+        }
+        found
+    }
+
+    /// On all bells at once, when there is nothing in any ring.
+    fn sleep(&self) {
+        let rings = || self.rings.iter().flatten();
+        let armed: Vec<_> = rings().map(|ring| ring.arm().map(|rung| (ring.bell(), rung))).collect();
+        if armed.iter().all(Option::is_some) {
+            let mut waits: Vec<futex::Wait> = Vec::with_capacity(armed.len());
+            for (bell, rung) in armed.iter().flatten() {
+                let mut wait = futex::Wait::new();
+                wait.val = u64::from(*rung);
+                wait.uaddr = futex::WaitPtr::new(bell.as_ptr().cast());
+                wait.flags = futex::WaitFlags::SIZE_U32;
+                waits.push(wait);
+            }
+            sleep_on(&waits);
+        }
+        rings().for_each(Consumer::disarm);
+    }
+}
+
+/// Until one of them is rung, or for the longest sleep.
+fn sleep_on(waits: &[futex::Wait]) {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let mut until = Timespec { tv_sec: now.tv_sec, tv_nsec: now.tv_nsec + SLEEP.tv_nsec };
+    if until.tv_nsec >= 1_000_000_000 {
+        (until.tv_sec, until.tv_nsec) = (until.tv_sec + 1, until.tv_nsec - 1_000_000_000);
+    }
+    // The kernel waits on 128 at most; the others are looked at when it returns.
+    let waits = &waits[..waits.len().min(128)];
+    let slept = futex::waitv(waits, futex::WaitvFlags::empty(), Some(&until), rustix::time::ClockId::Monotonic);
+    if slept == Err(Errno::NOSYS) {
+        // Kernels before 5.16.
+        std::thread::sleep(DOZE * 10);
+    }
+}

@@ -1,0 +1,620 @@
+//! One feed, read for as long as it is wanted, over as many connections as it takes.
+//!
+//! Does        connect, introduce ourselves, read, cut, deal, answer; tell a dead connection from a quiet one; come back
+//!             after a loss, with a gap record to every worker.
+//! Holds       1. what a connection brought is dealt before the gap behind it is noted;
+//!             2. nothing here waits but for the feed, and that wait ends at once when the program is asked to end;
+//!             3. a trade that has been read is handed over before the next read.
+//! Leaves out  how bytes become objects (`pitwire_feed`) and what becomes of them (`transport`).
+//! Start at    [`Splitter::run`], then [`Splitter::pump`].
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use pitwire_feed::{MissingSymbol, ObjectReader, Violation};
+use pitwire_shard::GapRecord;
+use pitwire_websocket::{Address, Opcode, printable, write_masked};
+use rustls::ClientConfig;
+use tracing::{info, warn};
+
+use crate::backoff::Backoff;
+use crate::clock::{epoch_ns, mono_ns, process_cpu_ns, thread_cpu_ns};
+use crate::connect::{ConnectError, DialOptions, OpenConnection, open};
+use crate::feed_socket::{ChannelError, FeedSocket, ReadOutcome, WaitOutcome, wait};
+use crate::line_printer::LinePrinter;
+use crate::receive_area::ReceiveBuffer;
+use crate::router::{ControlBody, Router};
+use crate::shared_stats::SharedStats;
+use crate::stats::{FeedMeter, FeedTotals, HandOverLag};
+use crate::transport::{Transport, TransportSummary, TransportTotals};
+use crate::transport_error::TransportError;
+
+/// A server that has not said hello by then is spoken to all the same.
+const HELLO_NS: u64 = 1_000_000_000;
+/// What a server may take to answer our goodbye.
+const GOODBYE_NS: u64 = 1_000_000_000;
+/// A worker that is behind is tried again this soon.
+const BEHIND_NS: u64 = 1_000_000;
+/// Between looks at everything that is not the feed.
+const CHORES_NS: u64 = 5_000_000;
+/// Statistics lines leave this often, or when so many bytes of them have gathered.
+const LINES_NS: u64 = 50_000_000;
+const LINES_BYTES: usize = 16 * 1024;
+const POST_NS: u64 = 200_000_000;
+/// What a worker may take to take what is its own when everything ends.
+const FINISH_NS: u64 = 5_000_000_000;
+/// A connection of so many trades, or of so long, was of use: the next loss is not a sign of the same trouble.
+const USEFUL_TRADES: u64 = 1_000;
+const USEFUL_NS: u64 = 10_000_000_000;
+const CLOSE_NORMAL: u16 = 1000;
+const CLOSE_AWAY: u16 = 1001;
+const MAX_CLOSE_REASON: usize = 123;
+
+/// What is wanted of the feed.
+pub struct SplitterConfig {
+    pub address: Address,
+    pub tls: Option<Arc<ClientConfig>>,
+    /// Said first on every connection, each as a text message: who we are, what we want.
+    pub introduction: Vec<String>,
+    pub workers: u32,
+    pub no_sym: MissingSymbol,
+    pub reconnects: bool,
+    pub gap_records: bool,
+    /// End after exactly so many trades.
+    pub limit: Option<u64>,
+    /// Trades from one statistics line to the next; 0 for none.
+    pub stats_every: u64,
+    pub receive_buffer: Option<usize>,
+    /// For connecting and the handshakes.
+    pub patience_ns: u64,
+    /// A connection on which nothing has been heard for so long is lost; at half of it, we ask.
+    pub silence_ns: u64,
+    /// Leave what happens to the board: the terminal is taken.
+    pub is_quiet: bool,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct SplitterReport {
+    pub totals: FeedTotals,
+    pub dealt: TransportTotals,
+    pub summaries: Vec<TransportSummary>,
+    pub lag: HandOverLag,
+    pub unusual: u64,
+    pub no_sym: u64,
+    pub malformed: u64,
+    pub oversized: u64,
+    /// From the first bytes to the last hand-over.
+    pub elapsed_ns: u64,
+    /// Of the thread that reads, cuts and deals, up to the last hand-over.
+    pub cpu_ns: u64,
+    /// Of all other threads of this process but the built-in counters: servers, publishers, lines.
+    pub others_cpu_ns: u64,
+    /// Of the built-in counters, which verify and are no part of splitting.
+    pub counters_cpu_ns: u64,
+    pub lines_left_out: u64,
+    /// Why it ended, if it should not have.
+    pub failure: Option<SplitterError>,
+}
+
+#[derive(Debug)]
+pub enum SplitterError {
+    Connect(ConnectError),
+    /// With `reconnects` false: what happened to the connection.
+    Lost(String),
+    Transport(TransportError),
+}
+
+/// Why a connection is over.
+enum ConnectionEnd {
+    Done,
+    Stopped,
+    Lost(String),
+    Failed(TransportError),
+}
+
+pub struct Splitter<'a, S> {
+    plan: SplitterConfig,
+    object_reader: ObjectReader,
+    dealer: Router,
+    printer: LinePrinter,
+    board: Arc<SharedStats>,
+    stop: &'a S,
+    posted_ns: u64,
+    printed_ns: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    last_cpu_ns: u64,
+    news: String,
+    is_connected: bool,
+}
+
+/// What one connection is being watched for.
+struct ConnectionWatch {
+    opened_ns: u64,
+    heard_ns: u64,
+    chores_ns: u64,
+    frames_before: u64,
+    is_introduced: bool,
+    has_asked: bool,
+}
+
+impl<'a, S: AsFd> Splitter<'a, S> {
+    /// `sinks`: the workers' transport first, then who else gets everything.
+    pub fn new(
+        plan: SplitterConfig,
+        sinks: Vec<Box<dyn Transport>>,
+        printer: LinePrinter,
+        board: Arc<SharedStats>,
+        stop: &'a S,
+    ) -> Self {
+        let object_reader = ObjectReader::new(plan.workers, plan.no_sym);
+        let dealer = Router::new(sinks, FeedMeter::new(plan.stats_every), plan.limit);
+        Splitter {
+            plan,
+            object_reader,
+            dealer,
+            printer,
+            board,
+            stop,
+            posted_ns: 0,
+            printed_ns: 0,
+            first_ns: None,
+            last_ns: 0,
+            last_cpu_ns: 0,
+            news: String::new(),
+            is_connected: false,
+        }
+    }
+
+    pub fn run(mut self) -> SplitterReport {
+        let before = CpuUse::now();
+        let failure = self.connections().err();
+        self.print_lines(mono_ns(), true);
+        self.finish(failure, before)
+    }
+
+    /// One connection after another.
+    fn connections(&mut self) -> Result<(), SplitterError> {
+        let mut backoff = Backoff::new();
+        let mut has_been_open = false;
+        loop {
+            let lost = match self.open() {
+                Ok(opened) => {
+                    has_been_open = true;
+                    let (over, was_useful) = self.follow(opened);
+                    if was_useful {
+                        backoff.reset();
+                    }
+                    match over {
+                        ConnectionEnd::Done | ConnectionEnd::Stopped => return Ok(()),
+                        ConnectionEnd::Failed(failure) => return Err(SplitterError::Transport(failure)),
+                        ConnectionEnd::Lost(why) if !self.plan.reconnects => return Err(SplitterError::Lost(why)),
+                        ConnectionEnd::Lost(why) => why,
+                    }
+                }
+                Err(ConnectError::Stopped) => return Ok(()),
+                // Before anything has worked, what no second attempt cures is a mistake of whoever started this.
+                Err(error) if !self.plan.reconnects || (error.is_final() && !has_been_open) => {
+                    return Err(SplitterError::Connect(error));
+                }
+                Err(error) => format!("{error} ({})", error.remedy()),
+            };
+            if self.pause(&lost, backoff.next_ns(chance()))? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn open(&self) -> Result<OpenConnection, ConnectError> {
+        let dial = DialOptions {
+            address: &self.plan.address,
+            tls: self.plan.tls.as_ref(),
+            patience_ns: self.plan.patience_ns,
+            receive_buffer: self.plan.receive_buffer,
+        };
+        open(&dial, self.stop)
+    }
+
+    /// Reads one connection to its end; why it is over, and whether it was of use.
+    fn follow(&mut self, opened: OpenConnection) -> (ConnectionEnd, bool) {
+        let OpenConnection { mut channel, early } = opened;
+        self.object_reader.restart();
+        self.dealer.connected();
+        self.is_connected = true;
+        self.report(format!("connected to {}", self.plan.address.authority), false);
+        let opened_ns = mono_ns();
+        let over = self.pump(&mut channel, &early, opened_ns);
+        self.is_connected = false;
+        let was_useful = self.dealer.meter.here() >= USEFUL_TRADES || mono_ns() - opened_ns >= USEFUL_NS;
+        self.dealer.hand_over();
+        // The goodbye is no part of what is measured.
+        (self.last_ns, self.last_cpu_ns) = (mono_ns(), thread_cpu_ns());
+        match &over {
+            ConnectionEnd::Done => self.part(&mut channel, CLOSE_NORMAL),
+            ConnectionEnd::Stopped | ConnectionEnd::Failed(_) => self.part(&mut channel, CLOSE_AWAY),
+            ConnectionEnd::Lost(_) => {
+                self.dealer.meter.lost();
+                self.note_gap();
+            }
+        }
+        // What was noted.
+        self.dealer.hand_over();
+        (over, was_useful)
+    }
+
+    fn pump(&mut self, channel: &mut FeedSocket, early: &[u8], opened_ns: u64) -> ConnectionEnd {
+        let frames_before = self.dealer.meter.totals.frames;
+        let mut watch = ConnectionWatch {
+            opened_ns,
+            heard_ns: opened_ns,
+            chores_ns: opened_ns,
+            frames_before,
+            is_introduced: false,
+            has_asked: false,
+        };
+        if !early.is_empty() {
+            self.first_ns.get_or_insert(opened_ns);
+            self.dealer.meter.read();
+            self.dealer.meter.received(early.len());
+            let fed = self.object_reader.feed(early, &mut self.dealer);
+            self.dealer.meter.totals.frames = self.object_reader.counters().frames;
+            if let Err(violation) = fed {
+                return refuse(channel, violation);
+            }
+            if let Some(over) = self.dealt(channel, &mut watch, opened_ns) {
+                return over;
+            }
+        }
+        loop {
+            let from_ns = mono_ns();
+            let (object_reader, dealer) = (&mut self.object_reader, &mut self.dealer);
+            let mut is_first = true;
+            let mut receive_buffer = channel.is_unencrypted().then(|| dealer.receive_buffer()).flatten();
+            let lands = receive_buffer.is_some();
+            let heard = channel.receive(receive_buffer.as_mut().map(ReceiveBuffer::space), |piece| {
+                if std::mem::take(&mut is_first) {
+                    dealer.meter.read();
+                }
+                if lands {
+                    dealer.commit_received(piece.len());
+                }
+                dealer.meter.received(piece.len());
+                object_reader.feed(piece, dealer)
+            });
+            self.dealer.meter.totals.frames = self.object_reader.counters().frames;
+            let over = match heard {
+                Ok(ReadOutcome::Bytes(_)) => {
+                    self.first_ns.get_or_insert(from_ns);
+                    self.dealt(channel, &mut watch, from_ns)
+                }
+                Ok(ReadOutcome::Nothing) => self.idle(channel, &mut watch),
+                Ok(ReadOutcome::End) => {
+                    // Through TLS, the last content comes with the end.
+                    self.dealer.hand_over();
+                    let closed = self.dealer.take_close().map(|close| answer_close(channel, &close));
+                    Some(closed.unwrap_or_else(|| {
+                        ConnectionEnd::Lost("the server ended the connection without a close frame".into())
+                    }))
+                }
+                Err(ChannelError::Handler(violation)) => Some(refuse(channel, violation)),
+                Err(ChannelError::Socket(error)) => Some(ConnectionEnd::Lost(format!("the connection broke: {error}"))),
+                Err(ChannelError::Tls(error)) => Some(ConnectionEnd::Lost(format!("TLS failed: {error}"))),
+            };
+            match over {
+                // Whatever else the same read brought: everything that was asked for is there.
+                Some(ConnectionEnd::Lost(_)) if self.dealer.is_done() => return ConnectionEnd::Done,
+                Some(over) => return over,
+                None => {}
+            }
+        }
+    }
+
+    /// HOT, once a read: hands over what was dealt, answers what must be answered.
+    fn dealt(&mut self, channel: &mut FeedSocket, watch: &mut ConnectionWatch, from_ns: u64) -> Option<ConnectionEnd> {
+        self.dealer.hand_over();
+        let now_ns = mono_ns();
+        self.dealer.meter.handed_over(now_ns.saturating_sub(from_ns));
+        (watch.heard_ns, watch.has_asked) = (now_ns, false);
+        // While one answer waits, the latest stands for all (RFC 6455, 5.5.3): who does not read them costs no memory.
+        if !channel.has_unsent()
+            && let Some(ping) = self.dealer.take_ping()
+            && let Some(over) = say(channel, Opcode::Pong, ping.body())
+        {
+            return Some(over);
+        }
+        if self.dealer.is_done() {
+            return Some(ConnectionEnd::Done);
+        }
+        if let Some(close) = self.dealer.take_close() {
+            return Some(answer_close(channel, &close));
+        }
+        if !watch.is_introduced
+            && self.dealer.meter.totals.frames > watch.frames_before
+            && let Some(over) = self.introduce(channel, watch)
+        {
+            return Some(over);
+        }
+        if now_ns - watch.chores_ns < CHORES_NS {
+            return None;
+        }
+        watch.chores_ns = now_ns;
+        if let Some(over) = self.chores(now_ns, false) {
+            return Some(over);
+        }
+        // A feed that never pauses is asked now and then whether there is something else to do.
+        match wait(Some(channel.socket()), channel.has_unsent(), self.stop, 0) {
+            Ok(WaitOutcome::Stop) => Some(ConnectionEnd::Stopped),
+            Ok(_) => flush(channel),
+            Err(error) => Some(ConnectionEnd::Lost(format!("cannot wait: {error}"))),
+        }
+    }
+
+    /// Nothing to read: sees to everything else, then waits.
+    fn idle(&mut self, channel: &mut FeedSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
+        let is_behind = self.dealer.is_behind();
+        if is_behind {
+            self.dealer.hand_over();
+        }
+        let mut now_ns = mono_ns();
+        if let Some(over) = self.chores(now_ns, true) {
+            return Some(over);
+        }
+        let (silent_ns, silence_ns) = (now_ns.saturating_sub(watch.heard_ns), self.plan.silence_ns);
+        if silent_ns >= silence_ns {
+            return Some(ConnectionEnd::Lost(format!(
+                "nothing heard for {} s, not even an answer to a ping",
+                silence_ns / 1_000_000_000
+            )));
+        }
+        if silent_ns >= silence_ns / 2 && !watch.has_asked {
+            watch.has_asked = true;
+            if let Some(over) = say(channel, Opcode::Ping, b"pitwire") {
+                return Some(over);
+            }
+        }
+        if !watch.is_introduced && now_ns - watch.opened_ns >= HELLO_NS {
+            return self.introduce(channel, watch);
+        }
+        now_ns = mono_ns();
+        let ask_ns = if watch.has_asked { silence_ns } else { silence_ns / 2 };
+        let mut until_ns = (watch.heard_ns + ask_ns).min(now_ns + POST_NS);
+        if !watch.is_introduced {
+            until_ns = until_ns.min(watch.opened_ns + HELLO_NS);
+        }
+        if is_behind {
+            until_ns = until_ns.min(now_ns + BEHIND_NS);
+        }
+        match wait(Some(channel.socket()), channel.has_unsent(), self.stop, until_ns.saturating_sub(now_ns)) {
+            Ok(WaitOutcome::Stop) => Some(ConnectionEnd::Stopped),
+            Ok(_) => flush(channel),
+            Err(error) => Some(ConnectionEnd::Lost(format!("cannot wait: {error}"))),
+        }
+    }
+
+    /// Everything that is not the feed.
+    fn chores(&mut self, now_ns: u64, is_idle: bool) -> Option<ConnectionEnd> {
+        self.print_lines(now_ns, is_idle);
+        if now_ns - self.posted_ns >= POST_NS {
+            self.post(now_ns);
+        }
+        let news: Vec<TransportError> = self.dealer.sinks.iter_mut().filter_map(|sink| sink.report()).collect();
+        news.into_iter().for_each(|news| self.report(news.to_string(), true));
+        self.dealer.sinks.iter().find_map(|sink| sink.failure()).map(ConnectionEnd::Failed)
+    }
+
+    fn print_lines(&mut self, now_ns: u64, is_idle: bool) {
+        let lines = self.dealer.meter.lines();
+        if !lines.is_empty() && (is_idle || lines.len() >= LINES_BYTES || now_ns - self.printed_ns >= LINES_NS) {
+            self.printed_ns = now_ns;
+            self.printer.print(lines);
+        }
+    }
+
+    fn post(&mut self, now_ns: u64) {
+        self.posted_ns = now_ns;
+        let (counters, workers) = (self.object_reader.counters(), self.plan.workers);
+        let Router { sinks, meter, .. } = &mut self.dealer;
+        let Some(first) = sinks.first_mut() else { return };
+        self.board.post(|snapshot| {
+            snapshot.mono_ns = now_ns;
+            snapshot.is_connected = self.is_connected;
+            snapshot.totals = meter.totals;
+            snapshot.dealt = first.totals();
+            (snapshot.unusual, snapshot.no_sym) = (counters.unusual, counters.no_sym);
+            snapshot.waiting_bytes.clear();
+            snapshot.waiting_bytes.extend((0..workers).map(|worker| first.lag_bytes(worker)));
+            snapshot.lag = meter.lag();
+            meter.lag_by_octave(&mut snapshot.lag_octaves);
+            snapshot.news.clone_from(&self.news);
+        });
+    }
+
+    /// Who we are and what we want, once the server is there to listen.
+    fn introduce(&self, channel: &mut FeedSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
+        watch.is_introduced = true;
+        self.plan.introduction.iter().find_map(|text| say(channel, Opcode::Text, text.as_bytes()))
+    }
+
+    fn note_gap(&mut self) {
+        if !self.plan.gap_records {
+            return;
+        }
+        let connection = self.dealer.meter.totals.connections;
+        let record = GapRecord { connection, at_ns: epoch_ns(), dropped: None, restarts: None }.text();
+        self.dealer.note(self.plan.workers, record.as_bytes());
+    }
+
+    /// Says what happened and waits; whether the program was asked to end meanwhile.
+    fn pause(&mut self, lost: &str, ns: u64) -> Result<bool, SplitterError> {
+        self.report(format!("{lost}; trying again in {:.1} s", ns as f64 / 1e9), true);
+        let until_ns = mono_ns() + ns;
+        loop {
+            self.dealer.hand_over();
+            let now_ns = mono_ns();
+            if let Some(ConnectionEnd::Failed(failure)) = self.chores(now_ns, true) {
+                return Err(SplitterError::Transport(failure));
+            }
+            if now_ns >= until_ns {
+                return Ok(false);
+            }
+            let step_ns = if self.dealer.is_behind() { BEHIND_NS } else { POST_NS };
+            // A wait that fails is no wait; the loop ends by the clock.
+            if matches!(wait(None, false, self.stop, step_ns.min(until_ns - now_ns)), Ok(WaitOutcome::Stop)) {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn report(&mut self, news: String, is_trouble: bool) {
+        match (self.plan.is_quiet, is_trouble) {
+            (true, _) => {}
+            (false, true) => warn!("{news}"),
+            (false, false) => info!("{news}"),
+        }
+        self.news = news;
+        self.post(mono_ns());
+    }
+
+    /// The closing handshake from our side: what still comes is not dealt.
+    fn part(&mut self, channel: &mut FeedSocket, code: u16) {
+        if say(channel, Opcode::Close, &code.to_be_bytes()).is_some() {
+            return;
+        }
+        let until_ns = mono_ns() + GOODBYE_NS;
+        loop {
+            let ignore = |_: &[u8]| Ok::<(), ()>(());
+            let left_ns = until_ns.saturating_sub(mono_ns());
+            let heard = channel.receive(None, ignore);
+            if left_ns == 0 || !matches!(heard, Ok(ReadOutcome::Bytes(_) | ReadOutcome::Nothing)) {
+                return;
+            }
+            // Not for a second signal: a second is short. `stop` stays readable, so it is left out.
+            if heard.is_ok_and(|heard| heard == ReadOutcome::Nothing)
+                && (flush(channel).is_some() || settle(channel, left_ns))
+            {
+                return;
+            }
+        }
+    }
+
+    fn finish(mut self, failure: Option<SplitterError>, before: CpuUse) -> SplitterReport {
+        let mut failure = failure;
+        let mut summaries = Vec::new();
+        let patience = std::time::Duration::from_nanos(FINISH_NS);
+        for sink in &mut self.dealer.sinks {
+            match sink.finish(patience) {
+                Ok(summary) => summaries.push(summary),
+                Err(error) => failure = failure.or(Some(SplitterError::Transport(error))),
+            }
+        }
+        self.post(mono_ns());
+        let (counters, meter) = (self.object_reader.counters(), &self.dealer.meter);
+        let counters_cpu_ns = summaries.iter().map(|summary| summary.counters_cpu_ns).sum();
+        SplitterReport {
+            totals: meter.totals,
+            dealt: self.dealer.sinks.first().map(|sink| sink.totals()).unwrap_or_default(),
+            summaries,
+            lag: meter.lag(),
+            unusual: counters.unusual,
+            no_sym: counters.no_sym,
+            malformed: counters.malformed + counters.not_arrays,
+            oversized: counters.oversized,
+            elapsed_ns: self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns)),
+            cpu_ns: self.last_cpu_ns.saturating_sub(before.thread_ns),
+            others_cpu_ns: CpuUse::now().of_others_since(before).saturating_sub(counters_cpu_ns),
+            counters_cpu_ns,
+            lines_left_out: self.printer.left_out(),
+            failure,
+        }
+    }
+}
+
+/// Of processors, up to a moment.
+#[derive(Clone, Copy)]
+struct CpuUse {
+    thread_ns: u64,
+    process_ns: u64,
+}
+
+impl CpuUse {
+    fn now() -> Self {
+        CpuUse { thread_ns: thread_cpu_ns(), process_ns: process_cpu_ns() }
+    }
+
+    fn of_others_since(self, before: CpuUse) -> u64 {
+        let of_process = self.process_ns.saturating_sub(before.process_ns);
+        of_process.saturating_sub(self.thread_ns.saturating_sub(before.thread_ns))
+    }
+}
+
+/// Sends a frame; why the connection is over, if it is.
+fn say(channel: &mut FeedSocket, opcode: Opcode, body: &[u8]) -> Option<ConnectionEnd> {
+    let mut mask = [0; 4];
+    if let Err(error) = getrandom::fill(&mut mask) {
+        return Some(ConnectionEnd::Lost(format!("no random numbers to mask a frame with: {error}")));
+    }
+    let mut frame = Vec::with_capacity(body.len() + 14);
+    write_masked(&mut frame, opcode, body, mask);
+    match channel.send(&frame) {
+        Ok(()) => None,
+        Err(ChannelError::Socket(error)) => Some(ConnectionEnd::Lost(format!("the connection broke: {error}"))),
+        Err(ChannelError::Tls(error)) => Some(ConnectionEnd::Lost(format!("TLS failed: {error}"))),
+        Err(ChannelError::Handler(())) => Some(ConnectionEnd::Lost("the connection took no more".into())),
+    }
+}
+
+fn flush(channel: &mut FeedSocket) -> Option<ConnectionEnd> {
+    if !channel.has_unsent() {
+        return None;
+    }
+    channel.flush().err().map(|error| ConnectionEnd::Lost(format!("the connection broke: {error}")))
+}
+
+/// Waits for the socket alone; whether that failed.
+fn settle(channel: &FeedSocket, ns: u64) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut one = [PollFd::new(channel.socket(), PollFlags::IN)];
+    poll(&mut one, Some(&crate::clock::timespec(ns))).is_err()
+}
+
+/// The server has broken the protocol: tells it so and gives the connection up.
+fn refuse(channel: &mut FeedSocket, violation: Violation) -> ConnectionEnd {
+    let text = format!(
+        "the server broke the WebSocket protocol: {violation}; check that the URL leads to a WebSocket feed, and what \
+         stands in between"
+    );
+    let mut body = violation.close_code().to_be_bytes().to_vec();
+    let mut end = text.len().min(MAX_CLOSE_REASON);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    body.extend_from_slice(&text.as_bytes()[..end]);
+    // Whether it is heard does not matter any more.
+    let _ = say(channel, Opcode::Close, &body);
+    channel.end_sending();
+    ConnectionEnd::Lost(text)
+}
+
+/// The server closes: it gets its own code back, as RFC 6455 section 5.5.1 has it.
+fn answer_close(channel: &mut FeedSocket, (code, reason): &(Option<u16>, ControlBody)) -> ConnectionEnd {
+    let body = code.map(|code| code.to_be_bytes().to_vec()).unwrap_or_default();
+    // Whether it is heard does not matter any more.
+    let _ = say(channel, Opcode::Close, &body);
+    channel.end_sending();
+    let reason = printable(&String::from_utf8_lossy(reason.body()));
+    ConnectionEnd::Lost(match (code, reason.is_empty()) {
+        (None, _) => "the server closed the connection".into(),
+        (Some(code), true) => format!("the server closed the connection with {code}"),
+        (Some(code), false) => format!("the server closed the connection with {code}: {reason}"),
+    })
+}
+
+/// A number that nobody else has: many readers of one feed must not come back at the same moment.
+fn chance() -> u64 {
+    let mut bytes = [0; 8];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => u64::from_le_bytes(bytes),
+        Err(_) => mono_ns(),
+    }
+}

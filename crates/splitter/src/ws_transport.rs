@@ -1,0 +1,268 @@
+//! The transport `ws`: each shard served again, on a path of its own.
+//!
+//! Does        make frames of JSON arrays of what is dealt; put them on the shard's log, where the server's thread
+//!             finds them (`serve`).
+//! Holds       1. frames are made once, however many read them;
+//!             2. nothing waits for a reader but under `block`; a shard that nobody reads keeps nothing.
+//! Start at    [`WsTransport::put`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pitwire_feed::Object;
+use pitwire_websocket::{Opcode, write_header};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::clock::mono_ns;
+use crate::policy::SlowWorkerPolicy;
+use crate::retained_log::{LogCursor, RetainedLog};
+use crate::transport::{Transport, TransportSummary, TransportTotals};
+use crate::transport_error::TransportError;
+
+/// A frame ends when its array is this long.
+const FRAME_BYTES: usize = 64 * 1024;
+/// What a slow reader may be behind under policies that have no amount of their own.
+const SHELF_BYTES: u64 = 1 << 20;
+/// The longest header of a frame.
+const HEADER_BYTES: usize = 10;
+/// How long a wait for a reader lasts before it is looked whether the run is to end.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// One shard, between the thread that deals and the one that serves.
+pub(crate) struct ShardLog {
+    state: Mutex<ShardState>,
+    /// Under `block`: the slowest reader has moved.
+    moved: Condvar,
+}
+
+pub(crate) struct ShardState {
+    pub log: RetainedLog,
+    pub readers: u32,
+    /// Where the slowest of them stands.
+    pub slowest: LogCursor,
+}
+
+/// What both threads share.
+pub(crate) struct SharedShards {
+    pub shards: Vec<ShardLog>,
+    pub policy: SlowWorkerPolicy,
+    pub gap_records: bool,
+    /// Of the feed's connection, for gap records.
+    pub connection: AtomicU64,
+    pub dropped: AtomicU64,
+    pub gaps: AtomicU64,
+    pub is_ending: AtomicBool,
+    /// The server's thread waits for the bell.
+    is_asleep: AtomicBool,
+    pub bell: std::os::fd::OwnedFd,
+}
+
+impl ShardLog {
+    pub fn lock(&self) -> MutexGuard<'_, ShardState> {
+        // What a thread that panicked has left is a whole frame more or less: nothing is half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn has_moved(&self) {
+        self.moved.notify_one();
+    }
+}
+
+impl SharedShards {
+    pub fn new(workers: u32, policy: SlowWorkerPolicy, gap_records: bool) -> Result<Arc<Self>, TransportError> {
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|error| {
+            TransportError::new(format!("cannot make an event descriptor: {error}"), "raise the limit of open files")
+        })?;
+        let limit = match policy {
+            SlowWorkerPolicy::Spill { bytes } => bytes,
+            _ => SHELF_BYTES,
+        };
+        let shard = || ShardLog {
+            state: Mutex::new(ShardState { log: RetainedLog::new(limit), readers: 0, slowest: LogCursor::default() }),
+            moved: Condvar::new(),
+        };
+        Ok(Arc::new(SharedShards {
+            shards: (0..workers).map(|_| shard()).collect(),
+            policy,
+            gap_records,
+            connection: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            gaps: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+            is_asleep: AtomicBool::new(false),
+            bell,
+        }))
+    }
+
+    /// The server's thread is about to wait; what is put on a log from now on rings the bell.
+    pub fn fall_asleep(&self) {
+        self.is_asleep.store(true, Ordering::SeqCst);
+    }
+
+    pub fn wake_up(&self) {
+        self.is_asleep.store(false, Ordering::SeqCst);
+        let mut count = [0; 8];
+        // Nothing to read: the bell has not rung.
+        let _ = rustix::io::read(&self.bell, &mut count);
+    }
+
+    pub fn ring(&self) {
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
+            // Full: it has rung often enough.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+pub struct WsTransport {
+    stand: Arc<SharedShards>,
+    staged: Vec<FrameBuilder>,
+    handed: u64,
+    /// Objects of shards that nobody read.
+    unread: u64,
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct FrameBuilder {
+    /// Room for the header, then the array so far.
+    bytes: Vec<u8>,
+    objects: u64,
+    notes: u64,
+}
+
+impl WsTransport {
+    /// `stop`: set when the run is to end; from then on nothing waits for a reader.
+    pub(crate) fn new(stand: Arc<SharedShards>, stop: Arc<AtomicBool>) -> Self {
+        let staged = stand.shards.iter().map(|_| FrameBuilder::default()).collect();
+        WsTransport { stand, staged, handed: 0, unread: 0, stop }
+    }
+
+    fn stage(&mut self, worker: usize, record: &[u8]) {
+        let staged = &mut self.staged[worker];
+        if staged.bytes.is_empty() {
+            staged.bytes.resize(HEADER_BYTES, 0);
+            staged.bytes.push(b'[');
+        } else {
+            staged.bytes.push(b',');
+        }
+        staged.bytes.extend_from_slice(record);
+        if staged.bytes.len() >= FRAME_BYTES {
+            self.put(worker);
+        }
+    }
+
+    /// What is staged becomes a frame on the log.
+    fn put(&mut self, worker: usize) {
+        let FrameBuilder { bytes, objects, notes } = &mut self.staged[worker];
+        if bytes.is_empty() {
+            return;
+        }
+        bytes.push(b']');
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        write_header(&mut header, Opcode::Text, bytes.len() - HEADER_BYTES);
+        let start = HEADER_BYTES - header.len();
+        bytes[start..HEADER_BYTES].copy_from_slice(&header);
+        let shard = &self.stand.shards[worker];
+        let mut state = shard.lock();
+        if state.readers == 0 {
+            self.unread += *objects;
+        } else {
+            let frame_bytes = (bytes.len() - start) as u64;
+            while self.stand.policy == SlowWorkerPolicy::Block
+                && state.readers > 0
+                && state.log.would_overrun(frame_bytes, state.slowest)
+                && !self.stop.load(Ordering::Relaxed)
+            {
+                self.stand.ring();
+                state = shard.moved.wait_timeout(state, GLANCE).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            state.log.push(Arc::from(&bytes[start..]), *objects);
+            self.handed += *objects;
+            self.stand.gaps.fetch_add(*notes, Ordering::Relaxed);
+        }
+        bytes.clear();
+        (*objects, *notes) = (0, 0);
+    }
+}
+
+impl Transport for WsTransport {
+    fn deal(&mut self, text: &[u8], objects: &[Object]) {
+        for object in objects {
+            let worker = object.worker as usize;
+            self.staged[worker].objects += 1;
+            self.stage(worker, &text[object.start as usize..object.end as usize]);
+        }
+    }
+
+    fn note(&mut self, worker: u32, record: &[u8]) {
+        self.staged[worker as usize].notes += 1;
+        self.stage(worker as usize, record);
+    }
+
+    fn hand_over(&mut self) {
+        (0..self.staged.len()).for_each(|worker| self.put(worker));
+        self.stand.ring();
+    }
+
+    fn connected(&mut self, connection: u64) {
+        self.stand.connection.store(connection, Ordering::Relaxed);
+    }
+
+    fn totals(&self) -> TransportTotals {
+        TransportTotals {
+            handed: self.handed,
+            dropped: self.unread + self.stand.dropped.load(Ordering::Relaxed),
+            gaps: self.stand.gaps.load(Ordering::Relaxed),
+            ..TransportTotals::default()
+        }
+    }
+
+    fn lag_bytes(&mut self, worker: u32) -> u64 {
+        let Some(shard) = self.stand.shards.get(worker as usize) else { return 0 };
+        let state = shard.lock();
+        if state.readers == 0 { 0 } else { state.log.waiting_bytes(state.slowest) }
+    }
+
+    fn finish(&mut self, patience: Duration) -> Result<TransportSummary, TransportError> {
+        self.hand_over();
+        let until_ns = mono_ns() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX / 2);
+        let is_waiting = |stand: &SharedShards| {
+            stand.shards.iter().any(|shard| {
+                let state = shard.lock();
+                state.readers > 0 && state.log.waiting_bytes(state.slowest) > 0
+            })
+        };
+        while is_waiting(&self.stand) && mono_ns() < until_ns {
+            self.stand.ring();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.stand.is_ending.store(true, Ordering::SeqCst);
+        self.stand.ring();
+        Ok(TransportSummary { totals: self.totals(), ..TransportSummary::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gap records count as given to workers only where there is somebody who gets them.
+    #[test]
+    fn what_nobody_reads_is_not_counted_as_given() {
+        let stand = SharedShards::new(2, SlowWorkerPolicy::Drop, true).unwrap();
+        let mut shards = WsTransport::new(Arc::clone(&stand), Arc::new(AtomicBool::new(false)));
+        stand.shards[1].lock().readers = 1;
+        for worker in 0..2 {
+            shards.deal(b"{}", &[Object { start: 0, end: 2, worker }]);
+            shards.note(worker, b"{\"ev\":\"gap\"}");
+        }
+        assert_eq!(shards.totals().gaps, 0, "not before they are handed over");
+        shards.hand_over();
+        let expected = TransportTotals { handed: 1, dropped: 1, gaps: 1, ..TransportTotals::default() };
+        assert_eq!(shards.totals(), expected);
+        shards.hand_over();
+        assert_eq!(shards.totals(), expected);
+    }
+}
