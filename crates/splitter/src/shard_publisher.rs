@@ -94,7 +94,12 @@ impl ShardPublisher {
         Ok(ShardPublisher::new(workers, batches, next, sent))
     }
 
-    fn new(workers: u32, batches: NatsPublisher<ShardBatch>, next: Arc<[AtomicU64]>, sent: Arc<AtomicU64>) -> ShardPublisher {
+    fn new(
+        workers: u32,
+        batches: NatsPublisher<ShardBatch>,
+        next: Arc<[AtomicU64]>,
+        sent: Arc<AtomicU64>,
+    ) -> ShardPublisher {
         ShardPublisher {
             shards: (0..workers).map(|_| PendingBatch { first: 1, ..PendingBatch::default() }).collect(),
             batches,

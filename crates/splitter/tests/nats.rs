@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pitwire_feed::Object;
-use pitwire_splitter::{Publication, Publisher, Transport};
+use pitwire_splitter::{Publication, ShardPublisher, Transport};
 use tokio_stream::StreamExt;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,15 +22,15 @@ fn program() -> Option<PathBuf> {
     named.into_iter().chain([ours]).chain(everywhere).find(|program| program.is_file())
 }
 
-struct Server {
+struct NatsServer {
     process: Child,
     place: PathBuf,
     url: String,
 }
 
-impl Server {
+impl NatsServer {
     /// Nothing without a nats-server: its test says so and ends.
-    fn start(name: &str) -> Option<Server> {
+    fn start(name: &str) -> Option<NatsServer> {
         let Some(program) = program() else {
             eprintln!("skipped: there is no nats-server; make test installs one");
             return None;
@@ -50,7 +50,7 @@ impl Server {
             assert!(Instant::now() < until, "nats-server does not start");
             std::thread::sleep(Duration::from_millis(10));
         };
-        Some(Server { process, place, url })
+        Some(NatsServer { process, place, url })
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
@@ -59,7 +59,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for NatsServer {
     fn drop(&mut self) {
         self.signal(rustix::process::Signal::CONT);
         self.process.kill().unwrap();
@@ -79,7 +79,7 @@ struct Seen {
 fn consume(
     url: &str,
     epoch: u64,
-    feed: impl FnOnce(Publisher) -> [u64; WORKERS as usize] + Send,
+    feed: impl FnOnce(ShardPublisher) -> [u64; WORKERS as usize] + Send,
 ) -> BTreeMap<u32, Seen> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -90,7 +90,7 @@ fn consume(
         let publication = Publication { url: url.into(), prefix: "test".into(), epoch, workers: WORKERS };
         // On a thread of its own: the publisher starts a runtime, and this thread already has one.
         let dealt = std::thread::scope(|scope| {
-            let worker = scope.spawn(move || feed(Publisher::open(publication).unwrap()));
+            let worker = scope.spawn(move || feed(ShardPublisher::open(publication).unwrap()));
             worker.join().unwrap()
         });
         let mut seen: BTreeMap<u32, Seen> =
@@ -125,7 +125,7 @@ fn consume(
 }
 
 /// `reads` reads of thirty numbered objects each, dealt in turn; how many each shard got.
-fn deal(publisher: &mut Publisher, from: u32, reads: u32) -> [u64; WORKERS as usize] {
+fn deal(publisher: &mut ShardPublisher, from: u32, reads: u32) -> [u64; WORKERS as usize] {
     let mut dealt = [0; WORKERS as usize];
     for read in from..from + reads {
         let (mut text, mut objects) = (String::new(), Vec::new());
@@ -147,7 +147,7 @@ fn number(record: &[u8]) -> u32 {
 
 #[test]
 fn every_record_arrives_once_and_in_order() {
-    let Some(server) = Server::start("order") else { return };
+    let Some(server) = NatsServer::start("order") else { return };
     let seen = consume(&server.url, 7, |mut publisher| {
         let mut dealt = [0; WORKERS as usize];
         for read in 0..50 {
@@ -176,7 +176,7 @@ fn every_record_arrives_once_and_in_order() {
 /// SIGSTOP: the socket fills, then the queue; the splitter's calls return, and the numbers tell what was dropped.
 #[test]
 fn a_server_that_stands_still_stops_nobody_and_every_loss_shows() {
-    let Some(server) = Server::start("still") else { return };
+    let Some(server) = NatsServer::start("still") else { return };
     let seen = consume(&server.url, 8, |mut publisher| {
         server.signal(rustix::process::Signal::STOP);
         let dealt = deal(&mut publisher, 0, 20_000);

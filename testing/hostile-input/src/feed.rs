@@ -6,7 +6,7 @@
 //! Start at    [`run`].
 
 use pitwire_feed::reference::{self, FeedEvent};
-use pitwire_feed::{ScanCounters, ObjectReader, SimdLevel, MissingSymbol, Object, ObjectSink, Violation};
+use pitwire_feed::{MissingSymbol, Object, ObjectReader, ObjectSink, ScanCounters, SimdLevel, Violation};
 
 const WORKERS: u32 = 4;
 /// More than what is cut at a time where vectors are widest.

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use pitwire_net::stop_signals;
 use pitwire_splitter::{
-    Address, DiscardTransport, InvalidPolicy, LinePrinter, MissingSymbol, ShardPublisher, Publication, ShardServer,
+    Address, DiscardTransport, InvalidPolicy, LinePrinter, MissingSymbol, Publication, ShardPublisher, ShardServer,
     SharedStats, SlowWorkerPolicy, Splitter, SplitterConfig, SplitterError, SplitterReport, StreamCounts, Transport,
     TransportOptions, WorkerProgram, open_pipe, open_shm, open_shm_ref, serve, tls_config,
 };

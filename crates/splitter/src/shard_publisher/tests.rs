@@ -4,41 +4,20 @@ use pitwire_nats::PendingBatches;
 
 use super::*;
 
-<<<<<<< HEAD:crates/splitter/src/publish/tests.rs
 /// Returns a publisher without a thread or a server, and the batches that it queues.
-fn bench(workers: u32) -> (Publisher, PendingBatches<Batch>) {
+fn bench(workers: u32) -> (ShardPublisher, PendingBatches<ShardBatch>) {
     let (batches, waiting) = NatsPublisher::without_thread(BATCHES);
     let next = (0..workers).map(|_| AtomicU64::new(1)).collect();
-    (Publisher::new(workers, batches, next, Arc::default()), waiting)
-=======
-/// A publisher whose thread is us: what it hands over is looked at, nothing is connected.
-fn bench(workers: u32) -> (NatsPublisher, mpsc::Receiver<NatsBatch>) {
-    let (batches, waiting) = mpsc::channel(BATCHES);
-    let (_, ended) = sync_channel(1);
-    let publisher = NatsPublisher {
-        shards: (0..workers).map(|_| ShardBatch { first: 1, ..ShardBatch::default() }).collect(),
-        batches: Some(batches),
-        next: (0..workers).map(|_| AtomicU64::new(1)).collect(),
-        sent: Arc::default(),
-        dropped: 0,
-        gaps: 0,
-        is_dropping: false,
-        report: None,
-        lost: Arc::default(),
-        ended,
-        thread: None,
-    };
-    (publisher, waiting)
->>>>>>> 17a3fd9 (splitter, feed, shard, load-generator: field vocabulary):crates/splitter/src/nats_publisher/tests.rs
+    (ShardPublisher::new(workers, batches, next, Arc::default()), waiting)
 }
 
 /// Each object is one letter, dealt to the worker of its number.
-fn deal(publisher: &mut NatsPublisher, text: &str, workers: &[u32]) {
+fn deal(publisher: &mut ShardPublisher, text: &str, workers: &[u32]) {
     let objects = workers.iter().zip(0..).map(|(&worker, at)| Object { start: at, end: at + 1, worker });
     publisher.deal(text.as_bytes(), &objects.collect::<Vec<_>>());
 }
 
-fn told(batch: &NatsBatch) -> (usize, u64, u64, Vec<u8>) {
+fn told(batch: &ShardBatch) -> (usize, u64, u64, Vec<u8>) {
     (batch.shard, batch.first, batch.records, batch.bytes.clone())
 }
 
@@ -150,7 +129,7 @@ fn a_thread_that_is_gone_blocks_nothing() {
 fn wrong_addresses_and_prefixes_are_named_without_passwords() {
     let open = |url: &str, prefix: &str| {
         let publication = Publication { url: url.into(), prefix: prefix.into(), epoch: 1, workers: 1 };
-        NatsPublisher::open(publication).err().unwrap().to_string()
+        ShardPublisher::open(publication).err().unwrap().to_string()
     };
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = open(&format!("nats://me:secret@{closed}"), "p");
