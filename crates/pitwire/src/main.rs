@@ -4,10 +4,8 @@ mod bus_key;
 mod certificate;
 mod commands;
 mod gateway;
-mod halls;
 mod memory;
 mod output;
-mod venue;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -8,8 +8,8 @@ use pitwire_model::{OrderId, Seq};
 use serde_json::json;
 
 use crate::output::say;
-use crate::venue::inquiry::{Answer, inquire};
 use pitwire_failure::Failure;
+use pitwire_venue::{ExplainAnswer, explain};
 
 const EXAMPLES: &str = "Examples:
   pitwire explain --data pitwire-data --order 4711           what befell this order, and what it waits for
@@ -49,7 +49,7 @@ impl Explain {
             (Some(order), _) => Question::Order(OrderId(order)),
             (None, at) => Question::At { seq: Seq(at.unwrap_or_default()), instrument: self.instrument.clone() },
         };
-        let Answer { notes, first, last } = inquire(&self.data, question, Audience::Operator)?;
+        let ExplainAnswer { notes, first, last } = explain(&self.data, question, Audience::Operator)?;
         if notes.is_empty() {
             let what = match self.order {
                 Some(order) => {

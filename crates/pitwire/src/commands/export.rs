@@ -14,9 +14,9 @@ use pitwire_disk::DirectoryStorage;
 use pitwire_journal::Recovery;
 
 use crate::output::say;
-use crate::venue::recovery::{Replay, inspect_settled};
 use directory::Unfinished;
 use pitwire_failure::Failure;
+use pitwire_venue::{Replay, inspect_settled};
 use range::{Instant, Range};
 use sink::Table;
 use tables::Tables;

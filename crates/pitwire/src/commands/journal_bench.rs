@@ -16,15 +16,13 @@ use pitwire_journal::{Journal, PreparedSegment};
 use pitwire_journal::{Log, LogError, OutputHash, Storage};
 use pitwire_model::{Command, Seq, VenueNanos};
 use pitwire_projections::Views;
-use pitwire_sequencer::{Sequencer, Timetable, Unscheduled};
+use pitwire_schedule::{TimerQueue, Unscheduled};
+use pitwire_server::{ServiceOptions, VenueService};
+use pitwire_venue::{EventQueue, LogBackend, Maintenance, Sequencer, Venue, capture_snapshot, journal_config, recover};
 
 use crate::output::say;
-use crate::venue::chores::{self, Chores};
-use crate::venue::core::Core;
-use crate::venue::ledger::Ledger;
-use crate::venue::preset;
-use crate::venue::recovery::{journal_config, recover};
 use flow::Flow;
+use pitwire_configuration::demo;
 use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -158,28 +156,27 @@ impl JournalBench {
 
     /// Everything the venue does with a command but sockets.
     fn write_venue(&self, directory: &Path) -> Result<f64, Failure> {
-        let (core, seconds) = self.filled(directory, self.commands, LIVE)?;
-        if let Ledger::Disk(journal) = core.sequencer.into_log() {
-            journal.close()?;
-        }
+        let (service, seconds) = self.filled(directory, self.commands, LIVE)?;
+        service.venue.close()?;
         #[allow(clippy::cast_precision_loss)]
         Ok(self.commands as f64 / seconds)
     }
 
     /// A venue that has just committed so many commands, and the time it was at work.
-    fn filled(&self, directory: &Path, commands: u64, live: usize) -> Result<(Core, f64), Failure> {
+    fn filled(&self, directory: &Path, commands: u64, live: usize) -> Result<(VenueService, f64), Failure> {
         let _ = std::fs::remove_dir_all(directory);
         let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
         let (journal, _) = Journal::open(storage, journal_config())?;
         let start = VenueNanos(1_767_603_600_000_000_000);
-        let sequencer = Sequencer::resume(Engine::new(), Ledger::Disk(Box::new(journal)), Seq(0), start);
-        let timetable = Timetable::starting(Box::new(Unscheduled), sequencer.engine(), start, VenueNanos::ZERO);
-        let mut core = Core::new(sequencer, Views::new(), OutputChain::new(), timetable);
-        for command in preset::demo().commands()?.into_iter().chain(flow::endowments()) {
-            core.submit_at(start, command)?;
+        let sequencer = Sequencer::resume(Engine::new(), LogBackend::Disk(Box::new(journal)), Seq(0), start);
+        let timers = TimerQueue::starting(Box::new(Unscheduled), sequencer.engine(), start, VenueNanos::ZERO);
+        let venue = Venue::new(sequencer, Views::new(), OutputChain::new(), EventQueue::new(timers));
+        let mut service = VenueService::new(venue, ServiceOptions::default());
+        for command in demo().commands()?.into_iter().chain(flow::endowments()) {
+            service.submit_at(start, command)?;
         }
         let (mut segments, mut flow) = (Segments::default(), Flow::new(self.seed, self.members, live));
-        flow.skip_to(core.sequencer.last());
+        flow.skip_to(service.venue.last());
         let mut batch: Vec<Command> = Vec::new();
         let (mut seconds, mut done) = (0.0, 0);
         while done < commands {
@@ -188,39 +185,39 @@ impl JournalBench {
             done += batch.len() as u64;
             let started = Instant::now();
             for command in batch.drain(..) {
-                core.submit_at(VenueNanos(start.0 + done), command)?;
-                core.changes.clear();
+                service.submit_at(VenueNanos(start.0 + done), command)?;
+                service.venue.clear_changes();
             }
-            core.commit()?;
-            core.publisher.release();
+            service.venue.commit()?;
+            service.market_data.publisher.release();
             seconds += started.elapsed().as_secs_f64();
-            if let Some(journal) = core.sequencer.log_mut().journal_mut() {
+            if let Some(journal) = service.venue.journal_mut() {
                 segments.attend(journal)?;
             }
         }
-        if let Some(journal) = core.sequencer.log_mut().journal_mut() {
+        if let Some(journal) = service.venue.journal_mut() {
             segments.finish(journal)?;
         }
-        Ok((core, seconds))
+        Ok((service, seconds))
     }
 
     /// How long a snapshot keeps the loop from its members: handing it to a replica, and, for comparison, taking it
     /// on the spot.
     fn pauses(&self, directory: &Path) -> Result<Pauses, Failure> {
-        let (core, _) = self.filled(directory, PAUSE_COMMANDS, PAUSE_LIVE)?;
+        let (service, _) = self.filled(directory, PAUSE_COMMANDS, PAUSE_LIVE)?;
         let (mut handing, mut taking) = (Vec::new(), Vec::new());
         for _ in 0..self.runs {
             let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
-            let mut chores = Chores::new(storage, Seq(0), 0);
+            let mut maintenance = Maintenance::new(storage, Seq(0), 0);
             let started = Instant::now();
-            chores.start_snapshot(&core, 0);
+            maintenance.start_snapshot(&service.venue, 0);
             handing.push(started.elapsed().as_secs_f64() * 1e6);
-            chores.wait_for_snapshot();
+            maintenance.wait_for_snapshot();
             let started = Instant::now();
-            drop(chores::capture(&core));
+            drop(capture_snapshot(&service.venue));
             taking.push(started.elapsed().as_secs_f64() * 1e6);
         }
-        let live = core.sequencer.engine().live_orders();
+        let live = service.venue.engine().live_orders();
         Ok(Pauses { live, handing_us: median(&mut handing), taking_us: median(&mut taking) })
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::commands::arguments;
 use crate::output::say;
-use crate::venue::preset;
+use pitwire_configuration::demo;
 
 const EXAMPLES: &str =
     "The venue should be fresh and without flow: pitwire up --no-flow --durability memory. Orders are
@@ -100,7 +100,7 @@ impl OrderBench {
             WaitName::Asleep => Wait::Asleep,
         };
         let load = open_loop::Load { rate, connections, seconds, wait };
-        let target = |address| BenchTarget { address, logins: preset::demo().logins };
+        let target = |address| BenchTarget { address, logins: demo().logins };
         let venue = target(self.venue);
         let figures = match self.mode {
             Mode::Pairs => {

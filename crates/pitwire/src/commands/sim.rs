@@ -16,14 +16,12 @@ use pitwire_journal::records::OutputChain;
 use pitwire_model::{Command, Event, InstrumentId, Seq, Stamped, VenueNanos};
 use pitwire_order_flow::{Flow, FlowConfig, Reading};
 use pitwire_projections::{Change, Views};
-use pitwire_sequencer::{Calendar, Sequencer, Timetable};
+use pitwire_schedule::{Calendar, RandomEnds, TimerQueue, VenueCalendar};
 
 use crate::output::{hex, say};
-use crate::venue::agenda::{Agenda, Due};
-use crate::venue::ledger::Ledger;
-use crate::venue::preset::{self, Preset, PresetName};
-use crate::venue::schedule::{Chance, VenueCalendar};
+use pitwire_configuration::{Preset, PresetName, house_accounts};
 use pitwire_failure::Failure;
+use pitwire_venue::{DueEvent, EventQueue, LogBackend, Sequencer};
 use report::{Figures, Report};
 
 const EXAMPLES: &str = "Examples:
@@ -84,7 +82,7 @@ enum FlowName {
 impl Sim {
     pub fn run(self) -> Result<(), Failure> {
         let preset = self.preset.preset();
-        let calendar = preset.setup.calendar(Chance::of_seed(self.seed))?;
+        let calendar = preset.setup.calendar(RandomEnds::from_seed(self.seed))?;
         let start = preset.start(&calendar, START, VenueNanos::ZERO);
         let end = self.end(&preset, &calendar, start)?;
         if self.out.is_some() && self.threads != 1 {
@@ -92,18 +90,18 @@ impl Sim {
         }
         let (sequencer, lock) = match &self.out {
             Some(directory) => kept::begin(directory).map(|(sequencer, lock)| (sequencer, Some(lock)))?,
-            None => (Sequencer::resume(Engine::new(), Ledger::memory(), Seq(0), start), None),
+            None => (Sequencer::resume(Engine::new(), LogBackend::memory(), Seq(0), start), None),
         };
         let mut market = Market::new(sequencer, preset.commands()?, calendar, start)?;
         let engine = market.sequencer.engine();
-        let house = preset::house_of(engine);
+        let house = house_accounts(engine);
         let config = match self.flow {
             FlowName::Demo => FlowConfig::demo(engine, house).at_rate(preset.flow_percent),
             FlowName::Paper => FlowConfig::paper(InstrumentId(0), house, Reading::File),
             FlowName::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), house, Reading::AsLoaded),
         };
         let flow = Flow::new(config, self.seed, start, engine);
-        market.agenda.flow = Some(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
+        market.event_queue.set_flow(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
         let started = Instant::now();
         let mut listener = std::mem::take(&mut market.listener);
         listener.report = self.report.then(|| Report::new(market.sequencer.engine(), start));
@@ -113,7 +111,7 @@ impl Sim {
             listener = self.advance_beside(&mut market, end, listener)?;
         }
         let wall_s = started.elapsed().as_secs_f64();
-        let figures = listener.report.take().zip(market.agenda.flow.as_ref());
+        let figures = listener.report.take().zip(market.event_queue.flow());
         let figures = figures.map(|(mut report, flow)| report.figures(market.sequencer.time(), flow));
         self.print(market.flow_commands(), &listener.chain, wall_s, figures.as_ref());
         if let Some(directory) = &self.out {
@@ -129,7 +127,7 @@ impl Sim {
 
     fn advance_alone(&self, market: &mut Market, end: VenueNanos, listener: &mut Listener) -> Result<(), Failure> {
         let most = self.events.unwrap_or(u64::MAX);
-        while market.flow_commands() < most && market.agenda.next_due() <= end {
+        while market.flow_commands() < most && market.event_queue.next_due() <= end {
             if let Some(stamped) = market.step(end)? {
                 listener.observe(&stamped, &market.events);
                 kept::commit_group(&mut market.sequencer, &mut listener.chain)?;
@@ -156,7 +154,7 @@ impl Sim {
         mut hear: impl FnMut(&Stamped, &[Event]),
     ) -> Result<(), Failure> {
         let most = self.events.unwrap_or(u64::MAX);
-        while market.flow_commands() < most && market.agenda.next_due() <= end {
+        while market.flow_commands() < most && market.event_queue.next_due() <= end {
             if let Some(stamped) = market.step(end)? {
                 hear(&stamped, &market.events);
             }
@@ -245,23 +243,23 @@ impl Listener {
 
 /// Everything that decides what happens next.
 struct Market {
-    sequencer: Sequencer<Ledger>,
-    agenda: Agenda,
+    sequencer: Sequencer<LogBackend>,
+    event_queue: EventQueue,
     events: Vec<Event>,
     listener: Listener,
 }
 
 impl Market {
     fn new(
-        sequencer: Sequencer<Ledger>,
+        sequencer: Sequencer<LogBackend>,
         definitions: Vec<Command>,
         calendar: VenueCalendar,
         start: VenueNanos,
     ) -> Result<Self, Failure> {
-        let timetable = Timetable::starting(Box::new(calendar), sequencer.engine(), start, VenueNanos::ZERO);
-        let agenda = Agenda::new(timetable);
+        let timetable = TimerQueue::starting(Box::new(calendar), sequencer.engine(), start, VenueNanos::ZERO);
+        let event_queue = EventQueue::new(timetable);
         let listener = Listener::default();
-        let mut market = Market { sequencer, agenda, events: Vec::new(), listener };
+        let mut market = Market { sequencer, event_queue, events: Vec::new(), listener };
         for command in definitions {
             let stamped = market.submit(start, command)?;
             market.listener.observe(&stamped, &market.events);
@@ -272,20 +270,21 @@ impl Market {
     fn submit(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, Failure> {
         self.events.clear();
         let stamped = self.sequencer.submit(at, command, &mut self.events)?;
-        self.agenda.observe(&stamped, &self.events, self.sequencer.engine());
+        let now = self.sequencer.time();
+        self.event_queue.observe(&stamped, &self.events, self.sequencer.engine(), now);
         Ok(stamped)
     }
 
     /// Runs the next thing due; `None` when it came to nothing.
     fn step(&mut self, until: VenueNanos) -> Result<Option<Stamped>, Failure> {
-        match self.agenda.take(until, self.sequencer.engine()) {
-            Due::Nothing | Due::Idle => Ok(None),
-            Due::Timed(at, command) | Due::Flow(at, command) => self.submit(at, command).map(Some),
+        match self.event_queue.take(until, self.sequencer.engine()) {
+            DueEvent::Nothing | DueEvent::Idle => Ok(None),
+            DueEvent::Timed(at, command) | DueEvent::Flow(at, command) => self.submit(at, command).map(Some),
         }
     }
 
     fn flow_commands(&self) -> u64 {
-        self.agenda.flow.as_ref().map_or(0, |flow| flow.counts().commands)
+        self.event_queue.flow().map_or(0, |flow| flow.counts().commands)
     }
 }
 
@@ -298,17 +297,17 @@ mod tests {
     /// the UTC day, and which of its calls had a price.
     fn day(instrument: &str, seed: u64) -> (Vec<(u64, &'static str)>, Vec<Phase>) {
         let preset = PresetName::Jse.preset();
-        let calendar = preset.setup.calendar(Chance::of_seed(seed)).unwrap();
+        let calendar = preset.setup.calendar(RandomEnds::from_seed(seed)).unwrap();
         let start = preset.start(&calendar, START, VenueNanos::ZERO);
         let end = calendar.closes(calendar.day_of(start));
-        let sequencer = Sequencer::resume(Engine::new(), Ledger::memory(), Seq(0), start);
+        let sequencer = Sequencer::resume(Engine::new(), LogBackend::memory(), Seq(0), start);
         let mut market = Market::new(sequencer, preset.commands().unwrap(), calendar, start).unwrap();
         let engine = market.sequencer.engine();
-        let config = FlowConfig::demo(engine, preset::house_of(engine)).at_rate(3);
-        market.agenda.flow = Some(Flow::new(config, seed, start, engine).unwrap());
+        let config = FlowConfig::demo(engine, house_accounts(engine)).at_rate(3);
+        market.event_queue.set_flow(Flow::new(config, seed, start, engine).unwrap());
         let watched = market.sequencer.engine().instrument_named(instrument).unwrap().spec.id;
         let (mut sessions, mut priced) = (Vec::new(), Vec::new());
-        while market.agenda.next_due() <= end {
+        while market.event_queue.next_due() <= end {
             let Some(stamped) = market.step(end).unwrap() else { continue };
             for event in &market.events {
                 match event {

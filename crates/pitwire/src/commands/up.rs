@@ -5,13 +5,23 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use pitwire_configuration::{AccountDef, Preset, PresetName, Setup, random_below, read_setup};
 use pitwire_deribit::{Access, Credential, CredentialStore, Dispatcher, NoCredentialStore};
+use pitwire_disk::DirectoryLock;
 use pitwire_engine::Engine;
+use pitwire_failure::{Failure, more_files};
 use pitwire_gateway::VenuePublication;
 use pitwire_model::VenueNanos;
 use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::{Server, SystemClock, stop_signals};
-use pitwire_sequencer::{Sequencer, Timetable};
+use pitwire_schedule::{RandomEnds, TimerQueue};
+use pitwire_server::{
+    Bus, SealedVault, ServiceOptions, VenueApplication, VenueService, connection_limits, default_key_file,
+    request_limits, venue_time,
+};
+use pitwire_venue::{
+    EventQueue, ExplainService, Maintenance, Recovered, StartOptions, Venue, VenueClock, recover, start_epoch,
+};
 use tracing::{info, warn};
 
 use super::sim;
@@ -20,21 +30,6 @@ use crate::certificate::{self, Shown};
 use crate::commands::arguments;
 use crate::commands::idle::Idle;
 use crate::output::{hex, say};
-use crate::venue::application::{VenueApplication, venue_time};
-use crate::venue::bus::Bus;
-use crate::venue::chores::Chores;
-use crate::venue::clock::VenueClock;
-use crate::venue::core::Core;
-use crate::venue::inquiry::Inquiries;
-use crate::venue::ledger::Ledger;
-use crate::venue::limits;
-use crate::venue::opening::{self, Wishes};
-use crate::venue::preset::{Preset, PresetName};
-use crate::venue::recovery::{Recovered, recover};
-use crate::venue::schedule::Chance;
-use crate::venue::setup::{AccountDef, Setup};
-use crate::venue::vault::{self, SealedVault};
-use pitwire_failure::{Failure, more_files};
 
 const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
@@ -176,25 +171,25 @@ impl Up {
         let clock = SystemClock::start();
         let preset = self.preset.preset();
         let setup = match &self.config {
-            Some(path) => preset.setup.clone().with(Setup::read(path)?),
+            Some(path) => preset.setup.clone().with(read_setup(path)?),
             None => preset.setup.clone(),
         };
-        let (core, chores, lock) = self.build(&preset, &setup, &clock)?;
-        let (desk, shown) = self.desk(&preset, &setup, core.sequencer.engine())?;
+        let (service, maintenance, lock) = self.build(&preset, &setup, &clock)?;
+        let (desk, shown) = self.desk(&preset, &setup, service.venue.engine())?;
         let venue_clock = match self.clock {
             ClockMode::Manual => VenueClock::manual(),
             ClockMode::Venue | ClockMode::Real if self.no_clients || self.has_own_start(&preset) => {
-                VenueClock::start(0, core.now, clock.monotonic_ns(), self.speed)
+                VenueClock::start(0, service.venue.now(), clock.monotonic_ns(), self.speed)
             }
-            ClockMode::Venue | ClockMode::Real => venue_time(&clock, core.now, self.speed),
+            ClockMode::Venue | ClockMode::Real => venue_time(&clock, service.venue.now(), self.speed),
         };
         let bus = self.bus(&clock, listener.local_addr()?)?;
-        let mut app = VenueApplication::new(core, desk, clock, venue_clock, chores)
+        let mut app = VenueApplication::new(service, desk, clock, venue_clock, maintenance)
             .with_early_market_data(self.early_market_data)
             .with_bus(bus);
-        let doors = limits::of_the_doors(setup.limits.as_ref());
-        let waker = app.core.waker.clone();
-        app.core.streams.limit_addresses(doors.connections_per_address);
+        let doors = connection_limits(setup.limits.as_ref());
+        let waker = app.service.waker.clone();
+        app.service.market_data.streams.limit_addresses(doors.connections_per_address);
         let mut server = Server::new(app, listener, signals, clock)?.with_limits(doors)?.with_waker(&waker)?;
         server = server.with_idle_strategy(self.idle.strategy());
         let address = server.local_address()?;
@@ -222,16 +217,14 @@ impl Up {
             Failure::new(format!("the venue stopped: {error}"))
                 .remedy("look at the disk, then start again: nothing acknowledged is lost")
         })?;
-        let (core, chores) = app.into_parts();
-        if let Some(chores) = chores
-            && let Err(failure) = chores.finish(&core)
+        let (service, maintenance) = app.into_parts();
+        if let Some(maintenance) = maintenance
+            && let Err(failure) = maintenance.finish(&service.venue)
         {
             // A full disk, perhaps. The log is whole, and a start without this snapshot reads more of it.
             warn!(%failure, "no snapshot at the end; nothing is lost");
         }
-        if let Ledger::Disk(journal) = core.sequencer.into_log() {
-            journal.close()?;
-        }
+        service.venue.close()?;
         drop(lock);
         info!("stopped cleanly");
         Ok(())
@@ -263,58 +256,61 @@ impl Up {
         preset: &Preset,
         setup: &Setup,
         clock: &SystemClock,
-    ) -> Result<(Core, Option<Chores>, Option<pitwire_disk::DirectoryLock>), Failure> {
-        let (sequencer, views, chain, keeping) = match self.durability {
-            Durability::Disk => {
-                let Recovered { sequencer, views, chain, base, storage, lock } = recover(&self.data)?;
-                (sequencer, views, chain, Some((storage, base, lock)))
-            }
-            Durability::Memory => {
-                let engine = pitwire_engine::Engine::new();
-                let sequencer = Sequencer::resume(engine, Ledger::memory(), pitwire_model::Seq(0), VenueNanos(0));
-                (sequencer, pitwire_projections::Views::new(), pitwire_journal::records::OutputChain::new(), None)
-            }
+    ) -> Result<(VenueService, Option<Maintenance>, Option<DirectoryLock>), Failure> {
+        let recovered = match self.durability {
+            Durability::Disk => Some(recover(&self.data)?),
+            Durability::Memory => None,
         };
-        let last_seen = sequencer.time();
-        // A run that must repeat exactly cannot start at whatever time it is.
+        let empty = Engine::new();
+        let (engine, last_seen) = match &recovered {
+            Some(recovered) => (recovered.sequencer.engine(), recovered.sequencer.time()),
+            None => (&empty, VenueNanos::ZERO),
+        };
+        // A run that must repeat exactly cannot start at the wall clock's time.
         let repeats = self.no_clients || self.clock == ClockMode::Manual;
-        let chance = if repeats { Chance::of_seed(self.seed) } else { Chance::System };
-        let calendar = setup.calendar(chance)?;
+        let random_ends =
+            if repeats { RandomEnds::from_seed(self.seed) } else { RandomEnds::Unpredictable(random_below) };
+        let calendar = setup.calendar(random_ends)?;
         let wall = if repeats { sim::START } else { VenueNanos(clock.wall_ns()) };
         let now = if repeats || self.has_own_start(preset) {
             preset.start(&calendar, wall, last_seen)
         } else {
             wall.max(last_seen)
         };
-        let timetable = Timetable::starting(Box::new(calendar), sequencer.engine(), now, last_seen);
-        let mut core = Core::new(sequencer, views, chain, timetable);
-        core.is_manual = self.clock == ClockMode::Manual;
-        core.flow_seed = Some(self.seed);
-        core.inquiries = (self.durability == Durability::Disk).then(|| Inquiries::into(&self.data, *clock));
-        let wishes = Wishes {
+        let event_queue = EventQueue::new(TimerQueue::starting(Box::new(calendar), engine, now, last_seen));
+        let (mut venue, keeping) = match recovered {
+            Some(Recovered { sequencer, views, chain, base, storage, lock }) => {
+                (Venue::new(sequencer, views, chain, event_queue), Some((storage, base, lock)))
+            }
+            None => (Venue::in_memory(event_queue), None),
+        };
+        venue.set_flow_seed(self.seed);
+        let directory = (self.durability == Durability::Disk).then_some(self.data.as_path());
+        let options = StartOptions {
             setup,
-            directory: (self.durability == Durability::Disk).then_some(self.data.as_path()),
+            directory,
             apply_config: self.apply_config,
             with_flow: !self.no_flow,
             flow_percent: preset.flow_percent,
         };
-        opening::open(&mut core, &wishes, now)?;
-        if core.is_manual {
-            // What is due at the very start must not depend on who asks first.
-            while core.step(now)? {}
-            core.commit()?;
+        start_epoch(&mut venue, &options, now)?;
+        if self.clock == ClockMode::Manual {
+            // What is due at the start must not depend on the first client.
+            while venue.step(now, &mut ())? {}
+            venue.commit()?;
         }
-        core.no_clients = self.no_clients;
-        let (chores, lock) = match keeping {
+        let (maintenance, lock) = match keeping {
             Some((storage, base, lock)) => {
                 let now_ns = clock.monotonic_ns();
-                let mut chores = Chores::new(storage, base, now_ns);
-                chores.catch_up(&core, now_ns);
-                (Some(chores), Some(lock))
+                let mut maintenance = Maintenance::new(storage, base, now_ns);
+                maintenance.catch_up(&venue, now_ns);
+                (Some(maintenance), Some(lock))
             }
             None => (None, None),
         };
-        Ok((core, chores, lock))
+        let options = ServiceOptions { manual_time: self.clock == ClockMode::Manual, no_clients: self.no_clients };
+        let service = VenueService::new(venue, options).with_explain(directory.map(ExplainService::new), *clock);
+        Ok((service, maintenance, lock))
     }
 
     /// The desk with the preset's credentials, those that operators have made, and new ones for accounts of the
@@ -325,7 +321,7 @@ impl Up {
             Durability::Memory => (Box::new(NoCredentialStore), Vec::new()),
             Durability::Disk => {
                 let (vault, made) =
-                    SealedVault::open(&self.data, self.key_file.clone().or_else(vault::default_key_file), &known)?;
+                    SealedVault::open(&self.data, self.key_file.clone().or_else(default_key_file), &known)?;
                 (Box::new(vault), made)
             }
         };
@@ -343,7 +339,7 @@ impl Up {
         }
         let desk = Dispatcher::new(credentials, random).with_credential_store(vault);
         let desk = match &setup.limits {
-            Some(limits) => desk.with_limits(limits::of_the_desk(limits)),
+            Some(limits) => desk.with_limits(request_limits(limits)),
             None => desk,
         };
         Ok((desk, fresh))

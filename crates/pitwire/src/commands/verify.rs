@@ -13,8 +13,8 @@ use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_model::Seq;
 
 use crate::output::{hex, say};
-use crate::venue::recovery::{Replay, inspect_settled};
 use pitwire_failure::Failure;
+use pitwire_venue::{Replay, inspect_settled};
 
 const EXAMPLES: &str = "Examples:
   pitwire verify pitwire-data          exit 0 and a few figures, or exit 1 and the first offence
@@ -174,3 +174,6 @@ fn auditor_at(replay: &Replay) -> Result<Auditor, Failure> {
             .remedy("remove that snapshot: an older one or the journal's beginning is used instead")
     })
 }
+
+#[cfg(all(test, debug_assertions))]
+mod quarantine_tests;

@@ -16,9 +16,9 @@ use tracing::{info, warn};
 
 use super::audience::{Audience, Voice};
 use super::metrics::{self, Counters};
-use crate::halls::Attention;
-use crate::venue::doors::{self, Door};
-use crate::venue::streams::with_notes;
+use pitwire_server::doors::{self, Door};
+use pitwire_server::halls::Attention;
+use pitwire_server::with_notes;
 
 /// Most pieces of news in one turn; clients must not wait for more.
 const NEWS_PER_TURN: usize = 256;

@@ -15,7 +15,7 @@ use pitwire_publisher::{
     Batch, GoOn as Sequel, LagPolicy, Limits, Opening, Publisher, StreamId, StreamSpec, Tag, weight,
 };
 
-use crate::halls::{Attention, Behind, Halls, Heard};
+use pitwire_server::halls::{Attention, Behind, Halls, Heard};
 
 /// Of each hall's copy of a channel, as at the venue.
 const DELTA_RING: usize = 1 << 20;

@@ -7,18 +7,16 @@ use pitwire_disk::DirectoryLock;
 use pitwire_journal::OutputHash;
 use pitwire_journal::records::OutputChain;
 use pitwire_model::Seq;
-use pitwire_sequencer::Sequencer;
 
 use super::report::Figures;
-use crate::venue::ledger::Ledger;
-use crate::venue::recovery::{Recovered, recover};
 use pitwire_failure::Failure;
+use pitwire_venue::{LogBackend, Recovered, Sequencer, recover};
 
 /// Commands of one group in the journal. Nobody waits for an answer, so groups are large and syncs few.
 const GROUP: u64 = 4096;
 
 /// The writer of a new run, and the lock that must be held as long as it writes.
-pub fn begin(directory: &Path) -> Result<(Sequencer<Ledger>, DirectoryLock), Failure> {
+pub fn begin(directory: &Path) -> Result<(Sequencer<LogBackend>, DirectoryLock), Failure> {
     let Recovered { sequencer, lock, .. } = recover(directory)?;
     if sequencer.last() == Seq(0) {
         return Ok((sequencer, lock));
@@ -28,21 +26,21 @@ pub fn begin(directory: &Path) -> Result<(Sequencer<Ledger>, DirectoryLock), Fai
 }
 
 /// Puts what has come together on disk, if this run is kept and it is time.
-pub fn commit_group(sequencer: &mut Sequencer<Ledger>, chain: &mut OutputChain) -> Result<(), Failure> {
+pub fn commit_group(sequencer: &mut Sequencer<LogBackend>, chain: &mut OutputChain) -> Result<(), Failure> {
     let is_time = sequencer.last().0.is_multiple_of(GROUP) && sequencer.log().journal().is_some();
     if is_time { commit(sequencer, chain) } else { Ok(()) }
 }
 
-fn commit(sequencer: &mut Sequencer<Ledger>, chain: &mut OutputChain) -> Result<(), Failure> {
+fn commit(sequencer: &mut Sequencer<LogBackend>, chain: &mut OutputChain) -> Result<(), Failure> {
     let output = chain.seal();
     sequencer.commit(OutputHash(output))?;
     Ok(())
 }
 
 /// The end of a run.
-pub fn finish(mut sequencer: Sequencer<Ledger>, chain: &mut OutputChain) -> Result<(), Failure> {
+pub fn finish(mut sequencer: Sequencer<LogBackend>, chain: &mut OutputChain) -> Result<(), Failure> {
     commit(&mut sequencer, chain)?;
-    if let Ledger::Disk(journal) = sequencer.into_log() {
+    if let LogBackend::Disk(journal) = sequencer.into_log() {
         journal.close()?;
     }
     Ok(())

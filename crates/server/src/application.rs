@@ -1,0 +1,783 @@
+//! The venue as the event loop sees it: requests to the desk, time to the timetable, frames from the publisher.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+
+use pitwire_deribit::codec::{Channel, Interval, Token, write_logout};
+use pitwire_deribit::{
+    Authorization, Dispatched, Dispatcher, Effect, RESUMED_BYTES, RequestClock, RequestContext, Session, SignedRequest,
+    Transport,
+};
+use pitwire_journal::LogError;
+use pitwire_journal::Room;
+use pitwire_market_data::{Cursor, FeedId, Subscribed};
+use pitwire_model::{AccountId, VenueNanos};
+use pitwire_net::{
+    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock, Taken,
+};
+use pitwire_projections::Change;
+use pitwire_url_streams::Here;
+use tracing::{error, warn};
+
+use pitwire_venue::{Maintenance, VenueClock};
+
+use crate::audience::{Comeback, Done, Voice};
+use crate::bus::Bus;
+use crate::doors::{self, Door};
+use crate::halls::Attention;
+use crate::heartbeats::Heartbeats;
+use crate::metrics::{self, Counters, Gauges};
+use crate::page;
+use crate::private_windows::PrivateWindows;
+use crate::resume::{Held, Life, Resumption};
+use crate::server_latency::ResidenceTimes;
+use crate::service::{MarketData, VenueService};
+
+/// Flow is looked at this often: its commands carry their own times, and those of one look share a commit.
+const FLOW_GRID_NS: u64 = 10_000_000;
+/// Most of the venue's own commands in one turn of the loop; members must not wait for more.
+const STEPS_PER_TURN: usize = 2_000;
+/// Behind by more than this in real time, venue time goes on from where the venue is.
+const MOST_LAG_NS: u64 = 2_000_000_000;
+
+/// Who still hears an account is looked at this often, in venue time.
+const DIARIES_NS: u64 = 10_000_000_000;
+
+/// A reply's buffer is given back when one reply has made it larger than this.
+const KEPT_REPLY_BYTES: usize = 64 * 1024;
+
+/// Why a lagging subscriber is closed; the code is 1013.
+const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
+
+struct Subscription {
+    name: String,
+    feed: FeedId,
+    /// Where it reads, while its connection is on the loop.
+    cursor: Cursor,
+    /// Everybody may hear it, without a login.
+    is_open: bool,
+    /// It is read in a hall.
+    is_away: bool,
+    /// Its reader may come back to it.
+    is_held: bool,
+}
+
+struct Client {
+    session: Session,
+    public: Vec<Subscription>,
+    /// The accounts that it hears of, as the index of listeners has them.
+    heard: Vec<AccountId>,
+}
+
+pub struct VenueApplication {
+    pub service: VenueService,
+    desk: Dispatcher,
+    clients: BTreeMap<ConnectionId, Client>,
+    /// Connections with public channels, and those that hear of each account: the others need not be looked at.
+    subscribers: BTreeSet<ConnectionId>,
+    listeners: BTreeMap<AccountId, BTreeSet<ConnectionId>>,
+    /// The answer being written.
+    reply: Vec<u8>,
+    clock: SystemClock,
+    venue_clock: VenueClock,
+    maintenance: Option<Maintenance>,
+    counters: Counters,
+    residence: ResidenceTimes,
+    /// Public channels do not wait for the disk.
+    is_early: bool,
+    /// The log has failed: nothing more may be said.
+    failure: Option<LogError>,
+    private_windows: PrivateWindows,
+    heartbeats: Heartbeats,
+    /// Public channels for gateways, where there are any.
+    bus: Option<Bus>,
+    life: Life,
+    held: Held,
+    diaries_due: VenueNanos,
+}
+
+impl VenueApplication {
+    /// Without `maintenance` nothing is kept on disk.
+    pub fn new(
+        mut service: VenueService,
+        mut desk: Dispatcher,
+        clock: SystemClock,
+        venue_clock: VenueClock,
+        maintenance: Option<Maintenance>,
+    ) -> Self {
+        service.market_data.streams.set_clocks(clock, venue_clock);
+        let life = Life::new(service.venue.engine().epoch().0, maintenance.is_some(), clock.wall_ns());
+        // Private channels wait for the disk whatever public ones do.
+        desk.begin_epoch(life.epoch, life.remembers);
+        VenueApplication {
+            service,
+            desk,
+            clients: BTreeMap::new(),
+            subscribers: BTreeSet::new(),
+            listeners: BTreeMap::new(),
+            reply: Vec::with_capacity(4096),
+            clock,
+            venue_clock,
+            maintenance,
+            counters: Counters::default(),
+            residence: ResidenceTimes::default(),
+            is_early: false,
+            failure: None,
+            private_windows: PrivateWindows::default(),
+            heartbeats: Heartbeats::default(),
+            bus: None,
+            life,
+            held: Held::default(),
+            diaries_due: VenueNanos(0),
+        }
+    }
+
+    /// Lets public channels tell what is not on disk yet. Answers and private notices wait as ever.
+    pub fn with_early_market_data(mut self, is_early: bool) -> Self {
+        self.is_early = is_early;
+        // What was told early and then lost is in nobody's past.
+        self.life.remembers &= !is_early;
+        self
+    }
+
+    pub fn with_bus(self, bus: Option<Bus>) -> Self {
+        VenueApplication { bus, ..self }
+    }
+
+    pub fn into_parts(self) -> (VenueService, Option<Maintenance>) {
+        (self.service, self.maintenance)
+    }
+
+    fn rpc_clock(&self) -> RequestClock {
+        let steady_ns = self.clock.monotonic_ns();
+        RequestClock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us, steady_ns }
+    }
+
+    /// Sends the heartbeats that are due, and closes who has not answered the last.
+    fn beat(&mut self, now_ns: u64, notices: &mut Notices) {
+        let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+        while let Some(id) = self.heartbeats.take(now_ns) {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            match client.session.beat(now_ns, &mut |text| voice.notify(id, text)) {
+                Ok(()) => self.heartbeats.set(id, client.session.beat_due_ns()),
+                Err(why) => expel(id, &why, &mut voice),
+            }
+        }
+    }
+
+    fn note(&mut self, answer: &Dispatched) {
+        self.counters.errors += u64::from(answer.is_error);
+        if answer.log_failed {
+            self.failure.get_or_insert(LogError::Poisoned);
+        }
+    }
+
+    /// Tells sessions what the last commands changed for their accounts.
+    fn distribute(&mut self, notices: &mut Notices) {
+        let venue = &self.service.venue;
+        let (engine, views, changes) = (venue.engine(), venue.views(), venue.changes());
+        if changes.is_empty() {
+            return;
+        }
+        let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+        // Each connection once, in the order in which they came.
+        let mut hearing = BTreeSet::new();
+        self.desk.record(engine, views, changes);
+        for change in changes.iter() {
+            match account_of(change) {
+                Some(account) => hearing.extend(self.listeners.get(&account).into_iter().flatten().copied()),
+                None => hearing.extend(self.listeners.values().flatten().copied()),
+            }
+        }
+        for id in hearing {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            let mut send = |text: &[u8]| voice.notify(id, text);
+            client.session.notify(engine, views, changes, &mut send);
+            self.desk.send_resumable(&mut client.session, engine, views, &mut send);
+            self.private_windows.arm(venue.now());
+        }
+        self.service.venue.clear_changes();
+    }
+
+    /// After a request: whether this connection has public channels, and of which accounts it hears.
+    fn reindex(&mut self, id: ConnectionId) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if client.public.is_empty() || self.service.market_data.audience.has(id) {
+            self.subscribers.remove(&id);
+        } else {
+            self.subscribers.insert(id);
+        }
+        if client.session.accounts_heard().eq(client.heard.iter().copied()) {
+            return;
+        }
+        let heard: Vec<AccountId> = client.session.accounts_heard().collect();
+        for account in std::mem::replace(&mut client.heard, heard) {
+            stop_hearing(&mut self.listeners, account, id);
+        }
+        for account in &client.heard {
+            self.listeners.entry(*account).or_default().insert(id);
+        }
+    }
+
+    /// Merged private channels are told at venue-time boundaries like public ones, but by no command: what happens to
+    /// one account must leave no trace in the log that others can read.
+    fn close_private_windows(&mut self, notices: &mut Notices) {
+        let venue = &self.service.venue;
+        let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+        while let Some(interval) = self.private_windows.take(venue.now()) {
+            for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.listens()) {
+                let mut send = |text: &[u8]| voice.notify(*id, text);
+                client.session.close_window(interval, venue.engine(), venue.views(), &mut send);
+            }
+        }
+    }
+
+    /// Accounts are written of for those who are here, and for a while for those who have gone.
+    fn expire_replay_buffers(&mut self) {
+        if self.service.venue.now() >= self.diaries_due {
+            self.diaries_due = VenueNanos(self.service.venue.now().0.saturating_add(DIARIES_NS));
+            self.desk
+                .expire_replay_buffers(self.clients.values().map(|client| &client.session), self.service.venue.now());
+        }
+    }
+
+    /// Where time moves by request, windows end when a request has moved it.
+    fn follow_manual_time(&mut self, notices: &mut Notices) {
+        if self.service.options.manual_time {
+            self.close_private_windows(notices);
+        }
+    }
+
+    fn apply(&mut self, id: ConnectionId, effects: Vec<Effect>, notices: &mut Notices) {
+        let mut room = RESUMED_BYTES;
+        for effect in effects {
+            let Some(client) = self.clients.get_mut(&id) else { return };
+            let audience = &mut self.service.market_data.audience;
+            match effect {
+                Effect::Subscribe(name, channel) => self.join(id, (name, &channel), notices, None),
+                Effect::Resume(name, channel, token) => {
+                    self.join(id, (name, &channel), notices, Some((token, &mut room)));
+                }
+                Effect::Unsubscribe(name) => {
+                    if let Some(at) = client.public.iter().position(|sub| sub.name == name) {
+                        let sub = client.public.remove(at);
+                        leave(id, &sub, &client.public, &mut self.service.market_data);
+                    }
+                }
+                Effect::UnsubscribeAll => leave_all(id, &mut client.public, &mut self.service.market_data),
+                Effect::Send(text) => Voice { notices, audience }.reply(id, &text),
+                Effect::Close => {
+                    Voice { notices, audience }.close(id, pitwire_net::CloseCode::Normal, "logged out");
+                }
+                Effect::Expel(why) => expel(id, &why, &mut Voice { notices, audience }),
+            }
+        }
+    }
+
+    /// A connection hears a public channel from here on; with `resume` also what it has missed, as far as there is room.
+    fn join(
+        &mut self,
+        id: ConnectionId,
+        (name, channel): (String, &Channel),
+        notices: &mut Notices,
+        resume: Option<(Option<Token>, &mut usize)>,
+    ) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if client.public.iter().any(|sub| sub.name == name) {
+            if resume.is_some() {
+                let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+                voice.reply(id, &Resumption::of_heard(&name).notice);
+            }
+            return;
+        }
+        let VenueService { venue, market_data, .. } = &mut self.service;
+        let (engine, views, now) = (venue.engine(), venue.views(), venue.now());
+        let Some(subscribed) = market_data.publisher.subscribe(channel, engine, views, now) else { return };
+        let is_held = resume.is_some() && matches!(channel, Channel::Book { .. });
+        let resumption = resume.map(|(token, room)| {
+            Resumption::of_public(&self.service, self.life, (&name, channel), &subscribed, token, room)
+        });
+        let Subscribed { feed, cursor, first } = subscribed;
+        let MarketData { publisher, audience, .. } = &mut self.service.market_data;
+        let mut voice = Voice { notices, audience };
+        match &resumption {
+            None => first.iter().for_each(|text| voice.reply(id, text)),
+            Some(Resumption { messages, notice }) => {
+                messages.iter().chain([notice]).for_each(|text| voice.reply(id, text));
+            }
+        }
+        let is_away = audience.join(id, feed, publisher);
+        let is_open = is_open(channel);
+        client.public.push(Subscription { name, feed, cursor, is_open, is_away, is_held });
+    }
+
+    /// One that only listens is served by halls as soon as it has got all that there is for it here; one that begins to
+    /// speak for an account, or to hear what halls do not tell, comes back.
+    fn place(&mut self, id: ConnectionId, notices: &mut Notices) {
+        let Some(client) = self.clients.get(&id) else { return };
+        match self.service.market_data.audience.has(id) {
+            false if client.is_listener() => notices.give_away(id),
+            true if !client.may_stay_away() => self.service.market_data.audience.bring_back(id),
+            _ => {}
+        }
+    }
+
+    /// What those in the halls have said and done.
+    fn hear(&mut self, notices: &mut Notices) {
+        let mut attention = Attention::default();
+        while let Some((id, done)) = self.service.market_data.audience.hear(&mut attention) {
+            match done {
+                Done::Said(text) => {
+                    self.text(id, &text, notices);
+                    self.service.market_data.audience.heard(id, text.len());
+                }
+                Done::CameBack(comeback) => self.take_back(id, comeback, notices),
+                Done::Left => {
+                    notices.left(id);
+                    self.disconnected(id, notices);
+                }
+            }
+        }
+        self.service.market_data.audience.bring_up_to_date(&self.service.market_data.publisher);
+    }
+
+    fn take_back(&mut self, id: ConnectionId, comeback: Comeback, notices: &mut Notices) {
+        let Some(client) = self.clients.get_mut(&id) else { return notices.left(id) };
+        let MarketData { audience, publisher, .. } = &mut self.service.market_data;
+        for sub in client.public.iter_mut().filter(|sub| sub.is_away) {
+            publisher.take_back(sub.feed);
+            sub.is_away = false;
+            if let Some(number) = audience.number(&comeback, sub.feed) {
+                sub.cursor = publisher.resume(sub.feed, sub.cursor, number);
+            }
+        }
+        audience.give_back(id, comeback, notices);
+        self.reindex(id);
+    }
+
+    fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
+        let clock = self.rpc_clock();
+        let mut out = Vec::with_capacity(1024);
+        let answer = self.answer_http(request, clock, &mut out);
+        self.note(&answer);
+        self.distribute(notices);
+        self.follow_manual_time(notices);
+        let mut response = HttpResponse::json(if answer.is_error { 400 } else { 200 }, out);
+        if doors::is_public(request) {
+            doors::share(&mut response);
+        }
+        response
+    }
+
+    fn answer_http(&mut self, request: &HttpRequest<'_>, clock: RequestClock, out: &mut Vec<u8>) -> Dispatched {
+        let call = match doors::call(request) {
+            Ok(call) => call,
+            Err((id, error)) => return Dispatcher::refuse(&id, &error, clock, out),
+        };
+        let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
+            let body = std::str::from_utf8(request.body).unwrap_or_default();
+            let signed = SignedRequest { method: request.method, uri: request.target, body };
+            self.desk.session_of(Authorization(header), signed, request.from, clock.received_us / 1000)
+        });
+        session = session.coming_from(request.from);
+        let visit =
+            RequestContext { venue: &mut self.service, session: &mut session, transport: Transport::Http, clock };
+        self.desk.answer(visit, &call, out)
+    }
+
+    /// The REST requests of the exchanges whose streams are served by URL.
+    fn rest(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
+        let is_rest = pitwire_url_streams::is_rest_path(request.path());
+        is_rest.then(|| self.service.market_data.streams.rest(request, self.service.here())).flatten()
+    }
+
+    fn metrics(&self) -> HttpResponse {
+        let mut text = metrics::render(
+            &self.counters,
+            &Gauges {
+                chain: self.service.venue.chain().state(),
+                epoch: self.service.venue.engine().epoch().0,
+                durable: self.service.venue.durable().0,
+                shown_orders: self.service.venue.engine().shown_orders(),
+                open_connections: self.clients.len() + self.service.market_data.streams.open_connections(),
+                listeners: self.still_taken(),
+                open_channels: self.service.market_data.publisher.open_channels(),
+                is_durable: self.maintenance.is_some(),
+                is_early: self.is_early,
+            },
+        );
+        self.residence.render(&mut text);
+        if let Some(bus) = &self.bus {
+            bus.render(&mut text);
+        }
+        HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
+    }
+
+    fn health(&self) -> HttpResponse {
+        let durability = if self.maintenance.is_some() { "disk" } else { "memory" };
+        let status = match self.service.venue.disk_space() {
+            _ if self.service.is_stopping => "stopping",
+            Room::Orders => "ok",
+            Room::CancelsOnly => "cancels_only",
+            Room::Nothing => "no_space",
+        };
+        let market_data = if self.is_early { "early" } else { "durable" };
+        let bus = self.bus.as_ref().map(|bus| if bus.is_connected() { "connected" } else { "away" });
+        let bus = bus.map_or(String::new(), |bus| format!(",\"bus\":\"{bus}\""));
+        let body = format!(
+            "{{\"status\":\"{status}\",\"durability\":\"{durability}\",\"market_data\":\"{market_data}\",\"epoch\":{},\"command\":{}{bus}}}\n",
+            self.service.venue.engine().epoch(),
+            self.service.venue.durable()
+        );
+        HttpResponse::json(if self.service.is_stopping { 503 } else { 200 }, body.into_bytes())
+    }
+
+    /// Runs what is due of the venue's own, up to the present.
+    fn catch_up(&mut self, now_ns: u64, notices: &mut Notices) -> Result<(), LogError> {
+        let target = self.venue_clock.at(now_ns);
+        let mut steps = 0;
+        while self.service.step(target)? {
+            self.distribute(notices);
+            steps += 1;
+            if steps == STEPS_PER_TURN {
+                break;
+            }
+        }
+        if steps < STEPS_PER_TURN {
+            self.service.venue.advance_to(target);
+            self.close_private_windows(notices);
+        } else if now_ns.saturating_sub(self.venue_clock.real(self.service.venue.now())) > MOST_LAG_NS {
+            warn!(
+                behind_ns = target.0.saturating_sub(self.service.venue.now().0),
+                "the machine stood still; venue time goes on from here"
+            );
+            self.venue_clock.resume_from(self.service.venue.now(), now_ns);
+            self.service.market_data.streams.set_clocks(self.clock, self.venue_clock);
+        }
+        Ok(())
+    }
+}
+
+fn stop_hearing(listeners: &mut BTreeMap<AccountId, BTreeSet<ConnectionId>>, account: AccountId, id: ConnectionId) {
+    if let Some(hearing) = listeners.get_mut(&account) {
+        hearing.remove(&id);
+        if hearing.is_empty() {
+            listeners.remove(&account);
+        }
+    }
+}
+
+/// The one account that a change is about; `None` when it may be about any.
+fn account_of(change: &Change) -> Option<AccountId> {
+    match change {
+        Change::Order { account, .. }
+        | Change::Elected { account, .. }
+        | Change::Trade { account, .. }
+        | Change::Balance { account }
+        | Change::Report { account, .. } => Some(*account),
+        Change::Revalued { .. } => None,
+    }
+}
+
+/// The last notice and the end of a connection that is not wanted any longer.
+fn expel(id: ConnectionId, why: &str, voice: &mut Voice<'_>) {
+    let mut out = Vec::new();
+    write_logout(&mut out, why);
+    voice.notify(id, &out);
+    voice.close(id, pitwire_net::CloseCode::Policy, why);
+}
+
+/// A connection hears a channel no more; `others` are what it still hears.
+fn leave(id: ConnectionId, sub: &Subscription, others: &[Subscription], market_data: &mut MarketData) {
+    let MarketData { publisher, audience, .. } = market_data;
+    publisher.unsubscribe(sub.feed);
+    if sub.is_away {
+        // A channel may go by several names.
+        let is_last = others.iter().all(|other| other.feed != sub.feed || !other.is_away);
+        audience.leave(id, sub.feed, is_last, publisher);
+    }
+}
+
+fn leave_all(id: ConnectionId, public: &mut Vec<Subscription>, market_data: &mut MarketData) {
+    while let Some(sub) = public.pop() {
+        leave(id, &sub, public, market_data);
+    }
+}
+
+/// Whether a public channel is for those without a login too.
+fn is_open(channel: &Channel) -> bool {
+    channel.interval() != Interval::Raw && !matches!(channel, Channel::DropCopy { .. })
+}
+
+impl Client {
+    /// Whether it does nothing but listen to what is everybody's: then it need not be on the loop.
+    fn is_listener(&self) -> bool {
+        !self.public.is_empty() && self.may_stay_away()
+    }
+
+    fn may_stay_away(&self) -> bool {
+        self.public.iter().all(|sub| sub.is_open) && self.session.is_nobodys()
+    }
+}
+
+impl Application for VenueApplication {
+    const STOPPING: &'static str = "the venue is stopping";
+
+    fn answers_anybody(&self, request: &HttpRequest<'_>) -> bool {
+        matches!(request.method, "GET" | "HEAD") && matches!(request.path(), "/healthz" | "/metrics")
+    }
+
+    fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
+        self.counters.http_requests += 1;
+        let path = request.path();
+        match doors::at(request) {
+            Door::None => {}
+            Door::Answered(response) => return response,
+            Door::Open => return self.api(request, notices),
+        }
+        let is_bus = path.starts_with("/bus/");
+        if request.is_foreign && (is_bus || matches!(path, "/metrics" | "/healthz")) {
+            return doors::refused(Refusal::ForeignOrigin);
+        }
+        if let Some(bus) = self.bus.as_mut().filter(|_| is_bus) {
+            let markets = self.service.venue.engine().markets();
+            let instruments = || markets.iter().map(|market| market.spec.name.to_string()).collect();
+            return bus.request(request, instruments, SystemClock::wall_us() / 1000, self.clock.monotonic_ns());
+        }
+        if !matches!(request.method, "GET" | "HEAD") {
+            return HttpResponse::text(405, "use GET");
+        }
+        if let Some(mut response) = self.rest(request) {
+            doors::share(&mut response);
+            return response;
+        }
+        match path {
+            "/metrics" => self.metrics(),
+            "/healthz" => self.health(),
+            "/ws/api/v2" | "/ws/api/v2/" => HttpResponse::text(426, "this is a WebSocket entrance"),
+            _ if pitwire_url_streams::is_stream_path(path) => HttpResponse::text(426, "this is a WebSocket entrance"),
+            _ => page::serve(path).unwrap_or_else(|| {
+                if path == "/" {
+                    return page::missing();
+                }
+                HttpResponse::json(404, b"{\"error\":{\"code\":404,\"message\":\"not found\",\"data\":{\"remedy\":\"the page is at /, the API at /api/v2\"}}}\n".to_vec())
+            }),
+        }
+    }
+
+    fn accepts_websocket(&self, path: &str) -> bool {
+        matches!(path, "/ws/api/v2" | "/ws/api/v2/")
+    }
+
+    fn takes_over(&self, request: &HttpRequest<'_>) -> bool {
+        pitwire_url_streams::is_stream_path(request.path())
+    }
+
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
+        if self.service.is_stopping {
+            return Err(HttpResponse::text(503, Self::STOPPING));
+        }
+        let VenueService { venue, market_data, .. } = &mut self.service;
+        let here = Here { engine: venue.engine(), views: venue.views(), at: venue.now() };
+        market_data.streams.take_over(request, taken, here)
+    }
+
+    fn still_taken(&self) -> usize {
+        self.service.market_data.streams.open_connections() + self.service.market_data.audience.len()
+    }
+
+    fn may_leave(&mut self, id: ConnectionId) -> bool {
+        let Some(client) = self.clients.get(&id) else { return false };
+        let publisher = &self.service.market_data.publisher;
+        let has_read_all = client.public.iter().all(|sub| publisher.is_at_end(sub.feed, sub.cursor));
+        has_read_all && client.is_listener() && self.service.market_data.audience.is_open()
+    }
+
+    fn take_open(&mut self, id: ConnectionId, taken: Taken) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.public.iter_mut().for_each(|sub| sub.is_away = true);
+        let feeds: Vec<FeedId> = client.public.iter().map(|sub| sub.feed).collect();
+        let MarketData { audience, publisher, .. } = &mut self.service.market_data;
+        audience.adopt(id, taken, &feeds, publisher);
+        self.subscribers.remove(&id);
+        // What is here now has been committed: it need not wait for the next turn.
+        audience.release();
+    }
+
+    fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
+        self.counters.connections += 1;
+        let session = self.desk.connect(self.service.venue.engine()).coming_from(from);
+        self.clients.insert(id, Client { session, public: Vec::new(), heard: Vec::new() });
+    }
+
+    fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
+        self.counters.messages += 1;
+        let clock = self.rpc_clock();
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let mut out = std::mem::take(&mut self.reply);
+        out.clear();
+        let transport = Transport::WebSocket;
+        let visit = RequestContext { venue: &mut self.service, session: &mut client.session, transport, clock };
+        let answer = self.desk.answer_text(visit, text, None, &mut out);
+        Voice { notices, audience: &mut self.service.market_data.audience }.reply(id, &out);
+        out.shrink_to(KEPT_REPLY_BYTES);
+        self.reply = out;
+        if client.session.awaits_window() {
+            self.private_windows.arm(self.service.venue.now());
+        }
+        self.heartbeats.set(id, client.session.beat_due_ns());
+        self.note(&answer);
+        self.apply(id, answer.effects, notices);
+        self.reindex(id);
+        self.distribute(notices);
+        self.follow_manual_time(notices);
+        self.place(id, notices);
+    }
+
+    fn refusal(&mut self, why: Refusal) -> HttpResponse {
+        doors::refused(why)
+    }
+
+    fn answered(&mut self, residence: &Residence) {
+        self.residence.record(residence);
+    }
+
+    fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
+        let Some(mut client) = self.clients.remove(&id) else { return };
+        self.heartbeats.set(id, None);
+        for sub in client.public.iter().filter(|sub| sub.is_held) {
+            self.held.hold(sub.feed, self.service.venue.now(), &mut self.service.market_data.publisher);
+        }
+        leave_all(id, &mut client.public, &mut self.service.market_data);
+        self.service.market_data.audience.forget(id);
+        self.subscribers.remove(&id);
+        for account in std::mem::take(&mut client.heard) {
+            stop_hearing(&mut self.listeners, account, id);
+        }
+        if let Err(error) = self.desk.disconnected(&mut client.session, &mut self.service) {
+            self.failure.get_or_insert(error);
+        }
+        self.distribute(notices);
+    }
+
+    fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId)) {
+        self.subscribers.iter().copied().for_each(visit);
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
+        let due = self
+            .private_windows
+            .next_due()
+            .map_or(self.service.next_due(), |window| window.min(self.service.next_due()));
+        let venue = self.venue_clock.real(due);
+        let on_grid = venue.div_ceil(FLOW_GRID_NS).saturating_mul(FLOW_GRID_NS);
+        let journal = self.service.venue.journal();
+        let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
+        let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
+        if self.bus.as_ref().is_some_and(Bus::has_joins) || self.service.market_data.publisher.has_put_off() {
+            return Some(0);
+        }
+        let stream_beat = self.service.market_data.streams.next_due_ns().unwrap_or(u64::MAX);
+        Some(on_grid.min(superblock).min(beat).min(stream_beat))
+    }
+
+    fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
+        if let Some(bus) = &mut self.bus {
+            bus.attend(&mut self.service, self.life, now_ns, notices);
+        }
+        if self.service.is_stopping || self.failure.is_some() {
+            return;
+        }
+        if let Err(error) = self.catch_up(now_ns, notices) {
+            self.failure = Some(error);
+        }
+        self.beat(now_ns, notices);
+        self.held.let_go(self.service.venue.now(), &mut self.service.market_data.publisher);
+        self.expire_replay_buffers();
+        let VenueService { venue, market_data, .. } = &mut self.service;
+        let here = Here { engine: venue.engine(), views: venue.views(), at: venue.now() };
+        market_data.streams.hear(here, now_ns);
+        self.hear(notices);
+    }
+
+    fn release_early(&mut self) -> bool {
+        if !self.is_early || self.failure.is_some() {
+            return false;
+        }
+        // Gateways must not hear of anything before it is durable, and hear of streams as they are released.
+        if self.bus.is_none() {
+            self.service.market_data.streams.release(&mut |_, _| {});
+        }
+        self.service.market_data.audience.release_early();
+        self.service.market_data.publisher.release()
+    }
+
+    fn commit(&mut self) -> io::Result<bool> {
+        if let Some(error) = &self.failure {
+            error!(%error, "the journal failed");
+            return Err(io::Error::other(error.to_string()));
+        }
+        let failed = |error: LogError| io::Error::other(error.to_string());
+        if let Some(maintenance) = &mut self.maintenance {
+            let (started, before) = (self.clock.monotonic_ns(), self.service.venue.durable());
+            self.service.venue.commit().map_err(failed)?;
+            let now = self.clock.monotonic_ns();
+            if self.service.venue.durable() > before {
+                self.counters.committed(now - started);
+            }
+            maintenance.attend(&mut self.service.venue, now).map_err(failed)?;
+        } else {
+            self.service.venue.commit().map_err(failed)?;
+        }
+        let mut bus = self.bus.as_mut();
+        let mut has_told = false;
+        self.service.market_data.streams.release(&mut |stream, payload| {
+            if let Some(bus) = &mut bus {
+                bus.take(stream, payload);
+                has_told = true;
+            }
+        });
+        self.service.market_data.audience.release();
+        let fresh = self.service.market_data.publisher.release();
+        // Gateways wait for the disk also where this venue's own subscribers do not.
+        if let Some(bus) = self.bus.as_mut().filter(|_| fresh || has_told || self.is_early) {
+            bus.collect(&self.service.market_data.publisher);
+        }
+        Ok(fresh)
+    }
+
+    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
+        let Some(client) = self.clients.get_mut(&id) else { return Ok(()) };
+        let too_slow = |_| Closing { code: pitwire_net::CloseCode::TryAgainLater, reason: TOO_SLOW.into() };
+        // Several channels are one stream to their reader: told in the venue's order, not one channel after another.
+        while out.len() < enough {
+            let mut next = None;
+            for (at, sub) in client.public.iter_mut().enumerate() {
+                let place = self.service.market_data.publisher.peek(sub.feed, &mut sub.cursor).map_err(too_slow)?;
+                next = place.map(|place| (place, at)).into_iter().chain(next).min();
+            }
+            let Some((_, at)) = next else { break };
+            let sub = &mut client.public[at];
+            self.service.market_data.publisher.read(sub.feed, &mut sub.cursor, out).map_err(too_slow)?;
+        }
+        Ok(())
+    }
+
+    fn stopping(&mut self, notices: &mut Notices) {
+        self.service.is_stopping = true;
+        self.service.market_data.streams.stop();
+        self.service.market_data.audience.stop();
+        let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+        let mut out = Vec::new();
+        write_logout(&mut out, Self::STOPPING);
+        for id in self.clients.keys() {
+            voice.notify(*id, &out);
+        }
+    }
+}
+
+/// Where a fresh process's venue time begins.
+pub fn venue_time(clock: &SystemClock, last: VenueNanos, speed: f64) -> VenueClock {
+    VenueClock::start(clock.wall_ns(), last, clock.monotonic_ns(), speed)
+}

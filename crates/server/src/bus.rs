@@ -1,0 +1,536 @@
+//! Public channels for gateways: numbered, kept for a while, and handed to NATS.
+//!
+//! Does        after each commit take what channels and streams by URL have to tell, as one more subscriber in the venue's order;
+//!             answer what gateways ask under `/bus`.
+//! Holds       1. nothing is taken that is not durable: it is read where every subscriber reads, after the release;
+//!             2. a beginning and its number meet: joins are answered before anything of the next turn is done;
+//!             3. memory is bounded: [`KEPT_BYTES`] of batches, [`MOST_CHANNELS`] channels; a channel that no gateway wants any
+//!                longer costs nothing;
+//!             4. whoever does not sign with the bus key learns nothing but that.
+//! Start at    [`Bus::collect`], [`Bus::request`].
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use pitwire_deribit::codec::{Channel, Token};
+use pitwire_deribit::{ChannelName, RESUMABLE_NS, RESUMED_BYTES, channel_named};
+use pitwire_failure::Failure;
+use pitwire_gateway::protocol::{Key, Outcome, Question, Reply, Writer};
+use pitwire_gateway::{VenuePublication, VenuePublisher};
+use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Publisher, Subscribed};
+use pitwire_net::{ConnectionId, HttpRequest, HttpResponse, Notices};
+use pitwire_url_streams::{Here, StreamId};
+use pitwire_websocket::{Opcode, write_frame};
+use tracing::error;
+
+use crate::resume::{Life, Resumption};
+use crate::service::VenueService;
+
+/// A batch is closed when it has so many bytes, or with the turn.
+const BATCH_BYTES: usize = 64 * 1024;
+/// Of batches, for gateways that have missed some.
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
+/// Of batches in one answer: members wait while it is copied.
+const ANSWER_BYTES: usize = 256 * 1024;
+const MOST_CHANNELS: usize = 4_096;
+/// How long a channel stays on the bus after a gateway last wanted it: who was cut off may come back to a book for as long, here as at the venue's own door.
+const LEASE_NS: u64 = RESUMABLE_NS;
+const SWEEP_NS: u64 = 1_000_000_000;
+/// What merging a book for a gateway's reader takes of the loop is about a thirtieth of these: no more than that is spent.
+const MERGE_NS: u64 = 100_000;
+const MERGE_LEVEL_NS: u64 = 1_000;
+/// Channels that one batch says goodbye to: of the longest names they have room in it.
+const FAREWELLS_AT_A_TIME: usize = 128;
+
+pub struct Bus {
+    epoch: u64,
+    key: Key,
+    publisher: VenuePublisher,
+    taps: BTreeMap<FeedId, Tap>,
+    by_name: BTreeMap<String, FeedId>,
+    streams: BTreeMap<StreamId, StreamTap>,
+    by_label: BTreeMap<String, StreamId>,
+    /// What this commit has released so far.
+    open: Option<Writer>,
+    /// The sequence of the newest message.
+    last: u64,
+    kept: VecDeque<Kept>,
+    kept_bytes: usize,
+    joins: Vec<Join>,
+    sweep_ns: u64,
+    /// No book is merged before.
+    merge_ns: u64,
+    refused: u64,
+    answered: u64,
+}
+
+/// A channel on the bus.
+struct Tap {
+    name: String,
+    cursor: Cursor,
+    /// The sequence of its last message.
+    prev: u64,
+    /// It has been on the bus since the message behind this one.
+    since: u64,
+    until_ns: u64,
+}
+
+/// A stream by URL on the bus.
+struct StreamTap {
+    name: String,
+    prev: u64,
+    since: u64,
+    until_ns: u64,
+}
+
+struct Kept {
+    first: u64,
+    next: u64,
+    bytes: Arc<[u8]>,
+}
+
+/// A question that waits for the turn to end.
+struct Join {
+    from: ConnectionId,
+    keep_alive: bool,
+    about: About,
+    purpose: String,
+}
+
+enum About {
+    /// What a channel begins with.
+    Begin(String),
+    /// All since a change of a book, as one change.
+    Merged(String, u64),
+    /// What readers of these channels have missed who come back.
+    Resume(Vec<(String, Option<Token>)>),
+}
+
+impl Bus {
+    pub fn open(publication: VenuePublication) -> Result<Bus, Failure> {
+        let (epoch, key) = (publication.epoch, publication.key.clone());
+        let publisher = VenuePublisher::open(publication)?;
+        Ok(Bus {
+            epoch,
+            key,
+            publisher,
+            taps: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            by_label: BTreeMap::new(),
+            open: None,
+            last: 0,
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            joins: Vec::new(),
+            sweep_ns: 0,
+            merge_ns: 0,
+            refused: 0,
+            answered: 0,
+        })
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.publisher.is_connected()
+    }
+
+    /// Whether the next turn should come at once.
+    pub fn has_joins(&self) -> bool {
+        !self.joins.is_empty()
+    }
+
+    /// Numbers a message of a stream by URL that is being released; [`Self::collect`] hands it on.
+    pub fn take(&mut self, stream: StreamId, payload: &[u8]) {
+        let Some(tap) = self.streams.get_mut(&stream) else { return };
+        let writer = self.open.get_or_insert_with(|| Writer::new(self.epoch, self.last + 1));
+        let written = writer.push(tap.prev, &tap.name, |out| {
+            write_frame(out, Opcode::Text, payload);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        if written.is_ok() {
+            tap.prev = writer.next() - 1;
+        }
+        if writer.len() >= BATCH_BYTES
+            && let Some(full) = self.open.take()
+        {
+            self.hand_on(full);
+        }
+    }
+
+    /// Takes what has been released, numbers it and hands it on.
+    pub fn collect(&mut self, publisher: &Publisher) {
+        let mut due = BinaryHeap::new();
+        let mut overrun = Vec::new();
+        for (feed, tap) in &mut self.taps {
+            match publisher.peek(*feed, &mut tap.cursor) {
+                Ok(Some(place)) => due.push(Reverse((place, *feed))),
+                Ok(None) => {}
+                Err(_) => overrun.push(*feed),
+            }
+        }
+        let mut writer = self.open.take().unwrap_or_else(|| Writer::new(self.epoch, self.last + 1));
+        while let Some(Reverse((_, feed))) = due.pop() {
+            let Some(tap) = self.taps.get_mut(&feed) else { continue };
+            let written = writer.push(tap.prev, &tap.name, |out| publisher.read(feed, &mut tap.cursor, out));
+            if written.is_err() {
+                overrun.push(feed);
+                continue;
+            }
+            tap.prev = writer.next() - 1;
+            if let Ok(Some(place)) = publisher.peek(feed, &mut tap.cursor) {
+                due.push(Reverse((place, feed)));
+            }
+            if writer.len() >= BATCH_BYTES {
+                let next = writer.next();
+                self.hand_on(std::mem::replace(&mut writer, Writer::new(self.epoch, next)));
+            }
+        }
+        self.hand_on(writer);
+        let mut left = Vec::new();
+        for feed in overrun {
+            // It is read every turn, so this cannot be; if it is, gateways are told that the channel is gone.
+            error!("a channel ran over the bus: it is taken off");
+            if let Some(tap) = self.taps.remove(&feed) {
+                self.by_name.remove(&tap.name);
+                left.push((tap.prev, tap.name));
+            }
+        }
+        self.bid_farewell(&left);
+    }
+
+    /// Says that channels have left the bus. A gateway that still counts on one could otherwise not tell that it has
+    /// been away, once somebody has put it back.
+    fn bid_farewell(&mut self, left: &[(u64, String)]) {
+        for names in left.chunks(FAREWELLS_AT_A_TIME) {
+            let mut writer = self.open.take().unwrap_or_else(|| Writer::new(self.epoch, self.last + 1));
+            names.iter().for_each(|(prev, name)| writer.farewell(*prev, name));
+            self.hand_on(writer);
+        }
+    }
+
+    fn hand_on(&mut self, writer: Writer) {
+        if writer.is_empty() {
+            return;
+        }
+        let (first, next) = (self.last + 1, writer.next());
+        let bytes: Arc<[u8]> = writer.finish().into();
+        self.last = next - 1;
+        self.kept_bytes += bytes.len();
+        self.kept.push_back(Kept { first, next, bytes: Arc::clone(&bytes) });
+        while self.kept_bytes > KEPT_BYTES && self.kept.len() > 1 {
+            if let Some(oldest) = self.kept.pop_front() {
+                self.kept_bytes -= oldest.bytes.len();
+            }
+        }
+        self.publisher.send(bytes, next);
+    }
+
+    /// Answers a gateway; a join in the next turn.
+    pub fn request(
+        &mut self,
+        request: &HttpRequest<'_>,
+        instruments: impl FnOnce() -> Vec<String>,
+        wall_ms: u64,
+        now_ns: u64,
+    ) -> HttpResponse {
+        let question = Question { method: request.method, target: request.target, body: request.body };
+        let purpose = match question.check(&self.key, request.headers.get("authorization"), wall_ms) {
+            Ok(purpose) => purpose,
+            Err(why) => {
+                self.refused += 1;
+                return HttpResponse::text(401, why.reason());
+            }
+        };
+        self.answered += 1;
+        let body = std::str::from_utf8(request.body).unwrap_or_default();
+        let mut reply = self.standing();
+        match (request.method, request.path()) {
+            ("GET", "/bus/status") => {}
+            ("GET", "/bus/from") => match place_of(request.query()) {
+                Some((epoch, seq)) if epoch == self.epoch => reply.batches = self.batches_from(seq),
+                // The answer's own epoch says that the one asked for is over.
+                Some(_) => {}
+                None => return HttpResponse::text(400, "give epoch and seq"),
+            },
+            ("POST", "/bus/keep") => reply.names = self.keep(body, now_ns),
+            ("GET", "/bus/instruments") => reply.names = instruments(),
+            ("POST", "/bus/join") => return self.later(request, About::Begin(body.to_owned()), purpose),
+            ("POST", "/bus/merged") => {
+                let asked = body.split_once('\n').and_then(|(name, id)| Some((name, id.parse().ok()?)));
+                let Some((name, change_id)) = asked else {
+                    return HttpResponse::text(400, "give a channel and a change_id, one a line");
+                };
+                return self.later(request, About::Merged(name.to_owned(), change_id), purpose);
+            }
+            ("POST", "/bus/resume") => {
+                let Some(wishes) = wishes_of(body) else {
+                    return HttpResponse::text(
+                        400,
+                        "give a channel and a token or -, parted by a space, one of each a line",
+                    );
+                };
+                return self.later(request, About::Resume(wishes), purpose);
+            }
+            _ => {
+                return HttpResponse::text(404, "the bus has status, from, join, merged, resume, keep and instruments");
+            }
+        }
+        self.seal(&reply, &purpose)
+    }
+
+    /// A question that is answered when all that has been told is on its way.
+    fn later(&mut self, request: &HttpRequest<'_>, about: About, purpose: String) -> HttpResponse {
+        let (from, keep_alive) = (request.connection, request.keep_alive);
+        self.joins.push(Join { from, keep_alive, about, purpose });
+        HttpResponse::later()
+    }
+
+    fn standing(&self) -> Reply {
+        let oldest = self.kept.front().map_or(self.last + 1, |kept| kept.first);
+        Reply { epoch: self.epoch, last: self.last, oldest, ..Reply::default() }
+    }
+
+    fn seal(&self, reply: &Reply, purpose: &str) -> HttpResponse {
+        let mut bytes = reply.write();
+        self.key.seal(purpose, &mut bytes);
+        HttpResponse::new(200, "application/octet-stream", bytes)
+    }
+
+    fn batches_from(&self, seq: u64) -> Vec<Vec<u8>> {
+        let start = self.kept.partition_point(|kept| kept.next <= seq);
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        for kept in self.kept.range(start..) {
+            if bytes > 0 && bytes + kept.bytes.len() > ANSWER_BYTES {
+                break;
+            }
+            bytes += kept.bytes.len();
+            batches.push(kept.bytes.to_vec());
+        }
+        batches
+    }
+
+    /// Keeps channels on the bus; gives back those that are not on it.
+    fn keep(&mut self, names: &str, now_ns: u64) -> Vec<String> {
+        let mut gone = Vec::new();
+        for name in names.lines() {
+            let channel = self.by_name.get(name).and_then(|feed| self.taps.get_mut(feed)).map(|tap| &mut tap.until_ns);
+            let stream = self.by_label.get(name).and_then(|id| self.streams.get_mut(id)).map(|tap| &mut tap.until_ns);
+            match channel.or(stream) {
+                Some(until_ns) => *until_ns = now_ns + LEASE_NS,
+                None => gone.push(name.to_owned()),
+            }
+        }
+        gone
+    }
+
+    /// Answers the joins of the last turn, and takes channels off that nobody wants. Called before anything is done in a
+    /// turn: whatever has been told is released, numbered, and on its way.
+    pub fn attend(&mut self, service: &mut VenueService, life: Life, now_ns: u64, notices: &mut Notices) {
+        for join in std::mem::take(&mut self.joins) {
+            let reply = match &join.about {
+                About::Begin(name) => self.join(name, service, now_ns, |_, _| Vec::new()),
+                About::Merged(name, change_id) => self.merged(name, *change_id, &service.market_data.publisher, now_ns),
+                About::Resume(wishes) => self.resume(wishes, service, life, now_ns),
+            };
+            let response = self.seal(&reply, &join.purpose);
+            notices.respond(join.from, &response, join.keep_alive, false);
+        }
+        if now_ns < self.sweep_ns {
+            return;
+        }
+        self.sweep_ns = now_ns + SWEEP_NS;
+        let Bus { taps, by_name, streams, by_label, .. } = self;
+        let mut left = Vec::new();
+        streams.retain(|id, tap| {
+            let is_wanted = tap.until_ns > now_ns;
+            if !is_wanted {
+                service.market_data.streams.untap(*id);
+                by_label.remove(&tap.name);
+                left.push((tap.prev, std::mem::take(&mut tap.name)));
+            }
+            is_wanted
+        });
+        taps.retain(|feed, tap| {
+            let is_wanted = tap.until_ns > now_ns;
+            if !is_wanted {
+                service.market_data.publisher.unsubscribe(*feed);
+                by_name.remove(&tap.name);
+                left.push((tap.prev, std::mem::take(&mut tap.name)));
+            }
+            is_wanted
+        });
+        self.bid_farewell(&left);
+    }
+
+    /// `first` gives what is to be told before anything of the present besides the channel's own beginning.
+    fn join(
+        &mut self,
+        name: &str,
+        service: &mut VenueService,
+        now_ns: u64,
+        first: impl FnOnce(&VenueService, (&Channel, &Subscribed)) -> Vec<Vec<u8>>,
+    ) -> Reply {
+        let mut reply = self.standing();
+        if let Some(label) = name.strip_prefix(pitwire_gateway::STREAM) {
+            self.join_stream(label, service, now_ns, &mut reply);
+            return reply;
+        }
+        let engine = service.venue.engine();
+        let channel = match channel_named(engine, name) {
+            ChannelName::Malformed => {
+                reply.outcome = Outcome::Malformed;
+                return reply;
+            }
+            // What is not everybody's never goes on the bus.
+            ChannelName::Served(channel) if !channel.is_private() && !is_drop_copy(&channel) => channel,
+            ChannelName::Served(_) | ChannelName::Unavailable => {
+                reply.outcome = Outcome::NotHere;
+                return reply;
+            }
+        };
+        let Some(subscribed) =
+            service.market_data.publisher.subscribe(&channel, engine, service.venue.views(), service.venue.now())
+        else {
+            reply.outcome = Outcome::NotHere;
+            return reply;
+        };
+        reply.batches = first(service, (&channel, &subscribed));
+        let feed = subscribed.feed;
+        if self.taps.contains_key(&feed) || self.is_full() {
+            service.market_data.publisher.unsubscribe(feed);
+        }
+        if !self.taps.contains_key(&feed) {
+            if self.is_full() {
+                reply.outcome = Outcome::Full;
+                return reply;
+            }
+            let name = service.market_data.publisher.name(feed).to_owned();
+            self.by_name.insert(name.clone(), feed);
+            let tap = Tap { name, cursor: subscribed.cursor, prev: 0, since: self.last, until_ns: 0 };
+            self.taps.insert(feed, tap);
+        }
+        if let Some(tap) = self.taps.get_mut(&feed) {
+            tap.until_ns = now_ns + LEASE_NS;
+            (reply.since, reply.channel) = (tap.since, tap.name.clone());
+        }
+        reply.conflates = service.market_data.publisher.lag(feed) == Lag::Latest;
+        reply.first = subscribed.first.unwrap_or_default();
+        reply
+    }
+
+    /// What readers have missed who come back: of each channel the answer to a join, with what they are told as its batches.
+    fn resume(
+        &mut self,
+        wishes: &[(String, Option<Token>)],
+        service: &mut VenueService,
+        life: Life,
+        now_ns: u64,
+    ) -> Reply {
+        let (mut reply, mut room) = (self.standing(), RESUMED_BYTES);
+        for (name, token) in wishes {
+            let of_one = self.join(name, service, now_ns, |service, (channel, subscribed)| {
+                let told = Resumption::of_public(service, life, (name, channel), subscribed, *token, &mut room);
+                let Resumption { mut messages, notice } = told;
+                messages.push(notice);
+                messages
+            });
+            reply.batches.push(of_one.write());
+        }
+        reply
+    }
+
+    /// What a reader of a merged book has missed since a change, up to the newest message on the bus. Gateways ask again later
+    /// where others have asked just now.
+    fn merged(&mut self, name: &str, since_change: u64, publisher: &Publisher, now_ns: u64) -> Reply {
+        let mut reply = self.standing();
+        let Some((feed, tap)) = self.by_name.get(name).and_then(|feed| Some((*feed, self.taps.get(feed)?))) else {
+            reply.outcome = Outcome::NotHere;
+            return reply;
+        };
+        // What has not been put on the bus would come a second time.
+        if now_ns < self.merge_ns || tap.cursor.number() < publisher.told(feed) {
+            reply.outcome = Outcome::Full;
+            return reply;
+        }
+        self.merge_ns = now_ns + MERGE_NS + MERGE_LEVEL_NS * publisher.levels_told(feed) as u64;
+        match publisher.merged(feed, since_change) {
+            Merged::Same => {}
+            Merged::Change(change) => reply.first = change,
+            Merged::Gone => reply.outcome = Outcome::NotHere,
+        }
+        reply
+    }
+
+    fn is_full(&self) -> bool {
+        self.taps.len() + self.streams.len() >= MOST_CHANNELS
+    }
+
+    fn join_stream(&mut self, label: &str, service: &mut VenueService, now_ns: u64, reply: &mut Reply) {
+        let here = Here { engine: service.venue.engine(), views: service.venue.views(), at: service.venue.now() };
+        let Some(tapped) = service.market_data.streams.tap(label, here) else {
+            reply.outcome = Outcome::NotHere;
+            return;
+        };
+        let is_known = self.streams.contains_key(&tapped.id);
+        if is_known || self.is_full() {
+            service.market_data.streams.untap(tapped.id);
+        }
+        if !is_known {
+            if self.is_full() {
+                reply.outcome = Outcome::Full;
+                return;
+            }
+            let name = format!("{}{}", pitwire_gateway::STREAM, tapped.label);
+            self.by_label.insert(name.clone(), tapped.id);
+            self.streams.insert(tapped.id, StreamTap { name, prev: 0, since: self.last, until_ns: 0 });
+        }
+        if let Some(tap) = self.streams.get_mut(&tapped.id) {
+            tap.until_ns = now_ns + LEASE_NS;
+            (reply.since, reply.channel) = (tap.since, tap.name.clone());
+        }
+        reply.conflates = tapped.is_state;
+        reply.first = tapped.first;
+    }
+
+    /// For `/metrics`.
+    pub fn render(&self, out: &mut String) {
+        let (sent, unsent) = self.publisher.counts();
+        let rows = [
+            ("bus_connected", "gauge", "1 while NATS is there.", u64::from(self.is_connected())),
+            ("bus_channels", "gauge", "Channels that gateways want.", (self.taps.len() + self.streams.len()) as u64),
+            ("bus_messages_total", "counter", "Messages numbered for gateways.", self.last),
+            ("bus_batches_sent_total", "counter", "Batches handed to NATS.", sent),
+            ("bus_batches_unsent_total", "counter", "Batches that NATS had no room for.", unsent),
+            ("bus_kept_bytes", "gauge", "Batches kept for gateways that miss some.", self.kept_bytes as u64),
+            ("bus_questions_total", "counter", "Questions of gateways.", self.answered),
+            ("bus_refused_total", "counter", "Questions not signed with the bus key.", self.refused),
+        ];
+        for (name, kind, help, value) in rows {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "# HELP pitwire_{name} {help}\n# TYPE pitwire_{name} {kind}\npitwire_{name} {value}");
+        }
+    }
+}
+
+fn is_drop_copy(channel: &Channel) -> bool {
+    matches!(channel, Channel::DropCopy { .. })
+}
+
+fn wishes_of(body: &str) -> Option<Vec<(String, Option<Token>)>> {
+    let wish = |line: &str| {
+        // What a reader takes for a kind or a currency may have spaces.
+        let (name, token) = line.rsplit_once(' ')?;
+        Some((name.to_owned(), if token == "-" { None } else { Some(Token::parse(token)?) }))
+    };
+    body.lines().map(wish).collect()
+}
+
+fn place_of(query: &str) -> Option<(u64, u64)> {
+    let (epoch, seq) = query.split_once('&')?;
+    Some((epoch.strip_prefix("epoch=")?.parse().ok()?, seq.strip_prefix("seq=")?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! What `pitwire up` runs: the venue, its dialects and its market data behind one event loop.
+//!
+//! Does        give requests to the dispatcher, venue time to the venue, and committed events to subscribers.
+//! Holds       no answer, notice or public message leaves before the commit of what caused it, unless early market
+//!             data was asked for.
+//! Leaves out  sockets and the event loop itself: `crates/net`. Arguments and printing: `crates/pitwire`.
+//! Start at    [`VenueApplication`], then [`VenueService`].
+
+mod application;
+mod audience;
+mod bus;
+pub mod doors;
+pub mod halls;
+mod heartbeats;
+mod limits;
+mod metrics;
+mod page;
+mod private_windows;
+mod resume;
+mod server_latency;
+mod service;
+mod streams;
+mod vault;
+
+pub use application::{VenueApplication, venue_time};
+pub use bus::Bus;
+pub use limits::{connection_limits, request_limits};
+pub use service::{MarketData, ServiceOptions, VenueService};
+pub use streams::with_notes;
+pub use vault::{SealedVault, default_key_file};

@@ -1,0 +1,51 @@
+//! The limits of a configuration, in the words of those who keep them.
+
+use pitwire_configuration::LimitsDef;
+use pitwire_deribit::{Allowance, Limits as DeskLimits};
+use pitwire_net::Limits as DoorLimits;
+
+/// What the event loop allows each address.
+pub fn connection_limits(def: Option<&LimitsDef>) -> DoorLimits {
+    let mut limits = DoorLimits::default();
+    if let Some(def) = def {
+        limits.connections_per_address =
+            Some(def.connections_per_address.unwrap_or(DoorLimits::CONNECTIONS_PER_ADDRESS));
+        limits.hosts.extend(def.hosts.iter().cloned());
+    }
+    limits
+}
+
+/// What the desk allows each account.
+pub fn request_limits(def: &LimitsDef) -> DeskLimits {
+    let mut limits = DeskLimits::default();
+    limits.orders = changed(limits.orders, def.orders_per_second, def.orders_burst);
+    limits.cancels = changed(limits.cancels, def.orders_per_second, def.orders_burst);
+    limits.requests = changed(limits.requests, def.requests_per_second, def.requests_burst);
+    limits
+}
+
+/// Rates count requests; an allowance counts credits, of which each request costs some.
+fn changed(allowance: Allowance, per_second: Option<u32>, burst: Option<u32>) -> Allowance {
+    let credits = |requests: u32| u64::from(requests).saturating_mul(allowance.cost);
+    Allowance {
+        cost: allowance.cost,
+        pool: burst.map_or(allowance.pool, credits),
+        refill_per_s: per_second.map_or(allowance.refill_per_s, credits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_requests_and_what_is_not_said_stays_the_dialects() {
+        let def = LimitsDef { requests_per_second: Some(7), orders_burst: Some(50), ..LimitsDef::default() };
+        let (desk, doors) = (request_limits(&def), connection_limits(Some(&def)));
+        let dialect = DeskLimits::default();
+        assert_eq!(desk.requests.refill_per_s, 7 * dialect.requests.cost);
+        assert_eq!((desk.orders.pool, desk.orders.refill_per_s), (50, dialect.orders.refill_per_s));
+        assert_eq!(doors.connections_per_address, Some(32));
+        assert_eq!(connection_limits(None).connections_per_address, None, "off where there is no table");
+    }
+}

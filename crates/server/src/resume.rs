@@ -1,0 +1,136 @@
+//! Subscribers who come back: what they are told first, and how long what they may come back to is kept.
+//!
+//! Does        compare a token with this start of the venue; say what was missed and what was not.
+//! Holds       1. what is told here ends where the subscriber's cursor stands, on the loop or in a hall;
+//!             2. a book that somebody may come back to is written on for [`RESUMABLE_NS`] after its reader has gone, at most once
+//!                for each channel, however many have gone.
+//! Leaves out  which messages those are: see `crates/market-data/src/resume.rs`.
+//! Start at    [`Resumption::of_public`], [`Held`].
+
+use std::collections::BTreeMap;
+
+use pitwire_deribit::RESUMABLE_NS;
+use pitwire_deribit::codec::{CaughtUp, Channel, Token, Why, write_resumption};
+use pitwire_market_data::{FeedId, Publisher, Subscribed};
+use pitwire_model::VenueNanos;
+
+use crate::service::VenueService;
+
+/// This start of the venue, as tokens have it.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    pub epoch: u64,
+    /// What earlier starts have told is in this one's past too.
+    pub remembers: bool,
+}
+
+impl Life {
+    /// `epoch` is the log's. Without a log every start calls itself the first: there the wall clock tells them apart.
+    pub fn new(epoch: u64, is_durable: bool, wall_ns: u64) -> Life {
+        Life { epoch: if is_durable { epoch } else { wall_ns / 1_000_000 }, remembers: is_durable }
+    }
+
+    fn follows(self, epoch: u64) -> bool {
+        self.remembers && epoch < self.epoch
+    }
+}
+
+/// What a subscriber who comes back is told, in order: before anything of the present.
+pub struct Resumption {
+    pub messages: Vec<Vec<u8>>,
+    pub notice: Vec<u8>,
+}
+
+impl Resumption {
+    /// Of a public channel. `room` is what is left of `RESUMED_BYTES`.
+    pub fn of_public(
+        service: &VenueService,
+        life: Life,
+        (name, channel): (&str, &Channel),
+        subscribed: &Subscribed,
+        token: Option<Token>,
+        room: &mut usize,
+    ) -> Resumption {
+        let (engine, views) = (service.venue.engine(), service.venue.views());
+        let missed = |from: Token, room: usize| {
+            if from.part != 0 {
+                return Err(Why::Unknown);
+            }
+            service.market_data.publisher.missed(subscribed.feed, channel, from.number, room, (engine, views))
+        };
+        let number = service.market_data.publisher.number(subscribed.feed, channel, engine, views);
+        let found = match (number, token) {
+            (None, _) => Err(Why::NotNumbered),
+            (_, None) => Err(Why::New),
+            (_, Some(token)) if token.epoch == life.epoch => {
+                missed(token, *room).map(|missed| (CaughtUp::Messages, missed))
+            }
+            // What a later start has in its tape is what the earlier one had told.
+            (_, Some(token)) if life.follows(token.epoch) && matches!(channel, Channel::Trades { .. }) => {
+                missed(token, *room).map(|missed| (CaughtUp::History(Why::OtherEpoch), missed))
+            }
+            _ => Err(Why::OtherEpoch),
+        };
+        let (caught_up, messages) = found.unwrap_or_else(|why| match &subscribed.first {
+            Some(first) => (CaughtUp::Snapshot(why), vec![first.clone()]),
+            None => (CaughtUp::Nothing(why), Vec::new()),
+        });
+        if !matches!(caught_up, CaughtUp::Snapshot(_)) {
+            *room = room.saturating_sub(messages.iter().map(Vec::len).sum());
+        }
+        let token = number.map(|number| Token { epoch: life.epoch, number, part: 0 });
+        let mut notice = Vec::new();
+        write_resumption(&mut notice, name, caught_up, token);
+        Resumption { messages, notice }
+    }
+
+    /// Of a channel that this connection hears already: it goes on as it did.
+    pub fn of_heard(name: &str) -> Resumption {
+        let mut notice = Vec::new();
+        write_resumption(&mut notice, name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
+        Resumption { messages: Vec::new(), notice }
+    }
+}
+
+/// Channels that are written for those who may come back, and until when.
+#[derive(Debug, Default)]
+pub struct Held {
+    until: BTreeMap<FeedId, VenueNanos>,
+}
+
+impl Held {
+    /// Its reader has gone, without saying that it wants no more of it.
+    pub fn hold(&mut self, feed: FeedId, now: VenueNanos, publisher: &mut Publisher) {
+        if self.until.insert(feed, VenueNanos(now.0.saturating_add(RESUMABLE_NS))).is_none() {
+            publisher.hold(feed);
+        }
+    }
+
+    pub fn let_go(&mut self, now: VenueNanos, publisher: &mut Publisher) {
+        self.until.retain(|feed, until| {
+            let is_kept = *until > now;
+            if !is_kept {
+                publisher.unsubscribe(*feed);
+            }
+            is_kept
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_is_held_once_and_for_so_long_after_the_last_has_gone() {
+        let engine = pitwire_engine::Engine::new();
+        let mut publisher = Publisher::new(&engine);
+        let (mut held, feed) = (Held::default(), FeedId::default());
+        held.hold(feed, VenueNanos(5), &mut publisher);
+        held.hold(feed, VenueNanos(9), &mut publisher);
+        held.let_go(VenueNanos(8 + RESUMABLE_NS), &mut publisher);
+        assert_eq!(held.until.len(), 1);
+        held.let_go(VenueNanos(9 + RESUMABLE_NS), &mut publisher);
+        assert!(held.until.is_empty());
+    }
+}

@@ -1,0 +1,277 @@
+//! Streams by URL: who has come for which, what they have said, and the way of every message into the halls.
+//!
+//! Does        take sockets over from the loop, have the forms' own sessions read what they want, hand messages, snapshots
+//!             and sockets to the halls in one order.
+//! Holds       1. nothing reaches a hall before [`UrlStreams::release`], which is called after the commit;
+//!             2. a joiner's snapshot and its place in the stream are one place in that order: nothing is missed or told twice;
+//!             3. the loop writes each message once, whoever reads it; it never sends.
+//! Leaves out  payloads and names (`crates/url-streams`), rings and slow readers (`crates/delivery`).
+//! Start at    [`UrlStreams::observe`], [`UrlStreams::take_over`], [`UrlStreams::hear`].
+
+mod outlet;
+mod scribe;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use pitwire_engine::Engine;
+use pitwire_model::{Event, Stamped};
+use pitwire_net::{HttpRequest, HttpResponse, SystemClock, Taken, Waker};
+use pitwire_projections::Views;
+use pitwire_publisher::{Limits, Opening, Publisher, Tag};
+use pitwire_url_streams::{Here, Opened, Session, StreamId, StreamKey, Streams};
+use pitwire_venue::VenueClock;
+use tracing::debug;
+
+use self::outlet::Outlet;
+use crate::halls::{Adopted, Attention, Halls, Heard, Order};
+
+/// How often those who asked for heartbeats get one.
+const BEAT_NS: u64 = 5_000_000_000;
+/// A connection that reads streams.
+struct Client {
+    session: Session,
+    from: Option<IpAddr>,
+    /// What it reads, by key.
+    reads: BTreeMap<StreamKey, StreamId>,
+}
+
+pub struct UrlStreams {
+    streams: Streams,
+    outlet: Outlet,
+    halls: Halls,
+    clients: BTreeMap<Tag, Client>,
+    next_tag: u64,
+    /// Connections of each address, where these are counted.
+    addresses: BTreeMap<IpAddr, u32>,
+    per_address: Option<u32>,
+    beats: u64,
+    next_beat_ns: u64,
+    is_stopping: bool,
+}
+
+impl UrlStreams {
+    /// Over a recovered venue. `waker` wakes the loop in whose turns [`Self::hear`] is called.
+    pub fn new(engine: &Engine, views: &Views, waker: &Waker) -> UrlStreams {
+        UrlStreams {
+            streams: Streams::new(engine, views),
+            outlet: Outlet::default(),
+            halls: Halls::new(Limits::default(), waker),
+            clients: BTreeMap::new(),
+            next_tag: 1,
+            addresses: BTreeMap::new(),
+            per_address: None,
+            beats: 0,
+            next_beat_ns: 0,
+            is_stopping: false,
+        }
+    }
+
+    /// By which clocks due and encoding times are told.
+    pub fn set_clocks(&mut self, clock: SystemClock, venue: VenueClock) {
+        self.outlet.clocks = Some((clock, venue));
+    }
+
+    /// How many connections one address may have here.
+    pub fn limit_addresses(&mut self, most: Option<u32>) {
+        self.per_address = most;
+    }
+
+    /// Connections that read streams.
+    pub fn open_connections(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Takes in one command's events; what they tell waits for [`Self::release`].
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
+        self.streams.observe(stamped, events, engine, views, &mut self.outlet);
+    }
+
+    /// Whether anybody hears candles.
+    pub fn has_candles(&self) -> bool {
+        self.streams.has_candles()
+    }
+
+    /// A minute of venue time has begun, before any command of it.
+    pub fn turn_minute(&mut self, here: Here<'_>) {
+        self.streams.turn_minute(here, &mut self.outlet);
+    }
+
+    /// Everything observed so far is durable: it may leave. `tap` hears of each message in order, for gateways.
+    pub fn release(&mut self, tap: &mut dyn FnMut(StreamId, &[u8])) {
+        self.outlet.release(self.halls.running(), tap);
+        if self.is_stopping {
+            self.halls.stop("the venue is stopping");
+        }
+    }
+
+    /// A REST request of one of the forms; `None` when there is nothing of the kind under this path.
+    pub fn rest(&self, request: &HttpRequest<'_>, here: Here<'_>) -> Option<HttpResponse> {
+        let answer = self.streams.rest(request.path(), request.query(), here)?;
+        Some(HttpResponse::json(answer.status, answer.body))
+    }
+
+    /// Takes a reader's socket over, with all that its URL asks for.
+    pub fn take_over(
+        &mut self,
+        request: &HttpRequest<'_>,
+        taken: &mut Option<Taken>,
+        here: Here<'_>,
+    ) -> Result<(), HttpResponse> {
+        let opened = match Session::open(request.path(), request.query(), self.streams.directory()) {
+            Some(Ok(opened)) => opened,
+            Some(Err(refused)) => return Err(HttpResponse::json(refused.status, refused.body.into_bytes())),
+            None => return Err(HttpResponse::text(404, "no stream has this path")),
+        };
+        let from = request.from.map(|from| from.to_canonical()).filter(|_| self.per_address.is_some());
+        let already = from.and_then(|from| self.addresses.get(&from)).copied().unwrap_or(0);
+        if self.per_address.is_some_and(|most| already >= most) {
+            return Err(HttpResponse::text(429, "too many connections of your address read streams"));
+        }
+        let halls = self.halls.start().map_err(|why| HttpResponse::text(503, &why))?;
+        let Some(Taken { socket, session: tls, handshake, rest }) = taken.take() else {
+            return Err(HttpResponse::text(503, "connect again"));
+        };
+        let tag = Tag(self.next_tag);
+        self.next_tag += 1;
+        let hello = with_notes(handshake, &opened);
+        let Opened { session, words, join, .. } = opened;
+        self.clients.insert(tag, Client { session, from, reads: BTreeMap::new() });
+        if let Some(from) = from {
+            *self.addresses.entry(from).or_default() += 1;
+        }
+        let mut opening = Opening { first: words, ..Opening::default() };
+        for key in join {
+            let Some(joined) = self.join(tag, key, here, &halls) else { continue };
+            opening.first.extend(joined.first);
+            opening.streams.extend(joined.ring);
+        }
+        self.outlet.order(Order::Adopt(Box::new(Adopted { socket, tls, tag, rest, hello, opening })));
+        Ok(())
+    }
+
+    /// Has a client read a stream from here on; gives what it is told first, and the ring it reads then.
+    fn join(&mut self, tag: Tag, key: StreamKey, here: Here<'_>, halls: &Publisher) -> Option<Joined> {
+        let id = self.streams.listen(key, here.engine)?;
+        let names = key.instrument.and_then(|of| self.streams.directory().names(of));
+        self.outlet.know(id, &key, names, halls);
+        self.clients.get_mut(&tag)?.reads.insert(key, id);
+        let first = self.streams.first(id, here, &mut self.outlet);
+        if key.has_socket_numbers() {
+            let first = first.map(|(payload, place)| self.outlet.first_of_socket(tag, id, &payload, place));
+            return Some(Joined { first, ring: None });
+        }
+        Some(Joined { first: first.map(|(payload, _)| payload), ring: self.outlet.ring(id) })
+    }
+
+    /// Has a stream written for gateways, by its label. Everything observed before must have been released.
+    pub fn tap(&mut self, label: &str, here: Here<'_>) -> Option<Tapped> {
+        // What each socket numbers for itself no gateway can pass on.
+        let key = StreamKey::of_label(label, self.streams.directory()).filter(|key| !key.has_socket_numbers())?;
+        let id = self.streams.listen(key, here.engine)?;
+        let first = self.streams.first(id, here, &mut self.outlet).map(|(payload, _)| payload);
+        let label = key.label(key.instrument.and_then(|of| self.streams.directory().names(of)));
+        Some(Tapped { id, label, is_state: key.kind.is_state(), first: first.unwrap_or_default() })
+    }
+
+    /// Undoes one [`Self::tap`].
+    pub fn untap(&mut self, id: StreamId) {
+        self.streams.unlisten(id);
+    }
+
+    fn leave(&mut self, tag: Tag, id: StreamId) {
+        self.streams.unlisten(id);
+        self.outlet.leave_socket(tag, id);
+    }
+
+    /// Acts on what the halls have heard since the last turn, and sends what is due.
+    pub fn hear(&mut self, here: Here<'_>, now_ns: u64) {
+        if now_ns >= self.next_beat_ns {
+            self.next_beat_ns = now_ns + BEAT_NS;
+            self.streams.beat(here.at, self.beats, &mut self.outlet);
+            self.beats += 1;
+        }
+        let Some(halls) = self.halls.running().cloned() else { return };
+        let mut attention = Attention::default();
+        while let Some(heard) = self.halls.hear(&mut attention) {
+            match heard {
+                Heard::Text(tag, text) => {
+                    self.answer(tag, &text, here, &halls);
+                    self.outlet.order(Order::Heard(tag, text.len()));
+                }
+                Heard::Left(tag) | Heard::Back(tag, _) => self.forget(tag),
+            }
+        }
+    }
+
+    /// A connection has ended.
+    fn forget(&mut self, tag: Tag) {
+        let Some(client) = self.clients.remove(&tag) else { return };
+        debug!(tag = tag.0, "a reader of streams has left");
+        client.reads.into_values().for_each(|id| self.leave(tag, id));
+        self.outlet.forget(tag);
+        if let Some((from, count)) = client.from.and_then(|from| Some((from, self.addresses.get_mut(&from)?))) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.addresses.remove(&from);
+            }
+        }
+    }
+
+    fn answer(&mut self, tag: Tag, text: &str, here: Here<'_>, halls: &Publisher) {
+        let Some(client) = self.clients.get_mut(&tag) else { return };
+        let said = client.session.said(text, self.streams.directory());
+        for answer in said.answers {
+            self.outlet.order(Order::Tell(tag, answer));
+        }
+        for key in said.leave {
+            let left = self.clients.get_mut(&tag).and_then(|client| client.reads.remove(&key));
+            if let Some(id) = left {
+                self.outlet.order_leave(tag, id);
+                self.leave(tag, id);
+            }
+        }
+        for key in said.join {
+            let Some(joined) = self.join(tag, key, here, halls) else { continue };
+            joined.first.into_iter().for_each(|first| self.outlet.order(Order::Tell(tag, first)));
+            joined.ring.into_iter().for_each(|ring| self.outlet.order(Order::Join(tag, ring)));
+        }
+    }
+
+    /// When [`Self::hear`] has something to do of its own.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.streams.wants_beats().then_some(self.next_beat_ns)
+    }
+
+    /// Nobody comes any more; those who are here leave with the next release.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+}
+
+/// A stream that gateways get.
+pub struct Tapped {
+    pub id: StreamId,
+    pub label: String,
+    /// Only its latest message matters.
+    pub is_state: bool,
+    pub first: Vec<u8>,
+}
+
+struct Joined {
+    first: Option<Vec<u8>>,
+    ring: Option<pitwire_publisher::StreamId>,
+}
+
+/// The handshake's answer, with what its reader may want to know of what it asked for.
+pub fn with_notes(mut handshake: Vec<u8>, opened: &Opened) -> Vec<u8> {
+    handshake.truncate(handshake.len().saturating_sub(2));
+    if opened.unknown > 0 {
+        handshake.extend_from_slice(format!("X-Pitwire-Unknown-Streams: {}\r\n", opened.unknown).as_bytes());
+    }
+    if opened.by_stream {
+        handshake.extend_from_slice(b"X-Pitwire-Numbers: by-stream\r\n");
+    }
+    handshake.extend_from_slice(b"\r\n");
+    handshake
+}

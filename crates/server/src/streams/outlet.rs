@@ -1,0 +1,149 @@
+//! What is told, in order, until it may leave.
+//!
+//! Holds       1. messages, joins, snapshots and sockets keep the order in which they were put here;
+//!             2. each stream's messages are numbered without holes.
+//! Start at    [`Outlet::order`], [`Outlet::release`].
+
+use std::collections::BTreeMap;
+
+use pitwire_model::VenueNanos;
+use pitwire_net::SystemClock;
+use pitwire_publisher::{Batch, LagPolicy, Publisher, StreamSpec, Tag};
+use pitwire_url_streams::{Names, Numbered, Sink, Stamps, StreamId, StreamKey};
+use pitwire_venue::VenueClock;
+
+use super::scribe::{Errand, Scribe};
+use crate::halls::Order;
+
+/// Of each hall's copy of a stream: many seconds of a busy one, and the trades of a large uncross.
+const DELTA_RING: usize = 1 << 20;
+const STATE_RING: usize = 1 << 16;
+
+type Ring = pitwire_publisher::StreamId;
+
+enum Item {
+    /// The next so many messages of the batch.
+    Message {
+        stream: StreamId,
+        len: usize,
+    },
+    Order(Order),
+}
+
+/// A stream as the halls know it.
+struct Known {
+    /// `None`: of sockets' own numbers.
+    ring: Option<Ring>,
+    seq: u64,
+}
+
+#[derive(Default)]
+pub struct Outlet {
+    pub clocks: Option<(SystemClock, VenueClock)>,
+    known: BTreeMap<StreamId, Known>,
+    bytes: Vec<u8>,
+    items: Vec<Item>,
+    batch: Batch,
+    scribe: Scribe,
+    /// For the scribe, in order.
+    errands: Vec<Errand>,
+}
+
+impl Sink for Outlet {
+    fn tell(&mut self, stream: StreamId, payload: &[u8], numbered: Option<Numbered>) {
+        if let Some(place) = numbered {
+            self.errands.push(Errand::Message { stream, payload: payload.into(), place });
+            return;
+        }
+        self.bytes.extend_from_slice(payload);
+        self.items.push(Item::Message { stream, len: payload.len() });
+    }
+
+    fn stamps(&mut self, at: VenueNanos) -> Stamps {
+        let Some((clock, venue)) = &self.clocks else { return Stamps::default() };
+        let mono_ns = clock.monotonic_ns();
+        // Where time stands still nothing was due at another moment than now.
+        let due_ns = Some(venue.real(at)).filter(|due| *due != u64::MAX).unwrap_or(mono_ns);
+        let [due_ns, mono_ns] = [due_ns, mono_ns].map(|at| clock.on_this_machine(at));
+        Stamps { due_ns, mono_ns, ts_ns: clock.wall_ns() }
+    }
+}
+
+impl Outlet {
+    /// Makes a stream known to the halls, once.
+    pub fn know(&mut self, id: StreamId, key: &StreamKey, names: Option<&Names>, halls: &Publisher) {
+        self.known.entry(id).or_insert_with(|| {
+            let (lag, ring_bytes) =
+                if key.kind.is_state() { (LagPolicy::Latest, STATE_RING) } else { (LagPolicy::Close, DELTA_RING) };
+            let spec = StreamSpec { name: key.label(names), lag, ring_bytes, snapshot: false, keep: false };
+            Known { ring: (!key.has_socket_numbers()).then(|| halls.create(&spec)), seq: 0 }
+        });
+    }
+
+    pub fn ring(&self, id: StreamId) -> Option<Ring> {
+        self.known.get(&id)?.ring
+    }
+
+    pub fn order(&mut self, order: Order) {
+        self.items.push(Item::Order(order));
+    }
+
+    pub fn order_leave(&mut self, tag: Tag, id: StreamId) {
+        if let Some(ring) = self.ring(id) {
+            self.order(Order::Leave(tag, ring));
+        }
+    }
+
+    /// A socket begins to read a stream whose messages bear its own numbers; gives the first one.
+    pub fn first_of_socket(&mut self, tag: Tag, id: StreamId, payload: &[u8], place: Option<Numbered>) -> Vec<u8> {
+        let number = self.scribe.take_number(tag);
+        self.errands.push(Errand::Join { tag, stream: id, next: number + 1 });
+        let mut first = Vec::with_capacity(payload.len() + 20);
+        match place {
+            Some(place) => place.fill(payload, number, &mut first),
+            None => first.extend_from_slice(payload),
+        }
+        first
+    }
+
+    pub fn leave_socket(&mut self, tag: Tag, id: StreamId) {
+        if self.known.get(&id).is_some_and(|known| known.ring.is_none()) {
+            self.errands.push(Errand::Leave { tag, stream: id });
+        }
+    }
+
+    pub fn forget(&mut self, tag: Tag) {
+        self.scribe.forget(tag);
+    }
+
+    /// Hands everything over, in order; without halls what only gateways want. `tap` hears of each message.
+    pub fn release(&mut self, halls: Option<&std::sync::Arc<Publisher>>, tap: &mut dyn FnMut(StreamId, &[u8])) {
+        let mut start = 0;
+        for item in self.items.drain(..) {
+            match item {
+                Item::Message { stream, len } => {
+                    let payload = self.bytes.get(start..start + len).unwrap_or_default();
+                    start += len;
+                    tap(stream, payload);
+                    let Some(known) = self.known.get_mut(&stream) else { continue };
+                    known.seq += 1;
+                    if let Some(ring) = known.ring {
+                        self.batch.text(ring, b"", known.seq, payload);
+                    }
+                }
+                Item::Order(order) => {
+                    let Some(halls) = halls else { continue };
+                    halls.send(&mut self.batch);
+                    order.carry_out(halls);
+                }
+            }
+        }
+        self.bytes.clear();
+        let Some(halls) = halls else { return self.errands.clear() };
+        halls.send(&mut self.batch);
+        // After the sockets that it writes to have been handed over.
+        if !self.errands.is_empty() {
+            self.scribe.send(std::mem::take(&mut self.errands), halls);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What the venue does by itself, and in which order: timed commands and the resident order flow.
+
+use pitwire_configuration::house_accounts;
+use pitwire_engine::Engine;
+use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_order_flow::{Flow, FlowConfig};
+use pitwire_schedule::TimerQueue;
+use tracing::{info, warn};
+
+/// Mixes the number of a command into the seed of the flow that it starts.
+const SEED_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The venue's timers and, where there is one, its resident order flow. At the same time, timers go first.
+pub struct EventQueue {
+    timers: TimerQueue,
+    flow: Option<Flow>,
+    /// `None` if this venue has no resident flow.
+    flow_seed: Option<u64>,
+}
+
+/// What [`EventQueue::take`] returns.
+pub enum DueEvent {
+    Nothing,
+    /// The flow had an event that led to no command.
+    Idle,
+    Timed(VenueNanos, Command),
+    Flow(VenueNanos, Command),
+}
+
+impl EventQueue {
+    /// Creates a queue with timers and without order flow.
+    pub fn new(timers: TimerQueue) -> Self {
+        EventQueue { timers, flow: None, flow_seed: None }
+    }
+
+    /// Sets the seed from which the flow is made when `SetFlow` starts it.
+    pub fn set_flow_seed(&mut self, seed: u64) {
+        self.flow_seed = Some(seed);
+    }
+
+    /// Replaces the order flow.
+    pub fn set_flow(&mut self, flow: Flow) {
+        self.flow = Some(flow);
+    }
+
+    /// Returns the order flow, if one runs.
+    pub fn flow(&self) -> Option<&Flow> {
+        self.flow.as_ref()
+    }
+
+    /// Returns the session that the schedule prescribes for an instrument at `at`, and its end.
+    pub fn scheduled(&self, instrument: InstrumentId, at: VenueNanos) -> (Phase, Option<VenueNanos>) {
+        self.timers.scheduled(instrument, at)
+    }
+
+    fn flow_due(&self) -> VenueNanos {
+        self.flow.as_ref().and_then(Flow::next_due).unwrap_or(VenueNanos(u64::MAX))
+    }
+
+    /// Returns the venue time of the next event.
+    pub fn next_due(&self) -> VenueNanos {
+        self.timers.next_due().min(self.flow_due())
+    }
+
+    /// Takes the next event that is due by `until`.
+    pub fn take(&mut self, until: VenueNanos, engine: &Engine) -> DueEvent {
+        let flow_due = self.flow_due();
+        if let Some((at, command)) = self.timers.take(until.min(flow_due), engine) {
+            return DueEvent::Timed(at, command);
+        }
+        match &mut self.flow {
+            Some(flow) if flow_due <= until => match flow.next(engine) {
+                Some((at, command)) => DueEvent::Flow(at, command),
+                None => DueEvent::Idle,
+            },
+            _ => DueEvent::Nothing,
+        }
+    }
+
+    /// Arms timers and informs the flow after a command, at venue time `now`. A `SetFlow` command starts or stops
+    /// the flow, if this venue has a flow seed.
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, now: VenueNanos) {
+        self.timers.observe(stamped, events, engine);
+        if let Some(flow) = &mut self.flow {
+            flow.observe(stamped, events);
+        }
+        if let (Some(seed), [.., Event::FlowSet(setting)]) = (self.flow_seed, events) {
+            self.flow = started_flow(seed, *setting, stamped.seq, now, engine);
+        }
+    }
+}
+
+/// Creates the flow of a setting. Every stretch of flow has its own seed, so that none repeats an earlier one.
+fn started_flow(seed: u64, setting: FlowSetting, seq: Seq, now: VenueNanos, engine: &Engine) -> Option<Flow> {
+    if !setting.running {
+        return None;
+    }
+    let config = FlowConfig::demo(engine, house_accounts(engine)).at_rate(setting.rate_percent);
+    match Flow::new(config, seed ^ seq.0.wrapping_mul(SEED_FACTOR), now, engine) {
+        Ok(flow) => {
+            info!(radius = flow.radius(), events_per_second = flow.expected_events_per_second(), "order flow");
+            Some(flow)
+        }
+        Err(error) => {
+            warn!(%error, remedy = error.remedy(), "the order flow does not start");
+            None
+        }
+    }
+}

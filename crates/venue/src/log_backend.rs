@@ -1,0 +1,70 @@
+//! Where commands go before anything is said about them: the disk, or, by an explicit choice, memory.
+
+use pitwire_journal::Journal;
+use pitwire_journal::{Log, LogError, OutputHash};
+use pitwire_model::{Seq, Stamped};
+
+pub enum LogBackend {
+    Disk(Box<Journal>),
+    /// Nothing survives the process. Every status says so.
+    Memory {
+        appended: Seq,
+        committed: Seq,
+    },
+}
+
+impl LogBackend {
+    pub fn memory() -> Self {
+        LogBackend::Memory { appended: Seq(0), committed: Seq(0) }
+    }
+
+    pub fn journal(&self) -> Option<&Journal> {
+        match self {
+            LogBackend::Disk(journal) => Some(journal),
+            LogBackend::Memory { .. } => None,
+        }
+    }
+
+    pub fn journal_mut(&mut self) -> Option<&mut Journal> {
+        match self {
+            LogBackend::Disk(journal) => Some(journal),
+            LogBackend::Memory { .. } => None,
+        }
+    }
+}
+
+impl Log for LogBackend {
+    fn append(&mut self, entry: &Stamped) -> Result<(), LogError> {
+        match self {
+            LogBackend::Disk(journal) => journal.append(entry),
+            LogBackend::Memory { appended, .. } => {
+                *appended = entry.seq;
+                Ok(())
+            }
+        }
+    }
+
+    fn commit(&mut self, output: OutputHash) -> Result<Seq, LogError> {
+        match self {
+            LogBackend::Disk(journal) => journal.commit(output),
+            LogBackend::Memory { appended, committed } => {
+                *committed = *appended;
+                Ok(*committed)
+            }
+        }
+    }
+
+    fn durable_position(&self) -> Seq {
+        match self {
+            LogBackend::Disk(journal) => journal.durable_position(),
+            LogBackend::Memory { committed, .. } => *committed,
+        }
+    }
+
+    fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(Stamped)) -> Result<(), LogError> {
+        match self {
+            LogBackend::Disk(journal) => journal.follow_from(from, visit),
+            LogBackend::Memory { .. } => Ok(()),
+        }
+    }
+}

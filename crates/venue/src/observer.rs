@@ -1,0 +1,18 @@
+//! What sees every command with its events as soon as it has been applied.
+
+use pitwire_engine::Engine;
+use pitwire_model::{Event, Stamped};
+use pitwire_projections::Views;
+
+/// Derives state that exists only in this process, such as market data. A replay does not rebuild it.
+///
+/// An observer must not send anything before the venue has committed the command.
+pub trait EventObserver {
+    /// Takes in one command, its events, and the state after it.
+    fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views);
+}
+
+/// Ignores everything.
+impl EventObserver for () {
+    fn observe(&mut self, _: &Stamped, _: &[Event], _: &Engine, _: &Views) {}
+}

@@ -1,0 +1,86 @@
+//! From a data directory to a venue that continues where it was: newest snapshot, then the tail of the journal.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pitwire_disk::{DirectoryLock, DirectoryStorage};
+use pitwire_engine::RULE_VERSION;
+use pitwire_failure::Failure;
+use pitwire_journal::records::OutputChain;
+use pitwire_journal::{Journal, JournalConfig, OpenError, OutputHash, Recovery, StartAt, Storage, inspect};
+use pitwire_model::{Command, Seq};
+use pitwire_projections::Views;
+use tracing::{info, warn};
+
+use crate::log_backend::LogBackend;
+use crate::replay::{Found, Replay};
+use crate::sequencer::Sequencer;
+
+/// How often a venue that writes meanwhile may look damaged before it is believed.
+const MOST_LOOKS: u32 = 10;
+
+pub struct Recovered {
+    pub sequencer: Sequencer<LogBackend>,
+    pub views: Views,
+    pub chain: OutputChain,
+    /// What the snapshot that was used holds; everything behind it was replayed.
+    pub base: Seq,
+    pub storage: Arc<dyn Storage>,
+    /// Held for as long as the venue writes.
+    pub lock: DirectoryLock,
+}
+
+/// What a directory holds from its oldest snapshot on, looked at from outside. A venue that writes meanwhile can be caught
+/// between two pages of a group with later groups already behind it, which looks like damage. Damage looks the same twice.
+pub fn inspect_settled(storage: &DirectoryStorage) -> Result<Recovery, OpenError> {
+    let mut before = None;
+    for _ in 0..MOST_LOOKS {
+        match inspect(storage, &journal_config(), StartAt::Oldest) {
+            Err(error) if before != Some(error.to_string()) => before = Some(error.to_string()),
+            judged => return judged,
+        }
+    }
+    inspect(storage, &journal_config(), StartAt::Oldest)
+}
+
+/// How every part of this program reads and writes a journal. Small segments: a fresh venue starts in a blink.
+pub fn journal_config() -> JournalConfig {
+    JournalConfig { segment_bytes: 16 << 20, rule_version: RULE_VERSION, ..JournalConfig::default() }
+}
+
+pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
+    let opened = DirectoryStorage::open_or_create(directory);
+    let storage = opened.map_err(|error| {
+        Failure::new(format!("cannot use the data directory {}: {error}", directory.display()))
+            .remedy("give another with --data, or make it writable")
+    })?;
+    let lock =
+        DirectoryLock::acquire(directory).map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    let (journal, recovery) = Journal::open(Arc::clone(&storage), journal_config())?;
+    for damaged in &recovery.damaged_snapshots {
+        warn!("{damaged}");
+    }
+    if let Some(torn) = &recovery.torn {
+        warn!(%torn, "cut: nothing in it had been acknowledged");
+    }
+    let replay = Replay::whole(&recovery, storage.as_ref())?;
+    if !recovery.is_fresh {
+        let (snapshot, last) = (recovery.base().0, replay.last.0);
+        info!(snapshot, replayed = last - snapshot, last, "recovered");
+    }
+    let Replay { mut engine, mut views, mut chain, last, time, found, .. } = replay;
+    engine.follow(RULE_VERSION);
+    let mut sequencer = Sequencer::resume(engine, LogBackend::Disk(Box::new(journal)), last, time);
+    // The process died between such a command and the record that quarantines it.
+    for Found { seq, instrument } in found {
+        let mut events = Vec::new();
+        let stamped = sequencer.submit(time, Command::Quarantine { seq, instrument }, &mut events)?;
+        chain.absorb(&stamped, &events);
+        views.observe(&stamped, &events, &mut Vec::new());
+    }
+    if sequencer.has_uncommitted() {
+        sequencer.commit(OutputHash(chain.seal()))?;
+    }
+    Ok(Recovered { sequencer, views, chain, base: recovery.base(), storage, lock })
+}

@@ -1,0 +1,226 @@
+//! Replaying the journal: the state after each command, held to the events that were sent.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use pitwire_engine::look_ahead::UpcomingCommand;
+use pitwire_engine::{Engine, RULE_VERSION};
+use pitwire_failure::Failure;
+use pitwire_journal::records::OutputChain;
+use pitwire_journal::records::image::decode_state;
+use pitwire_journal::{OpenError, OutputHash, Recovery, Storage};
+use pitwire_model::{Event, InstrumentId, Seq, Stamped, VenueNanos};
+use pitwire_projections::{Change, Views};
+use tracing::error;
+
+use crate::guard::{EngineFailed, apply_guarded, instrument_of, refusal};
+use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
+
+/// State that a replay carries along.
+pub struct Replay {
+    pub engine: Engine,
+    pub views: Views,
+    pub chain: OutputChain,
+    pub last: Seq,
+    pub time: VenueNanos,
+    /// Under which the group was written whose commands are applied.
+    pub rule_version: u16,
+    /// Not applied but refused, as the log says or as the caller found out.
+    quarantined: BTreeSet<Seq>,
+    /// Of those that the log does not name yet, what each concerns.
+    pub(crate) found: Vec<Found>,
+}
+
+/// A command that makes the engine fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    pub seq: Seq,
+    pub instrument: Option<InstrumentId>,
+}
+
+impl Replay {
+    /// From the recovery's snapshot, or from nothing.
+    pub fn start(recovery: &Recovery) -> Result<Self, Failure> {
+        let Some(snapshot) = &recovery.snapshot else {
+            let (engine, views, chain) = (Engine::new(), Views::new(), OutputChain::new());
+            let (quarantined, found) = (recovery.quarantined.clone(), Vec::new());
+            return Ok(Replay {
+                engine,
+                views,
+                chain,
+                last: Seq(0),
+                time: VenueNanos(0),
+                rule_version: RULE_VERSION,
+                quarantined,
+                found,
+            });
+        };
+        let seq = snapshot.meta.seq;
+        let unusable = |why: String| {
+            Failure::new(format!("the snapshot at command {seq} is whole but cannot be used: {why}"))
+                .remedy("start the build that wrote it, or restore the directory from a copy")
+        };
+        let (engine, views) = decode_state(&snapshot.payload).map_err(|error| unusable(error.to_string()))?;
+        let engine = Engine::from_image(engine).map_err(|error| unusable(error.0.into()))?;
+        Ok(Replay {
+            engine,
+            views: Views::from_image(views),
+            chain: OutputChain::resume(snapshot.meta.chain.clone()),
+            last: seq,
+            time: snapshot.meta.at,
+            rule_version: RULE_VERSION,
+            quarantined: recovery.quarantined.clone(),
+            found: Vec::new(),
+        })
+    }
+
+    /// The same, passing over commands that make the engine fail and that the log does not name yet.
+    pub fn start_without(recovery: &Recovery, skipped: &BTreeSet<Seq>) -> Result<Self, Failure> {
+        let mut replay = Replay::start(recovery)?;
+        replay.quarantined.extend(skipped);
+        Ok(replay)
+    }
+
+    /// The state at the end of a recovery. A command that makes the engine fail is passed over in another replay.
+    pub fn whole(recovery: &Recovery, storage: &dyn Storage) -> Result<Self, Failure> {
+        let mut skipped = BTreeSet::new();
+        loop {
+            let mut replay = Replay::start_without(recovery, &skipped)?;
+            match replay.run_apart(recovery, storage) {
+                Ok(()) => return Ok(replay),
+                Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {
+                    error!(seq = seq.0, "this command makes the engine fail: it is passed over");
+                }
+                Err(interrupted) => return Err(interrupted.into()),
+            }
+        }
+    }
+
+    /// Applies the tail group by group, holding each to the outputs it had when it was first applied. Another thread
+    /// reads ahead. `visit` sees every command with its events, `checked` the state after every group.
+    pub fn run(
+        &mut self,
+        recovery: &Recovery,
+        storage: &dyn Storage,
+        mut visit: impl FnMut(&Replay, &Stamped, &[Event]) -> Result<(), Failure>,
+        mut checked: impl FnMut(&Replay) -> Result<(), Failure>,
+    ) -> Result<u64, Interrupted> {
+        let tail = recovery.tail(storage)?;
+        thread::scope(|scope| {
+            let (ahead, batches) = sync_channel(BATCHES_AHEAD);
+            let (back, used) = sync_channel(BATCHES_AHEAD + 2);
+            scope.spawn(move || read_ahead(tail, &ahead, &used));
+            let (mut events, mut changes, mut replayed) = (Vec::new(), Vec::new(), 0);
+            for batch in batches {
+                let batch: Batch = batch?;
+                let mut from = 0;
+                for (group, end) in &batch.groups {
+                    self.follow(group.rule_version);
+                    for (at, stamped) in batch.commands.iter().enumerate().take(*end).skip(from) {
+                        events.clear();
+                        changes.clear();
+                        self.look_ahead(&batch.commands, at);
+                        self.apply(stamped, recovery, &mut events)?;
+                        observe(&mut self.chain, &mut self.views, stamped, &events, &mut changes);
+                        visit(self, stamped, &events)?;
+                    }
+                    from = *end;
+                    check(&mut self.chain, self.last, group.output)?;
+                    checked(self)?;
+                }
+                replayed += batch.commands.len() as u64;
+                // The reader may be done already.
+                let _ = back.try_send(batch);
+            }
+            Ok(replayed)
+        })
+    }
+
+    /// Whether a command was refused instead of applied.
+    pub fn is_quarantined(&self, seq: Seq) -> bool {
+        !self.quarantined.is_empty() && self.quarantined.contains(&seq)
+    }
+
+    /// HOT. While command `at` is applied, memory fetches what those behind it will touch.
+    #[inline]
+    pub(crate) fn look_ahead(&mut self, commands: &[Stamped], at: usize) {
+        self.engine.look_ahead(|n| commands.get(at + n).and_then(|behind| UpcomingCommand::of(&behind.command)));
+    }
+
+    /// What comes now was first applied under these rules.
+    pub(crate) fn follow(&mut self, rule_version: u16) {
+        self.rule_version = rule_version;
+        self.engine.follow(rule_version);
+    }
+
+    /// The engine's part: appends what the command caused.
+    pub(crate) fn apply(
+        &mut self,
+        stamped: &Stamped,
+        recovery: &Recovery,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Interrupted> {
+        if self.is_quarantined(stamped.seq) {
+            if !recovery.quarantined.contains(&stamped.seq) {
+                self.found.push(Found { seq: stamped.seq, instrument: instrument_of(stamped, &self.engine) });
+            }
+            events.push(refusal(stamped));
+        } else {
+            apply_guarded(&mut self.engine, stamped, events)
+                .map_err(|EngineFailed| Interrupted::EngineFailed(stamped.seq))?;
+        }
+        self.last = stamped.seq;
+        self.time = stamped.at;
+        Ok(())
+    }
+}
+
+pub(crate) fn observe(
+    chain: &mut OutputChain,
+    views: &mut Views,
+    stamped: &Stamped,
+    events: &[Event],
+    changes: &mut Vec<Change>,
+) {
+    chain.absorb(stamped, events);
+    views.observe(stamped, events, changes);
+}
+
+/// Holds a group that ends with command `last` to what was put out when it was first applied.
+pub(crate) fn check(chain: &mut OutputChain, last: Seq, output: Option<OutputHash>) -> Result<(), Failure> {
+    if output.is_none_or(|output| output.0 == chain.seal()) {
+        return Ok(());
+    }
+    Err(Failure::new(format!("replaying up to command {last} gives other events than were sent"))
+        .remedy("the journal is whole, so this build applies other rules than the one that wrote it; start that build"))
+}
+
+/// Why a replay did not come to its end.
+pub enum Interrupted {
+    /// Applying this command; the replay is half of something.
+    EngineFailed(Seq),
+    Failure(Failure),
+}
+
+impl From<Failure> for Interrupted {
+    fn from(failure: Failure) -> Self {
+        Interrupted::Failure(failure)
+    }
+}
+
+impl From<OpenError> for Interrupted {
+    fn from(error: OpenError) -> Self {
+        Interrupted::Failure(error.into())
+    }
+}
+
+impl From<Interrupted> for Failure {
+    fn from(interrupted: Interrupted) -> Self {
+        match interrupted {
+            Interrupted::Failure(failure) => failure,
+            Interrupted::EngineFailed(seq) => Failure::new(format!("command {seq} makes the engine fail"))
+                .remedy("start the venue: it quarantines the command and halts its instrument"),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A replay on three threads, for whoever wants only its end: one reads, one matches, one keeps views and hashes.
+//!
+//! Holds       the same outcome as [`Replay::run`], to the byte; the first thing that is wrong in the log's order is
+//!             what is told.
+
+use std::mem::take;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use pitwire_journal::Storage;
+use pitwire_journal::records::OutputChain;
+use pitwire_journal::{OpenError, Recovery};
+use pitwire_model::{Event, Seq};
+use pitwire_projections::Views;
+
+use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
+use crate::replay::{Interrupted, Replay, check, observe};
+
+/// Groups with what their commands caused, one behind the other.
+struct Heard {
+    batch: Batch,
+    events: Vec<Event>,
+    /// Where each command's events end.
+    ends: Vec<usize>,
+}
+
+/// What has been used and may be filled again.
+type Used = (Vec<Event>, Vec<usize>);
+
+impl Replay {
+    pub(crate) fn run_apart(&mut self, recovery: &Recovery, storage: &dyn Storage) -> Result<(), Interrupted> {
+        let tail = recovery.tail(storage)?;
+        let (mut chain, mut views) = (take(&mut self.chain), take(&mut self.views));
+        let (applied, judged) = thread::scope(|scope| {
+            let (ahead, batches) = sync_channel(BATCHES_AHEAD);
+            let (batch_back, batches_used) = sync_channel(2 * BATCHES_AHEAD);
+            scope.spawn(move || read_ahead(tail, &ahead, &batches_used));
+            let (tell, heard) = sync_channel(BATCHES_AHEAD);
+            let (back, used) = sync_channel(2 * BATCHES_AHEAD);
+            let (chain, views) = (&mut chain, &mut views);
+            let listening = scope.spawn(move || listen(chain, views, &heard, &back, &batch_back));
+            let applied = self.apply_batches(recovery, batches, &tell, &used);
+            drop(tell);
+            (applied, listening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        judged?;
+        applied?;
+        (self.chain, self.views) = (chain, views);
+        Ok(())
+    }
+
+    fn apply_batches(
+        &mut self,
+        recovery: &Recovery,
+        batches: Receiver<Result<Batch, OpenError>>,
+        tell: &SyncSender<Heard>,
+        used: &Receiver<Used>,
+    ) -> Result<(), Interrupted> {
+        for batch in batches {
+            let mut batch = batch?;
+            let (mut events, mut ends) = used.try_recv().unwrap_or_default();
+            let applied = self.apply_batch(recovery, &batch, &mut events, &mut ends);
+            // What came before a command that cannot be applied is judged all the same.
+            batch.cut(ends.len());
+            if tell.send(Heard { batch, events, ends }).is_err() {
+                // The listener has found something wrong, and will say what.
+                return Ok(());
+            }
+            applied?;
+        }
+        Ok(())
+    }
+
+    /// Appends what each command caused, and where that ends.
+    fn apply_batch(
+        &mut self,
+        recovery: &Recovery,
+        batch: &Batch,
+        events: &mut Vec<Event>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Interrupted> {
+        for (group, end) in &batch.groups {
+            self.follow(group.rule_version);
+            for (at, stamped) in batch.commands.iter().enumerate().take(*end).skip(ends.len()) {
+                self.look_ahead(&batch.commands, at);
+                self.apply(stamped, recovery, events)?;
+                ends.push(events.len());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn listen(
+    chain: &mut OutputChain,
+    views: &mut Views,
+    heard: &Receiver<Heard>,
+    back: &SyncSender<Used>,
+    batch_back: &SyncSender<Batch>,
+) -> Result<(), Interrupted> {
+    let mut changes = Vec::new();
+    for Heard { batch, mut events, mut ends } in heard {
+        let mut caused = batch.commands.iter().zip(&ends);
+        let (mut told, mut from) = (0, 0);
+        for (group, end) in &batch.groups {
+            let mut last = Seq(0);
+            for (stamped, to) in caused.by_ref().take(end - told) {
+                changes.clear();
+                observe(chain, views, stamped, events.get(from..*to).unwrap_or_default(), &mut changes);
+                (from, last) = (*to, stamped.seq);
+            }
+            told = *end;
+            check(chain, last, group.output)?;
+        }
+        events.clear();
+        ends.clear();
+        // Both may have ended already.
+        let _ = back.try_send((events, ends));
+        let _ = batch_back.try_send(batch);
+    }
+    Ok(())
+}

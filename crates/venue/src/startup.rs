@@ -1,0 +1,135 @@
+//! Bringing a venue to its setup, and opening a new epoch on it.
+//!
+//! Holds       1. an old directory whose setup has changed is not opened unless that was asked for, by name;
+//!             2. whatever is changed is changed by journaled commands; the file only remembers what was applied last.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use pitwire_configuration::{Setup, setup_commands};
+use pitwire_engine::Engine;
+use pitwire_failure::Failure;
+use pitwire_model::{AccountId, Command, Epoch, Event, FlowSetting, InstrumentId, VenueNanos};
+use tracing::info;
+
+use crate::venue::Venue;
+
+/// The setup applied last, as JSON.
+const APPLIED: &str = "configuration.json";
+
+/// What a start brings along.
+pub struct StartOptions<'a> {
+    pub setup: &'a Setup,
+    /// Where what was applied is remembered; nowhere for a venue that forgets everything.
+    pub directory: Option<&'a Path>,
+    pub apply_config: bool,
+    pub with_flow: bool,
+    /// Events per second of the flow, in percent of its own.
+    pub flow_percent: u32,
+}
+
+/// Applies the setup where it is new or was asked for, and begins the next epoch.
+pub fn start_epoch(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNanos) -> Result<(), Failure> {
+    bring(venue, options, now)?;
+    let epoch = Epoch(venue.engine().epoch().0 + 1);
+    venue.submit(now, Command::StartEpoch { epoch }, &mut ())?;
+    // What came due while nobody was there, before anybody is served.
+    while venue.step(now, &mut ())? {}
+    // Each start decides by its options whether there is a flow; operators may change that until the next one.
+    let flow = FlowSetting { running: options.with_flow, rate_percent: options.flow_percent };
+    venue.submit(now, Command::SetFlow(flow), &mut ())?;
+    venue.commit()?;
+    venue.clear_changes();
+    Ok(())
+}
+
+fn bring(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNanos) -> Result<(), Failure> {
+    let wanted = options.setup.canonical()?;
+    let is_fresh = venue.last().0 == 0;
+    let applied = if is_fresh { None } else { applied(options.directory)? };
+    if applied.as_deref() == Some(&wanted) {
+        return Ok(());
+    }
+    let commands = setup_commands(options.setup, venue.engine())?;
+    let other_times = applied.as_deref().is_some_and(|applied| has_other_times(applied, options.setup));
+    if !(is_fresh || options.apply_config || commands.is_empty() && !other_times) {
+        let engine = venue.engine();
+        let mut first: Vec<String> = commands.iter().take(3).map(|command| told(command, engine)).collect();
+        if other_times {
+            first.insert(0, "other schedules".into());
+        }
+        let text = format!("the configuration has changed since this directory was last opened: {}", first.join(", "));
+        let more = (commands.len() + usize::from(other_times)).saturating_sub(first.len());
+        let text = if more > 0 { format!("{text} and {more} more") } else { text };
+        return Err(Failure::new(text).remedy(
+            "start with --apply-config to journal the changes, with the old configuration, or with another --data",
+        ));
+    }
+    // At the time of the log's end: what came due since comes after the epoch's beginning, which is now.
+    let at = if is_fresh { now } else { venue.last_command_time() };
+    for command in &commands {
+        venue.submit(at, command.clone(), &mut ())?;
+        if let Some(Event::CommandRefused { reason }) = venue.events().last() {
+            let what = told(command, venue.engine());
+            return Err(Failure::new(format!("the engine refuses {what}: {}", reason.name()))
+                .remedy("correct it in the configuration"));
+        }
+    }
+    if !is_fresh && !commands.is_empty() {
+        info!(commands = commands.len(), "configuration applied");
+    }
+    venue.commit()?;
+    remember(options.directory, &wanted)
+}
+
+/// Whether a schedule says something else than when the directory was last opened. The timetable journals what follows
+/// from it: the sessions that remain, and the one that now runs. A directory from before there were schedules had none.
+fn has_other_times(applied: &str, wanted: &Setup) -> bool {
+    let Ok(applied) = serde_json::from_str::<Setup>(applied) else { return false };
+    let had_none = applied.schedules.is_empty() && applied.calendar.is_none();
+    !had_none && applied.timing().ok() != wanted.timing().ok()
+}
+
+/// A command in a few words.
+fn told(command: &Command, engine: &Engine) -> String {
+    let instrument = |id: InstrumentId| engine.market(id).map_or_else(|| id.to_string(), |it| it.spec.name.clone());
+    let account = |id: AccountId| engine.account(id).map_or_else(|| id.to_string(), |it| it.spec.name.clone());
+    match command {
+        Command::AddCurrency(currency) => format!("new currency {}", currency.name),
+        Command::AddInstrument(spec) => format!("new instrument {}", spec.name),
+        Command::AddAccount(spec) => format!("new account {}", spec.name),
+        Command::SetInstrumentLimits { instrument: id, .. } => format!("other limits of {}", instrument(*id)),
+        Command::SetTradingRules { instrument: id, .. } => format!("other trading rules of {}", instrument(*id)),
+        Command::SetAccount { account: id, .. } => format!("other settings of {}", account(*id)),
+        Command::Deposit { account: id, .. } => format!("a deposit for {}", account(*id)),
+        Command::SetPhase { instrument: id, .. } => format!("{} opens", instrument(*id)),
+        _ => "another command".into(),
+    }
+}
+
+fn applied(directory: Option<&Path>) -> Result<Option<String>, Failure> {
+    let Some(path) = directory.map(|directory| directory.join(APPLIED)) else { return Ok(None) };
+    match fs::read(&path) {
+        // Whatever somebody has made of the file, it is not what is wanted now.
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::new(format!("cannot read {}: {error}", path.display())).remedy("make it readable")),
+    }
+}
+
+fn remember(directory: Option<&Path>, text: &str) -> Result<(), Failure> {
+    let Some(directory) = directory else { return Ok(()) };
+    let write = || -> io::Result<()> {
+        let temporary = directory.join(format!("{APPLIED}.tmp"));
+        let mut file = fs::File::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, directory.join(APPLIED))?;
+        fs::File::open(directory)?.sync_all()
+    };
+    write().map_err(|error| {
+        Failure::new(format!("cannot write {APPLIED} in {}: {error}", directory.display()))
+            .remedy("make the data directory writable, with some space left")
+    })
+}
