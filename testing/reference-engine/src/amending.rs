@@ -1,19 +1,23 @@
-//! Amending: the order before and after, the checks in the order of the rules, and the place that is kept or lost.
+//! Amends an order: the order before and after, the checks in the order of the rulebook, and the
+//! priority that is kept or lost.
 
 use pitwire_model::{Amend, Event, Expiry, Lots, Phase, PostOnly, Priority, Reject, TimeInForce};
 
-use super::entering::{legal_lots, legal_price, may_rest};
-use super::tables::permits;
-use super::{Kind, Order, Place, ReferenceEngine};
+use crate::order::{ReferenceOrder, ReferenceOrderKind, ReferenceOrderState};
+use crate::order_checks::{check_expiry, check_limits, check_not_blocked, may_rest};
+use crate::rule_tables::permits;
+use crate::state::VenueState;
+use crate::trading::{act_in_session, elect_stop, publish_conclusion, run_elected, settle_market};
+use crate::validity::{is_valid_price, is_valid_quantity};
 
 /// A checked amend.
-struct Amendment {
-    at: usize,
-    before: Order,
-    after: Order,
-    keeps: bool,
+pub struct CheckedAmend {
+    pub at: usize,
+    pub before: ReferenceOrder,
+    pub after: ReferenceOrder,
+    pub keeps: bool,
     /// A new stop price was given.
-    moves_stop: bool,
+    pub moves_stop: bool,
 }
 
 fn expiry_of(tif: TimeInForce) -> Option<Expiry> {
@@ -33,145 +37,150 @@ fn with_expiry(tif: TimeInForce, expiry: Expiry) -> Option<TimeInForce> {
     }
 }
 
-fn has_stop(order: &Order) -> bool {
-    order.place == Place::Unelected
+fn has_stop(order: &ReferenceOrder) -> bool {
+    order.place == ReferenceOrderState::Unelected
 }
 
-impl ReferenceEngine {
-    pub(super) fn amend(&mut self, amend: &Amend, out: &mut Vec<Event>) {
-        match self.may_amend(amend) {
-            Err(reason) => out.push(Event::AmendRefused { order: amend.order, account: amend.account, reason }),
-            Ok(amendment) => self.apply_amend(amendment, out),
-        }
+pub fn amend_order(venue: &mut VenueState, amend: &Amend, out: &mut Vec<Event>) {
+    match check_amend(venue, amend) {
+        Err(reason) => out.push(Event::AmendRefused { order: amend.order, account: amend.account, reason }),
+        Ok(amendment) => apply_amend(venue, amendment, out),
     }
+}
 
-    fn may_amend(&self, amend: &Amend) -> Result<Amendment, Reject> {
-        let (instrument, before) = self.find(amend.order).ok_or(Reject::UnknownOrder)?;
-        if before.account != amend.account {
-            return Err(Reject::NotOwner);
-        }
-        let at = instrument.0 as usize;
-        let market = &self.markets[at];
-        if !permits(market.phase).amend {
-            return Err(Reject::NotOpen);
-        }
-        let mut after = before;
-        if amend.stop.is_some() && !has_stop(&before)
-            || amend.minimum_execution.is_some() && !before.is_hidden()
-            || !before.has_price() && amend.price.0 != 0
-        {
-            return Err(Reject::NotAmendable);
-        }
-        if let Some(expiry) = amend.expiry {
-            after.tif = with_expiry(before.tif, expiry).ok_or(Reject::NotAmendable)?;
-        }
-        if before.is_hidden() && !permits(market.phase).amend_hidden {
-            return Err(Reject::TypeNotAllowedInSession);
-        }
-        let filled = before.ordered - before.open;
-        (after.ordered, after.open) = match amend.priority {
-            Priority::KeepWhenReduced => (amend.lots.0, amend.lots.0.saturating_sub(filled)),
-            Priority::AlwaysLose => (amend.lots.0.saturating_add(filled), amend.lots.0),
-        };
-        after.price = amend.price;
-        after.stop = amend.stop.unwrap_or(before.stop);
-        after.minimum = amend.minimum_execution.map_or(before.minimum, |minimum| minimum.0);
-        after.peak = amend.display.or(before.peak);
-        // Zero is no peak, and as good as none until the display is judged.
-        let shows_as_before = after.peak.unwrap_or_default() == before.peak.unwrap_or_default();
-        let is_partial_cancel = after.price == before.price
-            && shows_as_before
-            && after.open <= before.open
-            && (after.stop, after.minimum, after.tif) == (before.stop, before.minimum, before.tif);
-        if !is_partial_cancel {
-            self.not_blocked(before.account, before.session)?;
-        }
-        // What was asked for must be an order's quantity, and so must what the order's total becomes.
-        if !legal_lots(amend.lots.0) || !legal_lots(after.ordered) {
-            return Err(Reject::QuantityOutOfRange);
-        }
-        if after.open == 0 {
-            return Err(Reject::AmountAlreadyFilled);
-        }
-        if before.has_price() && !legal_price(after.price) || has_stop(&before) && !legal_price(after.stop) {
-            return Err(Reject::PriceOutOfRange);
-        }
-        let rests = may_rest(before.kind, before.tif);
-        if amend.display.is_some_and(|display| !rests || !(1..=amend.lots.0).contains(&display.0)) {
-            return Err(Reject::DisplayOutOfRange);
-        }
-        if before.is_hidden() {
-            market.legal_hidden(after.ordered, after.open, after.minimum)?;
-        }
-        if amend.expiry.is_some() {
-            self.legal_expiry(after.tif)?;
-        }
-        let moves_stop = amend.stop.is_some();
-        if !is_partial_cancel {
-            self.may_change(at, amend.post_only, &before, &mut after)?;
-        }
-        let reduces = amend.priority == Priority::KeepWhenReduced && after.open <= before.open;
-        let stays = after.price == before.price || has_stop(&before);
-        let keeps = reduces && stays && after.peak == before.peak;
-        Ok(Amendment { at, before, after, keeps, moves_stop })
+fn check_amend(venue: &VenueState, amend: &Amend) -> Result<CheckedAmend, Reject> {
+    let (instrument, before) = venue.find_order(amend.order).ok_or(Reject::UnknownOrder)?;
+    if before.account != amend.account {
+        return Err(Reject::NotOwner);
     }
+    let at = instrument.0 as usize;
+    let market = &venue.markets[at];
+    if !permits(market.session.phase).amend {
+        return Err(Reject::NotOpen);
+    }
+    let mut after = before;
+    if amend.stop.is_some() && !has_stop(&before)
+        || amend.minimum_execution.is_some() && !before.is_hidden()
+        || !before.has_price() && amend.price.0 != 0
+    {
+        return Err(Reject::NotAmendable);
+    }
+    if let Some(expiry) = amend.expiry {
+        after.tif = with_expiry(before.tif, expiry).ok_or(Reject::NotAmendable)?;
+    }
+    if before.is_hidden() && !permits(market.session.phase).amend_hidden {
+        return Err(Reject::TypeNotAllowedInSession);
+    }
+    let filled = before.ordered - before.open;
+    (after.ordered, after.open) = match amend.priority {
+        Priority::KeepWhenReduced => (amend.lots.0, amend.lots.0.saturating_sub(filled)),
+        Priority::AlwaysLose => (amend.lots.0.saturating_add(filled), amend.lots.0),
+    };
+    after.price = amend.price;
+    after.stop = amend.stop.unwrap_or(before.stop);
+    after.minimum = amend.minimum_execution.map_or(before.minimum, |minimum| minimum.0);
+    after.peak = amend.display.or(before.peak);
+    // Zero is no peak, and as good as none until the display is judged.
+    let shows_as_before = after.peak.unwrap_or_default() == before.peak.unwrap_or_default();
+    let is_partial_cancel = after.price == before.price
+        && shows_as_before
+        && after.open <= before.open
+        && (after.stop, after.minimum, after.tif) == (before.stop, before.minimum, before.tif);
+    if !is_partial_cancel {
+        check_not_blocked(venue, before.account, before.session)?;
+    }
+    // What was asked for must be an order's quantity, and so must what the order's total becomes.
+    if !is_valid_quantity(amend.lots.0) || !is_valid_quantity(after.ordered) {
+        return Err(Reject::QuantityOutOfRange);
+    }
+    if after.open == 0 {
+        return Err(Reject::AmountAlreadyFilled);
+    }
+    if before.has_price() && !is_valid_price(after.price) || has_stop(&before) && !is_valid_price(after.stop) {
+        return Err(Reject::PriceOutOfRange);
+    }
+    let rests = may_rest(before.kind, before.tif);
+    if amend.display.is_some_and(|display| !rests || !(1..=amend.lots.0).contains(&display.0)) {
+        return Err(Reject::DisplayOutOfRange);
+    }
+    if before.is_hidden() {
+        market.check_hidden_sizes(after.ordered, after.open, after.minimum)?;
+    }
+    if amend.expiry.is_some() {
+        check_expiry(venue, after.tif)?;
+    }
+    let moves_stop = amend.stop.is_some();
+    if !is_partial_cancel {
+        check_changed_terms(venue, at, amend.post_only, &before, &mut after)?;
+    }
+    let reduces = amend.priority == Priority::KeepWhenReduced && after.open <= before.open;
+    let stays = after.price == before.price || has_stop(&before);
+    let keeps = reduces && stays && after.peak == before.peak;
+    Ok(CheckedAmend { at, before, after, keeps, moves_stop })
+}
 
-    /// What a partial cancel need not pass: band, post-only, limits, funds.
-    fn may_change(&self, at: usize, post_only: PostOnly, before: &Order, after: &mut Order) -> Result<(), Reject> {
-        let market = &self.markets[at];
-        if before.has_price() && after.price != before.price && !market.in_band(after.price) {
-            return Err(Reject::PriceOutsideBand);
-        }
-        if post_only != PostOnly::No {
-            if !market.takes_post_only(before.kind, before.tif) {
-                return Err(Reject::PostOnlyNotAllowed);
-            }
-            after.price = market.post_only_price(before.side, after.price, post_only)?;
-        }
-        self.within_limits(market.spec.id, after, false)?;
-        if self.affords_amend(market.spec.id, before, after) { Ok(()) } else { Err(Reject::NotEnoughFunds) }
+/// What a partial cancel need not pass: band, post-only, limits, funds.
+fn check_changed_terms(
+    venue: &VenueState,
+    at: usize,
+    post_only: PostOnly,
+    before: &ReferenceOrder,
+    after: &mut ReferenceOrder,
+) -> Result<(), Reject> {
+    let market = &venue.markets[at];
+    if before.has_price() && after.price != before.price && !market.is_in_band(after.price) {
+        return Err(Reject::PriceOutsideBand);
     }
+    if post_only != PostOnly::No {
+        if !market.allows_post_only(before.kind, before.tif) {
+            return Err(Reject::PostOnlyNotAllowed);
+        }
+        after.price = market.post_only_price(before.side, after.price, post_only)?;
+    }
+    check_limits(venue, market.spec.id, after, false)?;
+    if venue.affords_amend(market.spec.id, before, after) { Ok(()) } else { Err(Reject::NotEnoughFunds) }
+}
 
-    fn apply_amend(&mut self, amendment: Amendment, out: &mut Vec<Event>) {
-        let Amendment { at, before, mut after, keeps, moves_stop } = amendment;
-        let market = &mut self.markets[at];
-        let since = out.len();
-        out.push(Event::Amended {
-            order: after.id,
-            account: after.account,
-            instrument: market.spec.id,
-            side: after.side,
-            price: after.price,
-            lots: Lots(after.ordered),
-            open: Lots(after.open),
-            kept_priority: keeps,
-            display: after.peak,
-            stop: has_stop(&after).then_some(after.stop),
-            minimum_execution: after.is_hidden().then_some(Lots(after.minimum)),
-            expiry: expiry_of(after.tif),
-        });
-        market.remove(before.id);
-        if !keeps {
-            after.time = self.next_time();
-        }
-        let market = &mut self.markets[at];
-        if after.place != Place::Active {
-            market.orders.push(after);
-        } else if keeps {
-            after.shown = before.shown.min(after.open); // the hidden part goes first
-            market.orders.push(after); // its time, and so its place, unchanged
-            market.tell_level_of(&after, out);
-        } else {
-            market.tell_level_of(&before, out);
-            let mode = self.self_match_of(after.account);
-            self.act_on_entry(at, after, mode, out);
-        }
-        if moves_stop && self.markets[at].phase == Phase::Continuous && self.markets[at].is_due(&after) {
-            self.trigger(at, after.id, out);
-            self.act_elected(at, out);
-        }
-        let fresh = (after.kind == Kind::Hidden).then_some(after.id);
-        self.settle(at, fresh, out);
-        self.conclude(at, since, out);
+fn apply_amend(venue: &mut VenueState, amendment: CheckedAmend, out: &mut Vec<Event>) {
+    let CheckedAmend { at, before, mut after, keeps, moves_stop } = amendment;
+    let market = &mut venue.markets[at];
+    let since = out.len();
+    out.push(Event::Amended {
+        order: after.id,
+        account: after.account,
+        instrument: market.spec.id,
+        side: after.side,
+        price: after.price,
+        lots: Lots(after.ordered),
+        open: Lots(after.open),
+        kept_priority: keeps,
+        display: after.peak,
+        stop: has_stop(&after).then_some(after.stop),
+        minimum_execution: after.is_hidden().then_some(Lots(after.minimum)),
+        expiry: expiry_of(after.tif),
+    });
+    market.remove(before.id);
+    if !keeps {
+        after.time = venue.next_priority();
     }
+    let market = &mut venue.markets[at];
+    if after.place != ReferenceOrderState::Active {
+        market.orders.push(after);
+    } else if keeps {
+        after.shown = before.shown.min(after.open); // the hidden part goes first
+        market.orders.push(after); // its time, and so its place, unchanged
+        market.publish_level_of(&after, out);
+    } else {
+        market.publish_level_of(&before, out);
+        let mode = venue.self_match_mode(after.account);
+        act_in_session(venue, at, after, mode, out);
+    }
+    if moves_stop && venue.markets[at].session.phase == Phase::Continuous && venue.markets[at].has_reached_stop(&after)
+    {
+        elect_stop(venue, at, after.id, out);
+        run_elected(venue, at, out);
+    }
+    let fresh = (after.kind == ReferenceOrderKind::Hidden).then_some(after.id);
+    settle_market(venue, at, fresh, out);
+    publish_conclusion(venue, at, since, out);
 }

@@ -1,32 +1,40 @@
-//! What trading leaves behind: last price, references, the breaker's test, the window of ten minutes, the closing price.
+//! The inputs of the closing price and its derivation.
 
-use pitwire_model::{Derivation, Event, InstrumentId, Phase, Reference, Ticks, TradeKind, VenueNanos};
+use pitwire_model::{Derivation, Phase, Ticks, TradeKind, VenueNanos};
 
-use super::Market;
-
+/// Length of the window that the closing price averages, in seconds.
 const WINDOW_SECONDS: u64 = 600;
 
-/// A price too far from a reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Breach {
-    price: Ticks,
-    reference: Ticks,
-    against: Reference,
-    bps: u32,
+/// Today's inputs of the closing price.
+#[derive(Debug, Default)]
+pub struct ClosingInputs {
+    /// Today's closing price, once it is set.
+    pub price: Option<(Ticks, Derivation)>,
+    /// The closing price of the previous day.
+    pub previous: Option<Ticks>,
+    /// The last trade outside the closing price cross.
+    pub last_trade: Option<Ticks>,
+    /// The price of the closing call.
+    pub closing_call: Option<Ticks>,
+    /// The last time at which continuous trading ended.
+    pub continuous_ended: Option<VenueNanos>,
+    /// Trades in continuous sessions, oldest first.
+    pub trades: Vec<ContinuousTrade>,
 }
 
-/// A trade of continuous trading; busts are taken out of its sums.
+/// A trade of continuous trading. A bust takes its lots out again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Print {
+pub struct ContinuousTrade {
     pub seq: u64,
     pub second: u64,
     pub lots: i128,
+    /// Price times lots.
     pub tick_lots: i128,
 }
 
-/// Trades in a row, made within one second.
+/// Consecutive trades within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub struct SecondOfTrades {
     pub second: u64,
     pub first: u64,
     pub last: u64,
@@ -34,40 +42,9 @@ pub(super) struct Run {
     pub tick_lots: i128,
 }
 
-impl Breach {
-    pub fn event(self, instrument: InstrumentId) -> Event {
-        let Breach { price, reference, against, bps } = self;
-        Event::Breached { instrument, price, reference, against, bps }
-    }
-}
-
-fn second(at: VenueNanos) -> u64 {
-    at.0 / 1_000_000_000
-}
-
-impl Market {
-    /// Whether a price may not execute in a session; static first, then dynamic.
-    pub(super) fn breach(&self, session: Phase, price: Ticks, dynamic: Option<Ticks>) -> Option<Breach> {
-        let tolerance = self.rules().tolerance(session);
-        let tests = [
-            (tolerance.static_bps, self.fixed, Reference::Static),
-            (tolerance.dynamic_bps, dynamic, Reference::Dynamic),
-        ];
-        tests.into_iter().find_map(|(bps, reference, against)| {
-            let (bps, reference) = (bps?, reference?);
-            let off = i128::from(price.0 - reference.0).abs() * 10_000;
-            (off >= i128::from(bps) * i128::from(reference.0)).then_some(Breach { price, reference, against, bps })
-        })
-    }
-
-    /// A trade outside the cross.
-    pub(super) fn moves(&mut self, price: Ticks) {
-        self.last = Some(price);
-        self.dynamic = Some(price);
-        self.day_last = Some(price);
-    }
-
-    pub(super) fn print(&mut self, now: VenueNanos, price: Ticks, lots: u64, kind: TradeKind) {
+impl ClosingInputs {
+    /// Adds trade number `seq` if it belongs to continuous trading.
+    pub fn add_trade(&mut self, seq: u64, now: VenueNanos, price: Ticks, lots: u64, kind: TradeKind) {
         let continuous = match kind {
             TradeKind::Continuous | TradeKind::Filter => true,
             TradeKind::Call(call) => call == Phase::Continuous,
@@ -75,36 +52,44 @@ impl Market {
         };
         if continuous {
             let lots = i128::from(lots);
-            let (seq, tick_lots) = (self.trades, lots * i128::from(price.0));
-            self.prints.push(Print { seq, second: second(now), lots, tick_lots });
+            let tick_lots = lots * i128::from(price.0);
+            self.trades.push(ContinuousTrade { seq, second: second(now), lots, tick_lots });
         }
     }
 
-    /// What the window still holds, as runs.
-    pub(super) fn runs(&self) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
-        for print in &self.prints {
-            match runs.last_mut() {
-                Some(run) if run.second == print.second && run.last + 1 == print.seq => {
-                    run.last = print.seq;
-                    run.lots += print.lots;
-                    run.tick_lots += print.tick_lots;
+    /// Takes a busted trade out of the window. Price and lots are those of the operator's command.
+    pub fn remove_trade(&mut self, seq: u64, price: Ticks, lots: u64) {
+        if let Some(trade) = self.trades.iter_mut().find(|trade| trade.seq == seq) {
+            trade.lots -= i128::from(lots);
+            trade.tick_lots -= i128::from(lots) * i128::from(price.0);
+        }
+    }
+
+    /// Returns the trades within the window before the newest trade, grouped by second.
+    pub fn seconds(&self) -> Vec<SecondOfTrades> {
+        let mut seconds: Vec<SecondOfTrades> = Vec::new();
+        for trade in &self.trades {
+            match seconds.last_mut() {
+                Some(group) if group.second == trade.second && group.last + 1 == trade.seq => {
+                    group.last = trade.seq;
+                    group.lots += trade.lots;
+                    group.tick_lots += trade.tick_lots;
                 }
                 _ => {
-                    runs.retain(|run| run.second + WINDOW_SECONDS >= print.second);
-                    let Print { seq, second, lots, tick_lots } = *print;
-                    runs.push(Run { second, first: seq, last: seq, lots, tick_lots });
+                    seconds.retain(|group| group.second + WINDOW_SECONDS >= trade.second);
+                    let ContinuousTrade { seq, second, lots, tick_lots } = *trade;
+                    seconds.push(SecondOfTrades { second, first: seq, last: seq, lots, tick_lots });
                 }
             }
         }
-        runs
+        seconds
     }
 
-    /// Trades of ten minutes before continuous trading ended, weighed by quantity, halves up.
-    fn vwap(&self) -> Option<Ticks> {
+    /// Returns the volume-weighted price of the ten minutes before continuous trading ended, with halves rounded up.
+    pub fn vwap(&self) -> Option<Ticks> {
         let from = second(self.continuous_ended?).saturating_sub(WINDOW_SECONDS);
-        let runs = self.runs().into_iter().filter(|run| run.second >= from);
-        let (lots, tick_lots) = runs.fold((0, 0), |sum, run| (sum.0 + run.lots, sum.1 + run.tick_lots));
+        let groups = self.seconds().into_iter().filter(|group| group.second >= from);
+        let (lots, tick_lots) = groups.fold((0, 0), |sum, group| (sum.0 + group.lots, sum.1 + group.tick_lots));
         if lots <= 0 {
             return None;
         }
@@ -113,39 +98,29 @@ impl Market {
         price.map(Ticks)
     }
 
-    /// The price at which the cross trades.
-    pub(super) fn cross_price(&self) -> Option<Ticks> {
-        self.closing.map(|(price, _)| price).or(self.previous_close)
+    /// Returns the price at which the closing price cross trades.
+    pub fn cross_price(&self) -> Option<Ticks> {
+        self.price.map(|(price, _)| price).or(self.previous)
     }
 
-    pub(super) fn publish_close(&mut self, out: &mut Vec<Event>) {
-        let ways = [
+    /// Derives today's closing price from the first source that has one.
+    pub fn derive(&mut self) -> Option<(Ticks, Derivation)> {
+        let sources = [
             (self.closing_call, Derivation::ClosingAuction),
             (self.vwap(), Derivation::Vwap),
-            (self.day_last, Derivation::LastTrade),
-            (self.previous_close, Derivation::PreviousClose),
+            (self.last_trade, Derivation::LastTrade),
+            (self.previous, Derivation::PreviousClose),
         ];
-        let found = ways.into_iter().find_map(|(price, derivation)| Some((price?, derivation)));
-        self.closing = found;
-        if let Some((price, derivation)) = found {
-            out.push(Event::ClosingPriceSet { instrument: self.spec.id, price, derivation });
-        }
+        self.price = sources.into_iter().find_map(|(price, derivation)| Some((price?, derivation)));
+        self.price
     }
 
-    pub(super) fn turn_day(&mut self) {
-        self.previous_close = self.cross_price();
-        self.closing = None;
-        self.day_last = None;
-        self.closing_call = None;
-        self.continuous_ended = None;
-        self.prints.clear();
+    /// Keeps the closing price as the previous one and clears the rest.
+    pub fn end_day(&mut self) {
+        *self = ClosingInputs { previous: self.cross_price(), ..ClosingInputs::default() };
     }
+}
 
-    /// Takes a bust out of the window; the numbers are the desk's.
-    pub(super) fn unprint(&mut self, seq: u64, price: Ticks, lots: u64) {
-        if let Some(print) = self.prints.iter_mut().find(|print| print.seq == seq) {
-            print.lots -= i128::from(lots);
-            print.tick_lots -= i128::from(lots) * i128::from(price.0);
-        }
-    }
+pub fn second(at: VenueNanos) -> u64 {
+    at.0 / 1_000_000_000
 }

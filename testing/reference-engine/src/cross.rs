@@ -1,143 +1,118 @@
-//! The closing price cross: one price, time alone.
+//! The closing price cross: one price, in order of time alone.
 
-use pitwire_model::{CancelReason, Event, SelfMatch, Side, Ticks, TimeInForce, TradeKind};
+use pitwire_model::{CancelReason, Event, SelfMatch, Side, TimeInForce, TradeKind};
 
-use super::matching::{cancelled, cancels_incoming, cancels_resting, must_not_meet, refreshed};
-use super::{Kind, Market, Order, ReferenceEngine};
+use crate::fills::{add_to_book, publish_trade, settle_fill};
+use crate::market::ReferenceMarket;
+use crate::order::{ReferenceOrder, ReferenceOrderKind, cancelled, refreshed};
+use crate::reach::{cancels_incoming, cancels_resting, is_self_match};
+use crate::state::VenueState;
 
-impl Market {
-    /// Whether an order trades at the closing price.
-    fn takes_part(order: &Order, price: Option<Ticks>) -> bool {
-        !order.is_hidden() && price.is_some_and(|price| order.accepts(price))
+/// Those who stand there already arrive one after another.
+pub fn begin_cross(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) {
+    let market = &mut venue.markets[at];
+    let price = market.closing.cross_price();
+    let mut crowd = market.cross_participants(Side::Buy, price);
+    crowd.extend(market.cross_participants(Side::Sell, price));
+    crowd.sort_by_key(|order| order.time);
+    market.orders.retain(|order| crowd.iter().all(|arriving| arriving.id != order.id));
+    let mut touched: Vec<ReferenceOrder> = Vec::new();
+    for order in crowd {
+        let mode = venue.self_match_mode(order.account);
+        let (left, met_its_own) = trade_in_cross(venue, at, order, mode, true, &mut touched, out);
+        if left.open > 0 && met_its_own {
+            out.push(cancelled(venue.markets[at].spec.id, &left, CancelReason::SelfMatch));
+            touched.push(left);
+        } else if left.open > 0 {
+            venue.markets[at].orders.push(left);
+        }
+        if left.open < order.open {
+            touched.push(left);
+        }
     }
+    venue.markets[at].publish_levels(touched.iter(), out);
+}
 
-    /// Who stands in the cross on a side, first come first.
-    fn crowd(&self, side: Side, price: Option<Ticks>) -> Vec<Order> {
-        let here = |order: &&Order| order.side == side && order.is_active() && Market::takes_part(order, price);
-        let mut crowd: Vec<Order> = self.orders.iter().filter(here).copied().collect();
-        crowd.sort_by_key(|order| order.time);
-        crowd
+/// An order that comes while the cross runs.
+pub fn arrive_in_cross(
+    venue: &mut VenueState,
+    at: usize,
+    order: ReferenceOrder,
+    mode: SelfMatch,
+    out: &mut Vec<Event>,
+) {
+    let instrument = venue.markets[at].spec.id;
+    if order.tif == TimeInForce::FillOrKill && venue.markets[at].cross_lots(&order, mode) < order.open {
+        out.push(cancelled(instrument, &order, CancelReason::FillOrKill));
+        return;
+    }
+    let mut touched = Vec::new();
+    let (left, met_its_own) = trade_in_cross(venue, at, order, mode, false, &mut touched, out);
+    venue.markets[at].publish_levels(touched.iter(), out);
+    let waits_for_price = left.kind == ReferenceOrderKind::Market && left.tif == TimeInForce::ClosingCross;
+    if left.open == 0 {
+    } else if met_its_own {
+        out.push(cancelled(instrument, &left, CancelReason::SelfMatch));
+    } else if left.acts_at_once() || (left.kind == ReferenceOrderKind::Market && !waits_for_price) {
+        out.push(cancelled(instrument, &left, CancelReason::ImmediateRemainder));
+    } else {
+        add_to_book(venue, at, left, out);
     }
 }
 
-impl ReferenceEngine {
-    /// What an arriving order would trade, with whom in mind it would not.
-    pub(super) fn cross_lots(&self, at: usize, taker: &Order, mode: SelfMatch) -> u64 {
-        let market = &self.markets[at];
-        let price = market.cross_price();
-        if !Market::takes_part(taker, price) {
-            return 0;
+/// Trades an order with those who came before it; says what is left and whether it met its own.
+fn trade_in_cross(
+    venue: &mut VenueState,
+    at: usize,
+    mut taker: ReferenceOrder,
+    mode: SelfMatch,
+    stood: bool,
+    touched: &mut Vec<ReferenceOrder>,
+    out: &mut Vec<Event>,
+) -> (ReferenceOrder, bool) {
+    let instrument = venue.markets[at].spec.id;
+    let Some(price) =
+        venue.markets[at].closing.cross_price().filter(|price| ReferenceMarket::takes_part(&taker, Some(*price)))
+    else {
+        return (taker, false);
+    };
+    for resting in venue.markets[at].cross_participants(taker.side.opposite(), Some(price)) {
+        if taker.open == 0 {
+            break;
         }
-        let mut there = 0;
-        for resting in market.crowd(taker.side.opposite(), price) {
-            if !must_not_meet(taker, mode, &resting) {
-                there += resting.open;
-            } else if mode != SelfMatch::CancelResting {
-                break;
+        if is_self_match(&taker, mode, &resting) {
+            if cancels_resting(mode) {
+                venue.markets[at].remove(resting.id);
+                out.push(cancelled(instrument, &resting, CancelReason::SelfMatch));
+                touched.push(resting);
             }
+            if cancels_incoming(mode) {
+                return (taker, true);
+            }
+            continue;
         }
-        there.min(taker.open)
+        let lots = taker.open.min(resting.open);
+        let mut maker = venue.markets[at].remove(resting.id);
+        maker.open -= lots;
+        taker.open -= lots;
+        publish_trade(venue, at, &maker, &taker, price, lots, TradeKind::Cross, out);
+        shows_again(instrument, &mut maker, lots, out);
+        if stood {
+            shows_again(instrument, &mut taker, lots, out);
+        }
+        if maker.open > 0 {
+            venue.markets[at].orders.push(maker);
+        }
+        touched.push(maker);
+        settle_fill(venue, at, &maker, &taker, price, lots, out);
     }
-
-    /// Those who stand there already arrive one after another.
-    pub(super) fn open_cross(&mut self, at: usize, out: &mut Vec<Event>) {
-        let market = &mut self.markets[at];
-        let price = market.cross_price();
-        let mut crowd = market.crowd(Side::Buy, price);
-        crowd.extend(market.crowd(Side::Sell, price));
-        crowd.sort_by_key(|order| order.time);
-        market.orders.retain(|order| crowd.iter().all(|arriving| arriving.id != order.id));
-        let mut touched: Vec<Order> = Vec::new();
-        for order in crowd {
-            let mode = self.self_match_of(order.account);
-            let (left, met_its_own) = self.cross_with(at, order, mode, true, &mut touched, out);
-            if left.open > 0 && met_its_own {
-                out.push(cancelled(self.markets[at].spec.id, &left, CancelReason::SelfMatch));
-                touched.push(left);
-            } else if left.open > 0 {
-                self.markets[at].orders.push(left);
-            }
-            if left.open < order.open {
-                touched.push(left);
-            }
-        }
-        self.markets[at].tell_levels(touched.iter(), out);
-    }
-
-    /// An order that comes while the cross runs.
-    pub(super) fn arrive(&mut self, at: usize, order: Order, mode: SelfMatch, out: &mut Vec<Event>) {
-        let instrument = self.markets[at].spec.id;
-        if order.tif == TimeInForce::FillOrKill && self.cross_lots(at, &order, mode) < order.open {
-            out.push(cancelled(instrument, &order, CancelReason::FillOrKill));
-            return;
-        }
-        let mut touched = Vec::new();
-        let (left, met_its_own) = self.cross_with(at, order, mode, false, &mut touched, out);
-        self.markets[at].tell_levels(touched.iter(), out);
-        let waits_for_price = left.kind == Kind::Market && left.tif == TimeInForce::ClosingCross;
-        if left.open == 0 {
-        } else if met_its_own {
-            out.push(cancelled(instrument, &left, CancelReason::SelfMatch));
-        } else if left.acts_at_once() || (left.kind == Kind::Market && !waits_for_price) {
-            out.push(cancelled(instrument, &left, CancelReason::ImmediateRemainder));
-        } else {
-            self.join(at, left, out);
-        }
-    }
-
-    /// Trades an order with those who came before it; says what is left and whether it met its own.
-    fn cross_with(
-        &mut self,
-        at: usize,
-        mut taker: Order,
-        mode: SelfMatch,
-        stood: bool,
-        touched: &mut Vec<Order>,
-        out: &mut Vec<Event>,
-    ) -> (Order, bool) {
-        let instrument = self.markets[at].spec.id;
-        let Some(price) = self.markets[at].cross_price().filter(|price| Market::takes_part(&taker, Some(*price)))
-        else {
-            return (taker, false);
-        };
-        for resting in self.markets[at].crowd(taker.side.opposite(), Some(price)) {
-            if taker.open == 0 {
-                break;
-            }
-            if must_not_meet(&taker, mode, &resting) {
-                if cancels_resting(mode) {
-                    self.markets[at].remove(resting.id);
-                    out.push(cancelled(instrument, &resting, CancelReason::SelfMatch));
-                    touched.push(resting);
-                }
-                if cancels_incoming(mode) {
-                    return (taker, true);
-                }
-                continue;
-            }
-            let lots = taker.open.min(resting.open);
-            let mut maker = self.markets[at].remove(resting.id);
-            maker.open -= lots;
-            taker.open -= lots;
-            self.tell_trade(at, &maker, &taker, price, lots, TradeKind::Cross, out);
-            shows_again(instrument, &mut maker, lots, out);
-            if stood {
-                shows_again(instrument, &mut taker, lots, out);
-            }
-            if maker.open > 0 {
-                self.markets[at].orders.push(maker);
-            }
-            touched.push(maker);
-            self.book_fill(at, &maker, &taker, price, lots, out);
-        }
-        (taker, false)
-    }
+    (taker, false)
 }
 
 /// What is left of an order shows as much as it may, without losing its time.
-fn shows_again(instrument: pitwire_model::InstrumentId, order: &mut Order, traded: u64, out: &mut Vec<Event>) {
+fn shows_again(instrument: pitwire_model::InstrumentId, order: &mut ReferenceOrder, traded: u64, out: &mut Vec<Event>) {
     let less = order.shown.saturating_sub(traded);
-    order.shown = order.first_show();
+    order.shown = order.displayed_lots();
     if order.open > 0 && order.shown > less && order.peak.is_some() {
         out.push(refreshed(instrument, order));
     }

@@ -4,7 +4,7 @@ use pitwire_engine::EngineImage;
 use pitwire_model::{Event, Stamped};
 use pitwire_scenario::{Machine, References};
 
-use super::ReferenceEngine;
+use crate::engine::ReferenceEngine;
 
 impl Machine for ReferenceEngine {
     fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>) {

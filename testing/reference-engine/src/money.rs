@@ -1,28 +1,31 @@
-//! What an order costs and what an account can afford, added up from scratch at every question.
+//! What an order costs and what an account can afford. Every sum is computed from scratch.
 
 use pitwire_model::{
     AccountId, Credit, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentSpec, Phase, Side, Ticks,
 };
 
-use super::{Holding, Market, Order, ReferenceEngine};
+use crate::account::ReferencePosition;
+use crate::market::ReferenceMarket;
+use crate::order::ReferenceOrder;
+use crate::state::VenueState;
 
-impl ReferenceEngine {
-    pub(super) fn is_limited(&self, account: AccountId) -> bool {
+impl VenueState {
+    pub fn is_limited(&self, account: AccountId) -> bool {
         self.accounts[account.0 as usize].spec.credit == Credit::Limited
     }
 
-    fn decimals(&self, currency: CurrencyId) -> u32 {
+    pub fn decimals(&self, currency: CurrencyId) -> u32 {
         u32::from(self.currencies[currency.0 as usize].decimals)
     }
 
     /// Spot: the units of base in one lot; `None` when they are not whole.
-    pub(super) fn base_units_per_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
+    pub fn base_units_per_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
         let lot = spec.lot;
         divide(lot.mantissa.checked_mul(ten_to(self.decimals(spec.base())))?, ten_to(u32::from(lot.scale)))
     }
 
     /// Spot: the units of quote that one lot costs at a price of one tick; `None` when they are not whole.
-    pub(super) fn quote_units_per_tick_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
+    pub fn quote_units_per_tick_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
         let Decimal { mantissa: tick, scale: tick_scale } = spec.tick;
         let Decimal { mantissa: lot, scale: lot_scale } = spec.lot;
         let cost = tick.checked_mul(lot)?.checked_mul(ten_to(self.decimals(spec.quote())))?;
@@ -30,19 +33,19 @@ impl ReferenceEngine {
     }
 
     /// Perpetual: k, so that n lots at p ticks are worth k·n/p settlement units; `None` when k is not whole.
-    pub(super) fn contract_constant(&self, spec: &InstrumentSpec) -> Option<i128> {
+    pub fn contract_constant(&self, spec: &InstrumentSpec) -> Option<i128> {
         let worth = spec.lot.mantissa.checked_mul(ten_to(self.decimals(spec.base()) + u32::from(spec.tick.scale)))?;
         divide(worth, spec.tick.mantissa.checked_mul(ten_to(u32::from(spec.lot.scale)))?)
     }
 
     /// ⌊k·n/p⌋.
-    fn contract_value(&self, spec: &InstrumentSpec, lots: u64, price: Ticks) -> i128 {
+    pub fn contract_value(&self, spec: &InstrumentSpec, lots: u64, price: Ticks) -> i128 {
         let k = self.contract_constant(spec).expect("checked when the instrument was defined");
         k * i128::from(lots) / i128::from(price.0)
     }
 
     /// The currency a spot order spends and how much of it: buys spend quote, sells spend base.
-    fn spot_cost(&self, spec: &InstrumentSpec, side: Side, price: Ticks, lots: u64) -> (CurrencyId, i128) {
+    pub fn spot_cost(&self, spec: &InstrumentSpec, side: Side, price: Ticks, lots: u64) -> (CurrencyId, i128) {
         let lots = i128::from(lots);
         match side {
             Side::Buy => {
@@ -58,13 +61,13 @@ impl ReferenceEngine {
 
     /// What an order comes to: at its limit, or, one that trades at once at any price, at what the visible book asks
     /// inside the collar, or, one that waits, at its bound, else at the reference.
-    pub(super) fn notional(&self, instrument: InstrumentId, order: &Order, at_once: bool) -> i128 {
+    pub fn notional(&self, instrument: InstrumentId, order: &ReferenceOrder, at_once: bool) -> i128 {
         let market = &self.markets[instrument.0 as usize];
         let (side, lots) = (order.side, order.open);
         let fills = if order.has_price() {
             vec![(order.price, lots)]
-        } else if at_once && market.phase == Phase::ClosingPriceCross {
-            market.cross_price().map(|price| (price, lots)).into_iter().collect()
+        } else if at_once && market.session.phase == Phase::ClosingPriceCross {
+            market.closing.cross_price().map(|price| (price, lots)).into_iter().collect()
         } else if at_once {
             visible_fills(market, side, lots)
         } else {
@@ -77,7 +80,7 @@ impl ReferenceEngine {
     }
 
     /// What the account's open spot orders hold of a currency.
-    pub(super) fn reserved(&self, account: AccountId, currency: CurrencyId) -> i128 {
+    pub fn reserved(&self, account: AccountId, currency: CurrencyId) -> i128 {
         let mut sum = 0;
         for market in self.markets.iter().filter(|market| market.spec.is_spot()) {
             for order in market.orders.iter().filter(|order| order.account == account) {
@@ -89,17 +92,17 @@ impl ReferenceEngine {
         sum
     }
 
-    pub(super) fn open_lots(&self, account: AccountId, instrument: InstrumentId, side: Side) -> u64 {
+    pub fn open_lots(&self, account: AccountId, instrument: InstrumentId, side: Side) -> u64 {
         let orders = self.markets[instrument.0 as usize].orders.iter();
         orders.filter(|order| order.account == account && order.side == side).map(|order| order.open).sum()
     }
 
-    fn holding(&self, account: AccountId, instrument: InstrumentId) -> Holding {
+    pub fn holding(&self, account: AccountId, instrument: InstrumentId) -> ReferencePosition {
         self.accounts[account.0 as usize].holdings.get(&instrument).copied().unwrap_or_default()
     }
 
     /// Initial margin of a perpetual if `extra` more lots were open on a side.
-    fn margin(&self, account: AccountId, instrument: InstrumentId, extra: Option<(Side, u64)>) -> i128 {
+    pub fn margin(&self, account: AccountId, instrument: InstrumentId, extra: Option<(Side, u64)>) -> i128 {
         let on = |side: Side| {
             let more = extra.filter(|(extra_side, _)| *extra_side == side).map_or(0, |(_, lots)| lots);
             i128::from(self.open_lots(account, instrument, side) + more)
@@ -109,24 +112,24 @@ impl ReferenceEngine {
         self.margin_of(instrument, worst)
     }
 
-    fn margin_of(&self, instrument: InstrumentId, lots: i128) -> i128 {
+    pub fn margin_of(&self, instrument: InstrumentId, lots: i128) -> i128 {
         let market = &self.markets[instrument.0 as usize];
         let InstrumentKind::InversePerpetual { max_leverage, .. } = market.spec.kind else { return 0 };
         let k = self.contract_constant(&market.spec).expect("checked when the instrument was defined");
-        let divisor = i128::from(market.mark.0) * i128::from(max_leverage);
+        let divisor = i128::from(market.prices.mark.0) * i128::from(max_leverage);
         (k * lots + divisor - 1) / divisor
     }
 
     /// What the open position would bring if it were closed at the mark.
-    fn unrealized(&self, account: AccountId, instrument: InstrumentId) -> i128 {
+    pub fn unrealized(&self, account: AccountId, instrument: InstrumentId) -> i128 {
         let market = &self.markets[instrument.0 as usize];
         let holding = self.holding(account, instrument);
-        let now = self.contract_value(&market.spec, holding.lots.unsigned_abs(), market.mark);
+        let now = self.contract_value(&market.spec, holding.lots.unsigned_abs(), market.prices.mark);
         // A long bought coin's worth in dollars: the dearer the coin, the less of it the contract is worth now.
         if holding.lots > 0 { holding.entry_value - now } else { now - holding.entry_value }
     }
 
-    pub(super) fn available(&self, account: AccountId, currency: CurrencyId) -> i128 {
+    pub fn available(&self, account: AccountId, currency: CurrencyId) -> i128 {
         let holder = &self.accounts[account.0 as usize];
         let mut units = holder.totals[currency.0 as usize];
         units += holder.credit_lines.get(&currency).copied().unwrap_or(0);
@@ -139,7 +142,7 @@ impl ReferenceEngine {
     }
 
     /// Whether an account may enter this order as things stand; `at_once`: it trades now or not at all.
-    pub(super) fn affords_entry(&self, instrument: InstrumentId, order: &Order, at_once: bool) -> bool {
+    pub fn affords_entry(&self, instrument: InstrumentId, order: &ReferenceOrder, at_once: bool) -> bool {
         if !self.is_limited(order.account) {
             return true;
         }
@@ -167,19 +170,19 @@ impl ReferenceEngine {
     }
 
     /// What an order that trades now or not at all would trade.
-    fn fills_at_once(&self, instrument: InstrumentId, order: &Order) -> Vec<(Ticks, u64)> {
+    pub fn fills_at_once(&self, instrument: InstrumentId, order: &ReferenceOrder) -> Vec<(Ticks, u64)> {
         let at = instrument.0 as usize;
         let market = &self.markets[at];
-        let mode = order.mode.unwrap_or_else(|| self.self_match_of(order.account));
-        if market.phase != Phase::ClosingPriceCross {
-            return self.would_trade(at, order, mode);
+        let mode = order.mode.unwrap_or_else(|| self.self_match_mode(order.account));
+        if market.session.phase != Phase::ClosingPriceCross {
+            return self.markets[at].fills_of(order, mode);
         }
-        let lots = self.cross_lots(at, order, mode);
-        market.cross_price().filter(|_| lots > 0).map(|price| (price, lots)).into_iter().collect()
+        let lots = self.markets[at].cross_lots(order, mode);
+        market.closing.cross_price().filter(|_| lots > 0).map(|price| (price, lots)).into_iter().collect()
     }
 
     /// Whether the owner may change its live order so.
-    pub(super) fn affords_amend(&self, instrument: InstrumentId, before: &Order, after: &Order) -> bool {
+    pub fn affords_amend(&self, instrument: InstrumentId, before: &ReferenceOrder, after: &ReferenceOrder) -> bool {
         if !self.is_limited(before.account) {
             return true;
         }
@@ -192,13 +195,14 @@ impl ReferenceEngine {
             let more = after.open.saturating_sub(before.open);
             return self.affords_perpetual(before.account, instrument, before.side, after.limit(), (more, after.open));
         }
-        let cost = |order: &Order| self.spot_cost(spec, order.side, order.limit().unwrap_or(Ticks(0)), order.open);
+        let cost =
+            |order: &ReferenceOrder| self.spot_cost(spec, order.side, order.limit().unwrap_or(Ticks(0)), order.open);
         let (currency, needed) = cost(after);
         needed <= self.available(before.account, currency) + cost(before).1
     }
 
     /// Whether a party could settle a trade made beside the book.
-    pub(super) fn affords_trade(
+    pub fn affords_trade(
         &self,
         instrument: InstrumentId,
         party: AccountId,
@@ -219,10 +223,19 @@ impl ReferenceEngine {
 
     /// Beside the book any price goes, so that loss and margin are taken as they will be: together they must not exceed
     /// what the account could put up for this perpetual before. Without a loss, margin only must not grow.
-    fn affords_block(&self, party: AccountId, instrument: InstrumentId, side: Side, price: Ticks, lots: u64) -> bool {
+    pub fn affords_block(
+        &self,
+        party: AccountId,
+        instrument: InstrumentId,
+        side: Side,
+        price: Ticks,
+        lots: u64,
+    ) -> bool {
         let market = &self.markets[instrument.0 as usize];
-        let (agreed, at_mark) =
-            (self.contract_value(&market.spec, lots, price), self.contract_value(&market.spec, lots, market.mark));
+        let (agreed, at_mark) = (
+            self.contract_value(&market.spec, lots, price),
+            self.contract_value(&market.spec, lots, market.prices.mark),
+        );
         let (sign, loss) = if side == Side::Buy { (1, at_mark - agreed) } else { (-1, agreed - at_mark) };
         let position = i128::from(self.holding(party, instrument).lots) + sign * i128::from(lots);
         let bought = i128::from(self.open_lots(party, instrument, Side::Buy));
@@ -237,7 +250,7 @@ impl ReferenceEngine {
 
     /// The growth of margin and the loss against the mark at the worst price must be free. Where margin does not
     /// grow, the loss may also use up the margin of the lots that the order would close.
-    fn affords_perpetual(
+    pub fn affords_perpetual(
         &self,
         account: AccountId,
         instrument: InstrumentId,
@@ -248,7 +261,7 @@ impl ReferenceEngine {
         let market = &self.markets[instrument.0 as usize];
         let free = self.available(account, market.spec.base());
         let growth = self.margin(account, instrument, Some((side, more))) - self.margin(account, instrument, None);
-        let at_mark = self.contract_value(&market.spec, lots, market.mark);
+        let at_mark = self.contract_value(&market.spec, lots, market.prices.mark);
         let mut loss = 0;
         if let Some(worst) = worst {
             // A seller owes the contract's worth in coin, and a buyer gets it.
@@ -264,13 +277,7 @@ impl ReferenceEngine {
     }
 
     /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.
-    pub(super) fn settle_money(
-        &mut self,
-        instrument: InstrumentId,
-        parties: [(AccountId, Side); 2],
-        price: Ticks,
-        lots: u64,
-    ) {
+    pub fn settle_money(&mut self, instrument: InstrumentId, parties: [(AccountId, Side); 2], price: Ticks, lots: u64) {
         let spec = self.markets[instrument.0 as usize].spec.clone();
         for (account, side) in parties {
             let sign = if side == Side::Buy { 1 } else { -1 };
@@ -290,32 +297,8 @@ impl ReferenceEngine {
     }
 }
 
-impl Holding {
-    /// Books a fill of signed lots (bought positive) worth `value`; returns the profit it realizes.
-    fn fill(&mut self, signed: i64, value: i128) -> i128 {
-        let opposite = self.lots.signum() == -signed.signum();
-        let closing = if opposite { signed.abs().min(self.lots.abs()) } else { 0 };
-        let mut profit = 0;
-        let mut value_left = value;
-        if closing > 0 {
-            // The closed part leaves with its part of the entry value and of the fill's value.
-            let entry = self.entry_value * i128::from(closing) / i128::from(self.lots.abs());
-            let exit = value * i128::from(closing) / i128::from(signed.abs());
-            profit = if self.lots > 0 { entry - exit } else { exit - entry };
-            self.entry_value -= entry;
-            value_left -= exit;
-        }
-        if signed.abs() > closing {
-            self.entry_value += value_left;
-        }
-        self.lots += signed;
-        self.realized += profit;
-        profit
-    }
-}
-
 /// What so many lots would take of what the book shows, price by price.
-fn visible_fills(market: &Market, side: Side, mut lots: u64) -> Vec<(Ticks, u64)> {
+fn visible_fills(market: &ReferenceMarket, side: Side, mut lots: u64) -> Vec<(Ticks, u64)> {
     let edge = market.collar(side);
     let mut fills = Vec::new();
     for order in market.visible_queue(side.opposite()) {

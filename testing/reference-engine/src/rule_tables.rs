@@ -1,16 +1,18 @@
-//! The two tables of `contracts/rules`, read as text: what may be entered, and what a session permits.
+//! The two tables of `contracts/rules`, read as text: which order types exist, and what a session
+//! permits.
 
 use std::sync::LazyLock;
 
 use pitwire_model::{Phase, TimeInForce};
 
-use super::Kind;
+use crate::order::ReferenceOrderKind;
 
 const ORDER_TYPES: &str = include_str!("../../../contracts/rules/order-types.toml");
+
 const SESSIONS: &str = include_str!("../../../contracts/rules/sessions.toml");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum EntryAnswer {
     Reject,
     Park,
     Immediate,
@@ -18,8 +20,8 @@ pub(super) enum Answer {
 }
 
 #[derive(Debug)]
-pub(super) struct Session {
-    name: String,
+pub struct SessionRow {
+    pub name: String,
     pub enter: bool,
     pub amend: bool,
     pub amend_hidden: bool,
@@ -28,21 +30,21 @@ pub(super) struct Session {
 }
 
 #[derive(Debug)]
-struct Cell {
-    session: String,
-    kind: String,
-    column: String,
-    answer: Answer,
+pub struct TableCell {
+    pub session: String,
+    pub kind: String,
+    pub column: String,
+    pub answer: EntryAnswer,
 }
 
-struct Tables {
-    sessions: Vec<Session>,
-    cells: Vec<Cell>,
+pub struct RuleTableRows {
+    pub sessions: Vec<SessionRow>,
+    pub cells: Vec<TableCell>,
     /// Time in force, type, whether it may be entered at all.
-    types: Vec<(String, String, bool)>,
+    pub types: Vec<(String, String, bool)>,
 }
 
-static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
+static TABLES: LazyLock<RuleTableRows> = LazyLock::new(|| RuleTableRows {
     sessions: rows(SESSIONS, "session").map(session).collect(),
     cells: rows(SESSIONS, "cell").map(cell).collect(),
     types: rows(ORDER_TYPES, "cell")
@@ -58,7 +60,7 @@ fn rows<'a>(toml: &'a str, list: &str) -> impl Iterator<Item = &'a str> {
 }
 
 /// What stands behind `key = `, up to the end of the row.
-fn value<'a>(row: &'a str, key: &str) -> &'a str {
+pub fn value<'a>(row: &'a str, key: &str) -> &'a str {
     let found = row.find(&format!(" {key} = ")).unwrap_or_else(|| panic!("no {key} in {row}"));
     &row[found + key.len() + 4..]
 }
@@ -76,8 +78,8 @@ fn list(row: &str, key: &str) -> Vec<String> {
     inside.split(',').map(|word| word.trim().trim_matches('"').to_owned()).filter(|word| !word.is_empty()).collect()
 }
 
-fn session(row: &str) -> Session {
-    Session {
+pub fn session(row: &str) -> SessionRow {
+    SessionRow {
         name: text(row, "name"),
         enter: truth(row, "enter"),
         amend: truth(row, "amend"),
@@ -87,15 +89,15 @@ fn session(row: &str) -> Session {
     }
 }
 
-fn cell(row: &str) -> Cell {
+fn cell(row: &str) -> TableCell {
     let answer = match text(row, "answer").as_str() {
-        "reject" | "carried" => Answer::Reject,
-        "park" => Answer::Park,
-        "immediate" => Answer::Immediate,
-        "active" => Answer::Active,
+        "reject" | "carried" => EntryAnswer::Reject,
+        "park" => EntryAnswer::Park,
+        "immediate" => EntryAnswer::Immediate,
+        "active" => EntryAnswer::Active,
         other => panic!("{other} is no answer"),
     };
-    Cell { session: text(row, "session"), kind: text(row, "kind"), column: text(row, "column"), answer }
+    TableCell { session: text(row, "session"), kind: text(row, "kind"), column: text(row, "column"), answer }
 }
 
 fn session_name(phase: Phase) -> &'static str {
@@ -106,37 +108,37 @@ fn session_name(phase: Phase) -> &'static str {
 }
 
 /// The column of an order type; a limit order with a display is an iceberg.
-pub(super) fn column(kind: Kind, has_display: bool) -> &'static str {
+pub fn column(kind: ReferenceOrderKind, has_display: bool) -> &'static str {
     match kind {
-        Kind::Market => "market",
-        Kind::Limit if has_display => "iceberg",
-        Kind::Limit => "limit",
-        Kind::Hidden => "hidden",
-        Kind::Stop => "stop",
-        Kind::StopLimit => "stop_limit",
+        ReferenceOrderKind::Market => "market",
+        ReferenceOrderKind::Limit if has_display => "iceberg",
+        ReferenceOrderKind::Limit => "limit",
+        ReferenceOrderKind::Hidden => "hidden",
+        ReferenceOrderKind::Stop => "stop",
+        ReferenceOrderKind::StopLimit => "stop_limit",
     }
 }
 
-pub(super) fn permits(phase: Phase) -> &'static Session {
+pub fn permits(phase: Phase) -> &'static SessionRow {
     let name = session_name(phase);
     TABLES.sessions.iter().find(|session| session.name == name).expect("every session has its row")
 }
 
-pub(super) fn type_takes(tif: TimeInForce, column: &str) -> bool {
+pub fn type_takes(tif: TimeInForce, column: &str) -> bool {
     let row = TABLES.types.iter().find(|(row, of, _)| row == tif.name() && of == column);
     row.expect("every pair has its cell").2
 }
 
-fn answer(phase: Phase, kind: &str, column: &str) -> Answer {
+pub fn table_answer(phase: Phase, kind: &str, column: &str) -> EntryAnswer {
     let name = session_name(phase);
     let cell = TABLES.cells.iter().find(|cell| cell.session == name && cell.kind == kind && cell.column == column);
     cell.expect("every pair has its cell").answer
 }
 
-pub(super) fn answer_to_tif(phase: Phase, tif: TimeInForce) -> Answer {
-    answer(phase, "tif", tif.name())
+pub fn answer_to_tif(phase: Phase, tif: TimeInForce) -> EntryAnswer {
+    table_answer(phase, "tif", tif.name())
 }
 
-pub(super) fn answer_to_type(phase: Phase, column: &str) -> Answer {
-    answer(phase, "type", column)
+pub fn answer_to_type(phase: Phase, column: &str) -> EntryAnswer {
+    table_answer(phase, "type", column)
 }

@@ -1,0 +1,174 @@
+//! Checks of one order that entries and amends share.
+
+use pitwire_model::{AccountId, InstrumentId, Phase, PostOnly, Reject, SessionId, Side, Ticks, TimeInForce};
+
+use crate::market::ReferenceMarket;
+use crate::order::{ReferenceOrder, ReferenceOrderKind};
+use crate::rule_tables::{EntryAnswer, answer_to_tif, answer_to_type, column};
+use crate::state::VenueState;
+use crate::validity::is_valid_price;
+
+const MAX_EXPIRY_DAYS: u32 = 90;
+
+/// 2149-06-06.
+const LAST_VENUE_DAY: u32 = 65_535;
+
+/// Priced, in sight, and not for at once.
+pub fn may_rest(kind: ReferenceOrderKind, tif: TimeInForce) -> bool {
+    let acts_at_once = matches!(tif, TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill);
+    matches!(kind, ReferenceOrderKind::Limit | ReferenceOrderKind::StopLimit) && !acts_at_once
+}
+
+impl ReferenceMarket {
+    /// The highest price a buyer and the lowest price a seller may ask to trade at.
+    pub fn collar(&self, side: Side) -> Option<Ticks> {
+        let bps = i64::from(self.spec.limits.collar_bps?);
+        let reference = self.prices.last.unwrap_or(self.spec.start_price).0;
+        Some(match side {
+            Side::Buy => Ticks(reference * (10_000 + bps) / 10_000),
+            Side::Sell => Ticks(((reference * (10_000 - bps) + 9_999) / 10_000).max(1)),
+        })
+    }
+
+    /// Where a post-only order with this price goes.
+    pub fn post_only_price(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
+        let best = self.best(side.opposite());
+        let would_trade = best.is_some_and(|best| match side {
+            Side::Buy => price >= best,
+            Side::Sell => price <= best,
+        });
+        match (post_only, best) {
+            (PostOnly::Reject, Some(_)) if would_trade => Err(Reject::PostOnlyWouldTrade),
+            (PostOnly::Reprice, Some(best)) if would_trade => {
+                let short = if side == Side::Buy { Ticks(best.0 - 1) } else { Ticks(best.0 + 1) };
+                if is_valid_price(short) { Ok(short) } else { Err(Reject::PostOnlyNoPlace) }
+            }
+            _ => Ok(price),
+        }
+    }
+
+    pub fn allows_post_only(&self, kind: ReferenceOrderKind, tif: TimeInForce) -> bool {
+        self.trades_on_entry() && kind == ReferenceOrderKind::Limit && may_rest(kind, tif)
+    }
+
+    /// Whether the price of an order lies where the band lets it.
+    pub fn is_in_band(&self, price: Ticks) -> bool {
+        let (Some(band), Some(fixed)) = (self.rules().band_pct, self.prices.static_reference) else { return true };
+        i128::from((price.0 - fixed.0).abs()) * 100 <= i128::from(band) * i128::from(fixed.0)
+    }
+
+    /// Whether the session an order is for runs, or still comes today.
+    pub fn is_session_ahead(&self, tif: TimeInForce) -> bool {
+        let any = |phases: &[Phase]| {
+            phases.iter().any(|phase| self.session.phase == *phase || self.session.remaining.holds(*phase))
+        };
+        match tif {
+            TimeInForce::OpeningCall => any(&[Phase::OpeningCall]),
+            TimeInForce::ClosingCall => any(&[Phase::ClosingCall]),
+            TimeInForce::IntradayCall => any(&[Phase::IntradayCall]),
+            TimeInForce::ClosingCross => any(&[Phase::ClosingPriceCross]),
+            TimeInForce::AnyCall => {
+                let scheduled = [Phase::OpeningCall, Phase::FcoCall, Phase::IntradayCall, Phase::ClosingCall];
+                self.session.phase.is_call() || any(&scheduled)
+            }
+            _ => true,
+        }
+    }
+
+    pub fn table_answer(
+        &self,
+        kind: ReferenceOrderKind,
+        tif: TimeInForce,
+        has_display: bool,
+    ) -> Result<EntryAnswer, Reject> {
+        let of_tif = answer_to_tif(self.session.phase, tif);
+        if of_tif == EntryAnswer::Reject || (self.is_batching() && tif == TimeInForce::FillOrKill) {
+            return Err(Reject::TifNotAllowedInSession);
+        }
+        let of_type = answer_to_type(self.session.phase, column(kind, has_display));
+        if of_type == EntryAnswer::Reject || (self.is_batching() && kind == ReferenceOrderKind::Hidden) {
+            return Err(Reject::TypeNotAllowedInSession);
+        }
+        if self.session.phase == Phase::ClosingPriceCross
+            && kind == ReferenceOrderKind::Market
+            && tif == TimeInForce::ClosingCross
+        {
+            return Ok(EntryAnswer::Active);
+        }
+        let both = [of_tif, of_type];
+        let first = [EntryAnswer::Park, EntryAnswer::Immediate].into_iter().find(|answer| both.contains(answer));
+        Ok(first.unwrap_or(EntryAnswer::Active))
+    }
+}
+
+pub fn check_expiry(venue: &VenueState, tif: TimeInForce) -> Result<(), Reject> {
+    match tif {
+        TimeInForce::GoodTillTime { at } if at <= venue.now => Err(Reject::ExpiryPassed),
+        TimeInForce::GoodTillTime { at } if at > venue.closes => Err(Reject::ExpiryTooFar),
+        TimeInForce::GoodTillDate { day } if day < venue.day => Err(Reject::ExpiryPassed),
+        TimeInForce::GoodTillDate { day }
+            if day.0 > LAST_VENUE_DAY.min(venue.day.0.saturating_add(MAX_EXPIRY_DAYS)) =>
+        {
+            Err(Reject::ExpiryTooFar)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Kills first, then the account's throttle.
+pub fn check_not_blocked(venue: &VenueState, account: AccountId, session: SessionId) -> Result<(), Reject> {
+    let account = &venue.accounts[account.0 as usize];
+    if venue.venue_killed || account.killed || venue.killed_sessions.contains(&session) {
+        return Err(Reject::Killed);
+    }
+    if account.throttled { Err(Reject::ExecutionThrottle) } else { Ok(()) }
+}
+
+pub fn count_open_orders(venue: &VenueState, account: AccountId) -> usize {
+    let all = venue.markets.iter().flat_map(|market| &market.orders);
+    all.filter(|order| order.account == account).count()
+}
+
+/// What an operator allows one order to be.
+pub fn check_limits(
+    venue: &VenueState,
+    instrument: InstrumentId,
+    order: &ReferenceOrder,
+    at_once: bool,
+) -> Result<(), Reject> {
+    let market = &venue.markets[instrument.0 as usize];
+    let limits = market.spec.limits;
+    if limits.max_lots.is_some_and(|most| order.open > most.0) {
+        return Err(Reject::QuantityAboveLimit);
+    }
+    if limits.max_notional_units.is_some_and(|most| venue.notional(instrument, order, at_once) > most) {
+        return Err(Reject::NotionalAboveLimit);
+    }
+    match (market.collar(order.side), order.side) {
+        (Some(edge), Side::Buy) if order.has_price() && order.price > edge => Err(Reject::PriceAboveCollar),
+        (Some(edge), Side::Sell) if order.has_price() && order.price < edge => Err(Reject::PriceBelowCollar),
+        _ => Ok(()),
+    }
+}
+
+impl ReferenceMarket {
+    /// MRS and MES, of a total and what is open of it.
+    pub fn check_hidden_sizes(&self, total: u64, open: u64, minimum: u64) -> Result<(), Reject> {
+        let reserve = self.rules().minimum_reserve.map_or(0, |reserve| reserve.0);
+        if total < reserve {
+            return Err(Reject::QuantityBelowReserve);
+        }
+        if !(1..=open).contains(&minimum) || minimum < reserve {
+            return Err(Reject::MinimumExecutionOutOfRange);
+        }
+        Ok(())
+    }
+
+    /// How far a buy of a limited account goes when nothing else bounds it.
+    pub fn buy_protection_price(&self) -> Option<Ticks> {
+        let band = self.rules().band_pct.zip(self.prices.static_reference);
+        let edge = band.map(|(band, fixed)| fixed.0.saturating_mul(100 + i64::from(band)) / 100);
+        let twice = self.reference().map(|reference| reference.0 * 2);
+        edge.or(twice).map(|price| Ticks(price.min(Ticks::MAX_PRICE.0)))
+    }
+}

@@ -1,0 +1,133 @@
+//! What an incoming order would trade now, without trading it.
+
+use pitwire_model::{Allocation, Phase, SelfMatch, Side, Ticks};
+
+use crate::market::ReferenceMarket;
+use crate::order::ReferenceOrder;
+
+/// Who keeps whom from trading.
+pub fn is_self_match(taker: &ReferenceOrder, mode: SelfMatch, resting: &ReferenceOrder) -> bool {
+    mode != SelfMatch::Allow && taker.is_same_group(resting)
+}
+
+pub fn cancels_resting(mode: SelfMatch) -> bool {
+    matches!(mode, SelfMatch::CancelResting | SelfMatch::CancelBoth)
+}
+
+pub fn cancels_incoming(mode: SelfMatch) -> bool {
+    matches!(mode, SelfMatch::CancelIncoming | SelfMatch::CancelBoth)
+}
+
+fn take(fills: &mut Vec<(Ticks, u64)>, left: &mut u64, price: Ticks, there: u64) {
+    let taken = there.min(*left);
+    if taken > 0 {
+        fills.push((price, taken));
+    }
+    *left -= taken;
+}
+
+impl ReferenceMarket {
+    /// What an arriving order would trade, with whom in mind it would not.
+    pub fn cross_lots(&self, taker: &ReferenceOrder, mode: SelfMatch) -> u64 {
+        let market = self;
+        let price = market.closing.cross_price();
+        if !ReferenceMarket::takes_part(taker, price) {
+            return 0;
+        }
+        let mut there = 0;
+        for resting in market.cross_participants(taker.side.opposite(), price) {
+            if !is_self_match(taker, mode, &resting) {
+                there += resting.open;
+            } else if mode != SelfMatch::CancelResting {
+                break;
+            }
+        }
+        there.min(taker.open)
+    }
+
+    /// What the order would trade with, price by price, if it came in now.
+    pub fn fills_of(&self, taker: &ReferenceOrder, mode: SelfMatch) -> Vec<(Ticks, u64)> {
+        let market = self;
+        let (bb, bo) = (market.best(Side::Buy), market.best(Side::Sell));
+        let mut fills = Vec::new();
+        let mut left = taker.open;
+        for (price, orders) in market.levels(taker.side.opposite()) {
+            if left == 0 || !taker.accepts(price) {
+                break;
+            }
+            let (hidden, shown): (Vec<ReferenceOrder>, Vec<ReferenceOrder>) =
+                orders.into_iter().partition(ReferenceOrder::is_hidden);
+            if !shown.is_empty() {
+                if market.breach(Phase::Continuous, price, market.prices.dynamic).is_some() {
+                    break;
+                }
+                let own = shown.iter().position(|order| is_self_match(taker, mode, order));
+                let stops = own.filter(|_| mode != SelfMatch::CancelResting);
+                let there: u64 = match stops {
+                    Some(_) if market.allocation() == Allocation::ProRata => 0,
+                    // Each part that follows a shown one stands behind the order that stops the incoming one.
+                    Some(own) => shown[..own].iter().map(|order| order.shown).sum(),
+                    None => shown.iter().filter(|o| !is_self_match(taker, mode, o)).map(|o| o.open).sum(),
+                };
+                take(&mut fills, &mut left, price, there);
+                if stops.is_some() {
+                    break;
+                }
+            }
+            for order in hidden {
+                let price = market.meeting_price(&order, bb, bo);
+                if left == 0 || order.minimum > left || !taker.accepts(price) {
+                    continue;
+                }
+                if market.breach(Phase::Continuous, price, market.prices.dynamic).is_some() {
+                    return fills;
+                }
+                if !is_self_match(taker, mode, &order) {
+                    take(&mut fills, &mut left, price, order.open);
+                } else if mode != SelfMatch::CancelResting {
+                    return fills;
+                }
+            }
+        }
+        fills
+    }
+
+    pub fn reachable_lots(&self, taker: &ReferenceOrder, mode: SelfMatch) -> u64 {
+        self.fills_of(taker, mode).iter().map(|(_, lots)| lots).sum()
+    }
+    /// At what price an incoming order meets a resting one, when these were the best prices before its first fill.
+    pub fn meeting_price(&self, resting: &ReferenceOrder, bb: Option<Ticks>, bo: Option<Ticks>) -> Ticks {
+        if !resting.is_hidden() {
+            return resting.price;
+        }
+        let step = self.rules().improvement.0;
+        let price = resting.price;
+        match resting.side {
+            Side::Buy => match bo {
+                Some(bo) if price > bo => Ticks((bo.0 - step).max(bb.map_or(1, |bb| bb.0)).max(1)),
+                _ => price,
+            },
+            Side::Sell => match bb {
+                Some(bb) if price < bb => {
+                    Ticks((bb.0 + step).min(bo.map_or(i64::MAX, |bo| bo.0)).min(Ticks::MAX_PRICE.0))
+                }
+                _ => price,
+            },
+        }
+    }
+
+    /// Whether an order trades at the closing price.
+    pub fn takes_part(order: &ReferenceOrder, price: Option<Ticks>) -> bool {
+        !order.is_hidden() && price.is_some_and(|price| order.accepts(price))
+    }
+
+    /// Who stands in the cross on a side, first come first.
+    pub fn cross_participants(&self, side: Side, price: Option<Ticks>) -> Vec<ReferenceOrder> {
+        let here = |order: &&ReferenceOrder| {
+            order.side == side && order.is_active() && ReferenceMarket::takes_part(order, price)
+        };
+        let mut crowd: Vec<ReferenceOrder> = self.orders.iter().filter(here).copied().collect();
+        crowd.sort_by_key(|order| order.time);
+        crowd
+    }
+}
