@@ -1,8 +1,8 @@
-//! How far a login reaches, and the scope texts in which it is asked for and told.
+//! Access levels of a login, and the `scope` texts that request and report them.
 //!
-//! Holds       1. a login never reaches further than its key, whatever was asked;
-//!             2. a word that would narrow a login is obeyed or refused, never passed over; one that would widen it to
-//!                what this venue does not have is passed over.
+//! Holds       1. a login never gets more access than its key has;
+//!             2. a word that would narrow a login is obeyed or refused, never ignored; a word that
+//!                would widen it beyond what this venue offers is ignored.
 
 use core::net::IpAddr;
 use std::fmt::Write as _;
@@ -21,11 +21,11 @@ pub enum Area {
     Account,
     Trade,
     Wallet,
-    /// Ours: the venue's own controls.
+    /// Control of the venue. The dialect does not have this area.
     Operator,
 }
 
-/// How far a key or a login reaches in each area.
+/// Access of a key or a login, by area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     pub account: Level,
@@ -67,12 +67,12 @@ impl Area {
 }
 
 impl Access {
-    /// A member's key: trades, and moves no money.
+    /// Access of a member's key: it trades and moves no money.
     pub const MEMBER: Access =
         Access { account: Level::ReadWrite, trade: Level::ReadWrite, wallet: Level::Read, operator: Level::None };
     pub const OPERATOR: Access = Access { operator: Level::ReadWrite, ..Access::MEMBER };
 
-    /// A key's access: a member's, or an operator's.
+    /// Returns the access of an operator's key, or of a member's.
     pub const fn of(operator: bool) -> Access {
         if operator { Access::OPERATOR } else { Access::MEMBER }
     }
@@ -100,22 +100,23 @@ impl Access {
     }
 }
 
-/// What a login asks for in its `scope`.
+/// The `scope` that a login requests.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
-    /// A login that several connections share and that outlives each; else it dies with its connection.
+pub(crate) struct ScopeRequest {
+    /// Name of the session that several connections share. A login without a name ends with its
+    /// connection.
     pub session: Option<String>,
-    /// Areas that are not named reach as far as the key does.
+    /// Requested levels. An area that is not listed gets the level of the key.
     levels: Vec<(Area, Level)>,
     pub expires_s: Option<u64>,
     pub address: Option<IpAddr>,
 }
 
-impl Asked {
+impl ScopeRequest {
     const LONGEST_NAME: usize = 64;
 
-    pub fn parse(text: &str) -> Result<Asked, RpcError> {
-        let mut asked = Asked::default();
+    pub fn parse(text: &str) -> Result<ScopeRequest, RpcError> {
+        let mut asked = ScopeRequest::default();
         for word in text.split_whitespace() {
             let Some((key, value)) = word.split_once(':') else { continue };
             let malformed = |what: &str| RpcError::invalid("scope", format!("{word:.80}: {what}"));
@@ -139,7 +140,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// As far as was asked, and no further than `most`.
+    /// Returns the requested access, limited to `most`.
     pub fn within(&self, most: Access) -> Access {
         let mut granted = most;
         for (area, level) in &self.levels {
@@ -150,7 +151,7 @@ impl Asked {
     }
 }
 
-/// The scope text that answers a login. `session` is its first word, if it has one.
+/// Returns the scope text that answers a login. Its first word is `session`, if there is one.
 pub(crate) fn describe(session: &str, access: Access, expires_s: Option<u64>, address: Option<IpAddr>) -> String {
     let mut text = session.to_owned();
     for area in Area::ALL {
@@ -176,7 +177,8 @@ mod tests {
     use super::*;
 
     fn granted(text: &str, most: Access) -> String {
-        Asked::parse(text).map_or_else(|error| error.name.into(), |asked| describe("", asked.within(most), None, None))
+        ScopeRequest::parse(text)
+            .map_or_else(|error| error.name.into(), |asked| describe("", asked.within(most), None, None))
     }
 
     #[test]

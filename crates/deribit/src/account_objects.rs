@@ -1,4 +1,4 @@
-//! JSON objects about one account, written from the engine and its projections: answers and notifications use the same.
+//! JSON objects about one account. Answers and notifications share these writers.
 
 use pitwire_engine::Engine;
 use pitwire_model::{AccountId, Currency, InstrumentId, InstrumentKind};
@@ -52,10 +52,11 @@ pub(crate) fn write_report(j: &mut Json<'_>, engine: &Engine, record: &ReportRec
     objects::trade_report(j, &ReportFacts { spec: &market.spec, record, viewer, counterparty });
 }
 
-/// What the book says of an order right now. Costs the orders before it in its queue.
+/// Returns the state of an order in its book: the queue position of an open, visible order.
+/// Costs one step for each order ahead of it.
 pub(crate) fn order_moment(engine: &Engine, record: &OrderRecord) -> objects::OrderMoment {
     let is_open = record.state == OrderState::Open;
-    // Only what stands in the visible book stands behind something.
+    // Only an order in the visible book has a place in the queue.
     let is_visible = record.place == Place::Active && record.minimum_execution().is_none();
     let queue_ahead = if is_open && is_visible { engine.queue_ahead(record.id) } else { None };
     objects::OrderMoment { queue_ahead, ..objects::OrderMoment::default() }

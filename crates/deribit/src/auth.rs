@@ -1,7 +1,8 @@
-//! Who is calling: credentials, signatures, tokens.
+//! Authentication: credentials, signatures and tokens.
 //!
-//! Holds       1. every comparison of a secret or a signature takes the same time;
-//!             2. a login reaches no further than its key, nor a refreshed one than the one before.
+//! Holds       1. every comparison of a secret or a signature takes constant time;
+//!             2. a login never has more access than its key, and a refreshed login never more than
+//!                the one before it.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -15,17 +16,17 @@ use pitwire_model::AccountId;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use crate::access::{Access, Asked, describe};
+use crate::access::{Access, ScopeRequest, describe};
 use crate::secret::Secret;
 use crate::spent_signatures::{Digest, Logins, SpentSignatures};
 use crate::tokens::{Grantee, SessionNumber, Tokens, Use};
 
-/// How long an access token lives; the dialect's habit.
+/// Life of an access token in seconds, as the dialect has it.
 const TOKEN_LIFE_S: u64 = 900;
-/// Also the longest that an access token may be asked for.
+/// Life of a refresh token in seconds, and the longest life that an access token may request.
 const REFRESH_LIFE_S: u64 = 7 * 24 * 3600;
 const MOST_NAMED_SESSIONS: usize = 16;
-/// How far a signed request's clock may be from ours.
+/// Largest difference between a signed timestamp and the wall clock, in milliseconds.
 const SKEW_MS: u64 = 60_000;
 
 /// One API key.
@@ -37,16 +38,16 @@ pub struct Credential {
     pub access: Access,
 }
 
-/// What an HTTP request says about itself, exactly as it stood on the wire.
+/// The parts of an HTTP request that a signature covers, exactly as received.
 #[derive(Clone, Copy)]
 pub struct SignedRequest<'a> {
     pub method: &'a str,
-    /// Path and query, undecoded.
+    /// Path and query, not decoded.
     pub uri: &'a str,
     pub body: &'a str,
 }
 
-/// An `Authorization` header, as received.
+/// The value of an `Authorization` header, as received.
 #[derive(Clone, Copy)]
 pub struct Authorization<'a>(pub &'a str);
 
@@ -54,7 +55,7 @@ pub(crate) struct Keys {
     credentials: Vec<Credential>,
     pub tokens: Tokens,
     logins_signed: Logins,
-    /// Named sessions of each key, and when each was last logged in to.
+    /// Named sessions of each key, with the number of their last login.
     named: BTreeMap<usize, BTreeMap<String, (u64, SessionNumber)>>,
     logins: u64,
     random: fn() -> [u8; 32],
@@ -67,23 +68,23 @@ pub(crate) struct Grant {
     pub expires_s: u64,
     pub scope: String,
     pub login: Login,
-    /// Which session the tokens belong to.
+    /// The session that the tokens belong to.
     pub session: Option<SessionNumber>,
 }
 
-/// Who a request or session speaks for.
+/// The account and access of a request or a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login {
     pub account: AccountId,
     pub access: Access,
-    /// Of the request whose own signature proved it.
+    /// The digest of the signature, if the request itself was signed.
     pub(crate) signature: Option<Digest>,
 }
 
 /// Where a login comes from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
-    /// The connection's own session, if it is a connection that stays.
+    /// The session of the connection; `None` for an HTTP request.
     pub connection: Option<SessionNumber>,
     pub address: Option<IpAddr>,
 }
@@ -104,10 +105,16 @@ impl Keys {
         }
     }
 
-    /// `public/auth`. A connection's session, or a named one, may take the tokens back later.
+    /// Answers `public/auth` with new tokens. They belong to the connection's session or to a named
+    /// one, whose end revokes them.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_credentials`, `invalid_token`, or `invalid_params` with the parameter. A refused
+    /// call grants nothing and spends nothing.
     pub fn grant(&mut self, params: &Params<'_>, origin: Origin, wall_ms: u64) -> Result<Grant, RpcError> {
-        // Read before anything is granted or used up: a call that fails must leave nothing behind.
-        let asked = Asked::parse(&params.text("scope")?.unwrap_or_default())?;
+        // All parameters are read before anything is granted or spent.
+        let asked = ScopeRequest::parse(&params.text("scope")?.unwrap_or_default())?;
         check_address(asked.address, origin.address)?;
         let grant_type = params.required("grant_type")?;
         let (credential, before) = match grant_type.as_ref() {
@@ -126,7 +133,7 @@ impl Keys {
                 return Err(RpcError::invalid("grant_type", known));
             }
         };
-        // A refreshed login reaches no further than the one before it, and stays in its session.
+        // A refreshed login has at most the access of the login before it and stays in its session.
         let most = before.map_or(self.credentials[credential].access, |grantee| grantee.access);
         let address = asked.address.or(before.and_then(|grantee| grantee.address));
         let (session, name) = self.session_of(credential, &asked, before, origin);
@@ -142,11 +149,11 @@ impl Keys {
         Ok(Grant { access, refresh, expires_s: life_s, scope, login: self.login(&grantee), session })
     }
 
-    /// The session that the tokens of a login belong to, and how its scope names it.
+    /// Returns the session of a login's tokens, and how the scope text names it.
     fn session_of(
         &mut self,
         credential: usize,
-        asked: &Asked,
+        asked: &ScopeRequest,
         before: Option<Grantee>,
         origin: Origin,
     ) -> (Option<SessionNumber>, String) {
@@ -164,7 +171,8 @@ impl Keys {
         }
     }
 
-    /// A key that opens one session too many loses the one it has not logged in to for longest.
+    /// Returns the number of a named session. A key that opens one session too many loses the one
+    /// with the oldest login.
     fn named_session(&mut self, credential: usize, name: &str) -> SessionNumber {
         self.logins += 1;
         let named = self.named.entry(credential).or_default();
@@ -183,7 +191,7 @@ impl Keys {
         number
     }
 
-    /// Takes back what was granted to a session, and its name.
+    /// Revokes the tokens of a session and forgets its name.
     pub fn forget_session(&mut self, session: SessionNumber) {
         self.tokens.forget_session(session);
         for named in self.named.values_mut() {
@@ -191,7 +199,7 @@ impl Keys {
         }
     }
 
-    /// Whether a client id is taken.
+    /// Whether a client id is in use.
     pub fn knows(&self, client_id: &str) -> bool {
         self.credentials.iter().any(|credential| credential.client_id == client_id)
     }
@@ -200,7 +208,12 @@ impl Keys {
         self.credentials.iter().filter(|credential| credential.account == account).count()
     }
 
-    /// Makes a member's credential with a secret of 256 random bits. It counts once `keep` has kept it with the others.
+    /// Makes a member's credential with a secret of 256 random bits and returns the secret. The
+    /// credential exists once `keep` has stored all credentials.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `keep`; then the credential does not exist.
     pub fn add(
         &mut self,
         client_id: &str,
@@ -251,7 +264,7 @@ impl Keys {
         Ok(at)
     }
 
-    /// Uses up a refresh token.
+    /// Spends a refresh token.
     fn by_refresh(&mut self, token: &str, origin: Origin, wall_ms: u64) -> Result<Grantee, RpcError> {
         let found = self.tokens.find(token, Use::Refresh, wall_ms);
         let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown, used or expired refresh token"))?;
@@ -260,7 +273,7 @@ impl Keys {
         Ok(grantee)
     }
 
-    /// The login behind an access token.
+    /// Returns the login of an access token.
     pub fn by_token(&self, token: &str, address: Option<IpAddr>, wall_ms: u64) -> Result<Login, RpcError> {
         let found = self.tokens.find(token, Use::Access, wall_ms);
         let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown or expired access token"))?;
@@ -273,12 +286,12 @@ impl Keys {
         Login { account, access: grantee.access, signature: None }
     }
 
-    /// The login of a request that proves by itself whose key it has.
+    /// Returns the login with the full access of a key.
     fn whole_login(&self, at: usize) -> Login {
         Login { account: self.credentials[at].account, access: self.credentials[at].access, signature: None }
     }
 
-    /// The login behind an `Authorization` header: `deri-hmac-sha256`, `Bearer` or `Basic`.
+    /// Returns the login of an `Authorization` header: `deri-hmac-sha256`, `Bearer` or `Basic`.
     pub fn by_header(
         &self,
         header: Authorization<'_>,
@@ -320,7 +333,7 @@ impl Keys {
     }
 }
 
-/// A token for one address works from there alone; where the host does not know who asks, it does not work.
+/// Refuses a token that is bound to another address, or to any address if the caller's is unknown.
 fn check_address(bound: Option<IpAddr>, given: Option<IpAddr>) -> Result<(), RpcError> {
     match bound {
         Some(bound) if given.map(|address| address.to_canonical()) != Some(bound.to_canonical()) => {
@@ -339,7 +352,7 @@ fn check_skew(timestamp: &str, wall_ms: u64) -> Result<(), RpcError> {
 }
 
 fn signature(secret: &[u8], text: &str) -> String {
-    // HMAC takes keys of any length, so this cannot fail; an empty signature matches nothing.
+    // HMAC takes keys of any length, so this cannot fail. An empty signature matches nothing.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     mac.update(text.as_bytes());
     hex(&mac.finalize().into_bytes())
@@ -359,7 +372,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// The vectors of the dialect, computed independently; the first is published by the vendor.
+    /// Vectors of the dialect, computed independently. The vendor publishes the first.
     #[test]
     fn signatures_agree_with_the_published_vectors() {
         let sign = |secret: &str, ts: &str, nonce: &str, rest: &str| {

@@ -22,8 +22,8 @@ pub enum Transport {
     Http,
 }
 
-/// The clocks outside the market, read for one request. Signatures, token life, `valid_until` and `usIn` use the wall
-/// clock; limits and heartbeats use a steady clock. None of them is venue time.
+/// The clocks outside the market, read for one request. Signatures, token life, `valid_until` and
+/// `usIn` use the wall clock; limits and heartbeats use a steady clock. None of them is venue time.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestClock {
     /// Wall time at which the request was received, in microseconds since 1970.
@@ -34,7 +34,7 @@ pub struct RequestClock {
     pub steady_ns: u64,
 }
 
-/// What the server must do to the connection after it has queued the answer.
+/// An action that the server takes on the connection after it has queued the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Subscribe to a public channel. The text is the name that the client used.
@@ -43,7 +43,7 @@ pub enum Effect {
     Resume(String, Channel, Option<Token>),
     Unsubscribe(String),
     UnsubscribeAll,
-    /// Send a message: what a resuming subscriber has missed, or how its subscription continues.
+    /// Send a message: one that a resuming subscriber missed, or how its subscription continues.
     Send(Vec<u8>),
     /// Close the connection after a logout.
     Close,
@@ -62,7 +62,8 @@ pub(crate) struct Call<'a> {
     pub venue: &'a mut dyn Venue,
     pub session: &'a mut Session,
     pub params: &'a Params<'a>,
-    /// The caller's login, or why its credentials were refused. Methods that need no login ignore both.
+    /// The caller's login, or why its credentials were refused. Methods that need no login ignore
+    /// both.
     pub login: Result<Option<Login>, RpcError>,
     pub transport: Transport,
     /// Wall time at which the request was received, in milliseconds since 1970.
@@ -101,8 +102,8 @@ impl Call<'_> {
     ///
     /// # Errors
     ///
-    /// `authorization_required` without a login. A login without the scope gets `forbidden` over HTTP and
-    /// `scope_exceeded` over WebSocket: the dialect has two codes for it.
+    /// `authorization_required` without a login. A login without the scope gets `forbidden` over
+    /// HTTP and `scope_exceeded` over WebSocket: the dialect has two codes for it.
     pub fn require_scope(&self, area: Area, level: Level) -> Result<(), RpcError> {
         let login = self.login.as_ref().map_err(Clone::clone)?;
         let login = login.ok_or_else(|| RpcError::new("authorization_required", "log in first"))?;
@@ -165,8 +166,8 @@ impl<'a> Call<'a> {
         Ok(self.params.text("currency")?.filter(|text| !text.is_empty()).map_or("any".into(), Cow::into_owned))
     }
 
-    /// Reads `label`. The dialect counts 64 characters, the engine keeps 64 bytes, so a character beyond ASCII costs
-    /// more than one; the refusal says both counts.
+    /// Reads `label`. The dialect counts 64 characters, the engine keeps 64 bytes, so a character
+    /// beyond ASCII costs more than one; the refusal says both counts.
     pub fn label(&self) -> Result<Label, RpcError> {
         let text = self.params.text("label")?.unwrap_or_default();
         Label::new(&text).ok_or_else(|| {
@@ -195,7 +196,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Reads `start_timestamp` and `end_timestamp` in milliseconds. Both ends are included; an absent end is open.
+    /// Reads `start_timestamp` and `end_timestamp` in milliseconds. Both ends are included; an
+    /// absent end is open.
     pub fn time_range(&self) -> Result<(u64, u64), RpcError> {
         let at = |value: Option<i64>, absent: u64| value.map_or(absent, |value| u64::try_from(value).unwrap_or(0));
         let (from, to) = (self.params.integer("start_timestamp")?, self.params.integer("end_timestamp")?);

@@ -1,16 +1,20 @@
-//! Where credentials made at run time are kept.
+//! Storage for credentials that are made at run time.
 
 use std::io;
 
 use crate::auth::Credential;
 
-/// Keeps credentials for the next start, sealed. The host has the file; the desk only says what there is.
+/// Stores credentials for the next start. The server implements it with a sealed file.
 pub trait CredentialStore {
-    /// Replaces what is kept. Nothing is shown to anyone before this has returned.
+    /// Replaces the stored credentials. A new secret is shown to its owner only after this returns.
+    ///
+    /// # Errors
+    ///
+    /// Returns the I/O error; the previous credentials are then still stored.
     fn keep(&mut self, credentials: &[Credential]) -> io::Result<()>;
 }
 
-/// For a venue that forgets everything at its end.
+/// Stores nothing: the credentials end with the process.
 #[derive(Debug, Default)]
 pub struct NoCredentialStore;
 

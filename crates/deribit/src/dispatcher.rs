@@ -21,7 +21,8 @@ use crate::resume;
 use crate::session::{OnDisconnect, Session};
 use crate::state::{LimitExceeded, SharedState};
 
-/// What a request is answered with: the venue, the connection's session, the transport and the time.
+/// The surroundings of a request: the venue, the connection's session, the transport and the
+/// time.
 pub struct RequestContext<'a> {
     pub venue: &'a mut dyn Venue,
     pub session: &'a mut Session,
@@ -29,7 +30,7 @@ pub struct RequestContext<'a> {
     pub clock: RequestClock,
 }
 
-/// What a request led to, besides the answer's bytes.
+/// The consequences of a request, besides the answer's bytes.
 #[derive(Debug, Default)]
 pub struct Dispatched {
     pub effects: Vec<Effect>,
@@ -79,15 +80,15 @@ impl Dispatcher {
     /// Returns the session of a new connection.
     pub fn connect(&mut self, engine: &Engine) -> Session {
         let last = self.last_session.max(engine.last_session());
-        // After four billion sessions the numbers are used up: later connections get none, and cancel on disconnect
-        // does not work for them.
+        // After four billion sessions the numbers are used up: later connections get none, and
+        // cancel on disconnect does not work for them.
         let Some(next) = last.0.checked_add(1).map(SessionId) else { return Session::new() };
         self.last_session = next;
         Session::numbered(next)
     }
 
-    /// Ends a session: revokes the tokens that were bound to the connection and cancels the orders that have cancel on
-    /// disconnect.
+    /// Ends a session: revokes the tokens that were bound to the connection and cancels the orders
+    /// that have cancel on disconnect.
     ///
     /// # Errors
     ///
@@ -104,8 +105,9 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Returns the session of an HTTP request with an `Authorization` header. An invalid header is reported only by
-    /// methods that need a login, because a client with an expired token must still be able to ask for a new one.
+    /// Returns the session of an HTTP request with an `Authorization` header. An invalid header is
+    /// reported only by methods that need a login, because a client with an expired token must
+    /// still be able to ask for a new one.
     pub fn session_of(
         &self,
         header: Authorization<'_>,
@@ -191,8 +193,9 @@ impl Dispatcher {
         Dispatched { effects, is_error: outcome.is_err(), log_failed }
     }
 
-    /// Returns the caller's login. An `access_token` among the parameters decides for its one call, whether it is valid
-    /// or not: a connection may carry the orders of several accounts, each with its own token.
+    /// Returns the caller's login. An `access_token` among the parameters decides for its one call,
+    /// whether it is valid or not: a connection may carry the orders of several accounts, each with
+    /// its own token.
     fn caller(&self, session: &Session, params: &Params<'_>, wall_ms: u64) -> Result<Option<Login>, RpcError> {
         match params.text("access_token")? {
             Some(token) => self.state.keys.by_token(&token, session.address, wall_ms).map(Some),
@@ -203,7 +206,8 @@ impl Dispatcher {
 
 /// Private channels that can be resumed.
 impl Dispatcher {
-    /// Sets the epoch of the tokens, and whether the venue's history reaches back into earlier epochs.
+    /// Sets the epoch of the tokens, and whether the venue's history reaches back into earlier
+    /// epochs.
     pub fn begin_epoch(&mut self, epoch: u64, has_history: bool) {
         self.state.replay.epoch = epoch;
         self.state.replay.has_history = has_history;
@@ -220,8 +224,8 @@ impl Dispatcher {
         resume::send_resumable(session, &self.state.replay, VenueView { engine, views }, send);
     }
 
-    /// Drops the replay buffers of accounts without a subscriber for [`crate::RESUMABLE_NS`]. `sessions` are all open
-    /// sessions. To be called from time to time.
+    /// Drops the replay buffers of accounts without a subscriber for [`crate::RESUMABLE_NS`].
+    /// `sessions` are all open sessions. To be called from time to time.
     pub fn expire_replay_buffers<'a>(&mut self, sessions: impl Iterator<Item = &'a Session>, now: VenueNanos) {
         self.state.replay.expire(sessions.flat_map(Session::resumable_accounts), now);
     }

@@ -1,10 +1,11 @@
-//! Sessions, login and the methods of the JSON-RPC dialect over the venue port.
+//! The JSON-RPC dialect: codec, sessions, login and methods over the venue trait.
 //!
-//! Does        turn a request of a session into commands and answers; tell sessions what happened to their orders.
-//! Holds       1. one answer per request, in order of arrival;
+//! Does        turn a session's requests into commands and answers; notify sessions of changes to
+//!             their orders.
+//! Holds       1. each request gets one answer, in order of arrival;
 //!             2. no private method works without a login whose scope covers it;
-//!             3. another account's order is indistinguishable from one that does not exist.
-//! Leaves out  sockets, and when an answer may leave: see `crates/net`. Public channels: see `crates/market-data`.
+//!             3. another account's order looks like an order that does not exist.
+//! Leaves out  sockets, and when an answer may be sent: see `crates/net`.
 //! Start at    [`Dispatcher::answer`], then `methods`.
 
 mod access;

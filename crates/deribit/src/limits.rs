@@ -1,17 +1,19 @@
-//! How often a member may ask.
+//! Rate limits.
 //!
-//! Does        keep allowances that refill with time, one of each sort for every account, and for connections without one.
-//! Holds       1. what is refused costs nothing, and says when it would pass;
-//!             2. cancels have an allowance of their own: whoever has used up the orders can still take them off;
-//!             3. who has traded more in a week may enter, change and cancel faster, never slower: see [`TIERS`];
-//!             4. time is the host's steady clock: setting the wall clock neither grants nor takes anything.
+//! Does        keep allowances that refill with time: one of each class per account, and per
+//!             connection without a login.
+//! Holds       1. a refused request costs nothing, and its error says when it would pass;
+//!             2. cancels have their own allowance, so a member that used up its orders can cancel;
+//!             3. order rate limits follow seven-day volume tiers and only ever rise: see
+//!                [`TIERS`];
+//!             4. time is a steady clock, so setting the wall clock changes no allowance.
 //! Start at    [`Limits`], then [`Meter::take`].
 
 use crate::codec::{Json, RpcError};
 
 const NANOS: u64 = 1_000_000_000;
 
-/// Credits that refill up to a pool. One request costs some of them.
+/// Credits that refill up to a pool. One request costs `cost` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     pub cost: u64,
@@ -19,20 +21,21 @@ pub struct Allowance {
     pub refill_per_s: u64,
 }
 
-/// What a venue allows each account, or each connection that speaks for none.
+/// Allowances of each account, or of each connection without a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Everything that is none of the others.
+    /// Requests that belong to no other class.
     pub requests: Allowance,
     pub orders: Allowance,
     pub cancels: Allowance,
     pub subscriptions: Allowance,
     pub instrument_lists: Allowance,
-    /// Refusals by the others, for each connection: one that uses these up is closed.
+    /// Refusals that a connection may collect before it is closed.
     pub patience: Allowance,
 }
 
-/// From so many dollars of a week on ([`crate::volume`]): the dialect's table of orders a second and at once.
+/// Order rates by seven-day volume in US dollars ([`crate::volume`]): the dialect's table of orders
+/// per second and burst.
 pub const TIERS: [(u64, Allowance); 3] = [
     (1_000_000, Allowance { cost: 1, pool: 30, refill_per_s: 10 }),
     (5_000_000, Allowance { cost: 1, pool: 50, refill_per_s: 20 }),
@@ -40,7 +43,7 @@ pub const TIERS: [(u64, Allowance); 3] = [
 ];
 
 impl Default for Limits {
-    /// The dialect's figures for the lowest tier.
+    /// Returns the dialect's figures for the lowest tier.
     fn default() -> Self {
         let orders = Allowance { cost: 1, pool: 20, refill_per_s: 5 };
         Limits {
@@ -54,7 +57,7 @@ impl Default for Limits {
     }
 }
 
-/// What kind of request is counted.
+/// The class of a request. Each class has its own allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestClass {
     Request,
@@ -89,7 +92,7 @@ impl RequestClass {
 }
 
 impl Allowance {
-    /// The better of both in each respect, in requests: their costs may differ.
+    /// Returns the higher rate and the larger burst of both, in requests: the costs may differ.
     fn at_least(self, other: Allowance) -> Allowance {
         let credits = |theirs: u64| theirs.saturating_mul(self.cost) / other.cost.max(1);
         Allowance {
@@ -101,7 +104,7 @@ impl Allowance {
 }
 
 impl Limits {
-    /// The limits of an account that has traded more than so many dollars in a week.
+    /// Returns the limits of an account with this seven-day volume in US dollars.
     #[must_use]
     pub fn of_volume(mut self, dollars: u64) -> Limits {
         for (_, tier) in TIERS.into_iter().filter(|(above, _)| dollars > *above) {
@@ -121,7 +124,7 @@ impl Limits {
         }
     }
 
-    /// What clients pace themselves by.
+    /// Writes the figures by which clients pace themselves.
     pub(crate) fn write(&self, j: &mut Json<'_>, enforced: bool) {
         j.object(|j| {
             j.key("enforced").bool(enforced).key("limits_per_currency").bool(false);
@@ -141,7 +144,7 @@ impl Limits {
     }
 }
 
-/// One payer's credits, in billionths, so that every nanosecond counts.
+/// Credits of one caller, in billionths of a credit, so that a nanosecond adds a whole number.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     billionths: u64,
@@ -149,7 +152,11 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// `Err` is how many milliseconds are missing.
+    /// Takes the cost of one request.
+    ///
+    /// # Errors
+    ///
+    /// Returns the number of milliseconds until the request would pass.
     fn take(bucket: &mut Option<Bucket>, allowance: Allowance, now_ns: u64) -> Result<(), u64> {
         let full = allowance.pool.saturating_mul(NANOS);
         let bucket = bucket.get_or_insert(Bucket { billionths: full, at_ns: now_ns });
@@ -170,7 +177,7 @@ impl Bucket {
     }
 }
 
-/// What one payer has left of each sort.
+/// Remaining credits of one caller, by class.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter([Option<Bucket>; 5]);
 
@@ -183,12 +190,12 @@ impl Meter {
     }
 }
 
-/// How much abuse a connection has left.
+/// Refusals that a connection may still collect.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RefusalBudget(Option<Bucket>);
 
 impl RefusalBudget {
-    /// One more refusal; says whether that was one too many.
+    /// Counts one refusal. Returns true if the connection has exceeded its budget.
     pub fn ends(&mut self, limits: &Limits, now_ns: u64) -> bool {
         Bucket::take(&mut self.0, limits.patience, now_ns).is_err()
     }
@@ -200,12 +207,12 @@ mod tests {
 
     const SECOND: u64 = NANOS;
 
-    /// How many of `tries` pass at one instant.
+    /// Returns how many of `tries` pass at one instant.
     fn passes(meter: &mut Meter, limits: &Limits, sort: RequestClass, tries: u32, now_ns: u64) -> u32 {
         (0..tries).map(|_| u32::from(meter.take(limits, sort, now_ns).is_ok())).sum()
     }
 
-    /// Bursts and rates of the dialect's table.
+    /// Burst and rate figures of the dialect's table.
     #[test]
     fn the_dialects_figures() {
         let limits = Limits::default();
@@ -239,7 +246,8 @@ mod tests {
         assert!(meter.take(&limits, RequestClass::Order, then_ns).is_ok());
     }
 
-    /// The dialect's table: 10/s and 30 at once above a million dollars, 20/s and 50 above five, 30/s and 100 above 25.
+    /// Tiers of the dialect's table: 10/s and burst 30 above a million dollars, 20/s and 50 above
+    /// five, 30/s and 100 above 25.
     #[test]
     fn who_has_traded_more_than_a_tier_asks_for_has_its_rate() {
         for (dollars, rate, burst) in [

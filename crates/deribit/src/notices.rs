@@ -1,4 +1,4 @@
-//! Private channels: what an account's sessions are told after a command.
+//! Notifications of private channels after a command.
 
 use std::collections::BTreeMap;
 
@@ -14,29 +14,31 @@ use crate::subscription::{PendingChanges, PrivateSubscription};
 type Subscriptions = BTreeMap<String, PrivateSubscription>;
 
 impl Session {
-    /// Tells this session what commands changed for the accounts that it listens to: `send` gets each message. Fills
-    /// come before the state they lead to.
+    /// Sends the changes of the last commands to this session's private channels. `send` gets each
+    /// message. Fills are sent before the order state that they lead to.
     pub fn notify(&mut self, engine: &Engine, views: &Views, changes: &[Change], send: &mut dyn FnMut(&[u8])) {
         let venue = VenueView { engine, views };
         for (&listener, subs) in &mut self.private {
-            // Then all that is raw is told from there, in one order: see `resume`.
+            // If one channel is resumable, all raw channels are sent from the replay buffer, in one
+            // order.
             let by_replay = subs.values().any(PrivateSubscription::is_sent_from_replay);
-            // An account's fills are told oldest first, but its book keeps the newest last: count back.
+            // Fills are sent oldest first, but the book of the account ends with the newest: count
+            // back.
             let mut fills = changes.iter().filter(|change| is_fill_of(change, listener)).count();
             for change in changes {
                 match *change {
                     Change::Trade { account, instrument } if account == listener => {
-                        venue.tell_trade((subs, by_replay), account, instrument, fills, send);
+                        venue.send_trade((subs, by_replay), account, instrument, fills, send);
                         fills -= 1;
                     }
                     Change::Order { account, order } if account == listener => {
-                        venue.tell_order((subs, by_replay), account, order, false, send);
+                        venue.send_order((subs, by_replay), account, order, false, send);
                     }
                     Change::Elected { account, order } if account == listener => {
-                        venue.tell_order((subs, by_replay), account, order, true, send);
+                        venue.send_order((subs, by_replay), account, order, true, send);
                     }
                     Change::Report { account, report } if account == listener => {
-                        venue.tell_report(subs, account, report, send);
+                        venue.send_report(subs, account, report, send);
                     }
                     _ => {}
                 }
@@ -44,31 +46,31 @@ impl Session {
             for (name, sub) in subs {
                 sub.portfolio.stale |= changes.iter().any(|change| venue.moves_money_of(change, listener));
                 if sub.channel.interval() == Interval::Raw {
-                    venue.tell_changes(name, sub, listener, send);
+                    venue.send_changes(name, sub, listener, send);
                 }
             }
         }
     }
 
-    /// Tells what merged channels have collected in a window that has just closed.
+    /// Sends what merged channels collected in the window that has just ended.
     pub fn close_window(&mut self, interval: Interval, engine: &Engine, views: &Views, send: &mut dyn FnMut(&[u8])) {
         let venue = VenueView { engine, views };
         for (&account, subs) in &mut self.private {
-            let mut due: Vec<_> = subs.iter_mut().filter(|(_, sub)| sub.waits_for(interval)).collect();
-            // Here too fills come before the state they lead to.
+            let mut due: Vec<_> = subs.iter_mut().filter(|(_, sub)| sub.is_due_at(interval)).collect();
+            // Fills are sent before the order state that they lead to.
             due.sort_by_key(|(_, sub)| !matches!(sub.channel, Channel::UserTrades { .. }));
             for (name, sub) in due {
                 match sub.channel {
-                    Channel::UserPortfolio { .. } => venue.tell_portfolio(name, sub, account, send),
-                    Channel::UserChanges { .. } => venue.tell_changes(name, sub, account, send),
-                    _ => venue.tell_collected(name, sub, account, send),
+                    Channel::UserPortfolio { .. } => venue.send_portfolio(name, sub, account, send),
+                    Channel::UserChanges { .. } => venue.send_changes(name, sub, account, send),
+                    _ => venue.send_collected(name, sub, account, send),
                 }
             }
         }
     }
 }
 
-/// What is told from.
+/// The state that notifications are written from.
 #[derive(Clone, Copy)]
 pub(crate) struct VenueView<'a> {
     pub engine: &'a Engine,
@@ -76,7 +78,7 @@ pub(crate) struct VenueView<'a> {
 }
 
 impl VenueView<'_> {
-    fn tell_trade(
+    fn send_trade(
         self,
         (subs, by_replay): (&mut Subscriptions, bool),
         account: AccountId,
@@ -108,7 +110,7 @@ impl VenueView<'_> {
         }
     }
 
-    fn tell_report(self, subs: &Subscriptions, account: AccountId, report: Seq, send: &mut dyn FnMut(&[u8])) {
+    fn send_report(self, subs: &Subscriptions, account: AccountId, report: Seq, send: &mut dyn FnMut(&[u8])) {
         let Some(record) = self.views.reports(account).rev().find(|record| record.report == report) else { return };
         let Some(market) = self.engine.market(record.trade.instrument) else { return };
         for (name, sub) in subs {
@@ -121,14 +123,14 @@ impl VenueView<'_> {
         }
     }
 
-    /// Adds one fill to what `user.changes` will tell of its instrument.
+    /// Adds one fill to what `user.changes` will send for its instrument.
     pub(crate) fn collect_change(self, sub: &mut PrivateSubscription, fill: &UserTrade) {
         if let Some(market) = self.engine.market(fill.instrument) {
             self.collect(&mut sub.changes.entry(fill.instrument).or_default().trades, &market.spec, fill);
         }
     }
 
-    /// Adds one fill to a list that will be told later.
+    /// Adds one fill to a list that will be sent later.
     fn collect(self, list: &mut Vec<u8>, spec: &InstrumentSpec, fill: &UserTrade) {
         if !list.is_empty() {
             list.push(b',');
@@ -136,8 +138,9 @@ impl VenueView<'_> {
         objects::user_trade(&mut Json::new(list), spec, fill, self.engine.currencies());
     }
 
-    /// `triggers`: it is told of for having been elected; merged channels tell what has become of it instead.
-    fn tell_order(
+    /// Sends an order's state. `triggers` marks the message of a stop that was elected; merged
+    /// channels send only the final state.
+    fn send_order(
         self,
         (subs, by_replay): (&mut Subscriptions, bool),
         account: AccountId,
@@ -170,7 +173,7 @@ impl VenueView<'_> {
         }
     }
 
-    fn tell_collected(
+    fn send_collected(
         self,
         name: &str,
         sub: &mut PrivateSubscription,
@@ -178,7 +181,7 @@ impl VenueView<'_> {
         send: &mut dyn FnMut(&[u8]),
     ) {
         let mut out = Vec::new();
-        write_numbered(&mut out, name, sub.stands, |j| {
+        write_numbered(&mut out, name, sub.token, |j| {
             j.array(|j| match sub.channel {
                 Channel::UserTrades { .. } => j.raw(&sub.trades).end(),
                 _ => sub.orders.iter().for_each(|id| self.write_order(j, account, *id)),
@@ -189,9 +192,9 @@ impl VenueView<'_> {
         sub.orders.clear();
     }
 
-    /// One message for each instrument in which something happened: its orders, fills and position together. Who has
-    /// heard them all stands where the last one says.
-    pub(crate) fn tell_changes(
+    /// Sends one message per instrument with changes: its orders, fills and position together. The
+    /// last one carries the token.
+    pub(crate) fn send_changes(
         self,
         name: &str,
         sub: &mut PrivateSubscription,
@@ -201,7 +204,7 @@ impl VenueView<'_> {
         let last = sub.changes.last_key_value().map(|(instrument, _)| *instrument);
         for (instrument, PendingChanges { orders, trades }) in std::mem::take(&mut sub.changes) {
             let Some(market) = self.engine.market(instrument) else { continue };
-            let token = sub.stands.filter(|_| Some(instrument) == last);
+            let token = sub.token.filter(|_| Some(instrument) == last);
             let mut out = Vec::new();
             write_numbered(&mut out, name, token, |j| {
                 j.object(|j| {
@@ -219,8 +222,8 @@ impl VenueView<'_> {
         }
     }
 
-    /// One message for each currency whose summary differs from the one told last.
-    fn tell_portfolio(
+    /// Sends one message per currency whose summary differs from the last one sent.
+    fn send_portfolio(
         self,
         name: &str,
         sub: &mut PrivateSubscription,
@@ -245,7 +248,7 @@ impl VenueView<'_> {
         }
     }
 
-    /// Whether a change may have moved the money of an account, or what its positions are worth.
+    /// Whether a change may affect the money of an account or the value of its positions.
     fn moves_money_of(self, change: &Change, listener: AccountId) -> bool {
         match *change {
             Change::Order { account, .. }

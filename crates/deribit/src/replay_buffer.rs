@@ -1,11 +1,12 @@
-//! What accounts' own channels have told, for those who come back to them.
+//! Recent messages of private channels, kept so that a subscriber can resume.
 //!
-//! Does        keep the newest order and fill messages of accounts that have asked for it, each with its place.
-//! Holds       1. places only grow, and one never lies behind the venue time of what follows: whatever has happened since is
-//!                found in the venue's history by the time of the last place heard;
-//!             2. memory is bounded: [`MOST_BYTES`] an account, of accounts that somebody has come to resume;
-//!             3. an account that nobody has heard for [`RESUMABLE_NS`] is let go.
-//! Leaves out  who hears what: see `resume`.
+//! Does        keep the newest order and fill messages of accounts with resumable subscriptions,
+//!             each with its position.
+//! Holds       1. positions only grow, and a position is never later than the venue time of the
+//!                messages that follow: everything since then is found in the history by time;
+//!             2. memory is bounded by [`MOST_BYTES`] per account, for such accounts only;
+//!             3. the buffer of an account without subscribers is dropped after [`RESUMABLE_NS`].
+//! Leaves out  which subscriber gets which message: see `resume`.
 //! Costs       one encoding of each change of such an account.
 //! Start at    [`ReplayBuffers::record`], [`ReplayBuffer::after`].
 
@@ -18,14 +19,16 @@ use pitwire_projections::{AccountBook, Change, Views};
 
 use crate::account_objects::order_moment;
 
-/// How long the buffer of an account is kept after its last subscriber left, in nanoseconds of venue time.
+/// How long the buffer of an account is kept after its last subscriber left, in nanoseconds of
+/// venue time.
 pub const RESUMABLE_NS: u64 = 120_000_000_000;
-/// What is kept of one account: some thousand messages.
+/// Buffer size of one account in bytes: some thousand messages.
 const MOST_BYTES: usize = 512 * 1024;
-/// Beside its text, of each entry.
+/// Overhead of each entry in bytes, beside its text.
 const ENTRY_BYTES: usize = 64;
 
-/// Between two messages of an account: venue time, and how many the account has been told at that time.
+/// A position in an account's messages: venue time in nanoseconds, and how many messages were sent
+/// before at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReplayPosition {
     pub at: u64,
@@ -61,16 +64,16 @@ pub(crate) struct ReplayEntry {
     pub place: ReplayPosition,
     pub instrument: InstrumentId,
     pub what: ReplayEventKind,
-    /// The object of the fill or the order.
+    /// The JSON object of the fill or the order.
     pub object: Vec<u8>,
 }
 
-/// One account's.
+/// The messages of one account.
 #[derive(Debug)]
 pub(crate) struct ReplayBuffer {
     kept: VecDeque<ReplayEntry>,
     bytes: usize,
-    /// Whoever stands before this has missed what is gone.
+    /// The oldest position that can be resumed from.
     pub first: ReplayPosition,
     pub last: ReplayPosition,
     heard_at: VenueNanos,
@@ -82,7 +85,7 @@ impl ReplayBuffer {
         ReplayBuffer { kept: VecDeque::new(), bytes: 0, first: place, last: place, heard_at: now }
     }
 
-    /// What was told after a place, oldest first.
+    /// Returns the messages after a position, oldest first.
     pub fn after(&self, place: ReplayPosition) -> impl Iterator<Item = &ReplayEntry> {
         let told = self.kept.partition_point(|entry| entry.place <= place);
         self.kept.range(told..)
@@ -94,7 +97,8 @@ impl ReplayBuffer {
         self.kept.push_back(ReplayEntry { place: self.last, instrument, what, object });
     }
 
-    /// What has been told to all who are here need not be kept beyond the limit.
+    /// Drops the oldest messages beyond the size limit. All connected subscribers have been sent
+    /// them.
     fn trim(&mut self) {
         while self.bytes > MOST_BYTES
             && let Some(gone) = self.kept.pop_front()
@@ -105,17 +109,17 @@ impl ReplayBuffer {
     }
 }
 
-/// Of every account that somebody wants to be able to come back to.
+/// The buffers of all accounts with resumable subscriptions.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayBuffers {
     pub epoch: u64,
-    /// Whether what earlier epochs have told is in the venue's history.
+    /// Whether the venue's history holds the messages of earlier epochs.
     pub has_history: bool,
     accounts: BTreeMap<AccountId, ReplayBuffer>,
 }
 
 impl ReplayBuffers {
-    /// An account's, from now on if it has none.
+    /// Returns the buffer of an account, and starts one if there is none.
     pub fn open(&mut self, account: AccountId, now: VenueNanos) -> &ReplayBuffer {
         let buffer = self.accounts.entry(account).or_insert_with(|| ReplayBuffer::new(now));
         buffer.heard_at = buffer.heard_at.max(now);
@@ -126,7 +130,7 @@ impl ReplayBuffers {
         self.accounts.get(&account)
     }
 
-    /// Takes in what the last commands changed, before anybody is told.
+    /// Records the changes of the last commands. Must be called before the sessions are notified.
     pub fn record(&mut self, engine: &Engine, views: &Views, changes: &[Change]) {
         if self.accounts.is_empty() {
             return;
@@ -136,10 +140,12 @@ impl ReplayBuffers {
             let (Some(buffer), Some(book)) = (self.accounts.get_mut(&account), views.account(account)) else {
                 continue;
             };
-            // Not what this call brings: whoever is here is told that from these pages.
+            // Messages of this call are not trimmed: connected subscribers are sent them from the
+            // buffer.
             buffer.trim();
             let mut entries = entries_of(account, book, engine, changes);
-            // What comes later in this turn may carry an earlier time than an order that is told as it now stands.
+            // A later message of this turn may carry an earlier time than an order that is sent in
+            // its current state, so the times are made non-decreasing from the end.
             let mut earliest = u64::MAX;
             for (at, ..) in entries.iter_mut().rev() {
                 earliest = earliest.min(*at);
@@ -151,7 +157,8 @@ impl ReplayBuffers {
         }
     }
 
-    /// Lets go of accounts that have been heard by nobody for a while; these are heard now.
+    /// Drops the buffers without a subscriber for [`RESUMABLE_NS`]. `heard` are the
+    /// accounts with a subscriber now.
     pub fn expire(&mut self, heard: impl Iterator<Item = AccountId>, now: VenueNanos) {
         for account in heard {
             if let Some(buffer) = self.accounts.get_mut(&account) {
@@ -175,7 +182,7 @@ fn account_told(change: &Change) -> Option<AccountId> {
 type NewEntry = (u64, InstrumentId, ReplayEventKind, Vec<u8>);
 
 fn entries_of(account: AccountId, book: &AccountBook, engine: &Engine, changes: &[Change]) -> Vec<NewEntry> {
-    // Fills are told oldest first, but the book keeps the newest last: count back.
+    // Fills are recorded oldest first, but the book ends with the newest: count back.
     let is_fill = |change: &&Change| matches!(change, Change::Trade { account: of, .. } if *of == account);
     let mut fills = changes.iter().filter(is_fill).count();
     let mut entries = Vec::new();

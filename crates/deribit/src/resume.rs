@@ -1,10 +1,13 @@
-//! Accounts' own channels for those who come back: `user.orders`, `user.trades`, and both together in `user.changes`.
+//! Resumption of private channels: `user.orders`, `user.trades` and `user.changes`.
 //!
-//! Does        tell each message with its token; say what was missed, from the replay or else from the account's history.
-//! Holds       1. of one epoch exactly what was missed is told, in order, as far as the replay reaches;
-//!             2. else every fill and every order that has changed since the token's time, as they stand now: a fill or an
-//!                order of that very nanosecond may be told again, none is left out without a word.
-//! Start at    [`send_resumable`], [`come_back`].
+//! Does        send each message with its token; send a returning subscriber the messages that it missed, from the
+//!             replay buffer or else from the account's history.
+//! Holds       1. within an epoch the subscriber gets exactly the missed messages, in order, up to the reach of
+//!                the replay buffer;
+//!             2. otherwise it gets every fill and every changed order since the token's time, in
+//!                the current state. A fill or order of that very nanosecond may come twice; none
+//!                is left out without notice.
+//! Start at    [`send_resumable`], [`resume_private`].
 
 use crate::codec::{
     CaughtUp, Channel, Interval, Scope, Token, Why, objects, write_notification, write_numbered, write_resumption,
@@ -20,19 +23,21 @@ use crate::replay_buffer::{ReplayBuffer, ReplayBuffers, ReplayEntry, ReplayEvent
 use crate::session::Session;
 use crate::subscription::{PrivateSubscription, is_numbered};
 
-/// Most bytes of missed messages that one request fetches of public channels, and of private ones.
+/// Most bytes of missed messages that one request may fetch from public channels, and as many from
+/// private ones.
 pub const RESUMED_BYTES: usize = 1024 * 1024;
-/// What a look into an account's history takes of that at least: it goes through all its orders.
+/// Least budget in bytes that a look into an account's history costs: it visits all its orders.
 const HISTORY_BYTES: usize = 128 * 1024;
-/// What each closed order counts as that is looked at on the way, wanted or not.
-const LOOKED_BYTES: usize = 16;
-/// What an order that waits for the end of a window counts as.
+/// Budget in bytes that each visited closed order costs, wanted or not.
+const VISITED_BYTES: usize = 16;
+/// Budget in bytes that an order costs that waits for the end of a window.
 const ORDER_BYTES: usize = 512;
-/// Most fills, and most orders, that are told from history, and most of either in one message.
+/// Most fills, and most orders, that are sent from history.
 const HISTORY_MOST: usize = 1_000;
 const A_MESSAGE: usize = 100;
 
-/// Sends what the replay buffers have recorded to the resumable channels of a session. `send` gets each message.
+/// Sends the recorded messages to the resumable channels of a session. `send` gets
+/// each message.
 pub(crate) fn send_resumable(
     session: &mut Session,
     replay: &ReplayBuffers,
@@ -41,35 +46,36 @@ pub(crate) fn send_resumable(
 ) {
     for (account, subs) in &mut session.private {
         let Some(buffer) = replay.of(*account) else { continue };
-        let Some(from) = subs.values().filter_map(|sub| sub.stands).map(ReplayPosition::of).min() else { continue };
-        // Channels without tokens beside those that have them too: fills come before the state they lead to, by place,
-        // and then by channel. Between two calls each has heard all up to the same place.
+        let Some(from) = subs.values().filter_map(|sub| sub.token).map(ReplayPosition::of).min() else { continue };
+        // Raw channels without tokens on the same connection are sent from the buffer too: fills
+        // come before the state they lead to, by position and then by channel. Between two calls,
+        // each channel has been sent everything up to the same position.
         let by_replay = subs.values().any(PrivateSubscription::is_sent_from_replay);
         for entry in buffer.after(from).take_while(|_| by_replay) {
             for (name, sub) in subs.iter_mut() {
-                let is_new = sub.stands.is_none_or(|stands| entry.place > ReplayPosition::of(stands));
+                let is_new = sub.token.is_none_or(|position| entry.place > ReplayPosition::of(position));
                 if !(is_new && sub.is_replayable_raw() && tells(&sub.channel, entry, venue.engine)) {
                     continue;
                 }
                 match sub.channel {
                     Channel::UserChanges { .. } => sub.collect(entry),
-                    _ => send(&message(name, entry, sub.stands.map(|_| replay.epoch))),
+                    _ => send(&message(name, entry, sub.token.map(|_| replay.epoch))),
                 }
             }
         }
-        // What a merged channel has collected goes with the end of its window.
+        // A merged channel sends its collected changes at the end of its window.
         for (name, sub) in subs.iter_mut() {
-            if let Some(stands) = &mut sub.stands {
-                *stands = buffer.last.token(replay.epoch);
+            if let Some(position) = &mut sub.token {
+                *position = buffer.last.token(replay.epoch);
             }
             if by_replay && sub.is_replayable_raw() {
-                venue.tell_changes(name, sub, *account, send);
+                venue.send_changes(name, sub, *account, send);
             }
         }
     }
 }
 
-/// With its token, if its reader has asked for tokens.
+/// Returns the notification, with its token if the subscriber asked for tokens.
 fn message(name: &str, entry: &ReplayEntry, epoch: Option<u64>) -> Vec<u8> {
     let mut out = Vec::new();
     write_numbered(&mut out, name, epoch.map(|epoch| entry.place.token(epoch)), |j| match entry.what {
@@ -93,30 +99,30 @@ fn is_covered(scope: &Scope, instrument: InstrumentId, engine: &Engine) -> bool 
     engine.market(instrument).is_some_and(|market| covers(scope, &market.spec, engine))
 }
 
-/// Subscribes a private channel whose reader wants to be able to come back, and comes back now if it has a token.
-pub(crate) fn come_back(
+/// Subscribes a private channel with tokens and, if there is a token, sends the missed messages.
+pub(crate) fn resume_private(
     call: &mut Call<'_>,
     account: AccountId,
     (name, channel): (String, Channel),
     token: Option<Token>,
-    room: &mut usize,
+    budget_bytes: &mut usize,
 ) {
-    let mut told = Vec::new();
-    if call.session.hears(&name, Some(account)) {
-        write_resumption(&mut told, &name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
-        return call.effects.push(Effect::Send(told));
+    let mut notice = Vec::new();
+    if call.session.is_subscribed(&name, Some(account)) {
+        write_resumption(&mut notice, &name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
+        return call.effects.push(Effect::Send(notice));
     }
     call.session.subscribe_private(account, &name, channel);
     let Some(sub) = call.session.private.get_mut(&account).and_then(|subs| subs.get_mut(&name)) else { return };
     if !is_numbered(&sub.channel) {
-        write_resumption(&mut told, &name, CaughtUp::Nothing(Why::NotNumbered), None);
-        return call.effects.push(Effect::Send(told));
+        write_resumption(&mut notice, &name, CaughtUp::Nothing(Why::NotNumbered), None);
+        return call.effects.push(Effect::Send(notice));
     }
     let now = call.venue.now();
     let (epoch, has_history) = (call.state.replay.epoch, call.state.replay.has_history);
     let buffer = call.state.replay.open(account, now);
-    let mut stands = buffer.last.token(epoch);
-    sub.stands = Some(stands);
+    let mut position = buffer.last.token(epoch);
+    sub.token = Some(position);
     let venue = VenueView { engine: call.venue.engine(), views: call.venue.views() };
     let (caught_up, messages) = match token {
         None => (CaughtUp::Nothing(Why::New), Vec::new()),
@@ -126,35 +132,35 @@ pub(crate) fn come_back(
         Some(token) if token.epoch == epoch && ReplayPosition::of(token) > buffer.last => {
             (CaughtUp::Nothing(Why::Unknown), Vec::new())
         }
-        Some(_) if *room == 0 => (CaughtUp::Nothing(Why::TooMuch), Vec::new()),
+        Some(_) if *budget_bytes == 0 => (CaughtUp::Nothing(Why::TooMuch), Vec::new()),
         Some(token) if token.epoch == epoch && ReplayPosition::of(token) >= buffer.first => {
             let messages = from_replay(&name, sub, buffer, (venue, account), token);
-            // What waits for the end of a window has been fetched as well.
+            // What waits for the end of a window counts against the budget as well.
             let (bytes, orders) = sub.collected();
-            *room = room.saturating_sub(bytes + orders * ORDER_BYTES);
-            if sub.awaits() {
-                // The end of the window tells it, and a better token.
-                stands = token;
+            *budget_bytes = budget_bytes.saturating_sub(bytes + orders * ORDER_BYTES);
+            if sub.has_collected() {
+                // The end of the window sends it, with a newer token.
+                position = token;
             }
             (CaughtUp::Messages, messages)
         }
         Some(token) => {
             let why = if token.epoch == epoch { Why::TooOld } else { Why::OtherEpoch };
-            let mut looked = HISTORY_BYTES;
-            let history = from_history(&name, sub, (venue, account), token.number, &mut looked);
-            *room = room.saturating_sub(looked);
+            let mut visited_bytes = HISTORY_BYTES;
+            let history = from_history(&name, sub, (venue, account), token.number, &mut visited_bytes);
+            *budget_bytes = budget_bytes.saturating_sub(visited_bytes);
             history.map_or((CaughtUp::Nothing(why), Vec::new()), |(is_whole, messages)| {
                 (CaughtUp::History(if is_whole { why } else { Why::TooMuch }), messages)
             })
         }
     };
-    *room = room.saturating_sub(messages.iter().map(Vec::len).sum());
+    *budget_bytes = budget_bytes.saturating_sub(messages.iter().map(Vec::len).sum());
     call.effects.extend(messages.into_iter().map(Effect::Send));
-    write_resumption(&mut told, &name, caught_up, Some(stands));
-    call.effects.push(Effect::Send(told));
+    write_resumption(&mut notice, &name, caught_up, Some(position));
+    call.effects.push(Effect::Send(notice));
 }
 
-/// What came after a place. A merged channel collects it for the end of its window.
+/// Returns the messages after a position. A merged channel collects them for the end of its window.
 fn from_replay(
     name: &str,
     sub: &mut PrivateSubscription,
@@ -171,19 +177,19 @@ fn from_replay(
     missed.into_iter().for_each(|entry| sub.collect(entry));
     let mut messages = Vec::new();
     if is_raw {
-        venue.tell_changes(name, sub, account, &mut |text| messages.push(text.to_vec()));
+        venue.send_changes(name, sub, account, &mut |text| messages.push(text.to_vec()));
     }
     messages
 }
 
-/// What has happened since a token's time, as far as the account's book goes back; whether that is all. An account
-/// without a book has no history.
+/// Returns the messages since a token's time, as far back as the account's book reaches, and
+/// whether that is all of them. `None` for an account without a book.
 fn from_history(
     name: &str,
     sub: &mut PrivateSubscription,
     (venue, account): (VenueView<'_>, AccountId),
     since: u64,
-    looked: &mut usize,
+    visited_bytes: &mut usize,
 ) -> Option<(bool, Vec<Vec<u8>>)> {
     let book = venue.views.account(account)?;
     Some(match &sub.channel {
@@ -192,14 +198,14 @@ fn from_history(
             (is_whole, fills.chunks(A_MESSAGE).map(|fills| fills_message(name, fills, venue.engine)).collect())
         }
         Channel::UserOrders { scope, interval } => {
-            let (orders, is_whole) = orders_since(book, scope, venue.engine, since, looked);
+            let (orders, is_whole) = orders_since(book, scope, venue.engine, since, visited_bytes);
             let is_raw = *interval == Interval::Raw;
             let messages = orders.iter().filter_map(|order| order_message(name, order, is_raw, venue.engine));
             (is_whole, messages.collect())
         }
         Channel::UserChanges { scope, .. } => {
             let (fills, has_all_fills) = fills_since(book, scope, venue.engine, since);
-            let (orders, has_all_orders) = orders_since(book, scope, venue.engine, since, looked);
+            let (orders, has_all_orders) = orders_since(book, scope, venue.engine, since, visited_bytes);
             (has_all_fills && has_all_orders, changes_messages(name, sub, (venue, account), &fills, &orders))
         }
         _ => (true, Vec::new()),
@@ -223,11 +229,11 @@ fn orders_since<'b>(
     scope: &Scope,
     engine: &Engine,
     since: u64,
-    looked: &mut usize,
+    visited_bytes: &mut usize,
 ) -> (Vec<&'b OrderRecord>, bool) {
-    // Closed ones stand in the order in which they have closed.
+    // Closed orders are kept in the order in which they closed.
     let closed = book.closed_orders().rev().take_while(|order| order.updated.0 >= since);
-    let closed = closed.inspect(|_| *looked += LOOKED_BYTES);
+    let closed = closed.inspect(|_| *visited_bytes += VISITED_BYTES);
     let closed = closed.filter(|order| is_covered(scope, order.instrument, engine)).take(HISTORY_MOST + 1);
     let open = book.open_orders().filter(|order| order.updated.0 >= since);
     let open = open.filter(|order| is_covered(scope, order.instrument, engine));
@@ -268,7 +274,8 @@ fn order_message(name: &str, order: &OrderRecord, is_raw: bool, engine: &Engine)
     Some(out)
 }
 
-/// For each instrument a message of up to so many fills, and of as many orders; told at once by merged channels too.
+/// Returns messages per instrument with up to [`A_MESSAGE`] fills and as many orders each. Merged
+/// channels send them at once, too.
 fn changes_messages(
     name: &str,
     sub: &mut PrivateSubscription,
@@ -278,18 +285,18 @@ fn changes_messages(
 ) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     let mut send = |text: &[u8]| messages.push(text.to_vec());
-    // Without tokens: what they tell is not of this epoch's numbering.
-    let stands = sub.stands.take();
+    // Without tokens: these messages do not belong to this epoch's numbering.
+    let position = sub.token.take();
     for fills in fills.chunks(A_MESSAGE) {
         fills.iter().for_each(|fill| venue.collect_change(sub, fill));
-        venue.tell_changes(name, sub, account, &mut send);
+        venue.send_changes(name, sub, account, &mut send);
     }
     for orders in orders.chunks(A_MESSAGE) {
         for order in orders {
             sub.changes.entry(order.instrument).or_default().orders.insert(order.id);
         }
-        venue.tell_changes(name, sub, account, &mut send);
+        venue.send_changes(name, sub, account, &mut send);
     }
-    sub.stands = stands;
+    sub.token = position;
     messages
 }

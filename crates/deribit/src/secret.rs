@@ -1,11 +1,12 @@
-//! A text that nobody may see: not in a log, not in a dump of freed memory, not by timing.
+//! A secret text that is never logged, is wiped from memory when dropped, and is compared in
+//! constant time.
 
 use std::fmt;
 
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// Recoverable, because it is the key of a signature; wiped when dropped.
+/// The text can be recovered, because it is the key of a signature.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
@@ -14,12 +15,12 @@ impl Secret {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
 
-    /// For showing it to whom it belongs.
+    /// Returns the text, to be shown to its owner.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The key of a signature.
+    /// Returns the key for signatures.
     pub(crate) fn key(&self) -> &[u8] {
         self.0.as_bytes()
     }

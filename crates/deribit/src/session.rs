@@ -1,7 +1,8 @@
-//! One connection's memory: who it is and which channels it hears.
+//! The session of one connection: its login and its channels.
 //!
-//! Holds       1. a private channel tells of the account that asked for it, whoever the connection speaks for later;
-//!             2. what a connection can make us remember is bounded: [`Session::MOST_CHANNELS`] names.
+//! Holds       1. a private channel belongs to the account that subscribed it, whatever the
+//!                connection logs in as later;
+//!             2. memory per connection is bounded by [`Session::MAX_CHANNELS`] names.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,40 +17,41 @@ use crate::tokens::SessionNumber;
 
 #[derive(Debug, Default)]
 pub struct Session {
-    /// What the orders of a connection carry; zero for an HTTP request.
+    /// The number that the orders of this connection carry; zero for an HTTP request.
     pub(crate) id: SessionId,
-    /// Where the peer is, if the host says so.
+    /// The peer's address, if the server knows it.
     pub(crate) address: Option<IpAddr>,
     login: Option<Login>,
-    /// Why the header of an HTTP request proves nobody; told to those who need somebody.
+    /// Why the header of an HTTP request was refused. Methods that need a login return it.
     refusal: Option<RpcError>,
-    /// Given with the first tokens.
+    /// The session number of the tokens, assigned with the first ones.
     pub(crate) number: Option<SessionNumber>,
-    /// By account, then by the name as the client wrote it, which notifications carry back.
+    /// Private channels by account, then by the name that the client used; notifications carry it.
     pub(crate) private: BTreeMap<AccountId, BTreeMap<String, PrivateSubscription>>,
-    /// Names of public channels. The host holds the channels themselves; here they are counted.
+    /// Names of public channels. The server holds the channels themselves; here they are counted.
     public: BTreeSet<String>,
     /// Sessions whose tokens were granted over this connection, its own and named ones.
     pub(crate) granted: BTreeSet<SessionNumber>,
     pub(crate) heartbeat: Option<Heartbeat>,
     pub(crate) on_disconnect: OnDisconnect,
-    /// Of calls that speak for no account.
+    /// Credits of calls without a login.
     pub(crate) meter: Meter,
     pub(crate) refusals: RefusalBudget,
 }
 
-/// What becomes of a connection's orders when it ends.
+/// What happens to the orders of a connection when it ends.
 #[derive(Debug, Default)]
 pub(crate) struct OnDisconnect {
-    /// Whether an account's orders are cancelled. Settled when it first enters one or logs in, or when it says so.
+    /// Whether an account's orders are cancelled. Decided at the first order or login, or by
+    /// request.
     pub cancels: BTreeMap<AccountId, bool>,
-    /// Accounts that have entered orders.
+    /// Accounts that have entered orders over this connection.
     pub entered: BTreeSet<AccountId>,
 }
 
 impl Session {
-    /// How many channels one connection may hear.
-    pub const MOST_CHANNELS: usize = 1_000;
+    /// Most channels of one connection.
+    pub const MAX_CHANNELS: usize = 1_000;
 
     const MOST_GRANTED: usize = 256;
 
@@ -57,28 +59,30 @@ impl Session {
         Self::default()
     }
 
-    /// For a connection. `id` is above every other's: see [`crate::Dispatcher::connect`].
+    /// Returns the session of a connection. `id` is above all earlier ones: see
+    /// [`crate::Dispatcher::connect`].
     pub(crate) fn numbered(id: SessionId) -> Self {
         Session { id, ..Self::default() }
     }
 
-    /// Tells where the peer is, for tokens that work from one address only.
+    /// Sets the peer's address, for tokens that are bound to one address.
     #[must_use]
     pub fn coming_from(self, address: Option<IpAddr>) -> Self {
         Session { address: address.map(|address| address.to_canonical()), ..self }
     }
 
-    /// For an HTTP request, which is a session of one call.
+    /// Returns the session of an HTTP request, which lasts for one call.
     pub fn logged_in(login: Login) -> Self {
         Session { login: Some(login), ..Self::default() }
     }
 
-    /// For an HTTP request whose header proves nobody: public methods need not know.
+    /// Returns the session of an HTTP request with a refused header. Public methods ignore the
+    /// refusal.
     pub fn refused(refusal: RpcError) -> Self {
         Session { refusal: Some(refusal), ..Self::default() }
     }
 
-    /// Whom a call speaks for that brings no token of its own.
+    /// Returns the login of a call without an access token.
     pub(crate) fn caller(&self) -> Result<Option<Login>, RpcError> {
         match &self.refusal {
             Some(refusal) => Err(refusal.clone()),
@@ -86,7 +90,7 @@ impl Session {
         }
     }
 
-    /// A connection that becomes somebody else hears no more of whom it was.
+    /// Logs in. If the account changes, the private channels of the previous account end.
     pub(crate) fn log_in(&mut self, login: Login) {
         if let Some(before) = self.login.filter(|before| before.account != login.account) {
             self.private.remove(&before.account);
@@ -95,7 +99,8 @@ impl Session {
         self.refusal = None;
     }
 
-    /// Which sessions a logout will end. A key holds fewer than this at a time, so what is let go of here has ended.
+    /// Records which sessions a logout will end. A key holds fewer sessions than the limit, so a
+    /// number that is dropped here has ended already.
     pub(crate) fn remember_grant(&mut self, session: Option<SessionNumber>) {
         self.granted.extend(session);
         while self.granted.len() > Self::MOST_GRANTED {
@@ -103,41 +108,46 @@ impl Session {
         }
     }
 
-    /// Whoever leaves on purpose keeps its orders.
+    /// Logs out. The orders stay, because the client leaves on purpose.
     pub(crate) fn log_out(&mut self) {
         self.login = None;
         self.on_disconnect = OnDisconnect::default();
         self.unsubscribe_all();
     }
 
-    /// When [`Self::beat`] has something to do, by the host's steady clock.
+    /// When [`Self::beat`] is due, in nanoseconds of the steady clock.
     pub fn beat_due_ns(&self) -> Option<u64> {
         self.heartbeat.as_ref().map(|heartbeat| heartbeat.due_ns)
     }
 
-    /// Sends what is due of the heartbeat that the peer asked for; says why the connection must end, if it must.
+    /// Sends the heartbeat that is due.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the connection must be closed because the peer did not answer.
     pub fn beat(&mut self, now_ns: u64, send: &mut dyn FnMut(&[u8])) -> Result<(), String> {
         self.heartbeat.as_mut().map_or(Ok(()), |heartbeat| heartbeat.beat(now_ns, send))
     }
 
-    /// Whether any private channel is open: most sessions need not be looked at after a command.
-    pub fn listens(&self) -> bool {
+    /// Whether any private channel is open.
+    pub fn has_private_channels(&self) -> bool {
         !self.private.is_empty()
     }
 
     /// The accounts with a resumable subscription.
     pub(crate) fn resumable_accounts(&self) -> impl Iterator<Item = AccountId> {
-        let resumable = self.private.iter().filter(|(_, subs)| subs.values().any(|sub| sub.stands.is_some()));
+        let resumable = self.private.iter().filter(|(_, subs)| subs.values().any(|sub| sub.token.is_some()));
         resumable.map(|(account, _)| *account)
     }
 
     /// The accounts whose private channels are open.
-    pub fn accounts_heard(&self) -> impl Iterator<Item = AccountId> {
+    pub fn subscribed_accounts(&self) -> impl Iterator<Item = AccountId> {
         self.private.keys().copied()
     }
 
-    /// Whether it speaks for no account and none of its orders hangs on it: it can only listen to what is everybody's.
-    pub fn is_nobodys(&self) -> bool {
+    /// Whether this session has never logged in and has no private channel, so that it can only
+    /// receive public data.
+    pub fn is_public_only(&self) -> bool {
         let has_spoken = self.login.is_some() || !self.granted.is_empty() || !self.on_disconnect.entered.is_empty();
         !has_spoken && self.private.is_empty()
     }
@@ -146,8 +156,8 @@ impl Session {
         self.public.len() + self.private.values().map(BTreeMap::len).sum::<usize>()
     }
 
-    /// Whether a channel is open already; `account` for a private one.
-    pub(crate) fn hears(&self, name: &str, account: Option<AccountId>) -> bool {
+    /// Whether a channel is open. `account` is the owner of a private channel.
+    pub(crate) fn is_subscribed(&self, name: &str, account: Option<AccountId>) -> bool {
         match account {
             Some(account) => self.private.get(&account).is_some_and(|subs| subs.contains_key(name)),
             None => self.public.contains(name),
@@ -161,16 +171,16 @@ impl Session {
             trades: Vec::new(),
             changes: BTreeMap::new(),
             portfolio: PortfolioState { stale: true, told: BTreeMap::new() },
-            stands: None,
+            token: None,
         });
     }
 
-    /// Whether something will have to be told when a window ends.
-    pub fn awaits_window(&self) -> bool {
+    /// Whether something must be sent when a window ends.
+    pub fn has_pending_window(&self) -> bool {
         self.private.values().flat_map(BTreeMap::values).any(PrivateSubscription::waits)
     }
 
-    /// Says whether the channel was not open before.
+    /// Subscribes a public channel. Returns false if it was open already.
     pub(crate) fn subscribe_public(&mut self, name: &str) -> bool {
         self.public.insert(name.to_owned())
     }

@@ -1,20 +1,22 @@
-//! Signatures that have entered an order: each may do so once. And those that have logged in: each from one address.
+//! Signatures that have been used: an order signature works once, a login signature from one
+//! address.
 //!
-//! Holds       1. a signature is remembered for longer than its timestamp passes;
-//!             2. where that would take too much memory, order entry by signed request waits; of logins the oldest is let go.
+//! Holds       1. a signature is remembered for longer than its timestamp is accepted;
+//!             2. memory is bounded: when it is full, signed order entry is refused for a while,
+//!                and the oldest login signature is dropped.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::codec::RpcError;
 
-/// Both ways of the window in which a timestamp passes.
+/// Twice the accepted clock difference, in nanoseconds.
 const REMEMBERED_NS: u64 = 2 * 60_000_000_000;
 const REMEMBERED_MS: u64 = REMEMBERED_NS / 1_000_000;
 const MOST: usize = 500_000;
 const MOST_LOGINS: usize = 100_000;
 
-/// What tells one signed request from another.
+/// Identifies a signed request.
 pub(crate) type Digest = [u8; 32];
 
 #[derive(Default)]
@@ -29,7 +31,11 @@ impl SpentSignatures {
         *blake3::hash(format!("{client_id}\n{}", signature.to_ascii_lowercase()).as_bytes()).as_bytes()
     }
 
-    /// Uses a signature up.
+    /// Records the use of a signature.
+    ///
+    /// # Errors
+    ///
+    /// `replayed_signature` if it was used before; `too_many_requests` if the memory is full.
     pub fn spend(&mut self, digest: Digest, now_ns: u64) -> Result<(), RpcError> {
         while let Some((_, old)) = self.queue.pop_front_if(|(since, _)| now_ns.saturating_sub(*since) > REMEMBERED_NS) {
             self.seen.remove(&old);
@@ -47,8 +53,9 @@ impl SpentSignatures {
     }
 }
 
-/// Who signs a login takes its time for a nonce, often: two connections of one program may sign alike in one millisecond, and
-/// both are let in. Whoever has read the signature on its way, or in a log, is elsewhere.
+/// Login signatures. Clients often sign the time as the nonce, so two connections of one program
+/// may send the same signature within a millisecond, and both are accepted. An attacker that
+/// intercepts a signature sends it from another address.
 #[derive(Default)]
 pub(crate) struct Logins {
     seen: BTreeMap<Digest, Option<IpAddr>>,
@@ -57,7 +64,11 @@ pub(crate) struct Logins {
 }
 
 impl Logins {
-    /// Binds a login's signature to where it first came from.
+    /// Binds a login signature to the address of its first use.
+    ///
+    /// # Errors
+    ///
+    /// `replayed_signature` if it was used from another address before.
     pub fn bind(&mut self, digest: Digest, from: Option<IpAddr>, now_ms: u64) -> Result<(), RpcError> {
         let is_over = |since: u64| now_ms.saturating_sub(since) > REMEMBERED_MS;
         while let Some((since, oldest)) = self.queue.front().copied()
@@ -94,7 +105,7 @@ mod tests {
             (None, 8, false),
             (there, 7 + REMEMBERED_MS, false),
             (here, 7 + REMEMBERED_MS, true),
-            // By then its timestamp has long been too old.
+            // By then its timestamp is too old to be accepted.
             (there, 8 + REMEMBERED_MS, true),
         ] {
             assert_eq!(logins.bind(digest, from, now_ms).is_ok(), passes, "{from:?} {now_ms}");

@@ -1,4 +1,5 @@
-//! What the dialect remembers across requests: credentials, rate limits, and messages that can be sent again.
+//! The state of the dialect across requests: credentials, rate limits, and messages that can be
+//! sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,8 +27,8 @@ pub(crate) struct SharedState {
     pub store: Box<dyn CredentialStore>,
     /// Signatures that have already entered an order. `None` if a signed request may be sent again.
     pub spent_signatures: Option<SpentSignatures>,
-    /// Accounts whose future connections start with cancel on disconnect. A restart clears the set, because it ends
-    /// every connection.
+    /// Accounts whose future connections start with cancel on disconnect. A restart clears the set,
+    /// because it ends every connection.
     pub cancels_by_default: BTreeSet<AccountId>,
     /// Recent private messages of accounts with resumable subscriptions.
     pub replay: ReplayBuffers,
@@ -85,8 +86,8 @@ impl RateLimits {
         (self.limits.unwrap_or_default().of_volume(dollars), self.limits.is_some())
     }
 
-    /// Counts one request at `now_ns` (a steady clock) against the account, or without one against the address or the
-    /// connection.
+    /// Counts one request at `now_ns` (a steady clock) against the account, or without one against
+    /// the address or the connection.
     ///
     /// # Errors
     ///

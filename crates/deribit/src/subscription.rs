@@ -1,4 +1,4 @@
-//! One private channel of one account: what it has collected and how far its subscriber has read.
+//! One private channel of one account: its collected changes and the position of its subscriber.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,54 +10,55 @@ use crate::replay_buffer::{ReplayEntry, ReplayEventKind};
 #[derive(Debug)]
 pub(crate) struct PrivateSubscription {
     pub channel: Channel,
-    /// What a merged channel will tell at the next window: orders by id, or ready trade objects.
+    /// Orders that a merged channel sends at the end of the window.
     pub orders: BTreeSet<OrderId>,
     pub trades: Vec<u8>,
-    /// The same by instrument, for `user.changes`.
+    /// Collected changes by instrument, for `user.changes`.
     pub changes: BTreeMap<InstrumentId, PendingChanges>,
     pub portfolio: PortfolioState,
-    /// Of one whose reader may come back: what it will have heard up to, when all that waits is told.
-    pub stands: Option<Token>,
+    /// The token of a resumable channel: the position that its subscriber reaches once everything
+    /// collected has been sent.
+    pub token: Option<Token>,
 }
 
-/// What has happened in one instrument and is not told yet.
+/// Changes of one instrument that have not been sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingChanges {
     pub orders: BTreeSet<OrderId>,
     pub trades: Vec<u8>,
 }
 
-/// What a `user.portfolio` channel has told.
+/// The last messages of a `user.portfolio` channel.
 #[derive(Debug, Default)]
 pub(crate) struct PortfolioState {
-    /// Whether anything may differ from that.
+    /// Whether anything may have changed since.
     pub stale: bool,
-    /// The last summary of each currency.
+    /// The last summary sent, by currency.
     pub told: BTreeMap<CurrencyId, Vec<u8>>,
 }
 
 impl PrivateSubscription {
-    /// Whether something waits for the end of this window.
-    pub(crate) fn waits_for(&self, interval: Interval) -> bool {
+    /// Whether something is to be sent at the end of a window of this length.
+    pub(crate) fn is_due_at(&self, interval: Interval) -> bool {
         self.channel.interval() == interval && self.waits()
     }
 
-    /// Whether its messages come from the diary, with their places, and not from what has changed.
+    /// Whether the messages are sent from the replay buffer, with their positions.
     pub(crate) fn is_sent_from_replay(&self) -> bool {
-        self.stands.is_some() && self.channel.interval() == Interval::Raw
+        self.token.is_some() && self.channel.interval() == Interval::Raw
     }
 
-    /// Whether the diary can tell it, for one who may come back or beside one: fills and orders as they happen.
+    /// Whether the replay buffer holds this channel's messages: raw fills and orders.
     pub(crate) fn is_replayable_raw(&self) -> bool {
         is_numbered(&self.channel) && self.channel.interval() == Interval::Raw
     }
 
-    /// Whether it has collected what a window's end will tell.
-    pub(crate) fn awaits(&self) -> bool {
+    /// Whether it has collected anything for the end of the window.
+    pub(crate) fn has_collected(&self) -> bool {
         !(self.orders.is_empty() && self.trades.is_empty() && self.changes.is_empty())
     }
 
-    /// Takes in what will be told of the account in one instrument, as the diary has it.
+    /// Collects one entry of the replay buffer for the end of the window.
     pub(crate) fn collect(&mut self, entry: &ReplayEntry) {
         let (orders, trades) = match self.channel {
             Channel::UserChanges { .. } => {
@@ -77,7 +78,7 @@ impl PrivateSubscription {
         }
     }
 
-    /// What it has collected, in bytes and orders.
+    /// Returns the collected bytes of fills and the number of orders.
     pub(crate) fn collected(&self) -> (usize, usize) {
         let changes = self.changes.values().map(|waiting| (waiting.trades.len(), waiting.orders.len()));
         changes.fold((self.trades.len(), self.orders.len()), |sum, more| (sum.0 + more.0, sum.1 + more.1))
@@ -85,11 +86,11 @@ impl PrivateSubscription {
 
     pub(crate) fn waits(&self) -> bool {
         let is_portfolio = matches!(self.channel, Channel::UserPortfolio { .. });
-        self.awaits() || (is_portfolio && self.portfolio.stale)
+        self.has_collected() || (is_portfolio && self.portfolio.stale)
     }
 }
 
-/// Whether a channel's messages can be resumed by their place.
+/// Whether the messages of a channel have positions from which they can be resumed.
 pub(crate) fn is_numbered(channel: &Channel) -> bool {
     matches!(channel, Channel::UserOrders { .. } | Channel::UserTrades { .. } | Channel::UserChanges { .. })
 }

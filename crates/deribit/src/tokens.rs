@@ -1,10 +1,10 @@
-//! Tokens: what a login leaves behind for the calls that follow it.
+//! Access and refresh tokens.
 //!
-//! Does        remember who an access or refresh token speaks for, until it expires, is spent or is taken back.
-//! Holds       1. only hashes are kept: whoever reads this memory or a dump of it cannot use what stands there;
-//!             2. a credential that asks for too many loses its own oldest, never another's;
+//! Does        keep the login of each token until the token expires, is spent or is revoked.
+//! Holds       1. only hashes are kept, so a dump of this memory contains no usable token;
+//!             2. a credential that requests too many tokens loses its own oldest, never another's;
 //!             3. a refresh token works once.
-//! Costs       a grant or a question: logarithmic in what is held; nothing ever scans it.
+//! Costs       logarithmic in the number of tokens, for a grant and for a look-up.
 //! Start at    [`Tokens::issue`].
 
 use core::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::access::Access;
 
 type Key = [u8; 32];
 
-/// How many live tokens of one use a credential may hold.
+/// Most live tokens of one use per credential.
 pub(crate) const MOST_TOKENS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,11 +23,12 @@ pub(crate) enum Use {
     Refresh,
 }
 
-/// A session, as tokens remember it: one connection, or a name that several share. Its end takes back what it was granted.
+/// Number of a session for tokens: one connection, or a name that several connections share. The
+/// end of the session revokes its tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionNumber(u64);
 
-/// What a token stands for.
+/// The rights of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grantee {
     pub credential: usize,
@@ -41,14 +42,14 @@ struct Token {
     grantee: Grantee,
     of_use: Use,
     serial: u64,
-    /// By the wall clock.
+    /// Wall time in milliseconds since 1970.
     expires_ms: u64,
 }
 
 #[derive(Default)]
 pub(crate) struct Tokens {
     held: BTreeMap<Key, Token>,
-    /// By serial number: the oldest goes first.
+    /// Tokens by serial number; the oldest is dropped first.
     queues: BTreeMap<(usize, Use), BTreeMap<u64, Key>>,
     by_session: BTreeSet<(SessionNumber, Key)>,
     last_serial: u64,
@@ -69,7 +70,7 @@ impl Tokens {
         let Grantee { credential, session, .. } = grantee;
         self.make_room(credential, of_use, now_ms);
         let key = key_of(text);
-        // Random texts do not repeat; a generator that fails in this way must not leave two entries for one key.
+        // Random texts do not repeat. If the generator fails, one text must still have one entry.
         self.remove(&key);
         self.last_serial += 1;
         let expires_ms = now_ms.saturating_add(life_s.saturating_mul(1_000));
@@ -81,20 +82,20 @@ impl Tokens {
         self.held.insert(key, token);
     }
 
-    /// What a live token stands for.
+    /// Returns the rights of a live token.
     pub fn find(&self, text: &str, of_use: Use, now_ms: u64) -> Option<Grantee> {
         let token = self.held.get(&key_of(text))?;
         (token.of_use == of_use && token.expires_ms > now_ms).then_some(token.grantee)
     }
 
-    /// Uses up a refresh token.
+    /// Spends a refresh token.
     pub fn spend(&mut self, text: &str, now_ms: u64) {
         if self.find(text, Use::Refresh, now_ms).is_some() {
             self.remove(&key_of(text));
         }
     }
 
-    /// Takes back everything that was granted to a session.
+    /// Revokes all tokens of a session.
     pub fn forget_session(&mut self, session: SessionNumber) {
         let granted: Vec<Key> =
             self.by_session.range((session, [0; 32])..=(session, [0xFF; 32])).map(|(_, key)| *key).collect();
@@ -103,8 +104,8 @@ impl Tokens {
         }
     }
 
-    /// Drops what has expired, then the oldest, until one more fits: each token is dropped once, so a grant pays for
-    /// itself.
+    /// Drops expired tokens, then the oldest, until one more fits. Each token is dropped once, so
+    /// the amortised cost of a grant is constant.
     fn make_room(&mut self, credential: usize, of_use: Use, now_ms: u64) {
         while let Some(queue) = self.queues.get(&(credential, of_use))
             && let Some((_, key)) = queue.first_key_value()
@@ -133,7 +134,7 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    /// From a moment in the middle of a second, so many seconds.
+    /// From a moment in the middle of a second, for 900 seconds.
     const LIFE: (u64, u64) = (1_000_600, 900);
     const BORN_MS: u64 = LIFE.0;
 

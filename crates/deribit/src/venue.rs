@@ -1,4 +1,4 @@
-//! The venue as order entry sees it: ask, command, nothing else.
+//! The venue as the dialect sees it.
 
 use pitwire_engine::Engine;
 use pitwire_model::{AccountId, Command, Event, InstrumentId, OrderId, Phase, Seq, VenueNanos};
@@ -6,60 +6,66 @@ use pitwire_projections::Views;
 
 use pitwire_journal::LogError;
 
-/// The one writer, behind whatever schedules it.
+/// The one writer of the venue's state.
 ///
-/// What a submitted command caused is visible at once to whoever asks here, but whatever is told about it to the
-/// world is held by the host until the command is durable.
+/// The effects of a submitted command are visible here at once, but the server sends nothing about
+/// them until the command is durable.
 pub trait Venue {
-    /// Numbers, logs and applies one command. Its events are in [`Venue::events`] until the next one.
+    /// Numbers, journals and applies one command. Its events are in [`Venue::events`] until the
+    /// next command.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the journal; the venue must then stop.
     fn submit(&mut self, command: Command) -> Result<Seq, LogError>;
-    /// What the last submitted command caused.
+    /// Events of the last submitted command.
     fn events(&self) -> &[Event];
     fn engine(&self) -> &Engine;
     fn views(&self) -> &Views;
     /// Venue time of the last command, or later.
     fn now(&self) -> VenueNanos;
-    /// Whether new orders are taken; cancels always are.
+    /// Whether new orders are accepted. Cancels always are.
     fn takes_orders(&self) -> bool;
-    /// Why a member's or operator's command is not taken now, by its name in `contracts/errors.toml`.
+    /// Returns why a command is refused now, as a name in `contracts/errors.toml`.
     fn refuses(&self, command: &Command) -> Option<&'static str> {
         let opens = matches!(command, Command::Enter(_) | Command::Amend(_));
         (opens && !self.takes_orders()).then_some("shutting_down")
     }
     fn standing(&self) -> VenueStatus;
-    /// The session that an instrument goes on with when an operator lets it, and when that ends, by its schedule; without
-    /// one it trades continuously.
+    /// Returns the scheduled session of an instrument that an operator resumes, and when it ends.
+    /// Without a schedule the instrument trades continuously.
     fn scheduled(&self, _instrument: InstrumentId) -> (Phase, Option<VenueNanos>) {
         (Phase::Continuous, None)
     }
-    /// What the log says about an order: to the member of an account what that may know, else everything. Looked up apart,
-    /// so that nobody waits: whoever asked asks again.
+    /// Looks an order up in the journal, restricted to the view of `member` if there is one. The
+    /// look-up runs on another thread, so the caller asks again until it is done.
     fn explain(&mut self, _order: OrderId, _member: Option<AccountId>) -> ExplainStatus {
         ExplainStatus::Nowhere
     }
-    /// Moves venue time forward and runs everything due on the way. `None` where time moves by itself.
+    /// Advances venue time by `ns` nanoseconds and runs everything that falls due. `None` unless
+    /// the clock is manual.
     fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>>;
 }
 
-/// An answer from the log.
+/// The state of a look-up in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExplainStatus {
-    /// There is no log to look into.
+    /// The venue keeps no journal on disk.
     Nowhere,
-    /// It is being looked up.
+    /// The look-up is under way.
     Working,
-    /// A JSON array: which rule decided, and with which numbers.
+    /// A JSON array of notes: which rule decided, and with which numbers.
     Notes(String),
     Failed(String),
 }
 
-/// What the venue says of itself.
+/// The state of the venue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VenueStatus {
-    /// The newest command.
+    /// Number of the newest command.
     pub last: Seq,
-    /// Whether commands are on disk before anything is said of them.
+    /// Whether commands are on disk before anything about them is sent.
     pub is_durable: bool,
-    /// Over every public event so far.
+    /// Hash over all public events.
     pub tape_hash: [u8; 32],
 }

@@ -1,12 +1,13 @@
-//! What an account has traded lately, by which the dialect's tiers let it enter orders faster.
+//! Traded volume of an account over seven days, which sets its order rate tier.
 //!
-//! Does        sums an account's fills of today and the six days before, in US dollars.
-//! Holds       1. days are whole days of venue time, UTC: a day's trading counts until it is a week old;
-//!             2. dollars and the coins worth one count one for one; what is quoted in anything else does not count, for
-//!                the venue knows no rate for it. An inverse contract counts with the dollars it stands for;
-//!             3. a fill is counted once. What an operator takes back later stays counted.
-//! Leaves out  fills that the account's book has forgotten: it keeps the newest 50,000.
-//! Costs       the fills since it was asked last, and one entry a day.
+//! Does        sum an account's fills of today and the six days before, in US dollars.
+//! Holds       1. days are days of venue time in UTC; a day counts until it is a week old;
+//!             2. US dollars and the stablecoins USDC and USDT count one for one. Other quote
+//!                currencies do not count, because the venue has no exchange rate for them. An
+//!                inverse contract counts with its dollar amount;
+//!             3. a fill is counted once, and a bust does not take it back.
+//! Leaves out  fills that the account's book has dropped: it keeps the newest 50,000.
+//! Costs       the fills since the last call, and one entry per day.
 //! Start at    [`Volume::count`].
 
 use std::collections::BTreeMap;
@@ -19,12 +20,12 @@ const DAY_NS: u64 = 86_400_000_000_000;
 const DAYS: u64 = 7;
 const DOLLARS: [&str; 3] = ["USD", "USDC", "USDT"];
 
-/// One account's volume.
+/// Volume of one account.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Volume {
-    /// Cents by day since 1970.
+    /// US cents by day since 1970.
     days: BTreeMap<u64, u128>,
-    /// The newest fill that is counted.
+    /// The newest fill that has been counted.
     last: Option<(InstrumentId, TradeSeq, OrderId)>,
 }
 
@@ -33,7 +34,8 @@ const fn name_of(fill: &UserTrade) -> (InstrumentId, TradeSeq, OrderId) {
 }
 
 impl Volume {
-    /// Counts what is new in the account's book; whole dollars of the week.
+    /// Counts the new fills of the account's book and returns the volume of seven days in whole US
+    /// dollars.
     pub fn count(&mut self, book: &AccountBook, engine: &Engine, now: VenueNanos) -> u64 {
         let last = self.last;
         let fresh = book.trades().iter().rev().take_while(|fill| Some(name_of(fill)) != last);

@@ -34,7 +34,7 @@ fn what_answers_an_error_has_not_happened() {
     let mut alice = world.login("alice");
     let names: Vec<String> = (0..2_000).map(|n| format!("user.orders.any.X{n}.raw")).collect();
     assert_eq!(world.call(&mut alice, "private/subscribe", json!({"channels": names})).code(), 10028);
-    assert!(!alice.listens());
+    assert!(!alice.has_private_channels());
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_connection_hears_at_most_a_thousand_channels() {
     assert_eq!(world.ok(&mut alice, "public/subscribe", one_more).effects.len(), 1, "and here it is new again");
     let all = world.ok(&mut alice, "public/unsubscribe_all", json!({}));
     assert_eq!(all.effects, [Effect::UnsubscribeAll]);
-    assert!(!alice.listens());
+    assert!(!alice.has_private_channels());
     world.ok(&mut alice, "private/subscribe", json!({"channels": names}));
 }
 
@@ -226,7 +226,7 @@ fn a_connection_that_becomes_somebody_else_hears_no_more_of_whom_it_was() {
     assert_eq!(world.heard(&mut session).len(), 1);
     // The same account again keeps them: that is how tokens are refreshed.
     world.grant(&mut session, "alice");
-    assert!(session.listens());
+    assert!(session.has_private_channels());
     world.grant(&mut session, "bob");
     assert_eq!(world.heard(&mut session), Vec::<Value>::new());
     let mut heard = 0;
@@ -253,5 +253,5 @@ fn a_channel_opened_with_a_token_tells_of_the_tokens_account() {
     let heard = world.heard(&mut alice);
     assert_eq!((heard.len(), &heard[0]["params"]["data"]["user_id"]), (1, &json!(2)));
     world.ok(&mut alice, "private/unsubscribe", json!({"channels": channels}));
-    assert!(!alice.listens());
+    assert!(!alice.has_private_channels());
 }

@@ -1,4 +1,5 @@
-//! Connections that end: heartbeats that find the dead ones, what goes with a connection and what outlives it.
+//! Connections that end: heartbeats that find the dead ones, what goes with a connection and what
+//! outlives it.
 
 mod common;
 

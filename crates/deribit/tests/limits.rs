@@ -82,7 +82,8 @@ fn an_account_has_one_allowance_however_many_connections_it_has() {
     assert_eq!(passes(&mut world, &mut two, "public/get_time", "{}", 100), 100);
 }
 
-/// The dialect's tiers: who has traded more in a week may enter orders faster; what is not in dollars does not count.
+/// The dialect's tiers: who has traded more in a week may enter orders faster; what is not in
+/// dollars does not count.
 #[test]
 fn who_has_traded_much_in_a_week_may_enter_faster() {
     const DAY_NS: u64 = 86_400_000_000_000;

@@ -1,4 +1,5 @@
-//! Every method: one good request with the shape of its answer, its main refusals by number, and nothing without a login.
+//! Every method: one good request with the shape of its answer, its main refusals by number, and
+//! nothing without a login.
 
 mod common;
 

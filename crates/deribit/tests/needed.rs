@@ -1,5 +1,6 @@
-//! What clients need is here: every method and channel that the dialect's survey of real clients calls a must, and those
-//! that it says they should find. The lists are the survey's own (wire-compat 4.1, 4.2 and 6), not the venue's table.
+//! What clients need is here: every method and channel that the dialect's survey of real clients
+//! calls a must, and those that it says they should find. The lists are the survey's own
+//! (wire-compat 4.1, 4.2 and 6), not the venue's table.
 
 mod common;
 

@@ -25,7 +25,8 @@ fn nobody_else_may() {
     let commands = world.venue.commands;
     let methods: Vec<_> = pitwire_deribit::method_names().filter(|name| name.starts_with("private/pitwire_")).collect();
     assert!(methods.len() > 15);
-    // Some are for every member: a clock that tests move, what the log says of an order of one's own, trade reports.
+    // Some are for every member: a clock that tests move, what the log says of an order of one's
+    // own, trade reports.
     let members = ["advance", "explain", "report_trade", "confirm_report", "decline_report", "get_reports"];
     let members = members.map(|name| format!("private/pitwire_{name}"));
     for method in methods.into_iter().filter(|method| members.iter().all(|name| name != method)) {
@@ -35,7 +36,8 @@ fn nobody_else_may() {
     assert_eq!(world.venue.commands, commands, "nothing reached the venue");
 }
 
-/// A member asks about an own order, an operator about any; a venue without a log on disk has no answer for either.
+/// A member asks about an own order, an operator about any; a venue without a log on disk has no
+/// answer for either.
 #[test]
 fn an_order_is_explained_to_its_owner_and_to_operators() {
     let mut world = World::new();

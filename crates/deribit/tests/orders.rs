@@ -35,8 +35,8 @@ const CANCELS: &[(&str, &str, &[&str])] = &[
     ("cancel_all_by_instrument", r#"{"instrument_name":"NPN_ZAR"}"#, &["NPN_ZAR"]),
     ("cancel_all_by_instrument", r#"{"instrument_name":"NPN_ZAR","type":"take"}"#, &[]),
     ("cancel_all_by_instrument", r#"{"instrument_name":"NPN_ZAR","type":"trailing_stop"}"#, &[]),
-    // An instrument belongs to the currency it settles in: a share's order is not of the share's own "currency", and a
-    // BTC order that pays USDC is not of BTC.
+    // An instrument belongs to the currency it settles in: a share's order is not of the share's
+    // own "currency", and a BTC order that pays USDC is not of BTC.
     ("cancel_all_by_currency", r#"{"currency":"ZAR"}"#, &SHARES),
     ("cancel_all_by_currency", r#"{"currency":"zar"}"#, &SHARES),
     ("cancel_all_by_currency", r#"{"currency":"NPN"}"#, &[]),
@@ -121,7 +121,8 @@ fn a_mass_cancel_by_label_keeps_to_the_label_and_the_currency() {
     assert_eq!(world.ok(&mut alice, "private/get_open_orders", json!({})).each("label"), ["b"]);
 }
 
-/// The same rule for open orders, past orders and fills: the sets of all currencies add up to everything, once.
+/// The same rule for open orders, past orders and fills: the sets of all currencies add up to
+/// everything, once.
 #[test]
 fn lists_by_currency_never_overlap() {
     let expected: [(&str, &[&str]); 6] = [

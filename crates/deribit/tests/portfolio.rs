@@ -1,4 +1,5 @@
-//! `user.changes` and `user.portfolio`: what happened in one instrument together, and what an account has.
+//! `user.changes` and `user.portfolio`: what happened in one instrument together, and what an
+//! account has.
 
 mod common;
 
@@ -60,7 +61,7 @@ fn a_portfolio_is_told_at_once_and_then_when_it_differs() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     subscribe(&mut world, &mut alice, &["user.portfolio.any", "user.portfolio.SOL", "user.portfolio.zar"]);
-    assert!(alice.awaits_window());
+    assert!(alice.has_pending_window());
     let heard = window(&world, &mut alice);
     let of = |heard: &[Value], channel: &str| -> Vec<Value> {
         heard
@@ -72,7 +73,7 @@ fn a_portfolio_is_told_at_once_and_then_when_it_differs() {
     assert_eq!(of(&heard, "user.portfolio.any").len(), 7, "one message per currency");
     assert_eq!(of(&heard, "user.portfolio.SOL"), Vec::<Value>::new());
     assert_eq!(of(&heard, "user.portfolio.zar")[0]["available_funds"], json!(1_000_000.0));
-    assert!(!alice.awaits_window());
+    assert!(!alice.has_pending_window());
 
     world.limit(&mut alice, "buy", "NPN_ZAR", 10.0, 3_000.0);
     world.heard(&mut alice);

@@ -1,4 +1,5 @@
-//! Own channels for those who come back: from the diary of this start, else from the account's history.
+//! Own channels for those who come back: from the diary of this start, else from the account's
+//! history.
 
 mod common;
 
@@ -85,7 +86,8 @@ fn each_message_has_the_token_behind_which_the_next_begins() {
     assert_eq!(notice["token"], format!("4:{start}"));
     trade(&mut world, &mut alice, &mut bob);
     trade(&mut world, &mut alice, &mut bob);
-    // Each trade is three messages of hers: entered, filled, and the fill. Only two of them are this channel's.
+    // Each trade is three messages of hers: entered, filled, and the fill. Only two of them are
+    // this channel's.
     let told = heard(&mut world, &mut reader);
     let tokens: Vec<&str> = told.iter().map(|params| params["token"].as_str().expect("a token")).collect();
     assert_eq!(tokens.len(), 4);

@@ -1,4 +1,5 @@
-//! The rulebook through the API: stops, hidden orders, times in force, sessions, mass cancels; and that plain clients see none of it.
+//! The rulebook through the API: stops, hidden orders, times in force, sessions, mass cancels; and
+//! that plain clients see none of it.
 
 mod common;
 
@@ -245,7 +246,8 @@ fn refusals_by_a_session_say_which_and_why() {
     world.day();
     let yesterday = order(json!({"price": 3000, "tif_ext": "gtd", "expires_at": "2026-11-20"}));
     let data = refused(&world.call(&mut alice, "private/buy", yesterday), 11030, "expiry_passed");
-    // Ninety days after 2026-11-21: nine of November, 31 of December, 31 of January, 19 of February.
+    // Ninety days after 2026-11-21: nine of November, 31 of December, 31 of January, 19 of
+    // February.
     let days = "the venue day is 2026-11-21, ninety days later 2027-02-19";
     assert!(data["reason"].as_str().is_some_and(|text| text.starts_with(days)), "{data}");
     let far = order(json!({"price": 3000, "tif_ext": "gtd", "expires_at": "2027-11-20"}));
@@ -291,7 +293,8 @@ fn a_call_is_told_with_its_curves_and_uncrosses_with_everyones_fills() {
     world.limit(&mut alice, "buy", "NPN_ZAR", 5.0, 3200.0);
     let asked = json!({"instrument_name": "NPN_ZAR"});
     let call = world.ok(&mut alice, "public/pitwire_get_auction", asked.clone()).result().clone();
-    // At 3190 and 3200 alike 5 + 5 buy and 8 sell: all of the surplus is to buy, so the higher price.
+    // At 3190 and 3200 alike 5 + 5 buy and 8 sell: all of the surplus is to buy, so the higher
+    // price.
     fields(
         &call,
         &[

@@ -1,4 +1,5 @@
-//! How far a login reaches and how long it lasts: scopes, sessions, addresses, signatures that come twice.
+//! How far a login reaches and how long it lasts: scopes, sessions, addresses, signatures that come
+//! twice.
 
 mod common;
 
@@ -211,7 +212,8 @@ fn a_signed_request_enters_one_order() {
     for _ in 0..3 {
         assert_eq!(get_signed(&mut world, &header(OPEN_SIG), "/api/v2/private/get_open_orders"), 0);
     }
-    // Long after, it is too old to pass; a wall clock that steps back does not bring it back either.
+    // Long after, it is too old to pass; a wall clock that steps back does not bring it back
+    // either.
     world.steady_ns += 100_000_000_000;
     assert_eq!(get_signed(&mut world, &header(ENTER_SIG), ENTER), 13004);
     let mut lenient = World::new();

@@ -1,4 +1,5 @@
-//! Who speaks: logins, tokens, headers, and what becomes of a connection that turns into somebody else.
+//! Who speaks: logins, tokens, headers, and what becomes of a connection that turns into somebody
+//! else.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What an order may say of itself: time in force, post-only, icebergs, reduce-only, numbers of the member's own, how long it
-//! is meant, and what of it comes back.
+//! What an order may say of itself: time in force, post-only, icebergs, reduce-only, numbers of the
+//! member's own, how long it is meant, and what of it comes back.
 
 mod common;
 
@@ -191,7 +191,8 @@ fn reduce_only_stops_at_a_flat_position() {
     let told = &reply.result()["order"];
     let expected = [&json!(100.0), &json!(100.0), &json!(true), &json!("filled")];
     assert_eq!([&told["amount"], &told["filled_amount"], &told["reduce_only"], &told["order_state"]], expected);
-    // What private channels and the answer said, history says too, of the order and of its fill; of others it does not.
+    // What private channels and the answer said, history says too, of the order and of its fill; of
+    // others it does not.
     let id = told["order_id"].clone();
     let kept = world.ok(&mut alice, "private/get_order_state", json!({"order_id": id}));
     assert_eq!(kept.result()["reduce_only"], true);
@@ -267,7 +268,8 @@ fn what_is_too_late_does_not_reach_the_market() {
     let id = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 2000.0);
     let commands = world.venue.commands;
     let read_ms = common::WALL_US / 1000;
-    // Read in time, and late when it would have been submitted: the answer is written a millisecond later.
+    // Read in time, and late when it would have been submitted: the answer is written a millisecond
+    // later.
     for late in [read_ms - 1, read_ms] {
         let reply = buy(&mut world, &mut alice, json!({"valid_until": late}));
         assert_eq!((reply.code(), &reply.value["error"]["message"]), (13888, &json!("timed_out")), "{late}");

@@ -1,4 +1,5 @@
-//! Texts as clients really send them: ids, strings for numbers, what is left out, and what is broken.
+//! Texts as clients really send them: ids, strings for numbers, what is left out, and what is
+//! broken.
 
 mod common;
 
@@ -118,7 +119,8 @@ fn questions_are_understood_however_they_are_put() {
     );
 }
 
-/// One envelope: version, exactly one of result and error, whole numbers for times, an error that is registered.
+/// One envelope: version, exactly one of result and error, whole numbers for times, an error that
+/// is registered.
 fn check_envelope(sent: &str, text: &str) {
     let fields: BTreeMap<String, &RawValue> =
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{sent}\n{text}"));

@@ -208,10 +208,10 @@ impl VenueApplication {
         } else {
             self.subscribers.insert(id);
         }
-        if client.session.accounts_heard().eq(client.heard.iter().copied()) {
+        if client.session.subscribed_accounts().eq(client.heard.iter().copied()) {
             return;
         }
-        let heard: Vec<AccountId> = client.session.accounts_heard().collect();
+        let heard: Vec<AccountId> = client.session.subscribed_accounts().collect();
         for account in std::mem::replace(&mut client.heard, heard) {
             stop_hearing(&mut self.listeners, account, id);
         }
@@ -226,7 +226,7 @@ impl VenueApplication {
         let venue = &self.service.venue;
         let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
         while let Some(interval) = self.private_windows.take(venue.now()) {
-            for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.listens()) {
+            for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.has_private_channels()) {
                 let mut send = |text: &[u8]| voice.notify(*id, text);
                 client.session.close_window(interval, venue.engine(), venue.views(), &mut send);
             }
@@ -517,7 +517,7 @@ impl Client {
     }
 
     fn may_stay_away(&self) -> bool {
-        self.public.iter().all(|sub| sub.is_open) && self.session.is_nobodys()
+        self.public.iter().all(|sub| sub.is_open) && self.session.is_public_only()
     }
 }
 
@@ -623,7 +623,7 @@ impl Application for VenueApplication {
         Voice { notices, audience: &mut self.service.market_data.audience }.reply(id, &out);
         out.shrink_to(KEPT_REPLY_BYTES);
         self.reply = out;
-        if client.session.awaits_window() {
+        if client.session.has_pending_window() {
             self.private_windows.arm(self.service.venue.now());
         }
         self.heartbeats.set(id, client.session.beat_due_ns());

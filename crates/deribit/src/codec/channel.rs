@@ -1,11 +1,11 @@
 //! Channel names of the dialect.
 
-/// How often a channel speaks.
+/// Interval between the messages of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Interval {
     Raw,
     Ms100,
-    /// About once a second.
+    /// About one second.
     Agg2,
 }
 
@@ -50,7 +50,7 @@ pub enum Channel {
         instrument: String,
         interval: Interval,
     },
-    /// The best levels of each side by groups of prices, whole in every message.
+    /// The best levels of each side, grouped by price. Each message is complete.
     Depth {
         instrument: String,
         group: PriceGroup,
@@ -81,20 +81,21 @@ pub enum Channel {
         kind: String,
         currency: String,
     },
-    /// Ours: which session runs and when it ends.
+    /// The running session and its end. The dialect does not have this channel.
     Session {
         instrument: String,
     },
-    /// Ours: what a call would do if it ended now, and what it did. With an interval also its two curves.
+    /// The result of a call if it ended now, or its final result; with an interval also its two curves.
+    /// The dialect does not have this channel.
     Auction {
         instrument: String,
         interval: Option<Interval>,
     },
-    /// Ours: hours of trade reporting, and the trades made beside the book.
+    /// Hours of trade reporting, and off-book trades. The dialect does not have this channel.
     OffBook {
         instrument: String,
     },
-    /// What happens to the orders of an account, or of all: for operators.
+    /// Events of the orders of one account, or of all. For operators only.
     DropCopy {
         account: Option<String>,
     },
@@ -106,7 +107,7 @@ pub enum Channel {
         scope: Scope,
         interval: Interval,
     },
-    /// Orders, fills and position of one instrument together.
+    /// Orders, fills and position of one instrument in one message.
     UserChanges {
         scope: Scope,
         interval: Interval,
@@ -114,13 +115,13 @@ pub enum Channel {
     UserPortfolio {
         currency: String,
     },
-    /// Ours: what becomes of reports that an account made or is to confirm.
+    /// Reports that an account made or may confirm. The dialect does not have this channel.
     UserReports {
         scope: Scope,
     },
 }
 
-/// Width of a price group, in units of the price; `none` shows every price.
+/// Width of a price group, in units of the price. `none` shows every price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PriceGroup(u16);
 
@@ -134,7 +135,7 @@ impl PriceGroup {
         Self::WIDTHS.into_iter().find(|width| width.to_string() == text).map(PriceGroup)
     }
 
-    /// `None` for no grouping.
+    /// Returns the width, or `None` without grouping.
     pub const fn width(self) -> Option<u16> {
         match self.0 {
             0 => None,
@@ -152,7 +153,7 @@ pub struct Resolution {
 impl Resolution {
     const MINUTES: [u64; 11] = [1, 3, 5, 10, 15, 30, 60, 120, 180, 360, 720];
 
-    /// A number of minutes from the dialect's list, or `1D`.
+    /// Parses a number of minutes from the dialect's list, or `1D`.
     pub fn parse(text: &str) -> Option<Resolution> {
         let minutes =
             if text == "1D" { 1_440 } else { Self::MINUTES.into_iter().find(|minutes| minutes.to_string() == text)? };
@@ -161,10 +162,10 @@ impl Resolution {
 }
 
 impl Channel {
-    /// `None` when the name is not of a form this venue serves.
+    /// Parses a channel name. `None` if this venue does not serve a channel of that form.
     pub fn parse(name: &str) -> Option<Channel> {
         let parts: Vec<&str> = name.split('.').collect();
-        // Lists of names have one a line, on the bus and in logs.
+        // Lists of names on the bus and in logs have one name per line.
         if parts.iter().any(|part| part.is_empty()) || name.contains(char::is_control) {
             return None;
         }
@@ -225,8 +226,8 @@ impl Channel {
         }
     }
 
-    /// Whether a name is of a family that the dialect has and this version does not serve: to be left out of an
-    /// answer, where an error would end some clients.
+    /// Whether a name belongs to a family that the dialect has and this version does not serve.
+    /// Such a name is left out of the answer, because an error would stop some clients.
     pub fn is_known_family(name: &str) -> bool {
         const FAMILIES: &[&str] = &[
             "incremental_ticker.",
@@ -275,7 +276,7 @@ impl Channel {
         }
     }
 
-    /// The kind and the currency that the channel is for, where it names them.
+    /// Kind and currency of the channel, if its name has them.
     pub fn kind_and_currency(&self) -> Option<(&str, &str)> {
         match self {
             Channel::TradesOf { kind, currency, .. }
@@ -289,8 +290,8 @@ impl Channel {
         }
     }
 
-    /// How often the channel speaks; those that name no interval speak when there is something new, a portfolio at the
-    /// end of a window.
+    /// Interval of the channel. Channels without one in their name send on every change, a
+    /// portfolio at the end of a window.
     pub fn interval(&self) -> Interval {
         match self {
             Channel::Depth { interval, .. }

@@ -1,4 +1,4 @@
-//! What stands around every result, error and notification.
+//! Envelopes of results, errors and notifications.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,22 +9,23 @@ use crate::codec::request::RequestId;
 use crate::codec::resume::Token;
 
 #[derive(Deserialize)]
-struct Answer {
-    result: Option<Login>,
+struct AuthAnswer {
+    result: Option<GrantedToken>,
 }
 
 #[derive(Deserialize)]
-struct Login {
+struct GrantedToken {
     access_token: Option<IgnoredAny>,
 }
 
-/// Whether an answer to `public/auth` lets its caller in. What else it has, the caller may have chosen: its id is any JSON.
+/// Whether an answer to `public/auth` is a login. The rest of the answer may contain anything,
+/// because the caller chooses the id.
 pub fn is_login(answer: &[u8]) -> bool {
-    let result = serde_json::from_slice::<Answer>(answer).ok().and_then(|answer| answer.result);
+    let result = serde_json::from_slice::<AuthAnswer>(answer).ok().and_then(|answer| answer.result);
     result.is_some_and(|login| login.access_token.is_some())
 }
 
-/// `result` is JSON already. Times are microseconds since 1970, from the wall clock.
+/// Writes a result. `result` is JSON; times are microseconds of wall time since 1970.
 pub fn write_result(out: &mut Vec<u8>, id: &RequestId, result: &[u8], us_in: u64, us_out: u64) {
     Json::new(out).object(|j| {
         opening(j, id);
@@ -79,12 +80,12 @@ fn closing(j: &mut Json<'_>, us_in: u64, us_out: u64) {
     j.key("testnet").bool(true);
 }
 
-/// One subscription message; `fill` writes the value of `data`.
+/// Writes a notification; `fill` writes the value of `data`.
 pub fn write_notification(out: &mut Vec<u8>, channel: &str, fill: impl FnOnce(&mut Json<'_>)) {
     write_numbered(out, channel, None, fill);
 }
 
-/// The same, and where its reader stands behind it: a resume token, if it has one.
+/// Writes a notification with the resume token of the position behind it, if there is one.
 pub fn write_numbered(out: &mut Vec<u8>, channel: &str, token: Option<Token>, fill: impl FnOnce(&mut Json<'_>)) {
     Json::new(out).object(|j| {
         j.key("jsonrpc").string("2.0").key("method").string("subscription");
@@ -98,7 +99,7 @@ pub fn write_numbered(out: &mut Vec<u8>, channel: &str, token: Option<Token>, fi
     });
 }
 
-/// What a heartbeat says: `heartbeat`, or `test_request` when an answer is due.
+/// Writes a heartbeat of kind `heartbeat`, or `test_request` if the client must answer.
 pub fn write_heartbeat(out: &mut Vec<u8>, kind: &str) {
     Json::new(out).object(|j| {
         j.key("jsonrpc").string("2.0").key("method").string("heartbeat");
@@ -108,7 +109,7 @@ pub fn write_heartbeat(out: &mut Vec<u8>, kind: &str) {
     });
 }
 
-/// The last thing a session is told before the venue closes it; ours, no part of the dialect.
+/// Writes the last message before the venue closes a session. The dialect does not have it.
 pub fn write_logout(out: &mut Vec<u8>, reason: &str) {
     Json::new(out).object(|j| {
         j.key("jsonrpc").string("2.0").key("method").string("logout");

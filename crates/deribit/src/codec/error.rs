@@ -1,4 +1,4 @@
-//! Refusals, by the registry in `contracts/errors.toml`.
+//! Errors, from the registry in `contracts/errors.toml`.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ pub struct ErrorEntry {
     pub wire: String,
     pub meaning: String,
     pub remedy: String,
-    /// Where the rule is written: a page of `docs` and its part.
+    /// Where the rule is written: a page in `docs` and its section.
     pub rule: Option<String>,
 }
 
@@ -30,20 +30,20 @@ pub fn registry() -> &'static [ErrorEntry] {
     &REGISTRY
 }
 
-/// One refusal, with the facts of this case.
+/// One error with the facts of this case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     pub name: &'static str,
-    /// What was wrong this time, for people.
+    /// The cause in this case, for people.
     pub reason: String,
     pub param: Option<&'static str>,
-    /// Boxed: most errors have none, and results stay small.
-    figures: Option<Box<Figures>>,
+    /// Boxed to keep results small: most errors have none.
+    figures: Option<Box<ErrorFigures>>,
 }
 
-/// What a client may act on.
+/// Numbers that a client may act on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Figures {
+struct ErrorFigures {
     limit: Option<Decimal>,
     retry_after_ms: Option<u64>,
     rule_id: Option<&'static str>,
@@ -58,13 +58,13 @@ impl RpcError {
         RpcError { param: Some(param), ..Self::new(name, reason) }
     }
 
-    /// With the most, or the least, that would have been taken.
+    /// Adds the largest or smallest value that would be accepted.
     pub fn with_limit(mut self, limit: Decimal) -> Self {
         self.figures.get_or_insert_default().limit = Some(limit);
         self
     }
 
-    /// With the sentence of the rulebook's tables that decided, by its id.
+    /// Adds the id of the rule that decided.
     pub fn with_rule(mut self, id: &'static str) -> Self {
         self.figures.get_or_insert_default().rule_id = Some(id);
         self
@@ -74,7 +74,7 @@ impl RpcError {
         self.figures.as_ref()?.rule_id
     }
 
-    /// With when asking again may help.
+    /// Adds the number of milliseconds after which the request may be sent again.
     pub fn with_retry(mut self, after_ms: u64) -> Self {
         self.figures.get_or_insert_default().retry_after_ms = Some(after_ms);
         self
@@ -88,13 +88,13 @@ impl RpcError {
         self.figures.as_ref()?.retry_after_ms
     }
 
-    /// For cases that the registry's own words say well enough.
+    /// Returns an error with the text of the registry.
     pub fn named(name: &'static str) -> Self {
         let meaning = registry().iter().find(|entry| entry.name == name).map(|entry| entry.meaning.clone());
         Self::new(name, meaning.unwrap_or_default())
     }
 
-    /// A missing or unreadable parameter.
+    /// Returns an error for a missing or malformed parameter.
     pub fn invalid(param: &'static str, reason: impl Into<String>) -> Self {
         Self::param("invalid_params", param, reason)
     }

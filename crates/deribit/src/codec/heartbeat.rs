@@ -1,9 +1,10 @@
-//! Proof of life for those who ask for it.
+//! Heartbeats, for connections that ask for them.
 //!
-//! Holds       1. a connection that set an interval hears from us once in it, and is closed when a `test_request` has gone
-//!                a whole interval without a `public/test`: a dead one is closed within two;
-//!             2. who never asked is never bothered;
-//!             3. time is the host's steady clock.
+//! Holds       1. a connection gets a heartbeat in every interval, and is closed if a
+//!                `test_request` stays without a `public/test` for a whole interval: a dead one is
+//!                closed within two;
+//!             2. a connection that did not ask gets none;
+//!             3. time is the server's steady clock.
 //! Start at    [`Heartbeat::asked`], [`Heartbeat::beat`].
 
 use crate::codec::{Params, RpcError, write_heartbeat};
@@ -14,18 +15,18 @@ const NANOS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct Heartbeat {
     interval_ns: u64,
-    /// When [`Self::beat`] has something to do.
+    /// When [`Self::beat`] is due, in nanoseconds of the steady clock.
     pub due_ns: u64,
-    /// A `test_request` is out.
+    /// Whether a `test_request` waits for its answer.
     awaits_test: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beat {
     NotYet,
-    /// A heartbeat and a test request are to be sent.
+    /// A heartbeat and a test request must be sent.
     Send,
-    /// Nothing came back: the connection is to be closed.
+    /// The peer did not answer: the connection must be closed.
     Dead,
 }
 
@@ -33,7 +34,7 @@ impl Heartbeat {
     const SHORTEST_S: u64 = 10;
     const LONGEST_S: u64 = 3_600;
 
-    /// What `public/set_heartbeat` asks for, from now on.
+    /// Returns the heartbeat that `public/set_heartbeat` asks for.
     pub fn asked(params: &Params<'_>, now_ns: u64) -> Result<Heartbeat, RpcError> {
         let (shortest, longest) = (Self::SHORTEST_S, Self::LONGEST_S);
         params.required("interval")?;
@@ -49,12 +50,16 @@ impl Heartbeat {
         Heartbeat { interval_ns, due_ns: now_ns.saturating_add(interval_ns), awaits_test: false }
     }
 
-    /// A `public/test` has come.
+    /// Records a `public/test`.
     pub fn tested(&mut self) {
         self.awaits_test = false;
     }
 
-    /// Sends what is due; says why the connection must end, if it must.
+    /// Sends the messages that are due.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the connection must be closed.
     pub fn beat(&mut self, now_ns: u64, mut send: impl FnMut(&[u8])) -> Result<(), String> {
         match self.due(now_ns) {
             Beat::NotYet => {}
@@ -80,7 +85,7 @@ impl Heartbeat {
             return Beat::Dead;
         }
         self.awaits_test = true;
-        // From now, not from when it was due: after a pause of ours the peer still gets its whole interval.
+        // Counted from now, so that after a pause of this process the peer gets its whole interval.
         self.due_ns = now_ns.saturating_add(self.interval_ns);
         Beat::Send
     }

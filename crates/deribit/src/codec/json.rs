@@ -1,13 +1,13 @@
-//! Writes JSON straight into a byte buffer.
+//! Writes JSON into a byte buffer.
 //!
-//! Our own because prices must come out as exact plain decimals, and because each object is written once per event
-//! and sent to everyone.
+//! Not a library, because prices must be exact plain decimals, and because each object is
+//! written once per event and sent to every subscriber.
 
 use pitwire_model::Decimal;
 
 pub struct Json<'a> {
     out: &'a mut Vec<u8>,
-    /// Whether the next value in the open object or array needs a comma before it.
+    /// Whether the next value of the open object or array needs a comma before it.
     comma: bool,
 }
 
@@ -39,10 +39,10 @@ impl<'a> Json<'a> {
         self
     }
 
-    /// Ends a chain in a closure or an arm that gives nothing back.
+    /// Ends a chain in a closure or match arm that returns nothing.
     pub const fn end(&mut self) {}
 
-    /// A key, which is a name of ours and has nothing to escape; exactly one value must follow.
+    /// Writes a key, which must need no escaping. Exactly one value must follow.
     pub fn key(&mut self, key: &str) -> &mut Self {
         debug_assert!(!key.bytes().any(must_be_escaped), "{key:?} is no key of ours");
         self.out.reserve(key.len() + 4);
@@ -57,7 +57,7 @@ impl<'a> Json<'a> {
     pub fn string(&mut self, text: &str) -> &mut Self {
         self.before_value();
         self.out.push(b'"');
-        // Nearly every string is a key or a name of ours, in which there is nothing to escape.
+        // Nearly every string is a constant key or name without characters to escape.
         if text.bytes().fold(false, |any, byte| any | must_be_escaped(byte)) {
             self.escaped(text);
         } else {
@@ -86,7 +86,7 @@ impl<'a> Json<'a> {
         self
     }
 
-    /// A number that is told as a string, as ids are.
+    /// Writes a number as a string, as ids are.
     pub fn quoted_uint(&mut self, value: u64) -> &mut Self {
         self.before_value();
         self.out.push(b'"');
@@ -112,14 +112,15 @@ impl<'a> Json<'a> {
         self.raw(b"null")
     }
 
-    /// Bytes that are JSON already.
+    /// Writes bytes that are JSON already.
     pub fn raw(&mut self, json: &[u8]) -> &mut Self {
         self.before_value();
         self.out.extend_from_slice(json);
         self
     }
 
-    /// A plain decimal at its own scale, with at least one decimal: clients tell prices from counters by it.
+    /// Writes a plain decimal at its own scale with at least one digit after the point. Clients
+    /// tell prices from counters by it.
     pub fn decimal(&mut self, value: Decimal) -> &mut Self {
         self.before_value();
         if value.mantissa < 0 {
@@ -137,7 +138,7 @@ fn must_be_escaped(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// `00` to `99`: two digits for one division.
+/// The digits `00` to `99`, so that one division yields two digits.
 const PAIRS: [u8; 200] = {
     let mut pairs = [0; 200];
     let mut at = 0;
@@ -151,13 +152,14 @@ const PAIRS: [u8; 200] = {
     pairs
 };
 
-/// Decimal digits of `value` with a point before the last `scale` of them.
+/// Writes the digits of `value` with a point before the last `scale` of them.
 #[allow(clippy::cast_possible_truncation)]
 fn push_digits(out: &mut Vec<u8>, value: u128, scale: usize) {
-    // Room for all of a u128 and for the zeros before a small one.
+    // Room for a u128 and for the zeros before a small one.
     let mut digits = [b'0'; 64];
     let mut at = digits.len();
-    // Half the width where it fits, as it nearly always does: dividing it costs a tenth.
+    // Values of 64 bits, which are nearly all, are divided at half the width in a tenth of the
+    // time.
     let mut wide = value;
     while wide > u128::from(u64::MAX) {
         at -= 1;

@@ -1,10 +1,12 @@
-//! The JSON-RPC dialect: requests in, exact decimals, objects out.
+//! The codec of the JSON-RPC dialect.
 //!
-//! Does        read requests from WebSocket texts, HTTP bodies and query strings; write every object of the dialect.
-//! Holds       1. prices and amounts go from text to whole ticks and lots without ever being a float;
-//!             2. integers go out without a decimal point, numbers never as strings, absent fields are absent;
-//!             3. strict in what goes out, generous in what comes in (form, never meaning).
-//! Leaves out  who may call what, and what it does: see `crates/deribit`.
+//! Does        read requests from WebSocket texts, HTTP bodies and query strings; write every
+//!             object of the dialect.
+//! Holds       1. prices and amounts become whole ticks and lots without passing through a float;
+//!             2. integers are written without a decimal point, numbers never as strings, and
+//!                absent fields are absent;
+//!             3. output is strict; input is lenient in form, never in meaning.
+//! Leaves out  access and effects of methods: see the rest of this crate.
 //! Start at    [`Request::parse`], then [`Params`], then `objects`.
 
 mod channel;

@@ -1,6 +1,6 @@
-//! Named parameters, whatever form they came in.
+//! Named parameters of a request, from JSON or from a query string.
 //!
-//! Holds       numbers and booleans may come as strings, unknown names are ignored, null is absent.
+//! Holds       numbers and booleans may be strings, unknown names are ignored, null means absent.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,13 +12,14 @@ use crate::codec::error::RpcError;
 
 #[derive(Debug, Default)]
 pub struct Params<'a> {
-    /// Few enough that a scan beats a map.
+    /// Few enough that a scan is faster than a map.
     fields: Vec<(Cow<'a, str>, Value<'a>)>,
-    /// The marks of their names: an order is asked for thirty names and has five, and most of the others are told by it.
+    /// One bit per name, see [`mark`]. A method looks up thirty names of an order that has five; most
+    /// look-ups end at this mask.
     marks: u64,
 }
 
-/// One bit of sixty-four, by a name's length and its first and last byte.
+/// One bit of 64, by a name's length and its first and last byte.
 #[inline]
 fn mark(name: &str) -> u64 {
     let bytes = name.as_bytes();
@@ -31,7 +32,7 @@ fn mark(name: &str) -> u64 {
 enum Value<'a> {
     /// JSON text, never null.
     Json(&'a str),
-    /// From a query string: already the plain text.
+    /// Plain text from a query string.
     Text(Cow<'a, str>),
 }
 
@@ -44,7 +45,7 @@ impl<'a> Params<'a> {
         Ok(Params::of(fields.map(|(name, value)| (name, Value::Json(value.get()))).collect()))
     }
 
-    /// Names and JSON texts that differ from one another and are not null.
+    /// Takes names and JSON texts. The names differ and no text is null.
     pub(crate) fn from_plain(fields: Vec<(&'a str, &'a str)>) -> Self {
         let fields = fields.into_iter().map(|(name, json)| (Cow::Borrowed(name), Value::Json(json)));
         Params::of(fields.collect())
@@ -78,12 +79,13 @@ impl<'a> Params<'a> {
         self.get(name).is_some()
     }
 
-    /// The value as plain text: a JSON string unquoted, a number or boolean as written.
+    /// Returns the value as plain text: a JSON string without quotes, a number or boolean as
+    /// written.
     pub fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, RpcError> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(Cow::Borrowed(text))),
-            // Nothing escaped, as nearly always: what stands between the quotes is the text.
+            // Without escapes, which is nearly always, the text stands between the quotes.
             Some(Value::Json(json)) if json.starts_with('"') && !json.contains('\\') => {
                 Ok(Some(Cow::Borrowed(&json[1..json.len() - 1])))
             }
@@ -111,7 +113,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// A whole number, also when written `10.0`.
+    /// Returns a whole number. `10.0` counts as one.
     pub fn integer(&self, name: &'static str) -> Result<Option<i64>, RpcError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let value = Decimal::parse(&text).ok().and_then(|value| value.in_steps_of(Decimal::new(1, 0)));
@@ -128,7 +130,8 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// A list of strings: a JSON array, one string, repeated `name[]=`, or JSON text in a query.
+    /// Returns a list of strings: from a JSON array, one string, repeated `name[]=`, or JSON text
+    /// in a query.
     pub fn list(&self, name: &'static str) -> Result<Option<Vec<String>>, RpcError> {
         let bracketed = format!("{name}[]");
         let mut found = None::<Vec<String>>;
@@ -143,7 +146,8 @@ impl<'a> Params<'a> {
         Ok(found)
     }
 
-    /// Texts by name: a JSON object, also as text in a query. A null is a name without one.
+    /// Returns texts by name, from a JSON object or the same as text in a query. Null is a name
+    /// without a text.
     pub fn texts(&self, name: &'static str) -> Result<Option<BTreeMap<String, Option<String>>>, RpcError> {
         let json = match self.get(name) {
             None => return Ok(None),
@@ -171,7 +175,7 @@ fn clip(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// `None` for a broken escape or bytes that are not UTF-8.
+/// Decodes percent escapes. `None` for a broken escape or for bytes that are not UTF-8.
 fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));

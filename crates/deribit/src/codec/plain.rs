@@ -1,10 +1,10 @@
-//! The quick reader: requests of the form in which nearly all come, in one pass.
+//! The fast reader, for the form that nearly all requests have, in one pass.
 //!
-//! Does        one object of `id`, `method`, and `params` that are single values; nothing escaped, no exponent, no name
-//!             twice.
-//! Holds       what it reads means what the general reader makes of the same text; anything else it leaves to that one,
-//!             which also says what is wrong with it.
-//! Costs       a look at each byte: a third of the general reader's time.
+//! Does        read one object of `id`, `method`, and `params` that are single values, without
+//!             escapes, exponents or repeated names.
+//! Holds       it agrees with the general reader on every text that it accepts. It leaves every
+//!             other text to the general reader, which also names the error.
+//! Costs       one look at each byte: a third of the general reader's time.
 //! Start at    [`read`].
 
 /// Bytes that stand for themselves within a string.
@@ -22,19 +22,19 @@ const SPELT_OUT: [bool; 256] = {
 
 /// A request as it stands in its text.
 pub(crate) struct Plain<'a> {
-    /// As written; absent when null.
+    /// As written; absent if null.
     pub id: Option<&'a str>,
     pub method: Option<&'a str>,
-    /// Names, and values as written; without those that are null.
+    /// Names, and values as written, without nulls.
     pub params: Vec<(&'a str, &'a str)>,
 }
 
-/// More than any method knows; beyond it looking for a name twice would cost too much.
+/// More fields than any method has. Beyond that, the search for repeated names would cost too much.
 const MOST_FIELDS: usize = 24;
 
-/// `None` when it must be read by the general reader.
+/// Reads a request. `None` if the general reader must read it.
 pub(crate) fn read(text: &str) -> Option<Plain<'_>> {
-    let mut cursor = Cursor { text, at: 0 };
+    let mut cursor = JsonCursor { text, at: 0 };
     let (mut id, mut method, mut params) = (None, None, None);
     cursor.fields(|cursor, name| {
         match name {
@@ -51,12 +51,12 @@ pub(crate) fn read(text: &str) -> Option<Plain<'_>> {
     is_whole.then(|| Plain { id: id.filter(|id| *id != "null"), method, params: params.unwrap_or_default() })
 }
 
-struct Cursor<'a> {
+struct JsonCursor<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> JsonCursor<'a> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `{"name":…,…}`; `value` reads what follows a name.
+    /// Reads `{"name":…,…}`; `value` reads what follows a name.
     fn fields(&mut self, mut value: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.space();
         self.take(b'{')?;
@@ -103,7 +103,8 @@ impl<'a> Cursor<'a> {
             if names > MOST_FIELDS || found.iter().any(|(other, _)| *other == name) {
                 return None;
             }
-            // A null might hide the same name with a value; a list spelt as `name[]` has an order of its own.
+            // A null may hide a second field of the same name, and a list spelled as `name[]` has
+            // an order.
             if value == "null" || name.ends_with("[]") {
                 return None;
             }
@@ -113,7 +114,7 @@ impl<'a> Cursor<'a> {
         Some(found)
     }
 
-    /// A string, number, or word, as written.
+    /// Reads a string, number or word, as written.
     fn value(&mut self) -> Option<&'a str> {
         let from = self.at;
         match self.peek()? {
@@ -128,7 +129,7 @@ impl<'a> Cursor<'a> {
         Some(&self.text[from..self.at])
     }
 
-    /// What stands between the quotes.
+    /// Reads the text between the quotes.
     fn string(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let from = self.at;
@@ -154,7 +155,7 @@ impl<'a> Cursor<'a> {
             self.at += 1;
             self.digits()?;
         }
-        // An exponent, or a second digit after a leading zero, is for the other reader to judge.
+        // The general reader judges exponents and leading zeros.
         (!matches!(self.peek(), Some(b'e' | b'E' | b'0'..=b'9'))).then_some(())
     }
 

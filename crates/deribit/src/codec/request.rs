@@ -1,4 +1,4 @@
-//! One request, from whichever entrance.
+//! One request, from any transport.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use crate::codec::error::RpcError;
 use crate::codec::params::Params;
 use crate::codec::plain::{self, Plain};
 
-/// The id exactly as the client wrote it, to be echoed byte for byte. Ids repeat legally.
+/// The id as the client wrote it, echoed byte for byte. Ids may repeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestId(pub(crate) Option<Box<str>>);
 
 #[derive(Debug)]
 pub struct Request<'a> {
     pub id: RequestId,
-    /// `public/test`, `private/buy`, …
+    /// `public/test`, `private/buy` and so on.
     pub method: Cow<'a, str>,
     pub params: Params<'a>,
 }
@@ -34,7 +34,11 @@ struct Envelope<'a> {
 const MAX_DEPTH: u32 = 16;
 
 impl<'a> Request<'a> {
-    /// Reads a JSON-RPC object. `path_method` is what the URL named, used when the body names none.
+    /// Reads a JSON-RPC object. `path_method` is the method in the URL, used if the body has none.
+    ///
+    /// # Errors
+    ///
+    /// Returns the id, as far as it could be read, and the error.
     pub fn parse(text: &'a str, path_method: Option<&'a str>) -> Result<Request<'a>, (RequestId, RpcError)> {
         match plain::read(text) {
             Some(Plain { id, method: Some(method), params }) => {
@@ -45,7 +49,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same for whatever form it has.
+    /// Reads a JSON-RPC object of any form with the general reader.
     fn parse_any(text: &'a str, path_method: Option<&'a str>) -> Result<Request<'a>, (RequestId, RpcError)> {
         let nameless = |error| (RequestId::default(), error);
         check_depth(text).map_err(nameless)?;
@@ -72,6 +76,10 @@ impl<'a> Request<'a> {
     }
 
     /// Reads `GET /api/v2/{method}?query`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a malformed query.
     pub fn from_query(method: &'a str, query: &'a str) -> Result<Request<'a>, RpcError> {
         Ok(Request { id: RequestId::default(), method: Cow::Borrowed(method), params: Params::from_query(query)? })
     }
@@ -109,7 +117,7 @@ mod tests {
         }
     }
 
-    /// What a request comes to, in words: both readers must say the same.
+    /// Describes the outcome in words, to compare both readers.
     fn told(outcome: &Result<Request<'_>, (RequestId, RpcError)>) -> String {
         match outcome {
             Ok(request) => {
@@ -211,7 +219,7 @@ mod tests {
             quick += usize::from(plain::read(&text).is_some());
             good += usize::from(any.is_ok());
         }
-        // Both ways are taken often, or this shows nothing.
+        // Both paths must be taken often, or this test shows nothing.
         assert!(quick > 4_000 && good > quick + 4_000, "{quick} quick of {good} good");
     }
 

@@ -1,6 +1,7 @@
-//! Resume tokens: where a subscriber stands, and what it is told when it comes back. Ours, no part of the dialect.
+//! Resume tokens: the position of a subscriber, and the messages that it gets when it returns. The dialect
+//! does not have them.
 //!
-//! Holds       whoever names no token is told none of this.
+//! Holds       a client that sends no token sees none of this.
 //! Start at    [`Token::parse`], [`write_resumption`].
 
 use core::fmt;
@@ -10,20 +11,21 @@ use crate::codec::error::RpcError;
 use crate::codec::json::Json;
 use crate::codec::params::Params;
 
-/// Channels of one request: what a ring or a diary has kept is looked through for each.
+/// Most channels that one request may resume, because each costs a search through a ring or replay
+/// buffer.
 const MOST_RESUMED: usize = 100;
 
-/// `EPOCH:NUMBER`, or `EPOCH:NUMBER.PART` where several messages have one number.
+/// `EPOCH:NUMBER`, or `EPOCH:NUMBER.PART` where several messages share one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Which start of the venue it is from.
+    /// The start of the venue that issued it.
     pub epoch: u64,
     pub number: u64,
     pub part: u32,
 }
 
 impl Token {
-    /// `None` for anything that no venue has given out.
+    /// Parses a token. `None` for a text that no venue has issued.
     pub fn parse(text: &str) -> Option<Token> {
         let (epoch, place) = text.split_once(':')?;
         let (number, part) = match place.split_once('.') {
@@ -34,7 +36,7 @@ impl Token {
     }
 }
 
-/// Twenty digits hold every number of 64 bits; a sign is none of them.
+/// Parses up to twenty digits without a sign.
 fn digits(text: &str) -> Option<u64> {
     let is_plain = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_plain)
@@ -47,7 +49,8 @@ impl fmt::Display for Token {
     }
 }
 
-/// The channels of `names` that the caller wants to be able to come back to, and where it left them.
+/// Returns the channels of `names` that the caller wants to resume, each with its token if it has
+/// one.
 pub fn resumed(params: &Params<'_>, names: &[String]) -> Result<BTreeMap<String, Option<Token>>, RpcError> {
     let Some(wanted) = params.texts("resume")? else { return Ok(BTreeMap::new()) };
     if wanted.len() > MOST_RESUMED {
@@ -76,35 +79,36 @@ pub fn resumed(params: &Params<'_>, names: &[String]) -> Result<BTreeMap<String,
     Ok(resumed)
 }
 
-/// What a channel's subscriber was given between the answer and the first message of the present.
+/// How a returning subscriber was caught up before its first new message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaughtUp {
-    /// Exactly what it had missed, in order.
+    /// Exactly the messages that it missed, in order.
     Messages,
-    /// What has happened since, as the venue's history has it.
+    /// The changes since then, from the venue's history.
     History(Why),
-    /// The whole state, as every joiner.
+    /// The whole state, as for a new subscriber.
     Snapshot(Why),
-    /// It hears what comes from now on.
+    /// Nothing: it gets new messages only.
     Nothing(Why),
 }
 
-/// Why a subscriber does not simply go on.
+/// Why a subscriber could not simply continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It has given no token.
+    /// It sent no token.
     New,
-    /// The venue has started since.
+    /// The venue has restarted since.
     OtherEpoch,
-    /// What followed is no longer kept.
+    /// The messages that followed have been dropped.
     TooOld,
-    /// The number is none of this channel's.
+    /// The channel has never had this number.
     Unknown,
-    /// More than one request may fetch.
+    /// The request would fetch more than it may.
     TooMuch,
-    /// The channel's messages have no numbers: each tells a state whole, or belongs to no account's record.
+    /// The messages of this channel have no numbers: each is a whole state, or belongs to no
+    /// account.
     NotNumbered,
-    /// This connection hears the channel already.
+    /// The connection has this channel already.
     AlreadySubscribed,
 }
 
@@ -122,7 +126,7 @@ impl Why {
     }
 }
 
-/// Tells a subscriber that it has been caught up, how, and where it stands now.
+/// Tells a subscriber how it was caught up and where it stands now.
 pub fn write_resumption(out: &mut Vec<u8>, channel: &str, caught_up: CaughtUp, token: Option<Token>) {
     let (by, why) = match caught_up {
         CaughtUp::Messages => ("messages", None),

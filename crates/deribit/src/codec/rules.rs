@@ -1,6 +1,6 @@
-//! The two tables of the rulebook as `contracts/rules` has them: for people, in answers and refusals.
+//! The rulebook's two tables from `contracts/rules`, for answers and error texts.
 //!
-//! Leaves out  deciding anything: the engine reads the same files for itself.
+//! Leaves out  decisions: the engine has its own copy of the tables.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::codec::json::Json;
 
-/// A sentence of the rulebook, by the id under which the tables cite it.
+/// A rule, by the id that the tables cite.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Rule {
     pub id: String,
@@ -17,7 +17,7 @@ pub struct Rule {
     pub source: String,
 }
 
-/// Order type x time in force.
+/// Order type by time in force.
 #[derive(Debug, Deserialize)]
 pub struct TypeCell {
     pub tif: String,
@@ -27,7 +27,7 @@ pub struct TypeCell {
     pub rule: String,
 }
 
-/// Session x time in force, or x order type.
+/// Session by time in force, or by order type.
 #[derive(Debug, Deserialize)]
 pub struct SessionCell {
     pub session: String,
@@ -54,7 +54,7 @@ pub struct SessionRow {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub struct OrderTypeFilter {
+pub struct OrderTypeTable {
     pub rule: Vec<Rule>,
     pub cell: Vec<TypeCell>,
 }
@@ -67,12 +67,12 @@ pub struct Sessions {
 }
 
 // The files are compiled in and a test parses them, so unreadable ones cannot ship.
-static TYPES: LazyLock<OrderTypeFilter> =
+static TYPES: LazyLock<OrderTypeTable> =
     LazyLock::new(|| toml::from_str(include_str!("../../../../contracts/rules/order-types.toml")).unwrap_or_default());
 static SESSIONS: LazyLock<Sessions> =
     LazyLock::new(|| toml::from_str(include_str!("../../../../contracts/rules/sessions.toml")).unwrap_or_default());
 
-pub fn types() -> &'static OrderTypeFilter {
+pub fn types() -> &'static OrderTypeTable {
     &TYPES
 }
 
@@ -80,7 +80,7 @@ pub fn sessions() -> &'static Sessions {
     &SESSIONS
 }
 
-/// An order type's column. An iceberg is a limit order with a display.
+/// The column of an order type. An iceberg is a limit order with a display quantity.
 pub const fn type_word(order_type: OrderType, is_iceberg: bool) -> &'static str {
     match order_type {
         OrderType::Limit { .. } if is_iceberg => "iceberg",
@@ -92,30 +92,30 @@ pub const fn type_word(order_type: OrderType, is_iceberg: bool) -> &'static str 
     }
 }
 
-/// A session's row: `closed` is as post close.
+/// The row of a session. `closed` shares the row of post close.
 fn row_of(phase: Phase) -> &'static str {
     if phase == Phase::Closed { Phase::PostClose.name() } else { phase.name() }
 }
 
-/// What a session permits.
+/// Returns the permissions of a session.
 pub fn session(phase: Phase) -> Option<&'static SessionRow> {
     let name = row_of(phase);
     sessions().session.iter().find(|row| row.name == name)
 }
 
-/// Why an order of this type and time in force is what it is in any session.
+/// Returns the rule for an order type with a time in force.
 pub fn type_rule(order_type: OrderType, is_iceberg: bool, tif: TimeInForce) -> Option<&'static Rule> {
     let word = type_word(order_type, is_iceberg);
     let cell = types().cell.iter().find(|cell| cell.tif == tif.name() && cell.order_type == word)?;
     types().rule.iter().find(|rule| rule.id == cell.rule)
 }
 
-/// Why a session takes this time in force, or does not.
+/// Returns the rule for a time in force in a session.
 pub fn session_tif_rule(phase: Phase, tif: TimeInForce) -> Option<&'static Rule> {
     session_rule(phase, "tif", tif.name())
 }
 
-/// Why a session takes this type of order, or does not.
+/// Returns the rule for an order type in a session.
 pub fn session_type_rule(phase: Phase, order_type: OrderType, is_iceberg: bool) -> Option<&'static Rule> {
     session_rule(phase, "type", type_word(order_type, is_iceberg))
 }
@@ -126,7 +126,7 @@ fn session_rule(phase: Phase, kind: &str, column: &str) -> Option<&'static Rule>
     sessions.rule.iter().find(|rule| rule.id == cell.rule)
 }
 
-/// Both tables whole, as `public/pitwire_get_rules` answers them.
+/// Writes both tables, as `public/pitwire_get_rules` answers them.
 pub fn write(j: &mut Json<'_>) {
     let (types, sessions) = (types(), sessions());
     j.object(|j| {
@@ -144,7 +144,7 @@ pub fn write(j: &mut Json<'_>) {
             }
         });
         j.key("rules").array(|j| {
-            // Some sentences stand in both files.
+            // Some rules stand in both files.
             let also = sessions.rule.iter().filter(|rule| types.rule.iter().all(|known| known.id != rule.id));
             for rule in types.rule.iter().chain(also) {
                 j.object(|j| {

@@ -23,13 +23,13 @@ pub fn summary(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Adds who the account is, its fees and its limits to a finished summary object.
+/// Adds identity, fees and limits of the account to a finished summary object.
 fn extend(call: &Call<'_>, account: AccountId, out: &mut Vec<u8>) {
     let mut more = Vec::new();
     Json::new(&mut more).object(|j| {
         identity(j, call.venue.engine(), account);
         j.key("fees").array(|j| {
-            // Nobody pays any in this version: a stated zero for each kind.
+            // This version charges no fees: zero for each kind.
             for kind in ["spot", "future", "perpetual"] {
                 j.object(|j| {
                     j.key("instrument_type").string(kind).key("fee_type").string("relative");
@@ -41,7 +41,7 @@ fn extend(call: &Call<'_>, account: AccountId, out: &mut Vec<u8>) {
         let (limits, is_enforced) = call.state.rates.of_account(account, &*call.venue);
         limits.write(j, is_enforced);
     });
-    // Two objects become one: the first loses its closing brace, the second its opening one.
+    // Joins two objects: the first loses its closing brace, the second its opening one.
     out.pop();
     out.push(b',');
     out.extend_from_slice(&more[1..]);
@@ -78,7 +78,7 @@ pub fn position(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Perpetuals that are not flat: what one owns of a spot instrument is a balance.
+/// Lists perpetual positions that are not flat. Holdings of spot instruments are balances.
 pub fn positions(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let wanted = call.currency()?;

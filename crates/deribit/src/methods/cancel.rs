@@ -1,7 +1,7 @@
-//! Orders out: one, or all that a request covers.
+//! Cancels: of one order, or of all orders that a request covers.
 //!
-//! Holds       a mass cancel takes off what was asked for and nothing else; where a word could be read either way, it
-//!             is refused.
+//! Holds       a mass cancel removes the requested orders and no others. An ambiguous word is
+//!             refused.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub fn cancel(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// What a mass cancel goes by.
+/// The criterion of a mass cancel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MassCancel {
     All,
@@ -38,7 +38,8 @@ pub enum MassCancel {
     Label,
 }
 
-/// Whose orders: all of the account (the firm), or those that this connection has entered (the client).
+/// Whose orders a mass cancel covers: all of the account (the firm), or those entered over this
+/// connection (the client).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderOwner {
     Firm,
@@ -56,7 +57,7 @@ fn whose(call: &Call<'_>) -> Result<OrderOwner, RpcError> {
     }
 }
 
-/// Answers with the number of orders that were cancelled; with `detailed`, with the orders, instrument by instrument.
+/// Answers with the number of cancelled orders or, with `detailed`, with the orders by instrument.
 pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
     let account = call.account()?;
     let detailed = call.params.boolean("detailed")?.unwrap_or(false);
@@ -74,8 +75,8 @@ pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
     Ok(())
 }
 
-/// What a request covers as the engine can be told of it, one command each: instrument by instrument where a segment is
-/// meant, by numbers where the engine has no word for it.
+/// Translates a request into filters of the engine, one command each: by instrument for a segment,
+/// by order ids where the engine has no such filter.
 fn filters(call: &Call<'_>, account: AccountId, which: MassCancel) -> Result<Vec<CancelFilter>, RpcError> {
     let (types, whose) = (filters::types(call)?, whose(call)?);
     let given = |name| Ok::<_, RpcError>(call.params.text(name)?.is_some_and(|text| !text.is_empty()));
@@ -105,7 +106,7 @@ fn filters(call: &Call<'_>, account: AccountId, which: MassCancel) -> Result<Vec
     })])
 }
 
-/// One command for each instrument of the segment, in order of number.
+/// Returns one filter per instrument of the segment, in order of instrument numbers.
 fn segment_filters(
     call: &Call<'_>,
     account: AccountId,
@@ -119,7 +120,7 @@ fn segment_filters(
     Ok(call.segment()?.into_iter().map(of).collect())
 }
 
-/// Open orders of an account by number, in order of entry.
+/// Returns a filter with the ids of an account's open orders, in order of entry.
 fn listed(
     call: &Call<'_>,
     account: AccountId,

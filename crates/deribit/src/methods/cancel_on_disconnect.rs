@@ -1,6 +1,7 @@
-//! Cancel on disconnect: what a connection's orders are worth without it.
+//! Cancel on disconnect.
 //!
-//! Holds       1. it fires on every end of a connection but a logout, for the orders of that connection alone;
+//! Holds       1. it fires whenever a connection ends without a logout, for the orders of that
+//!                connection only;
 //!             2. each account on a connection decides for its own orders.
 
 use crate::codec::RpcError;
@@ -9,20 +10,20 @@ use pitwire_model::{AccountId, SessionId};
 use crate::call::{Call, MethodResult, Transport};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum CancelScope {
     Connection,
-    /// How future connections of the account begin.
+    /// The default for future connections of the account.
     Account,
 }
 
-fn scope(call: &Call<'_>) -> Result<Scope, RpcError> {
-    // A connection without a number has no orders of its own to cancel.
+fn scope(call: &Call<'_>) -> Result<CancelScope, RpcError> {
+    // Orders are cancelled by connection number, so a connection needs one.
     if call.transport != Transport::WebSocket || call.session.id == SessionId::ZERO {
         return Err(RpcError::new("must_be_websocket", "this belongs to a connection"));
     }
     match call.params.text("scope")?.as_deref() {
-        None | Some("" | "connection") => Ok(Scope::Connection),
-        Some("account") => Ok(Scope::Account),
+        None | Some("" | "connection") => Ok(CancelScope::Connection),
+        Some("account") => Ok(CancelScope::Account),
         Some(_) => Err(RpcError::invalid("scope", "scope is connection or account")),
     }
 }
@@ -30,13 +31,13 @@ fn scope(call: &Call<'_>) -> Result<Scope, RpcError> {
 pub fn set(call: &mut Call<'_>, enabled: bool) -> MethodResult {
     let account = call.account()?;
     match scope(call)? {
-        Scope::Connection => {
+        CancelScope::Connection => {
             call.session.on_disconnect.cancels.insert(account, enabled);
         }
-        Scope::Account if enabled => {
+        CancelScope::Account if enabled => {
             call.state.cancels_by_default.insert(account);
         }
-        Scope::Account => {
+        CancelScope::Account => {
             call.state.cancels_by_default.remove(&account);
         }
     }
@@ -47,8 +48,8 @@ pub fn set(call: &mut Call<'_>, enabled: bool) -> MethodResult {
 pub fn get(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let (name, enabled) = match scope(call)? {
-        Scope::Connection => ("connection", settled(call, account)),
-        Scope::Account => ("account", call.state.cancels_by_default.contains(&account)),
+        CancelScope::Connection => ("connection", settled(call, account)),
+        CancelScope::Account => ("account", call.state.cancels_by_default.contains(&account)),
     };
     call.json().object(|j| {
         j.key("scope").string(name).key("enabled").bool(enabled);
@@ -56,7 +57,8 @@ pub fn get(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Whether this connection's orders of an account go with it. The account's default is taken over here, once.
+/// Whether this connection's orders of an account are cancelled when it ends. The first call adopts
+/// the account's default.
 pub fn settled(call: &mut Call<'_>, account: AccountId) -> bool {
     let default = call.state.cancels_by_default.contains(&account);
     call.session.id != SessionId::ZERO && *call.session.on_disconnect.cancels.entry(account).or_insert(default)

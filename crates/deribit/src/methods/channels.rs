@@ -1,6 +1,6 @@
-//! Subscriptions: which channels a connection hears.
+//! Subscriptions to channels.
 //!
-//! Holds       a request takes effect whole or not at all.
+//! Holds       a request takes effect as a whole or not at all.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::session::Session;
 fn names(call: &Call<'_>) -> Result<Vec<String>, RpcError> {
     must_stay(call)?;
     let names = call.params.list("channels")?.ok_or_else(|| RpcError::invalid("channels", "channels is required"))?;
-    // Asking twice in one request is asking once.
+    // A name that stands twice in one request counts once.
     let mut seen = BTreeSet::new();
     Ok(names.iter().filter(|name| seen.insert(name.as_str())).cloned().collect())
 }
@@ -29,8 +29,9 @@ fn must_stay(call: &Call<'_>) -> MethodResult {
     Err(RpcError::new("must_be_websocket", "subscriptions belong to a connection"))
 }
 
-/// Answers with the channels that are now subscribed. Well-formed names of unknown instruments, and channels that this
-/// version does not serve, are left out; an error is for malformed names only, and only when nothing else was asked for.
+/// Answers with the channels that are now subscribed. Leaves out well-formed names of unknown
+/// instruments and channels that this version does not serve. Malformed names are an error only if
+/// nothing else was requested.
 pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
     let mut accepted = Vec::new();
     let (mut malformed, mut fresh) = (None, 0);
@@ -42,7 +43,7 @@ pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
             ChannelName::Unavailable => {}
             ChannelName::Served(channel) => {
                 let account = listener(call, &name, &channel)?;
-                fresh += usize::from(!call.session.hears(&name, account));
+                fresh += usize::from(!call.session.is_subscribed(&name, account));
                 accepted.push((name, channel, account));
             }
         }
@@ -51,16 +52,18 @@ pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
         let shown: String = name.chars().take(80).collect();
         return Err(RpcError::invalid("channels", format!("no channel is named {shown:?}")));
     }
-    if call.session.channels() + fresh > Session::MOST_CHANNELS {
-        let reason = format!("a connection hears at most {} channels; open another", Session::MOST_CHANNELS);
+    if call.session.channels() + fresh > Session::MAX_CHANNELS {
+        let reason = format!("a connection is_subscribed at most {} channels; open another", Session::MAX_CHANNELS);
         return Err(RpcError::param("too_many_requests", "channels", reason));
     }
     write_names(call, accepted.iter().map(|(name, ..)| name));
-    let mut room = resume::RESUMED_BYTES;
+    let mut budget_bytes = resume::RESUMED_BYTES;
     for (name, channel, account) in accepted {
         let resumed = resumed.remove(&name);
         match (account, resumed) {
-            (Some(account), Some(token)) => resume::come_back(call, account, (name, channel), token, &mut room),
+            (Some(account), Some(token)) => {
+                resume::resume_private(call, account, (name, channel), token, &mut budget_bytes)
+            }
             (Some(account), None) => call.session.subscribe_private(account, &name, channel),
             (None, Some(token)) => {
                 call.session.subscribe_public(&name);
@@ -73,16 +76,16 @@ pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// What a channel's name comes to at a venue.
+/// The meaning of a channel name at this venue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelName {
     Served(Channel),
-    /// Well-formed, but of nothing that is here.
+    /// Well-formed, but the venue does not have it.
     Unavailable,
     Malformed,
 }
 
-/// Reads a channel's name; who may hear it is another question.
+/// Parses a channel name. Access is checked elsewhere.
 pub fn channel_named(engine: &Engine, name: &str) -> ChannelName {
     let Some(channel) = Channel::parse(name) else {
         return if Channel::is_known_family(name) { ChannelName::Unavailable } else { ChannelName::Malformed };
@@ -93,7 +96,7 @@ pub fn channel_named(engine: &Engine, name: &str) -> ChannelName {
             engine.markets().iter().any(|market| objects::index_name(&market.spec, engine.currencies()) == *index)
         }
         Channel::TradesOf { currency, .. } | Channel::InstrumentState { currency, .. } => {
-            // The venue keeps a ring for each: only for what it has.
+            // The venue keeps a ring per channel, so it accepts only what exists.
             currency == "any" || engine.currency_named(currency).is_some()
         }
         _ => channel.instrument().is_none_or(|name| engine.instrument_named(name).is_some()),
@@ -105,14 +108,18 @@ pub fn channel_named(engine: &Engine, name: &str) -> ChannelName {
     }
 }
 
-/// A currency may be one that nobody has, but it must look like one.
+/// Whether kind and currency are well-formed. The currency need not exist.
 fn has_known_words(channel: &Channel) -> bool {
     let Some((kind, currency)) = channel.kind_and_currency() else { return true };
     let looks_right = (1..=16).contains(&currency.len()) && currency.bytes().all(|byte| byte.is_ascii_alphanumeric());
     filters::is_kind(kind) && looks_right
 }
 
-/// Whose private channel this is; `None` for a public one, which is for everybody, or for everybody who has a login.
+/// Returns the owner of a private channel; `None` for a public one.
+///
+/// # Errors
+///
+/// Refuses private and raw channels without a login, and the drop copy for non-operators.
 fn listener(call: &Call<'_>, name: &str, channel: &Channel) -> Result<Option<AccountId>, RpcError> {
     if matches!(channel, Channel::DropCopy { .. }) {
         return call.operator().map(|_| None);

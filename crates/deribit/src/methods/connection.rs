@@ -1,4 +1,4 @@
-//! Login and liveness.
+//! Login, heartbeats and status.
 
 use crate::codec::{Heartbeat, RpcError};
 use pitwire_model::KillScope;
@@ -8,7 +8,7 @@ use crate::auth::Origin;
 use crate::auth::hex;
 use crate::call::{Call, Effect, MethodResult, Transport};
 
-/// The dialect's version, as its clients expect to read it.
+/// Version of the dialect that clients expect.
 pub const VERSION: &str = "1.2.26";
 
 pub fn auth(call: &mut Call<'_>) -> MethodResult {
@@ -56,9 +56,10 @@ pub fn get_time(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Moves the time of a venue whose clock is manual; what is due on the way happens before the answer.
+/// Advances the time of a venue with a manual clock. Everything that falls due happens before the
+/// answer.
 pub fn advance(call: &mut Call<'_>) -> MethodResult {
-    /// An hour: a request must not hold the others for long.
+    /// One hour, because the request blocks all others meanwhile.
     const MOST_NS: i64 = 3_600_000_000_000;
     let ns = call.params.integer("ns")?.ok_or_else(|| RpcError::invalid("ns", "ns is required, in nanoseconds"))?;
     let ns = u64::try_from(ns).ok().filter(|_| ns <= MOST_NS);
@@ -72,7 +73,7 @@ pub fn advance(call: &mut Call<'_>) -> MethodResult {
         Some(Ok(now)) => {
             let standing = call.venue.standing();
             call.json().object(|j| {
-                // As text: nanoseconds since 1970 are more than a double holds.
+                // A text, because nanoseconds since 1970 exceed the precision of a double.
                 j.key("venue_time_ns").string(&now.to_string());
                 j.key("sequence").uint(standing.last.0);
                 j.key("tape_hash").string(&hex(&standing.tape_hash));
@@ -95,7 +96,7 @@ fn must_stay(call: &Call<'_>, why: &str) -> MethodResult {
     if call.transport == Transport::WebSocket { Ok(()) } else { Err(RpcError::new("must_be_websocket", why)) }
 }
 
-/// From now on: a heartbeat and a test request in every interval.
+/// Starts a heartbeat with a test request in every interval.
 pub fn set_heartbeat(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "a heartbeat belongs to a connection")?;
     call.session.heartbeat = Some(Heartbeat::asked(call.params, call.clock.steady_ns)?);
@@ -110,12 +111,12 @@ pub fn disable_heartbeat(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Takes the sessions' tokens back unless `invalidate_token` says not to, and closes the connection. Orders stay,
-/// whatever was said about the end of the connection.
+/// Revokes the session's tokens, unless `invalidate_token` is false, and closes the connection.
+/// Orders stay, whatever cancel on disconnect says.
 pub fn logout(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "only a connection can be logged out")?;
     let invalidate = call.params.boolean("invalidate_token")?.unwrap_or(true);
-    // Where the tokens live on, the connection's end must not take them either.
+    // If the tokens stay valid, the end of the connection must not revoke them either.
     call.session.number = None;
     for session in std::mem::take(&mut call.session.granted) {
         if invalidate {

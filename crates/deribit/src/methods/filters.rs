@@ -1,10 +1,11 @@
-//! What a request covers: which instruments by name, kind and currency, and which types of order.
+//! Filters of a request: instruments by name, kind and currency, and types of order.
 //!
-//! Holds       1. of one's own orders and fills, an instrument belongs to the one currency it settles in, for clients
-//!                ask currency by currency and add up (a spot instrument settles in its quote);
-//!             2. of public lists and channels, it is found by its base and by its quote;
-//!             3. a word outside the dialect's list is refused, for guessing at it would cover more, or less, than
-//!                was asked.
+//! Holds       1. for a member's own orders and fills, an instrument belongs to its settlement
+//!                currency only, because clients ask currency by currency and add up (a spot
+//!                instrument settles in its quote currency);
+//!             2. for public lists and channels, it is found by its base and by its quote currency;
+//!             3. a word that the dialect does not have is refused, because a guess could cover
+//!                more or less than intended.
 
 use crate::codec::{RpcError, objects};
 use pitwire_engine::Engine;
@@ -15,7 +16,8 @@ use crate::call::Call;
 
 const KINDS: &[&str] = &["any", "spot", "future", "option", "future_combo", "option_combo", "combo"];
 
-/// Types of orders that wait for a trigger. This version takes stops alone, so there are no others to cover.
+/// Types of triggered orders in the dialect. This version has only stops, so the others match
+/// nothing.
 const TRIGGERS: &[&str] = &[
     "trigger_all",
     "stop",
@@ -34,7 +36,7 @@ pub fn is_kind(word: &str) -> bool {
     KINDS.contains(&word)
 }
 
-/// `kind`; nothing when it is not given or is `any`.
+/// Reads `kind`; `None` if it is absent or `any`.
 pub fn kind(call: &Call<'_>) -> Result<Option<String>, RpcError> {
     match call.params.text("kind")?.as_deref() {
         None | Some("" | "any") => Ok(None),
@@ -43,7 +45,7 @@ pub fn kind(call: &Call<'_>) -> Result<Option<String>, RpcError> {
     }
 }
 
-/// Which sorts of orders `type` covers: those that wait for a trigger, and all others.
+/// Which orders `type` covers: stops that wait for their trigger, and all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderTypeFilter {
     pub plain: bool,
@@ -59,7 +61,7 @@ impl OrderTypeFilter {
         self == Self::ALL
     }
 
-    /// A stop that has been elected waits for nothing any more.
+    /// Whether an order is covered. An elected stop counts as a plain order.
     pub fn covers(self, order: &OrderRecord) -> bool {
         match order.order_type {
             OrderType::Stop { .. } if order.place == Place::Unelected => self.stop_market,
@@ -69,7 +71,7 @@ impl OrderTypeFilter {
     }
 }
 
-/// By `type`; all when it is not given.
+/// Reads `type`; all orders if it is absent.
 pub fn types(call: &Call<'_>) -> Result<OrderTypeFilter, RpcError> {
     match call.params.text("type")?.as_deref() {
         None | Some("" | "all") => Ok(OrderTypeFilter::ALL),
@@ -82,11 +84,11 @@ pub fn types(call: &Call<'_>) -> Result<OrderTypeFilter, RpcError> {
     }
 }
 
-/// Of one's own orders and fills.
+/// Instruments of a member's own orders and fills.
 #[derive(Default)]
 pub struct InstrumentFilter {
     instrument: Option<InstrumentId>,
-    /// Empty for any.
+    /// Currencies; empty means any.
     currencies: Vec<String>,
     kind: Option<String>,
 }
@@ -96,12 +98,13 @@ impl InstrumentFilter {
         Ok(InstrumentFilter { instrument: Some(call.instrument_id()?), ..InstrumentFilter::default() })
     }
 
-    /// By `currency`, which may be several, and `kind`: any where they are not given.
+    /// Reads `currency`, which may be a list, and `kind`. Absent means any.
     pub fn currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         Ok(InstrumentFilter { instrument: None, currencies: currencies(call)?.unwrap_or_default(), kind: kind(call)? })
     }
 
-    /// The same where guessing would be dangerous.
+    /// Reads `currency` and `kind` where `currency` is required, because a default would cancel too
+    /// much.
     pub fn named_currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         let named = currencies(call)?.ok_or_else(|| RpcError::invalid("currency", "currency is required"))?;
         Ok(InstrumentFilter { instrument: None, currencies: named, kind: kind(call)? })
@@ -119,11 +122,11 @@ impl InstrumentFilter {
     }
 }
 
-/// `None` when not given, empty for any.
+/// Reads `currency`: `None` if absent, an empty list for any.
 fn currencies(call: &Call<'_>) -> Result<Option<Vec<String>>, RpcError> {
     let Some(names) = call.params.list("currency")? else { return Ok(None) };
     match names.as_slice() {
-        // `currency=` of a query that somebody's client always sends.
+        // Some clients always send an empty `currency=` in the query.
         [name] if name.is_empty() => Ok(None),
         [] => Err(RpcError::invalid("currency", "an empty list names no currency; send any for all")),
         names if names.iter().any(|name| name.eq_ignore_ascii_case("any")) => Ok(Some(Vec::new())),

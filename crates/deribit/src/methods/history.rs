@@ -1,4 +1,4 @@
-//! Questions about one's own orders and fills.
+//! Queries about a member's own orders and fills.
 
 use crate::ExplainStatus;
 use crate::codec::{Json, RpcError, objects};
@@ -10,7 +10,7 @@ use crate::access::{Area, Level};
 use crate::account_objects::order_moment;
 use crate::call::{Call, MethodResult};
 
-/// What a question goes by. A label goes with a currency, if one is named.
+/// The criterion of a query. A label may be combined with a currency.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OrderFilter {
     Instrument,
@@ -18,11 +18,11 @@ pub enum OrderFilter {
     Label,
 }
 
-/// How many orders of a list are told their place in the queue: each costs the orders before it.
+/// Orders of a list that get their queue position. Each costs one step per order ahead of it.
 const MOST_PLACED: usize = 200;
 
-/// Most records that one question looks at: all that an account keeps of either sort, and a bound on one call's work
-/// whatever becomes of that cap.
+/// Most records that one query visits: as many as an account keeps of either kind. It bounds the
+/// work of one call.
 const MOST_LOOKED_AT: usize = 50_000;
 
 fn cover_by(call: &Call<'_>, by: OrderFilter) -> Result<InstrumentFilter, RpcError> {
@@ -72,7 +72,8 @@ pub fn order_state(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// What the log says about an own order or report (each has its command's number), or, to an operator, about any: `state` is `working` until it has been looked up.
+/// Answers with the notes of the journal on an order or report. A member may ask about its own, an
+/// operator about any. `state` is `working` until the look-up is done.
 pub fn explain(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     let mut member = None;
@@ -104,7 +105,7 @@ pub fn order_state_by_label(call: &mut Call<'_>) -> MethodResult {
     let (label, cover) = (call.required_label()?, cover_by(call, OrderFilter::Label)?);
     let Some(book) = book(call)? else { return empty(call) };
     let engine = call.venue.engine();
-    // Open ones first, then the newest of the past.
+    // Open orders first, then the closed ones from the newest.
     let all = book.open_orders().chain(book.closed_orders().rev()).take(MOST_LOOKED_AT);
     let found: Vec<_> = all.filter(|order| order.label == label && cover.covers(engine, order.instrument)).collect();
     call.out = write_orders(call, &found);
@@ -132,7 +133,8 @@ pub fn open_orders(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     Ok(())
 }
 
-/// Closed orders, newest first. Those cancelled without a fill are left out unless `include_unfilled`.
+/// Lists closed orders, newest first. Orders cancelled without a fill are left out unless
+/// `include_unfilled`.
 pub fn order_history(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     let cover = cover_by(call, by)?;
     let count = call.count(20)?;
@@ -178,7 +180,7 @@ pub fn user_trades(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     Ok(())
 }
 
-/// A bare array, oldest first unless asked otherwise: the one answer of this family without an object around it.
+/// Answers with a bare array, oldest first by default. The dialect's other fill lists are objects.
 pub fn user_trades_by_order(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     call.is_ascending()?;

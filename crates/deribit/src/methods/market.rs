@@ -1,4 +1,4 @@
-//! Public questions: instruments, books, trades, charts.
+//! Public queries: instruments, books, trades and charts.
 
 use crate::codec::{Json, Resolution, RpcError, objects};
 use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Side, Ticks};
@@ -66,7 +66,7 @@ pub fn get_order_book(call: &mut Call<'_>) -> MethodResult {
     write_order_book(call, id)
 }
 
-/// By the number that `public/get_instruments` tells.
+/// Finds the instrument by the number in `public/get_instruments`.
 pub fn get_order_book_by_id(call: &mut Call<'_>) -> MethodResult {
     call.params.required("instrument_id")?;
     let number = call.params.integer("instrument_id")?.and_then(|number| u32::try_from(number).ok());
@@ -79,7 +79,7 @@ pub fn get_order_book_by_id(call: &mut Call<'_>) -> MethodResult {
 fn write_order_book(call: &mut Call<'_>, id: InstrumentId) -> MethodResult {
     const DEPTHS: [usize; 8] = [1, 5, 10, 20, 50, 100, 1_000, 10_000];
     let asked = usize::try_from(call.params.integer("depth")?.unwrap_or(20).max(0)).unwrap_or(0);
-    // Zero and absent mean the default; anything else is rounded up to the next depth on the list.
+    // Zero and absent mean the default; any other depth is rounded up to the next one on the list.
     let asked = if asked == 0 { 20 } else { asked };
     let depth = DEPTHS.into_iter().find(|depth| *depth >= asked).unwrap_or(10_000);
     let market = call.market(id)?;
@@ -89,7 +89,7 @@ fn write_order_book(call: &mut Call<'_>, id: InstrumentId) -> MethodResult {
     Ok(())
 }
 
-/// Which trades of a tape a request means, newest first unless asked otherwise, and whether there are more.
+/// Returns the trades that a request selects, newest first by default, and whether there are more.
 fn select_trades(call: &Call<'_>, id: InstrumentId) -> Result<(Vec<PublicTrade>, bool), RpcError> {
     let count = call.count(10)?;
     let (from_ms, to_ms) = call.time_range()?;
@@ -192,7 +192,7 @@ fn write_summary(j: &mut Json<'_>, facts: &MarketFacts<'_>, call_names: (&str, &
         j.key("base_currency").string(call_names.0).key("quote_currency").string(call_names.1);
         j.key("creation_timestamp").uint(facts.at.as_millis());
         for (key, best) in [("bid_price", facts.best_bid), ("ask_price", facts.best_ask)] {
-            // Absent beats null: an empty side has no price to tell.
+            // The fields of an empty side are absent rather than null.
             if let Some((price, _)) = best {
                 j.key(key).decimal(spec.price(price));
             }
@@ -270,7 +270,7 @@ pub fn contract_size(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Nothing settles or is delivered here: lists of it are empty.
+/// Answers with an empty list: nothing settles or is delivered here.
 pub fn no_settlements(call: &mut Call<'_>) -> MethodResult {
     call.json().object(|j| {
         j.key("settlements").array(|_| {});
@@ -292,7 +292,7 @@ pub fn no_volatility(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// No funding in this version: a stated zero at the index of now.
+/// Answers with zero funding at the current index: this version has no funding.
 pub fn no_funding(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let market = call.market(id)?;

@@ -1,4 +1,4 @@
-//! Every method of the dialect that this venue serves, by name.
+//! The methods of the dialect that this venue serves, by name.
 
 mod account;
 mod cancel;
@@ -116,7 +116,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     METHODS.iter().chain(operator::METHODS).map(|(name, _)| *name)
 }
 
-/// Runs a method. Login and scope of private methods are checked here, so that no method can forget the check.
+/// Runs a method. Login and scope of private methods are checked here, so that no method can forget
+/// the check.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What operators do: `private/pitwire_…`. Everything that changes the venue is a journaled command.
+//! Methods for operators: `private/pitwire_…`. Every change of the venue is a journaled command.
 
 mod accounts;
 mod instruments;
@@ -38,7 +38,7 @@ pub const METHODS: &[(&str, Method)] = &[
     ("private/pitwire_bust", kills::bust),
 ];
 
-/// Ours, and for every member.
+/// Methods of this venue that every member may call.
 const OF_MEMBERS: [&str; 6] = [
     "private/pitwire_advance",
     "private/pitwire_explain",
@@ -54,7 +54,11 @@ pub fn is_operator_only(method: &str) -> bool {
 }
 
 impl Call<'_> {
-    /// Submits an operator's command; a refusal is the answer.
+    /// Submits an operator's command.
+    ///
+    /// # Errors
+    ///
+    /// Returns the engine's refusal.
     fn command(&mut self, command: Command) -> Result<OrderId, RpcError> {
         let seq = self.submit(command)?;
         match self.venue.events().last() {
@@ -68,7 +72,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// The account that `name` means.
+    /// Reads `name`: the account with that name.
     fn named_account(&self) -> Result<AccountId, RpcError> {
         let name = self.params.required("name")?;
         let found = self.venue.engine().account_named(&name).map(|account| account.spec.id);
@@ -77,13 +81,13 @@ impl Call<'_> {
         })
     }
 
-    /// Why something was done, for the log. Operators must say.
+    /// Reads `reason`, which is required, for the journal.
     fn reason(&self) -> Result<Label, RpcError> {
         let text = self.params.required("reason")?;
         Label::new(&text).ok_or_else(|| RpcError::invalid("reason", "a reason is at most 64 bytes"))
     }
 
-    /// A limit: absent leaves it, zero takes it away.
+    /// Reads a limit: `None` if absent, `Some(None)` for zero, which removes the limit.
     fn limit(&self, name: &'static str) -> Result<Option<Option<u64>>, RpcError> {
         let Some(value) = self.params.integer(name)? else { return Ok(None) };
         let value = u64::try_from(value).map_err(|_| RpcError::invalid(name, "a limit is zero (none) or more"))?;
@@ -126,7 +130,7 @@ fn write_flow(j: &mut Json<'_>, flow: FlowSetting) {
     j.key("rate_percent").uint(u64::from(flow.rate_percent));
 }
 
-/// `action`: start, stop, status; `rate_percent` scales events per second.
+/// Starts, stops or reports the resident order flow. `rate_percent` scales its events per second.
 fn flow(call: &mut Call<'_>) -> MethodResult {
     let held = call.venue.engine().flow();
     let running = match call.params.text("action")?.as_deref() {

@@ -1,6 +1,6 @@
-//! What an order's parameters say: read to the letter, and refused where they cannot be kept.
+//! Parameters of an order.
 //!
-//! Holds       a parameter that changes what is bought is obeyed or refused by name, never passed over.
+//! Holds       a parameter that changes the trade is obeyed or refused by name, never ignored.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use crate::call::{Call, MethodResult};
 
 /// Parameters of trigger orders.
 const TRIGGER_VALUES: &[&str] = &["trigger", "trigger_price", "trigger_offset"];
-/// Parameters of what this venue does not have.
+/// Parameters for features that this venue does not have.
 const FOREIGN_VALUES: &[&str] = &["advanced", "linked_order_type", "trigger_fill_condition", "otoco_config"];
 const STOPS_ALONE: &str = "stops go by the last price here: type stop_market or stop_limit, trigger last_price";
-/// Names of our own have a second spelling that says whose they are.
+/// Parameters of this venue have a second spelling with its prefix.
 const HIDDEN: [&str; 2] = ["hidden", "pitwire_hidden"];
 const MINIMUM: [&str; 2] = ["min_execution", "pitwire_minimum_execution"];
 const TIF: [&str; 2] = ["tif_ext", "pitwire_time_in_force"];
@@ -37,7 +37,7 @@ pub fn of_entry(
     let order_type = order_type(call, spec, lots)?;
     let tif = time_in_force(call, order_type)?;
     let (label, client_order_id) = (call.label()?, client_order_id(call)?);
-    // Showing all of itself, an order is no iceberg.
+    // An order with its whole quantity on display is a plain limit order.
     let display = display(call, spec)?.filter(|display| *display != lots);
     let post_only = post_only(call)?.unwrap_or_default();
     let reduce_only = call.params.boolean("reduce_only")?.unwrap_or(false);
@@ -61,7 +61,7 @@ pub fn of_entry(
     Ok(order)
 }
 
-/// What is not given stays as it is.
+/// Reads an amendment. An absent parameter leaves the order as it is.
 pub fn of_edit(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) -> Result<Amend, RpcError> {
     refuse_foreign(call)?;
     if call.params.boolean("reduce_only")? == Some(true) {
@@ -69,7 +69,7 @@ pub fn of_edit(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) 
     }
     let market = call.market(live.instrument)?;
     if rules::session(market.phase()).is_none_or(|row| row.amend) {
-        // Where the session takes no amend at all, the engine says so first.
+        // If the session accepts no amendments, the engine says so first.
         check_unchanged(call, live, record)?;
     }
     let spec = &market.spec;
@@ -88,8 +88,8 @@ pub fn of_edit(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) 
     })
 }
 
-/// Refuses a request that has come, or waited, too long for its sender. Asked when it is read and again before it goes to
-/// the market.
+/// Refuses a request whose `valid_until` has passed. Checked when the request is read and again
+/// before it reaches the market.
 pub fn check_valid_until(call: &Call<'_>, now_ms: u64) -> MethodResult {
     let Some(until_ms) = call.params.integer("valid_until")? else { return Ok(()) };
     if u64::try_from(until_ms).is_ok_and(|until_ms| now_ms <= until_ms) {
@@ -98,7 +98,7 @@ pub fn check_valid_until(call: &Call<'_>, now_ms: u64) -> MethodResult {
     Err(RpcError::param("timed_out", "valid_until", format!("it is {now_ms} ms, valid_until is {until_ms}")))
 }
 
-/// The member's own number for an order; empty when it gives none.
+/// Reads `client_order_id`; empty if it is absent.
 pub fn client_order_id(call: &Call<'_>) -> Result<Label, RpcError> {
     let text = call.params.text("client_order_id")?.unwrap_or_default();
     let most = Label::MAX_BYTES;
@@ -125,7 +125,7 @@ fn order_type(call: &Call<'_>, spec: &InstrumentSpec, lots: Lots) -> Result<Orde
     let word = call.params.text("type")?;
     let order_type = match word.as_deref() {
         None | Some("" | "limit") if hidden => {
-            // Without a word on it, it trades whole or not at all.
+            // Without a minimum, a hidden order executes as a whole or not at all.
             let minimum_execution = minimum_execution(call, spec)?.unwrap_or(lots);
             OrderType::Hidden { price: required_price(call, spec)?, minimum_execution }
         }
@@ -159,7 +159,8 @@ fn hidden(call: &Call<'_>) -> Result<Option<bool>, RpcError> {
     }
 }
 
-/// A parameter of another type of order would change what is bought, so it is not passed over.
+/// Refuses parameters that belong to another type of order, because ignoring them would change what
+/// is traded.
 fn check_belongs(call: &Call<'_>, order_type: OrderType, hidden: bool) -> MethodResult {
     let stray = |name: &'static str, goes_with: &str| {
         Err(RpcError::param("unsupported_combination", name, format!("{name} goes with {goes_with}")))
@@ -179,7 +180,7 @@ fn check_belongs(call: &Call<'_>, order_type: OrderType, hidden: bool) -> Method
     Ok(())
 }
 
-/// The trigger that stops go by, and no other.
+/// Accepts the one trigger that stops use and refuses every other.
 fn check_trigger(call: &Call<'_>) -> MethodResult {
     if call.params.has("trigger_offset") {
         return Err(RpcError::param("not_implemented", "trigger_offset", STOPS_ALONE));
@@ -200,7 +201,7 @@ fn required_stop(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcErr
     stop_price(call, spec)?.ok_or_else(|| RpcError::invalid("trigger_price", "a stop needs a trigger_price"))
 }
 
-/// A size of zero is the engine's to refuse, as by any other entrance.
+/// Reads the minimum execution size. The engine refuses zero, as for every transport.
 fn minimum_execution(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcError> {
     let Some((name, text)) = either(call, MINIMUM)? else { return Ok(None) };
     let value = decimal(name, &text)?;
@@ -216,7 +217,7 @@ fn decimal(name: &'static str, text: &str) -> Result<Decimal, RpcError> {
     Decimal::parse(text).map_err(|_| RpcError::invalid(name, format!("{name} is a decimal number")))
 }
 
-/// A parameter under either of its names; both are fine if they say the same.
+/// Reads a parameter under either of its two names. Both may be present if they agree.
 fn either<'c>(
     call: &'c Call<'_>,
     [name, also]: [&'static str; 2],
@@ -232,7 +233,7 @@ fn either<'c>(
     }
 }
 
-/// Which time in force a word means; those that end with a date or a time have none yet.
+/// The time in force that a word means. Those with an expiry do not have their date or time yet.
 #[derive(Clone, Copy)]
 enum Word {
     Whole(TimeInForce),
@@ -260,7 +261,7 @@ fn tif_word(text: &str) -> Option<Word> {
 const TIF_WORDS: &str = "good_til_cancelled, good_til_day, immediate_or_cancel or fill_or_kill; in tif_ext also day, gtc, \
                          gtd, gtt, ioc, fok, opg, gfa, gfx, atc or cpx";
 
-/// What is said of the time in force: our own word, else the dialect's.
+/// Reads the time in force: this venue's parameter, else the dialect's.
 fn said_of_tif<'c>(call: &'c Call<'_>) -> Result<Option<(&'static str, Cow<'c, str>)>, RpcError> {
     if let Some(said) = either(call, TIF)? {
         return Ok(Some(said));
@@ -286,7 +287,8 @@ fn time_in_force(call: &Call<'_>, order_type: OrderType) -> Result<TimeInForce, 
         },
         Word::Whole(tif) => {
             refuse_expiry(call)?;
-            // The dialect's default, which clients send with market orders too: one that never waits is for the day.
+            // The dialect's default, which clients also send with market orders. A market order
+            // never rests, so it is a day order.
             let is_default = name == "time_in_force" && text == "good_til_cancelled";
             Ok(if is_market && is_default { TimeInForce::Day } else { tif })
         }
@@ -302,7 +304,7 @@ fn refuse_expiry(call: &Call<'_>) -> MethodResult {
     }
 }
 
-/// A date, or milliseconds since 1970 of venue time.
+/// Reads an expiry: a date, or milliseconds since 1970 of venue time.
 fn expiry(call: &Call<'_>) -> Result<Option<Expiry>, RpcError> {
     let Some((name, text)) = either(call, EXPIRES)? else { return Ok(None) };
     if let Some(day) = parse_date(&text) {
@@ -314,7 +316,8 @@ fn expiry(call: &Call<'_>) -> Result<Option<Expiry>, RpcError> {
     ns.map(|ns| Some(Expiry::Time(VenueNanos(ns)))).ok_or_else(wrong)
 }
 
-/// Side, type, time in force and instrument never change; saying them again as they are is no change.
+/// Refuses a change of side, type, time in force or instrument. Repeating the current values is not a
+/// change.
 fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) -> MethodResult {
     let Some(record) = record else { return Ok(()) };
     let fixed = |name: &'static str| {
@@ -351,7 +354,7 @@ fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecor
     check_has(call, record)
 }
 
-/// What is new about an order must be something that it has.
+/// Refuses to amend a property that the order does not have.
 fn check_has(call: &Call<'_>, record: &OrderRecord) -> MethodResult {
     let lacks = |name: &'static str| {
         Err(RpcError::param("not_amendable", name, format!("this order has no {name}; cancel it and enter anew")))
@@ -367,7 +370,7 @@ fn check_has(call: &Call<'_>, record: &OrderRecord) -> MethodResult {
     }
 }
 
-/// Whether a word means this time in force; in the dialect's own parameter also the word that stands nearest.
+/// Whether a word means this time in force. The dialect's parameter also accepts its nearest word.
 fn is_word_of(tif: TimeInForce, name: &str, said: &str) -> bool {
     let same = match tif_word(said) {
         Some(Word::Whole(word)) => word == tif,
@@ -378,7 +381,7 @@ fn is_word_of(tif: TimeInForce, name: &str, said: &str) -> bool {
     same || (name == "time_in_force" && said == objects::tif_name(tif))
 }
 
-/// `None` when nothing is said about it.
+/// Reads `post_only`; `None` if it is absent.
 fn post_only(call: &Call<'_>) -> Result<Option<PostOnly>, RpcError> {
     let reject = call.params.boolean("reject_post_only")?;
     match (call.params.boolean("post_only")?, reject) {
@@ -392,7 +395,8 @@ fn post_only(call: &Call<'_>) -> Result<Option<PostOnly>, RpcError> {
     }
 }
 
-/// A limit of zero or above the order is the engine's to refuse, as by any other entrance.
+/// Reads the displayed quantity. The engine refuses zero and more than the order, as for every
+/// transport.
 fn display(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcError> {
     let read = |name: &'static str| {
         let Some(value) = call.params.decimal(name)? else { return Ok(None) };
@@ -410,7 +414,7 @@ fn display(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcEr
     }
 }
 
-/// Only an order that trades at once or not at all can be held to a position that may change while it rests.
+/// Refuses reduce-only orders that could rest, because the position may change meanwhile.
 fn check_reduce_only(spec: &InstrumentSpec, order: &NewOrder) -> MethodResult {
     if spec.is_spot() {
         let reason = "what one owns of a spot instrument is a balance; leave reduce_only out";
@@ -428,7 +432,7 @@ fn resting_reduce_only() -> RpcError {
     RpcError::param("unsupported_combination", "reduce_only", reason)
 }
 
-/// `amount`, or `contracts`, or both if they agree.
+/// Reads `amount` or `contracts`, or both if they agree.
 fn lots(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcError> {
     let amount = call.params.decimal("amount")?.map(|amount| steps(amount, spec.lot, "amount")).transpose()?;
     let contract = if spec.is_spot() { spec.lot } else { Decimal::new(1, 0) };

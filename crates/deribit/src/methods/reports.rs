@@ -1,4 +1,4 @@
-//! Trades made beside the book: reported by one member, confirmed by another (rulebook 23).
+//! Off-book trades: one member reports, the other confirms (rulebook 23).
 
 use crate::codec::{Json, RpcError, objects};
 
@@ -10,7 +10,7 @@ use crate::access::{Area, Level};
 use crate::account_objects::write_report;
 use crate::call::{Call, MethodResult};
 
-/// By one party: `direction` is its own.
+/// Reports a trade. `direction` is the caller's own side.
 pub fn report(call: &mut Call<'_>) -> MethodResult {
     call.require_scope(Area::Trade, Level::ReadWrite)?;
     let account = call.account()?;
@@ -35,12 +35,12 @@ fn counterparty(call: &Call<'_>) -> Result<AccountId, RpcError> {
     found.ok_or_else(|| RpcError::param("unknown_account", "counterparty", format!("no account {:?}", shown())))
 }
 
-/// By the other party: this is the trade.
+/// Confirms a report as the counterparty, which makes it a trade.
 pub fn confirm(call: &mut Call<'_>) -> MethodResult {
     answer_report(call, true)
 }
 
-/// By either: no trade comes of it.
+/// Declines a report, as either party. No trade follows.
 pub fn decline(call: &mut Call<'_>) -> MethodResult {
     answer_report(call, false)
 }
@@ -58,7 +58,7 @@ fn report_id(call: &Call<'_>) -> Result<Seq, RpcError> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(RpcError::invalid("report_id", format!("{:?} is no number", shown())));
     }
-    // A number too long for us is well-formed, and nobody's report.
+    // A number too long for 64 bits is well-formed and belongs to no report.
     let parsed = text.parse().map(Seq);
     parsed.map_err(|_| RpcError::param("unknown_report", "report_id", format!("no report {:?}", shown())))
 }
@@ -71,7 +71,8 @@ fn submit(call: &mut Call<'_>, command: Command) -> Result<Seq, RpcError> {
     }
 }
 
-/// The report as it now stands; of accounts that are not remembered, the house's, its number alone.
+/// Answers with the report as it now stands. House accounts keep no reports and get the number
+/// only.
 fn answer(call: &mut Call<'_>, account: AccountId, number: Seq) -> MethodResult {
     let Call { venue, out, .. } = call;
     let found = venue.views().reports(account).rev().find(|record| record.report == number);
@@ -87,7 +88,8 @@ fn answer(call: &mut Call<'_>, account: AccountId, number: Seq) -> MethodResult 
     Ok(())
 }
 
-/// Those of the caller, newest first; `waiting` alone, or of one instrument.
+/// Lists the caller's reports, newest first: all, those still `waiting`, or those of one
+/// instrument.
 pub fn list(call: &mut Call<'_>) -> MethodResult {
     call.require_scope(Area::Trade, Level::Read)?;
     let account = call.account()?;
@@ -105,7 +107,7 @@ pub fn list(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// What everybody may know: the hours, the day's figures, the newest trades.
+/// Answers with the public off-book data: hours, figures of the day, newest trades.
 pub fn off_book(call: &mut Call<'_>) -> MethodResult {
     let (id, count) = (call.instrument_id()?, call.count(20)?);
     let Call { venue, out, .. } = call;

@@ -1,9 +1,10 @@
-//! How far a login must reach for each private method.
+//! The scope that each private method needs.
 
 use crate::access::{Area, Level};
 
-/// What a method needs; `None` for those that any login may call, and for operators' methods, which ask for themselves.
-/// A private method that nobody has thought of here needs the right to trade.
+/// Returns the scope of a method. `None` for methods that any login may call, and for operators'
+/// methods, which check it themselves. A private method that is not listed needs the right to
+/// trade.
 pub fn required(method: &str) -> Option<(Area, Level)> {
     let name = method.strip_prefix("private/")?;
     match name {

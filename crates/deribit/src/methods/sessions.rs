@@ -1,4 +1,4 @@
-//! Questions about sessions, calls, the day's figures and the rules: ours, for everybody.
+//! Public queries about sessions, auctions, statistics and rules. The dialect does not have them.
 
 use crate::codec::objects::{AuctionFacts, Curves, SessionFacts, StatisticsFacts};
 use crate::codec::{Json, RpcError, objects, rules};
@@ -26,7 +26,7 @@ pub fn get_session(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Both curves too, of at most `depth` levels a side.
+/// Answers with the auction and, on request, both curves with at most `depth` levels per side.
 pub fn get_auction(call: &mut Call<'_>) -> MethodResult {
     const MOST_LEVELS: usize = 10_000;
     let id = call.instrument_id()?;

@@ -1,8 +1,8 @@
-//! Orders in and changed; how they go out is in `cancelling`, what their parameters say in `terms`.
+//! Entering and amending orders. Cancels are in `cancel`, parameters in `order_parameters`.
 //!
-//! Holds       1. an order entered again under one `client_order_id` is the first one, however often and whatever else it
-//!                says: the answer is how that one stands;
-//!             2. what has outlived its `valid_until` does not reach the market.
+//! Holds       1. an order that is entered again under the same `client_order_id` is the first one,
+//!                whatever else the request says: the answer shows its current state;
+//!             2. a request whose `valid_until` has passed does not reach the market.
 
 use crate::codec::{Json, RpcError, objects, rules};
 use pitwire_engine::{Engine, OrderView};
@@ -31,14 +31,15 @@ pub fn enter(call: &mut Call<'_>, side: Side) -> MethodResult {
     submit_order(call, order)
 }
 
-/// The order that the caller has entered under this number already.
+/// Returns the order that the caller has already entered under this `client_order_id`.
 fn entered_before(call: &Call<'_>, account: AccountId) -> Result<Option<OrderId>, RpcError> {
     let number = order_parameters::client_order_id(call)?;
     let book = call.venue.views().account(account).filter(|_| !number.as_str().is_empty());
     Ok(book.and_then(|book| book.by_client_order_id(number.as_str())))
 }
 
-/// Holds an order to the position as it is now, before which nothing can come any more.
+/// Limits a reduce-only order to the current position. Nothing can change the position before the
+/// order trades.
 fn reduce(call: &Call<'_>, order: &mut NewOrder) -> MethodResult {
     let holder = call.venue.engine().account(order.account);
     let held = holder.map_or(0, |holder| holder.position(order.instrument).lots);
@@ -52,7 +53,7 @@ fn reduce(call: &Call<'_>, order: &mut NewOrder) -> MethodResult {
 }
 
 impl Call<'_> {
-    /// Submits a command; a log that fails ends the venue, and this answer is never sent.
+    /// Submits a command. If the journal fails, the venue ends and this answer is never sent.
     pub(super) fn submit(&mut self, command: Command) -> Result<OrderId, RpcError> {
         if let Some(name) = self.venue.refuses(&command) {
             return Err(RpcError::named(name));
@@ -70,7 +71,7 @@ impl Call<'_> {
         }
     }
 
-    /// A signed request enters or changes one order once.
+    /// Spends the signature of a signed request, which may enter or amend one order once.
     fn spend_signature(&mut self) -> MethodResult {
         let signature = self.login.as_ref().ok().and_then(|login| login.as_ref()?.signature);
         match (signature, &mut self.state.spent_signatures) {
@@ -84,7 +85,7 @@ fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
     let account = order.account;
     order.session = call.session.id;
     order.cancel_on_disconnect = cancel_on_disconnect::settled(call, account);
-    let asked = Asked::of_entry(&order);
+    let asked = RejectContext::of_entry(&order);
     let id = call.submit(Command::Enter(order))?;
     if let Some(Event::Rejected { reason, .. }) = call.venue.events().first() {
         return Err(explained(call, *reason, &asked));
@@ -93,8 +94,8 @@ fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
     write_outcome(call, account, id)
 }
 
-/// What a refusal is measured against.
-struct Asked {
+/// The properties of an order that a reject is explained with.
+struct RejectContext {
     account: AccountId,
     instrument: InstrumentId,
     side: Side,
@@ -104,23 +105,23 @@ struct Asked {
     tif: TimeInForce,
 }
 
-impl Asked {
+impl RejectContext {
     fn of_entry(order: &NewOrder) -> Self {
         let NewOrder { account, instrument, side, order_type, tif, .. } = *order;
         let price = order_type.limit_price();
-        Asked { account, instrument, side, order_type, price, is_iceberg: order.display.is_some(), tif }
+        RejectContext { account, instrument, side, order_type, price, is_iceberg: order.display.is_some(), tif }
     }
 
     fn of_edit(live: &OrderView, record: Option<&OrderRecord>, amend: &Amend) -> Self {
         let OrderView { account, instrument, side, tif, .. } = *live;
         let order_type = record.map_or(OrderType::Limit { price: live.price }, |record| record.order_type);
         let price = Some(amend.price);
-        Asked { account, instrument, side, order_type, price, is_iceberg: live.display.is_some(), tif }
+        RejectContext { account, instrument, side, order_type, price, is_iceberg: live.display.is_some(), tif }
     }
 }
 
-/// A reject of the engine, with the numbers that were compared and the sentence of the rulebook that decided.
-fn explained(call: &Call<'_>, reason: Reject, asked: &Asked) -> RpcError {
+/// Turns a reject of the engine into an error with the compared numbers and the rule that decided.
+fn explained(call: &Call<'_>, reason: Reject, asked: &RejectContext) -> RpcError {
     let engine = call.venue.engine();
     let mut error = RpcError::from(reason);
     if let Some(limit) = limit_of(engine, reason, asked) {
@@ -157,7 +158,7 @@ fn explained(call: &Call<'_>, reason: Reject, asked: &Asked) -> RpcError {
     }
 }
 
-/// The last moment that an order may name, beside the present.
+/// Describes the last expiry that an order may have.
 fn expiry_words(engine: &Engine, tif: TimeInForce) -> String {
     const MOST_DAYS: u32 = 90;
     match tif {
@@ -172,7 +173,7 @@ fn expiry_words(engine: &Engine, tif: TimeInForce) -> String {
     }
 }
 
-fn limit_of(engine: &Engine, reason: Reject, asked: &Asked) -> Option<Decimal> {
+fn limit_of(engine: &Engine, reason: Reject, asked: &RejectContext) -> Option<Decimal> {
     let market = engine.market(asked.instrument)?;
     let (spec, limits) = (&market.spec, market.spec.limits);
     let whole = |count: u32| Decimal::new(i128::from(count), 0);
@@ -201,19 +202,19 @@ fn limit_of(engine: &Engine, reason: Reject, asked: &Asked) -> Option<Decimal> {
     }
 }
 
-/// The price nearest to the one asked for that the band around a reference takes.
+/// Returns the price nearest to `asked` that lies within the band around the reference.
 fn band_edge(reference: Ticks, percent: u32, asked: Ticks) -> Ticks {
     let (reference, percent, whole) = (i128::from(reference.0), i128::from(percent), 100);
     let edge = if asked.0 > i64::try_from(reference).unwrap_or(i64::MAX) {
         reference * (whole + percent) / whole
     } else {
-        // Rounded up: a tick below would be outside.
+        // Rounded up, because one tick lower would be outside the band.
         (reference * (whole - percent) + whole - 1) / whole
     };
     Ticks(i64::try_from(edge).unwrap_or(i64::MAX).max(1))
 }
 
-/// The worst price that the collar allows an order on a side, as the order rules have it.
+/// Returns the worst price that the collar allows on a side, as the order rules define it.
 fn collar(reference: Ticks, bps: u32, side: Side) -> Ticks {
     const WHOLE: i64 = 10_000;
     Ticks(match side {
@@ -222,10 +223,11 @@ fn collar(reference: Ticks, bps: u32, side: Side) -> Ticks {
     })
 }
 
-/// `{order, trades[]}`: the order as it stands, and the fills of the last command.
+/// Answers with the order as it stands and the fills of the last command.
 fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> MethodResult {
     let events = call.venue.events();
-    // As taker first; once it rests, what it causes may make it a maker still within the command.
+    // The order trades as taker first. Once it rests, events of the same command may make it a
+    // maker.
     let is_its = |event: &&Event| matches!(event, Event::Trade { taker, maker, .. } if *taker == id || *maker == id);
     let fills = events.iter().filter(is_its).count();
     let book = call.venue.views().account(account).ok_or_else(no_history)?;
@@ -238,7 +240,7 @@ fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> Method
     done
 }
 
-/// The same for an order that was entered before: as it stands now, and all its fills.
+/// Answers with an order that was entered before: its current state and all its fills.
 fn write_entered(call: &mut Call<'_>, account: AccountId, id: OrderId) -> MethodResult {
     let book = call.venue.views().account(account).ok_or_else(no_history)?;
     let trades: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
@@ -270,12 +272,13 @@ fn order_and_trades(
     Ok(())
 }
 
-/// House accounts keep no history, so they cannot trade over the API.
+/// The error for house accounts, which keep no order history and so cannot trade over the API.
 pub fn no_history() -> RpcError {
     RpcError::new("internal_error", "this account keeps no order history")
 }
 
-/// Ours are plain numbers; some clients put a currency before them, as in `ETH-123`.
+/// Reads `order_id`. Ids of this venue are numbers; some clients put a currency in front, as in
+/// `ETH-123`.
 pub fn order_id(call: &Call<'_>) -> Result<OrderId, RpcError> {
     let text = call.params.required("order_id")?;
     let shown = || text.chars().take(40).collect::<String>();
@@ -287,7 +290,7 @@ pub fn order_id(call: &Call<'_>) -> Result<OrderId, RpcError> {
         let reason = format!("{:?} is not a number, nor a currency and a number", shown());
         return Err(RpcError::param("invalid_order_id", "order_id", reason));
     }
-    // A number too long for us is well-formed, and nobody's order.
+    // A number too long for 64 bits is well-formed and belongs to no order.
     let parsed = digits.parse().map(OrderId);
     parsed.map_err(|_| RpcError::param("unknown_order", "order_id", format!("no order {:?}", shown())))
 }
@@ -297,7 +300,7 @@ fn is_currency(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Why an order of this account cannot be changed or cancelled: finished, or never there.
+/// Returns why an order of this account cannot be amended or cancelled: it is closed, or unknown.
 pub fn not_live(call: &Call<'_>, account: AccountId, id: OrderId, filled: &'static str) -> RpcError {
     let known = call.venue.views().account(account).and_then(|book| book.order(id));
     match known.map(|order| order.state) {
@@ -333,7 +336,7 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> MethodResult {
     let live = live.ok_or_else(|| not_live(call, account, id, "already_filled"))?;
     let record = call.venue.views().account(account).and_then(|book| book.order(id));
     let amend: Amend = order_parameters::of_edit(call, &live, record)?;
-    let asked = Asked::of_edit(&live, record, &amend);
+    let asked = RejectContext::of_edit(&live, record, &amend);
     call.submit(Command::Amend(amend))?;
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
         return Err(explained(call, *reason, &asked));
@@ -341,7 +344,7 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> MethodResult {
     write_outcome(call, account, id)
 }
 
-/// Brings a perpetual position to zero with a market order, or a limit order at `price`.
+/// Closes a perpetual position with a market order, or with a limit order at `price`.
 pub fn close_position(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let instrument = call.instrument_id()?;

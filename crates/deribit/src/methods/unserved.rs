@@ -1,8 +1,9 @@
-//! Methods that the dialect has and this venue does not: refused by name, with what to do instead.
+//! Methods of the dialect that this venue does not serve. They are refused by name, with an
+//! alternative.
 
 use crate::codec::RpcError;
 
-/// Names, and what to do instead.
+/// Method names, and what to use instead.
 const FAMILIES: &[(&[&str], &str)] = &[
     (
         &[

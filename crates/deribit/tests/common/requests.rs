@@ -1,6 +1,7 @@
 //! One good request to every method, and the shape of its answer.
 //!
-//! `$OPEN`, `$FILLED` and `$REFRESH` stand for ids and a token of the world in which the rows are asked.
+//! `$OPEN`, `$FILLED` and `$REFRESH` stand for ids and a token of the world in which the rows are
+//! asked.
 
 use super::World;
 use super::shape::{
@@ -193,8 +194,8 @@ pub const ROWS: &[(&str, &str, Shape)] = &[
     ("private/get_subaccounts", "{}", Some(&SUBACCOUNT)),
 ];
 
-/// Alice has an order in NPN_ZAR that rests, labelled `rest`, one that has filled, and a perpetual position; bob offers
-/// more of each.
+/// Alice has an order in NPN_ZAR that rests, labelled `rest`, one that has filled, and a perpetual
+/// position; bob offers more of each.
 pub struct Stage {
     pub world: World,
     pub alice: Session,

@@ -1,4 +1,5 @@
-//! Shapes of the dialect's objects, from its text: which fields clients refuse to work without, and of which type.
+//! Shapes of the dialect's objects, from its text: which fields clients refuse to work without, and
+//! of which type.
 
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use pitwire_model::{Currency, Decimal, InstrumentSpec, Ticks};
 use super::{instrument_kind, ratio};
 use crate::codec::json::Json;
 
-/// All in units of the currency.
+/// Amounts in units of the currency.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SummaryFacts {
     pub balance: i128,
@@ -14,7 +14,7 @@ pub struct SummaryFacts {
     pub unrealized: i128,
     /// Initial margin of positions and their orders.
     pub margin: i128,
-    /// Set aside for open spot orders.
+    /// Reserved for open spot orders.
     pub reserved: i128,
 }
 
@@ -29,7 +29,7 @@ pub fn summary(j: &mut Json<'_>, currency: &Currency, facts: &SummaryFacts) {
         j.key("available_funds").decimal(units(facts.available));
         j.key("available_withdrawal_funds").decimal(units(facts.available.max(0)));
         j.key("initial_margin").decimal(units(facts.margin + facts.reserved));
-        // Clients read this as "in use": what orders and positions keep from being spent.
+        // Clients read this field as the amount in use: all that orders and positions block.
         j.key("maintenance_margin").decimal(units(equity - facts.available));
         j.key("spot_reserve").decimal(units(facts.reserved));
         j.key("session_upl").decimal(units(facts.unrealized));
@@ -64,7 +64,7 @@ pub fn position(j: &mut Json<'_>, facts: &PositionFacts<'_>) {
     let spec = facts.spec;
     let units = |value: i128| Decimal::new(value, facts.decimals);
     let size = spec.lot.times(i128::from(facts.lots));
-    // Average price = dollars / coins paid for them.
+    // The average price is dollars divided by the coins paid for them.
     let coins_scale = 10_i128.pow(u32::from(facts.decimals));
     let dollars = size.mantissa.abs().saturating_mul(coins_scale);
     let coins = facts.entry_value.saturating_mul(10_i128.pow(u32::from(size.scale)));
@@ -93,7 +93,7 @@ pub fn position(j: &mut Json<'_>, facts: &PositionFacts<'_>) {
         j.key("total_profit_loss").decimal(units(facts.unrealized + facts.realized));
         j.key("realized_funding").decimal(units(0));
         j.key("interest_value").decimal(units(0));
-        // Nothing is liquidated in this version; zero is the dialect's "no such price".
+        // Nothing is liquidated in this version. Zero is the dialect's word for "no such price".
         j.key("estimated_liquidation_price").decimal(Decimal::ZERO);
     });
 }

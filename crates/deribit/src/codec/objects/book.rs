@@ -36,7 +36,7 @@ fn ticker_fields(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
     price(j, "max_price", spec, Ticks::MAX_PRICE);
     amount(j, "open_interest", spec, facts.open_interest);
     if !spec.is_spot() {
-        // No funding in this version: the rate is a stated zero, not a missing field.
+        // This version has no funding: the rate is zero rather than absent.
         j.key("current_funding").raw(b"0.0").key("funding_8h").raw(b"0.0").key("interest_value").raw(b"0.0");
     }
     j.key("stats").object(|j| stats(j, spec, facts.stats));
@@ -44,7 +44,7 @@ fn ticker_fields(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
 
 fn stats(j: &mut Json<'_>, spec: &InstrumentSpec, stats: Option<Stats>) {
     let Some(stats) = stats else {
-        // Absent beats null: nothing has traded, so there is no high, low or change to tell.
+        // Nothing has traded, so high, low and change are absent rather than null.
         j.key("volume").raw(b"0.0").key("volume_usd").raw(b"0.0").key("volume_notional").raw(b"0.0");
         return;
     };
@@ -54,7 +54,7 @@ fn stats(j: &mut Json<'_>, spec: &InstrumentSpec, stats: Option<Stats>) {
     let change = (i128::from(stats.last.0) - i128::from(stats.open.0)) * 100;
     j.key("price_change").decimal(ratio(change, i128::from(stats.open.0), 4));
     let lots = Lots(stats.lots);
-    // Volume is in base currency: for an inverse contract that is Σ dollars / price.
+    // Volume is in base currency: for an inverse contract that is the sum of dollars / price.
     let turnover = spec.tick.times(i128::try_from(stats.tick_lots).unwrap_or(i128::MAX));
     let notional = ratio(
         turnover.mantissa.saturating_mul(spec.lot.mantissa),
@@ -75,7 +75,7 @@ fn stats(j: &mut Json<'_>, spec: &InstrumentSpec, stats: Option<Stats>) {
     j.key("contracts").decimal(contracts(spec, lots));
 }
 
-/// `public/get_order_book`: a ticker with levels and the book's number.
+/// Writes `public/get_order_book`: a ticker with levels and the change id of the book.
 pub fn order_book(
     j: &mut Json<'_>,
     facts: &MarketFacts<'_>,
@@ -105,10 +105,10 @@ pub enum LevelAction {
     Delete,
 }
 
-/// One side's part of a book message.
+/// The changes of one side in a book message.
 pub type BookChange = [(LevelAction, Ticks, Lots)];
 
-/// The whole book as a channel's first message; it carries no `prev_change_id`.
+/// Writes the whole book as the first message of a channel, without `prev_change_id`.
 pub fn book_snapshot(
     j: &mut Json<'_>,
     spec: &InstrumentSpec,

@@ -1,4 +1,4 @@
-//! The drop copy: what happened to an order, as a third party is told.
+//! The drop copy: events of orders for a third party.
 
 use pitwire_model::{CancelReason, Event, InstrumentSpec, Lots, OrderId, OrderType, Seq, Side, Ticks, VenueNanos};
 
@@ -6,18 +6,18 @@ use super::order::{cancel_reason_name, order_type_name};
 use super::{amount, price, side_name, tif_name, trade_id};
 use crate::codec::json::Json;
 
-/// One message's subject: the event seen from one of its accounts.
+/// One event, seen from one of its accounts.
 #[derive(Clone, Copy, Debug)]
 pub struct Copy<'a> {
-    /// The number of the command that caused it: with the place in `index` it makes gaps provable.
+    /// Number of the causing command. Together with `index` it makes gaps provable.
     pub seq: Seq,
     pub at: VenueNanos,
-    /// Its place among the copies of one command, from 0.
+    /// Position among the copies of one command, from 0.
     pub index: u32,
     pub account: &'a str,
     pub spec: Option<&'a InstrumentSpec>,
     pub event: &'a Event,
-    /// For a trade: whether the account is the taker; for one made beside the book, the buyer.
+    /// Whether the account is the taker of a trade, or the buyer of an off-book trade.
     pub is_taker: bool,
 }
 

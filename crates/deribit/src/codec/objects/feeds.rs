@@ -1,4 +1,5 @@
-//! What only channels tell (wire section 6): quotes, grouped depth, candles, index prices, instrument states.
+//! Objects of public channels (wire section 6): quotes, grouped depth, candles, index prices,
+//! instrument states.
 
 use pitwire_model::{Currency, Decimal, InstrumentSpec, Lots, Ticks, VenueNanos};
 use pitwire_projections::{Candle, MarketFacts};
@@ -6,7 +7,7 @@ use pitwire_projections::{Candle, MarketFacts};
 use super::{amount, price};
 use crate::codec::json::Json;
 
-/// All five numbers, always: a side without orders is a zero price and a zero amount.
+/// Writes all five numbers always. A side without orders has price zero and amount zero.
 pub fn quote(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
     let spec = facts.spec;
     j.object(|j| {
@@ -23,7 +24,7 @@ pub fn quote(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
     });
 }
 
-/// A whole, grouped book of few levels; it carries no `type`.
+/// Writes a complete grouped book of a few levels, without `type`.
 pub fn depth(
     j: &mut Json<'_>,
     spec: &InstrumentSpec,
@@ -59,7 +60,7 @@ pub fn candle(j: &mut Json<'_>, spec: &InstrumentSpec, candle: &Candle) {
     });
 }
 
-/// Σ price × amount of what traded, exactly.
+/// The sum of price × amount of all trades, exactly.
 pub fn candle_cost(spec: &InstrumentSpec, candle: &Candle) -> Decimal {
     let value = spec.tick.times(i128::try_from(candle.tick_lots).unwrap_or(i128::MAX));
     Decimal::new(value.mantissa.saturating_mul(spec.lot.mantissa), value.scale + spec.lot.scale)
@@ -69,7 +70,7 @@ pub fn perpetual(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
     j.object(|j| {
         j.key("timestamp").uint(facts.at.as_millis());
         price(j, "index_price", facts.spec, facts.index);
-        // No funding in this version: a stated zero.
+        // This version has no funding: zero.
         j.key("interest").raw(b"0.0");
     });
 }
@@ -82,7 +83,8 @@ pub fn price_index(j: &mut Json<'_>, name: &str, facts: &MarketFacts<'_>) {
     });
 }
 
-/// `state` is one of created, started, settled, closed, terminated: strict clients know no other word.
+/// Writes a state: created, started, settled, closed or terminated. Strict clients know no other
+/// word.
 pub fn instrument_state(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos, state: &str) {
     j.object(|j| {
         j.key("timestamp").uint(at.as_millis());
@@ -91,7 +93,7 @@ pub fn instrument_state(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos,
     });
 }
 
-/// The name of an instrument's index, in lower case: `btc_usd`.
+/// The name of an instrument's index in lower case: `btc_usd`.
 pub fn index_name(spec: &InstrumentSpec, currencies: &[Currency]) -> String {
     let name = |id: pitwire_model::CurrencyId| currencies.get(id.0 as usize).map_or("", |currency| &currency.name);
     format!("{}_{}", name(spec.base()), name(spec.quote())).to_lowercase()

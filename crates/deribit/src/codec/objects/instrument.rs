@@ -5,9 +5,9 @@ use pitwire_model::{Currency, CurrencyId, Decimal, InstrumentKind, InstrumentSpe
 use super::trading_rules::trading_rules;
 use crate::codec::json::Json;
 
-/// The dialect's way to say "never".
+/// The dialect's timestamp for "never", in milliseconds since 1970.
 const NEVER_EXPIRES_MS: u64 = 32_503_708_800_000;
-/// Instruments were created with the venue; the dialect wants a date.
+/// Creation time of every instrument in milliseconds since 1970, because the dialect wants one.
 const CREATED_MS: u64 = 1_767_225_600_000;
 
 pub fn instrument_kind(spec: &InstrumentSpec) -> &'static str {
@@ -21,29 +21,31 @@ fn name(currencies: &[Currency], id: CurrencyId) -> &str {
     currencies.get(id.0 as usize).map_or("", |currency| &currency.name)
 }
 
-/// Whether a public list or a channel by currency means this instrument: by its base and by its quote.
+/// Whether a public list or channel by currency covers this instrument: by its base or its quote
+/// currency.
 pub fn is_of_currency(spec: &InstrumentSpec, currencies: &[Currency], wanted: &str) -> bool {
     let is = |id| name(currencies, id).eq_ignore_ascii_case(wanted);
     wanted.eq_ignore_ascii_case("any") || is(spec.base()) || is(spec.quote())
 }
 
-/// The same for a kind and a currency.
+/// Whether a public list or channel by kind and currency covers this instrument.
 pub fn is_of_family(spec: &InstrumentSpec, currencies: &[Currency], kind: &str, currency: &str) -> bool {
     (kind == "any" || kind == instrument_kind(spec)) && is_of_currency(spec, currencies, currency)
 }
 
-/// The currency whose members' requests by currency find this instrument: what it settles in, else its quote.
+/// The currency under which a member's requests find this instrument: its settlement currency, else
+/// its quote currency.
 pub fn settlement_name<'a>(spec: &InstrumentSpec, currencies: &'a [Currency]) -> &'a str {
     name(currencies, if spec.is_spot() { spec.quote() } else { spec.base() })
 }
 
-/// The dialect's words for what a phase permits.
+/// The dialect's word for a session.
 pub fn phase_state(phase: Phase) -> &'static str {
     match phase {
         Phase::Deleted => "archivized",
         Phase::Halted | Phase::HaltAndClose => "halted",
         Phase::Closed | Phase::StartOfTrading | Phase::ClosingPricePublication | Phase::PostClose => "inactive",
-        // Orders are taken, whether they trade at once or not.
+        // The session accepts orders, whether they trade at once or not.
         _ => "open",
     }
 }
@@ -96,7 +98,8 @@ pub fn instrument(j: &mut Json<'_>, spec: &InstrumentSpec, phase: Phase, currenc
     });
 }
 
-/// What an operator allows one order to be; nothing where nothing is set. Ours, no part of the dialect.
+/// Writes the operator's limits for one order; nothing if none is set. The dialect does not have
+/// them.
 fn limits(j: &mut Json<'_>, spec: &InstrumentSpec, currencies: &[Currency]) {
     if let Some(lots) = spec.limits.max_lots {
         j.key("max_amount").decimal(spec.amount(lots));

@@ -1,6 +1,6 @@
-//! The dialect's objects, one writer each.
+//! The objects of the dialect, one writer each.
 //!
-//! Field by field the shapes are those that real clients refuse to work without; see `docs/decisions`.
+//! The shapes follow real clients field by field: they refuse to work with less.
 
 mod account;
 mod book;
@@ -35,14 +35,14 @@ pub(crate) const fn side_name(side: Side) -> &'static str {
     }
 }
 
-/// The dialect's word for a time in force, or the nearest.
+/// The dialect's word for a time in force, or the nearest one.
 pub const fn tif_name(tif: TimeInForce) -> &'static str {
     match tif {
         TimeInForce::Day => "good_til_day",
         TimeInForce::GoodTillCancel => "good_til_cancelled",
         TimeInForce::ImmediateOrCancel => "immediate_or_cancel",
         TimeInForce::FillOrKill => "fill_or_kill",
-        // Strict clients know these four words only: the nearest, and the exact one beside it.
+        // Strict clients know only these four words. Another field has the exact word.
         TimeInForce::GoodTillDate { .. } | TimeInForce::AnyCall => "good_til_cancelled",
         TimeInForce::GoodTillTime { .. }
         | TimeInForce::OpeningCall
@@ -52,25 +52,25 @@ pub const fn tif_name(tif: TimeInForce) -> &'static str {
     }
 }
 
-/// Unique over the venue, made of the instrument and its own trade number, digits only. Ids of one instrument have
-/// equal length, for clients that sort them as text.
+/// A trade id that is unique over the venue: digits of the instrument and of its trade number. Ids
+/// of one instrument have equal length, for clients that sort them as text.
 pub fn trade_id(instrument: InstrumentId, seq: TradeSeq) -> String {
     ((u128::from(instrument.0) + 1) * 1_000_000_000_000 + u128::from(seq.0)).to_string()
 }
 
-/// The instrument and the number that a [`trade_id`] is made of.
+/// Returns the instrument and number of a [`trade_id`].
 pub fn parse_trade_id(text: &str) -> Option<(InstrumentId, TradeSeq)> {
     let id: u128 = text.parse().ok()?;
     let instrument = u32::try_from((id / 1_000_000_000_000).checked_sub(1)?).ok()?;
     Some((InstrumentId(instrument), TradeSeq(u64::try_from(id % 1_000_000_000_000).ok()?)))
 }
 
-/// Lots as contracts: one each for an inverse contract, the amount itself for spot.
+/// Converts lots to contracts: one each for an inverse contract, the amount itself for spot.
 pub(crate) fn contracts(spec: &InstrumentSpec, lots: Lots) -> Decimal {
     if spec.is_spot() { spec.amount(lots) } else { Decimal::new(i128::from(lots.0), 0) }
 }
 
-/// `numerator / denominator` to `scale` decimals, half away from zero.
+/// `numerator / denominator` with `scale` decimals, rounded half away from zero.
 pub(crate) fn ratio(numerator: i128, denominator: i128, scale: u8) -> Decimal {
     if denominator == 0 {
         return Decimal::new(0, scale);
@@ -81,7 +81,7 @@ pub(crate) fn ratio(numerator: i128, denominator: i128, scale: u8) -> Decimal {
     Decimal::new(nudged / denominator.abs(), scale)
 }
 
-/// Average price of Σ price × lots over `lots`, six decimals finer than the tick.
+/// Average price with six more decimals than the tick, from the sum of price × lots.
 pub(crate) fn average_price(spec: &InstrumentSpec, tick_lots: u128, lots: Lots) -> Decimal {
     let sum = i128::try_from(tick_lots).unwrap_or(i128::MAX).saturating_mul(spec.tick.mantissa);
     let places = spec.tick.scale + 6;

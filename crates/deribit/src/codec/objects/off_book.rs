@@ -1,4 +1,4 @@
-//! Trades made beside the book: ours, no part of the dialect, so that no plain client takes one for a trade of the book.
+//! Off-book trades. The dialect does not have them, so no client takes one for a trade of the book.
 
 use pitwire_model::{AccountId, Decimal, InstrumentSpec, Lots, VenueNanos};
 use pitwire_projections::{OffBook, OffBookPrint, ReportRecord, ReportState};
@@ -6,12 +6,12 @@ use pitwire_projections::{OffBook, OffBookPrint, ReportRecord, ReportState};
 use super::{amount, price, side_name};
 use crate::codec::json::Json;
 
-/// What `off_book.{instrument}` tells.
+/// The content of `off_book.{instrument}`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OffBookFacts {
     pub open: bool,
     pub ends: Option<VenueNanos>,
-    /// Of the day: in lots; Σ price × lots; how many.
+    /// Figures of the day: lots, the sum of price × lots, and the number of trades.
     pub volume: u64,
     pub turnover: u128,
     pub trades: u64,
@@ -32,7 +32,7 @@ impl OffBookFacts {
     }
 }
 
-/// `off_book.{instrument}`.
+/// Writes `off_book.{instrument}`.
 pub fn off_book(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos, facts: &OffBookFacts) {
     j.object(|j| {
         off_book_fields(j, spec, at, facts);
@@ -42,7 +42,7 @@ pub fn off_book(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos, facts: 
     });
 }
 
-/// `public/pitwire_get_off_book`: the same, with the newest trades, newest first.
+/// Writes `public/pitwire_get_off_book`: the same with the newest trades, newest first.
 pub fn off_book_trades(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos, view: Option<&OffBook>, most: usize) {
     j.object(|j| {
         off_book_fields(j, spec, at, &OffBookFacts::of(view));
@@ -63,14 +63,14 @@ fn off_book_fields(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos, fact
     j.key("day").object(|j| figures(j, spec, facts));
 }
 
-/// The day's: part of `public/pitwire_get_statistics` too.
+/// Writes the figures of the day, also for `public/pitwire_get_statistics`.
 pub(super) fn figures(j: &mut Json<'_>, spec: &InstrumentSpec, facts: &OffBookFacts) {
     amount(j, "volume", spec, Lots(facts.volume));
     j.key("turnover").decimal(worth(spec, facts.turnover));
     j.key("trades").uint(facts.trades);
 }
 
-/// Σ price × lots in the price's currency.
+/// Converts the sum of price × lots to the currency of the price.
 pub(super) fn worth(spec: &InstrumentSpec, tick_lots: u128) -> Decimal {
     let value = spec.tick.times(i128::try_from(tick_lots).unwrap_or(i128::MAX));
     Decimal::new(value.mantissa.saturating_mul(spec.lot.mantissa), value.scale + spec.lot.scale)
@@ -83,13 +83,13 @@ fn print(j: &mut Json<'_>, spec: &InstrumentSpec, trade: &OffBookPrint) {
     amount(j, "amount", spec, trade.lots);
 }
 
-/// One report, as one of its two parties sees it.
+/// One report, seen by one of its two parties.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportFacts<'a> {
     pub spec: &'a InstrumentSpec,
     pub record: &'a ReportRecord,
     pub viewer: AccountId,
-    /// Of the other party.
+    /// Name of the other party.
     pub counterparty: &'a str,
 }
 

@@ -6,12 +6,12 @@ use pitwire_projections::{OrderRecord, OrderState, Place};
 use super::{amount, average_price, contracts, price, side_name, tif_name};
 use crate::codec::json::Json;
 
-/// What only the moment knows about an order.
+/// Facts about an order that hold only now.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrderMoment {
-    /// Visible quantity that trades before it: ours, told to its own member only.
+    /// Visible quantity that trades before it. Shown to its own member only.
     pub queue_ahead: Option<Lots>,
-    /// It is told of because it has just been elected, whatever became of it since.
+    /// Whether this message announces its election, whatever happened to it since.
     pub triggers: bool,
 }
 
@@ -34,7 +34,7 @@ pub fn order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, momen
             // The one field of the dialect that is a number or a text.
             j.key("price").string("market_price");
         } else if order.is_market() {
-            // What it paid; a number is due even where a market order has no price.
+            // The average price paid: the dialect expects a number even for a market order.
             j.key("price").decimal(average_price(spec, order.tick_lots, order.filled));
         } else {
             price(j, "price", spec, order.price());
@@ -66,7 +66,7 @@ pub fn order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, momen
     });
 }
 
-/// The dialect's word for a type. A hidden order is a limit order that nobody sees.
+/// The dialect's word for an order type. A hidden order is a limit order.
 pub const fn order_type_name(order_type: OrderType) -> &'static str {
     match order_type {
         OrderType::Limit { .. } | OrderType::Hidden { .. } => "limit",
@@ -76,7 +76,7 @@ pub const fn order_type_name(order_type: OrderType) -> &'static str {
     }
 }
 
-/// What trigger orders alone have, before and after their election.
+/// Writes the fields of trigger orders, before and after their election.
 fn trigger(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
     let Some(stop) = order.stop() else { return };
     j.key("trigger").string("last_price");
@@ -87,7 +87,7 @@ fn trigger(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
     }
 }
 
-/// Ours, for orders that asked for one of them; plain clients never see any.
+/// Writes fields that the dialect does not have, for orders that use them.
 fn extensions(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
     if let Some(lots) = order.minimum_execution() {
         j.key("hidden").bool(true);
@@ -106,7 +106,7 @@ fn extensions(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
     }
 }
 
-/// Whether the dialect has no word for it.
+/// Whether the dialect has no word for this time in force.
 const fn is_extension(tif: TimeInForce) -> bool {
     use TimeInForce::{Day, FillOrKill, GoodTillCancel, ImmediateOrCancel};
     !matches!(tif, Day | GoodTillCancel | ImmediateOrCancel | FillOrKill)
@@ -117,7 +117,7 @@ fn amounts(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
     amount(j, "filled_amount", spec, order.filled);
     j.key("average_price").decimal(average_price(spec, order.tick_lots, order.filled));
     j.key("contracts").decimal(contracts(spec, order.lots));
-    // The old name is always told, the newer one where it says something.
+    // The old name is always written, the newer one only if it differs.
     let whole = if order.minimum_execution().is_some() { Lots::ZERO } else { order.lots };
     amount(j, "max_show", spec, order.display.unwrap_or(whole));
     if let Some(display) = order.display {
@@ -126,7 +126,7 @@ fn amounts(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
     }
 }
 
-/// The dialect has no words of its own for most; these come nearest. Expiries by a session are told in the rulebook's.
+/// The dialect's nearest word for a reason. Expiries at a session change use the rulebook's word.
 pub(super) const fn cancel_reason_name(reason: CancelReason) -> &'static str {
     match reason {
         CancelReason::Requested => "user_request",

@@ -1,6 +1,6 @@
-//! Sessions, calls and the day's figures: ours, no part of the dialect.
+//! Sessions, auctions and statistics of the day. The dialect does not have them.
 //!
-//! Holds       made of public facts alone: the session as public events tell it, and the visible book.
+//! Holds       every figure derives from public events and the visible book.
 
 use pitwire_model::{Derivation, InstrumentSpec, Lots, Phase, SessionReason, Side, Ticks, VenueNanos};
 use pitwire_projections::{Breach, Indicative, OffBook, SessionView, Uncross};
@@ -10,7 +10,7 @@ use super::{amount, phase_state, price, side_name};
 use crate::codec::json::Json;
 use crate::codec::rules;
 
-/// What `session.{instrument}` tells.
+/// The content of `session.{instrument}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionFacts {
     pub phase: Phase,
@@ -30,7 +30,7 @@ impl SessionFacts {
     }
 }
 
-/// `session.{instrument}`.
+/// Writes `session.{instrument}`.
 pub fn session(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos, facts: &SessionFacts) {
     j.object(|j| {
         j.key("timestamp").uint(at.as_millis());
@@ -58,7 +58,7 @@ pub fn session(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos, facts: &
     });
 }
 
-/// The closing price with how it came about, and the one before it.
+/// Writes the closing price with its derivation, and the previous one.
 fn closing(j: &mut Json<'_>, spec: &InstrumentSpec, view: &SessionFacts) {
     if let Some((closing, derivation)) = view.closing {
         price(j, "closing_price", spec, closing);
@@ -69,7 +69,7 @@ fn closing(j: &mut Json<'_>, spec: &InstrumentSpec, view: &SessionFacts) {
     }
 }
 
-/// What a ticker tells of the session beside its name: nothing where there is nothing, for most markets know no end.
+/// Writes the session's fields of a ticker; nothing for a market without sessions.
 pub(super) fn ticker_fields(j: &mut Json<'_>, spec: &InstrumentSpec, view: &SessionView) {
     if let Some(ends) = view.ends {
         j.key("session_ends").uint(ends.as_millis());
@@ -90,11 +90,11 @@ fn indicative_fields(j: &mut Json<'_>, spec: &InstrumentSpec, told: &Indicative)
     j.key("imbalance_side").string(told.heavy().map_or("none", side_name));
 }
 
-/// Cumulative amounts: `[price, amount at this price or better]`, the best price of each side first.
+/// Cumulative amounts: `[price, amount at this price or better]`, best price first.
 pub type Curve = Vec<(Ticks, u64)>;
 
-/// Both sides of a call, as the visible book has them, from what is in no level on: market orders, and what icebergs do
-/// not show. The indicative volume tells how much that is.
+/// Both curves of a call from the visible book. They start with the quantity that has no level:
+/// market orders and the hidden part of icebergs. The indicative volume shows how much that is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Curves {
     pub buy: Curve,
@@ -104,7 +104,7 @@ pub struct Curves {
 }
 
 impl Curves {
-    /// Of levels best first. `most` bounds each side.
+    /// Sums levels, best first. `most` bounds each side.
     pub fn of(bids: &[(Ticks, Lots)], asks: &[(Ticks, Lots)], told: Option<&Indicative>, most: usize) -> Curves {
         let beside = |side: Side, levels: &[(Ticks, Lots)]| {
             let (told, at) = (told?, told?.price?);
@@ -127,7 +127,7 @@ fn summed(levels: &[(Ticks, Lots)], from: u64, most: usize) -> Curve {
     running.collect()
 }
 
-/// What `auction.{instrument}` tells.
+/// The content of `auction.{instrument}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuctionFacts {
     pub phase: Phase,
@@ -143,13 +143,13 @@ impl AuctionFacts {
         AuctionFacts { phase, since, ends, indicative, uncross }
     }
 
-    /// Whether orders wait for one price: in calls, and in continuous trading by batches.
+    /// Whether orders are collected for one price: in calls, and in continuous trading by batches.
     pub fn collects(&self) -> bool {
         self.phase.is_call() || self.indicative.is_some()
     }
 }
 
-/// `auction.{instrument}` and `public/pitwire_get_auction`.
+/// Writes `auction.{instrument}` and `public/pitwire_get_auction`.
 pub fn auction(j: &mut Json<'_>, spec: &InstrumentSpec, at: VenueNanos, facts: &AuctionFacts, curves: Option<&Curves>) {
     j.object(|j| {
         j.key("timestamp").uint(at.as_millis());
@@ -192,18 +192,18 @@ fn curve_fields(j: &mut Json<'_>, spec: &InstrumentSpec, curves: &Curves) {
     }
 }
 
-/// What the day has come to so far, and the book's average price of each side.
+/// Statistics of the current day, and the average price of each side of the book.
 #[derive(Clone, Copy, Debug)]
 pub struct StatisticsFacts<'a> {
     pub spec: &'a InstrumentSpec,
     pub at: VenueNanos,
     pub view: &'a SessionView,
     pub off_book: Option<&'a OffBook>,
-    /// Σ price × lots and Σ lots of the visible levels of each side.
+    /// Sum of price × lots, and sum of lots, of the visible levels of each side.
     pub book: [(u128, u64); 2],
 }
 
-/// `public/pitwire_get_statistics`.
+/// Writes `public/pitwire_get_statistics`.
 pub fn statistics(j: &mut Json<'_>, facts: &StatisticsFacts<'_>) {
     let StatisticsFacts { spec, at, view, off_book, book } = *facts;
     let day = &view.day;

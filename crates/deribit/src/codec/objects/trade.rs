@@ -23,7 +23,8 @@ pub fn public_trade(j: &mut Json<'_>, spec: &InstrumentSpec, trade: &PublicTrade
     j.object(|j| {
         common(j, spec, trade);
         j.key("direction").string(side_name(trade.taker_side));
-        // Ours: of which call's one price it is part. Other trades say nothing of themselves.
+        // A field of this venue: the auction that the trade belongs to. Other trades do not have
+        // it.
         match trade.kind {
             TradeKind::Call(call) => j.key("auction").string(call.name()).end(),
             TradeKind::Cross => j.key("auction").string(Phase::ClosingPriceCross.name()).end(),
@@ -33,7 +34,7 @@ pub fn public_trade(j: &mut Json<'_>, spec: &InstrumentSpec, trade: &PublicTrade
     });
 }
 
-/// Ours, for lists: it was taken back since. When a trade is made nothing is said of it.
+/// Marks a busted trade in lists. A new trade never has this field.
 fn busted(j: &mut Json<'_>, is_busted: bool) {
     if is_busted {
         j.key("busted").bool(true);

@@ -1,4 +1,5 @@
-//! The trading rules of one instrument: a part of the answer to `public/get_instrument` that the dialect does not have.
+//! The trading rules of one instrument: a part of the answer to `public/get_instrument` that the
+//! dialect does not have.
 
 use pitwire_model::{Decimal, InstrumentSpec, Phase, Tolerance, TradingRules};
 

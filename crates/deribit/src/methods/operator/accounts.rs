@@ -1,4 +1,4 @@
-//! Accounts: made, limited, endowed, closed; and the credentials that speak for them.
+//! Accounts and their credentials: create, limit, fund, delete.
 
 use crate::codec::{Json, RpcError};
 use pitwire_model::{
@@ -31,7 +31,7 @@ pub fn list(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Absent where there is no limit.
+/// Writes the settings. A limit that is not set is absent.
 fn write_settings(j: &mut Json<'_>, settings: AccountSettings) {
     j.key("self_match").string(self_match_name(settings.self_match));
     if let Some(most) = settings.max_open_orders {
@@ -52,7 +52,8 @@ const fn self_match_name(mode: SelfMatch) -> &'static str {
     }
 }
 
-/// A member's account with nothing in it, and its first credentials: the secret is shown this once.
+/// Creates a member's account without funds and its first credential. The secret is shown only
+/// here.
 pub fn create(call: &mut Call<'_>) -> MethodResult {
     let name = call.params.required("name")?.into_owned();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
@@ -68,7 +69,7 @@ pub fn create(call: &mut Call<'_>) -> MethodResult {
     write_credential(call, id, &name, &name)
 }
 
-/// Further credentials for an account that exists: the way back when a secret is lost.
+/// Creates another credential for an existing account, for example when a secret is lost.
 pub fn create_credential(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     let name = call.params.required("name")?.into_owned();

@@ -1,4 +1,4 @@
-//! Instruments: made, limited, halted, resumed, deleted.
+//! Instruments: create, limit, delete.
 
 use crate::codec::{RpcError, objects};
 use pitwire_model::{
@@ -16,7 +16,8 @@ pub fn delete(call: &mut Call<'_>) -> MethodResult {
     call.done()
 }
 
-/// A new spot instrument, open for trading. A base currency that nobody has yet is made with it, fine enough for one lot.
+/// Creates a spot instrument that is open for trading. An unknown base currency is created with it,
+/// with enough decimals for one lot.
 pub fn create(call: &mut Call<'_>) -> MethodResult {
     let (base, quote) = (call.params.required("base_currency")?, call.params.required("quote_currency")?);
     let name = match call.params.text("instrument_name")? {
@@ -72,7 +73,8 @@ pub fn change(call: &mut Call<'_>) -> MethodResult {
     write(call, instrument)
 }
 
-/// `max_amount`, `max_notional`, `collar_percent` over what is held; zero takes a limit away.
+/// Reads `max_amount`, `max_notional` and `collar_percent` over the current limits; zero removes a
+/// limit.
 fn limits(call: &Call<'_>, held: InstrumentLimits, lot: Decimal, decimals: u8) -> Result<InstrumentLimits, RpcError> {
     let steps = |name: &'static str, step: Decimal| -> Result<Option<Option<i128>>, RpcError> {
         let Some(value) = call.params.decimal(name)? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Stopping what must stop: kills, lifts, busts.
+//! Kills, lifts and busts.
 
 use crate::codec::{Json, RpcError, objects};
 use pitwire_model::{Bust, Command, Event, KillScope, SessionId, Side};
@@ -6,7 +6,8 @@ use pitwire_model::{Bust, Command, Event, KillScope, SessionId, Side};
 use super::super::trading::order_id;
 use crate::call::{Call, MethodResult};
 
-/// Live orders with their owners and sessions, oldest first; of one account, or of all. At most `count`, default 100.
+/// Lists live orders with their owners and sessions, oldest first, of one account or of all. At
+/// most `count`, default 100.
 pub fn orders(call: &mut Call<'_>) -> MethodResult {
     let only = if call.params.has("name") { Some(call.named_account()?) } else { None };
     let count = call.count(100)?;
@@ -68,7 +69,7 @@ pub fn lift(call: &mut Call<'_>) -> MethodResult {
     call.done()
 }
 
-/// Takes back one of the trades that the tape still has.
+/// Busts a trade that is still on the tape.
 pub fn bust(call: &mut Call<'_>) -> MethodResult {
     let reason = call.reason()?;
     let text = call.params.required("trade_id")?;

@@ -1,6 +1,7 @@
-//! Sessions by an operator's word: of one instrument, or of a segment, one command each in order of number.
+//! Session changes by an operator: of one instrument, or of a segment with one command per
+//! instrument.
 //!
-//! Holds       whether a session may follow from the one that runs is the engine's to say (rulebook 16).
+//! Holds       the engine decides whether one session may follow another (rulebook 16).
 
 use crate::codec::RpcError;
 use pitwire_model::{Command, InstrumentId, Phase, SessionReason, Ticks, VenueNanos};
@@ -20,12 +21,14 @@ pub fn pause(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::Pause)
 }
 
-/// With `seconds` or `ends_at` it ends by itself, else by an operator.
+/// Reopens trading. With `seconds` or `ends_at` the call ends by itself, otherwise an operator ends
+/// it.
 pub fn reopen(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::ReopeningCall)
 }
 
-/// As long as the instrument's rules say, or `seconds` or `ends_at`.
+/// Starts a volatility call of the length in the instrument's rules, or of `seconds`, or until
+/// `ends_at`.
 pub fn volatility_call(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::VolatilityCall)
 }
@@ -45,7 +48,7 @@ fn own_length(call: &Call<'_>, instrument: InstrumentId, to: Phase) -> Option<u6
     Some(rules.volatility_call_ns).filter(|ns| to == Phase::VolatilityCall && *ns > 0)
 }
 
-/// To what the schedule says is current.
+/// Resumes the session that the schedule has now.
 pub fn resume(call: &mut Call<'_>) -> MethodResult {
     for_each(call, |call, instrument| {
         let (to, ends) = call.venue.scheduled(instrument);
@@ -54,7 +57,7 @@ pub fn resume(call: &mut Call<'_>) -> MethodResult {
     })
 }
 
-/// A later end for the call that runs.
+/// Sets a later end for the running call.
 pub fn extend(call: &mut Call<'_>) -> MethodResult {
     let given = ends(call)?;
     let given = given.ok_or_else(|| RpcError::invalid("seconds", "seconds from now, or ends_at, is required"))?;
@@ -68,7 +71,7 @@ pub fn closing_price(call: &mut Call<'_>) -> MethodResult {
     call.done()
 }
 
-/// `seconds` from now, or `ends_at` in milliseconds of venue time.
+/// Reads `seconds` from now, or `ends_at` in milliseconds of venue time.
 fn ends(call: &Call<'_>) -> Result<Option<VenueNanos>, RpcError> {
     let now = call.venue.now();
     if let Some(seconds) = call.params.integer("seconds")? {
@@ -82,7 +85,8 @@ fn ends(call: &Call<'_>) -> Result<Option<VenueNanos>, RpcError> {
     ends.map(Some).ok_or_else(|| RpcError::invalid("ends_at", format!("later than now, {} ms", now.as_millis())))
 }
 
-/// Does it to `instrument_name`, or to each instrument of `segment`. The first refusal ends it and says how far it came.
+/// Applies `work` to `instrument_name`, or to each instrument of `segment`. The first refusal ends
+/// it and says how far it came.
 fn for_each(call: &mut Call<'_>, mut work: impl FnMut(&mut Call<'_>, InstrumentId) -> MethodResult) -> MethodResult {
     let wanted = if call.params.has("segment") { call.segment()? } else { vec![call.instrument_id()?] };
     for (done, instrument) in wanted.iter().enumerate() {
