@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_narrows_and_never_widens() {
+    fn requested_scope_narrows_and_never_widens() {
         let reader = Access { trade: Level::Read, wallet: Level::None, ..Access::MEMBER };
         for (asked, most, expected) in [
             ("", Access::MEMBER, "account:read_write trade:read_write wallet:read"),

@@ -249,7 +249,7 @@ mod tests {
     /// Tiers of the dialect's table: 10/s and burst 30 above a million dollars, 20/s and 50 above
     /// five, 30/s and 100 above 25.
     #[test]
-    fn who_has_traded_more_than_a_tier_asks_for_has_its_rate() {
+    fn volume_above_tier_grants_its_rate() {
         for (dollars, rate, burst) in [
             (0, 5, 20),
             (1_000_000, 5, 20),

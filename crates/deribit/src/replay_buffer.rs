@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn places_grow_and_what_does_not_fit_is_gone_from_the_oldest() {
+    fn replay_positions_grow_and_oldest_entries_are_dropped() {
         let mut buffer = ReplayBuffer::new(VenueNanos(5));
         let object = vec![b'x'; MOST_BYTES / 4 - ENTRY_BYTES];
         for at in [5, 5, 7, 6] {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_let_go_when_nobody_has_heard_it_for_long_enough() {
+    fn replay_buffer_without_subscriber_expires() {
         let (mut buffers, now) = (ReplayBuffers::default(), VenueNanos(1));
         buffers.open(AccountId(3), now);
         buffers.open(AccountId(4), now);

@@ -1,9 +1,9 @@
 //! Resumption of private channels: `user.orders`, `user.trades` and `user.changes`.
 //!
-//! Does        send each message with its token; send a returning subscriber the messages that it missed, from the
-//!             replay buffer or else from the account's history.
-//! Holds       1. within an epoch the subscriber gets exactly the missed messages, in order, up to the reach of
-//!                the replay buffer;
+//! Does        send each message with its token; send a returning subscriber the messages that it
+//!             missed, from the replay buffer or else from the account's history.
+//! Holds       1. within an epoch the subscriber gets exactly the missed messages, in order, up to
+//!                the reach of the replay buffer;
 //!             2. otherwise it gets every fill and every changed order since the token's time, in
 //!                the current state. A fill or order of that very nanosecond may come twice; none
 //!                is left out without notice.

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_comes_from_one_address_for_as_long_as_its_signature_passes() {
+    fn login_signature_is_bound_to_one_address() {
         let (here, there) = ("10.0.0.1".parse().ok(), "10.0.0.2".parse().ok());
         let mut logins = Logins::default();
         let digest = SpentSignatures::digest("a", "ab");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_works_once_and_is_forgotten_after_its_time() {
+    fn order_signature_works_once() {
         let mut replays = SpentSignatures::default();
         let digest = SpentSignatures::digest("a", "AB");
         assert_eq!(digest, SpentSignatures::digest("a", "ab"), "hexadecimal digits have no case");

@@ -1,4 +1,4 @@
-//! Subscriptions, and what private channels tell.
+//! Subscriptions and the messages of private channels.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn subscribe(world: &mut World, session: &mut Session, channels: &[&str]) {
 }
 
 #[test]
-fn what_answers_an_error_has_not_happened() {
+fn failed_request_has_no_effect() {
     let mut world = World::new();
     let mut stranger = Session::new();
     for (channels, code) in [
@@ -26,11 +26,11 @@ fn what_answers_an_error_has_not_happened() {
         let reply = world.call(&mut stranger, "public/subscribe", json!({"channels": channels}));
         assert_eq!((reply.code(), reply.effects), (code, vec![]), "{channels}");
     }
-    // Nothing stuck: the same name is new now.
+    // The failed request subscribed nothing, so the name is new now.
     let reply = world.ok(&mut stranger, "public/subscribe", json!({"channels": ["ticker.NPN_ZAR.100ms"]}));
     assert!(matches!(reply.effects[..], [Effect::Subscribe(..)]));
 
-    // A private name before the one that fails.
+    // A valid private name before the one that fails.
     let mut alice = world.login("alice");
     let names: Vec<String> = (0..2_000).map(|n| format!("user.orders.any.X{n}.raw")).collect();
     assert_eq!(world.call(&mut alice, "private/subscribe", json!({"channels": names})).code(), 10028);
@@ -71,7 +71,7 @@ fn unknown_instruments_are_left_out_and_malformed_names_refused() {
 }
 
 #[test]
-fn a_connection_hears_at_most_a_thousand_channels() {
+fn connection_has_at_most_1000_channels() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let names: Vec<String> = (0..999).map(|n| format!("user.orders.any.X{n}.raw")).collect();
@@ -92,7 +92,8 @@ fn a_connection_hears_at_most_a_thousand_channels() {
     world.ok(&mut alice, "private/subscribe", json!({"channels": names}));
 }
 
-/// Channel, and of each datum what is told: a fill's liquidity, an order's state and filled amount.
+/// The channel and the main facts of each datum: a fill's liquidity, an order's state and filled
+/// amount.
 fn told(heard: &[Value]) -> Vec<String> {
     let datum = |item: &Value| match item["liquidity"].as_str() {
         Some(liquidity) => format!("{liquidity} {}@{}", item["amount"], item["price"]),
@@ -114,7 +115,7 @@ fn told(heard: &[Value]) -> Vec<String> {
 const BOTH: [&str; 2] = ["user.orders.any.any.raw", "user.trades.any.any.raw"];
 
 #[test]
-fn fills_come_oldest_first_and_before_the_state_they_lead_to() {
+fn fills_are_sent_oldest_first_and_before_order_state() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     subscribe(&mut world, &mut alice, &BOTH);
@@ -124,7 +125,7 @@ fn fills_come_oldest_first_and_before_the_state_they_lead_to() {
     assert_eq!(told(&world.heard(&mut bob)), ["user.orders.any.any.raw open 0.0"; 2]);
     world.venue.changes.clear();
     world.limit(&mut alice, "buy", "NPN_ZAR", 4.0, 3200.5);
-    // A second command in the same turn of the loop: its fill is the newest of the book.
+    // A second command in the same turn of the loop. Its fill is the newest in the book.
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3200.5);
     assert_eq!(
         told(&world.heard(&mut alice)),
@@ -145,7 +146,7 @@ fn fills_come_oldest_first_and_before_the_state_they_lead_to() {
 }
 
 #[test]
-fn only_the_account_itself_is_told() {
+fn private_channel_reaches_only_its_account() {
     let mut world = World::new();
     let (mut alice, mut bob, mut operator) = (world.login("alice"), world.login("bob"), world.login("operator"));
     subscribe(&mut world, &mut operator, &BOTH);
@@ -162,7 +163,7 @@ fn only_the_account_itself_is_told() {
 }
 
 #[test]
-fn both_sides_of_a_trade_with_oneself_are_told() {
+fn self_trade_notifies_both_sides() {
     let mut world = World::new();
     let (mut alice, mut operator) = (world.login("alice"), world.login("operator"));
     world.ok(&mut operator, "private/pitwire_change_account", json!({"name": "alice", "self_match": "none"}));
@@ -184,7 +185,7 @@ fn both_sides_of_a_trade_with_oneself_are_told() {
 }
 
 #[test]
-fn merged_channels_tell_once_at_the_end_of_their_window() {
+fn merged_channel_sends_once_at_window_end() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     subscribe(
@@ -217,14 +218,14 @@ fn merged_channels_tell_once_at_the_end_of_their_window() {
 }
 
 #[test]
-fn a_connection_that_becomes_somebody_else_hears_no_more_of_whom_it_was() {
+fn changing_login_ends_private_channels_of_previous_account() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let mut session = world.login("alice");
     subscribe(&mut world, &mut session, &["user.orders.any.any.raw", "user.orders.any.any.100ms"]);
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
     assert_eq!(world.heard(&mut session).len(), 1);
-    // The same account again keeps them: that is how tokens are refreshed.
+    // A login of the same account keeps its channels, because that is how tokens are refreshed.
     world.grant(&mut session, "alice");
     assert!(session.has_private_channels());
     world.grant(&mut session, "bob");
@@ -241,7 +242,7 @@ fn a_connection_that_becomes_somebody_else_hears_no_more_of_whom_it_was() {
 }
 
 #[test]
-fn a_channel_opened_with_a_token_tells_of_the_tokens_account() {
+fn channel_opened_with_token_belongs_to_token_account() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     let token = world.token("bob");

@@ -1,5 +1,4 @@
-//! Connections that end: heartbeats that find the dead ones, what goes with a connection and what
-//! outlives it.
+//! The end of connections: missed heartbeats, cancel on disconnect, and what outlives a connection.
 
 mod common;
 
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What a session is sent when its heartbeat is looked at; an error is the end of it.
+/// Runs the heartbeat and returns the messages it sends, or the reason for closing.
 fn beat(world: &World, session: &mut Session) -> Result<Vec<Value>, String> {
     let mut sent = Vec::new();
     session.beat(world.steady_ns, &mut |text| sent.push(parsed(text))).map(|()| sent)
@@ -28,7 +27,7 @@ fn disconnect(world: &mut World, session: &mut Session) {
 // --- heartbeats ---
 
 #[test]
-fn who_answers_lives_and_who_does_not_is_closed() {
+fn connection_without_heartbeat_answer_is_closed() {
     let mut world = World::new();
     let mut session = world.connect();
     assert_eq!(session.beat_due_ns(), None, "nobody is bothered who did not ask");
@@ -61,9 +60,9 @@ fn a_heartbeat_can_be_changed_and_switched_off() {
     assert_eq!((session.beat_due_ns(), beat(&world, &mut session)), (None, Ok(vec![])));
 }
 
-/// An hour's step of the wall clock is nobody's fault.
+/// The wall clock may step by an hour without closing a connection.
 #[test]
-fn the_wall_clock_closes_nobody() {
+fn wall_clock_change_closes_no_connection() {
     let mut world = World::new();
     let mut session = world.connect();
     world.ok(&mut session, "public/set_heartbeat", json!({"interval": 10}));
@@ -76,7 +75,7 @@ fn the_wall_clock_closes_nobody() {
 // --- cancel on disconnect ---
 
 #[test]
-fn the_orders_of_a_connection_go_with_it_and_no_others() {
+fn disconnect_cancels_only_own_orders() {
     let mut world = World::new();
     let (mut alice, mut elsewhere, mut bob) = (world.login("alice"), world.login("alice"), world.login("bob"));
     let mut http = Session::new();
@@ -95,13 +94,13 @@ fn the_orders_of_a_connection_go_with_it_and_no_others() {
     let past = json!({"instrument_name": "NPN_ZAR", "include_unfilled": true});
     let reply = world.ok(&mut elsewhere, "private/get_order_history_by_instrument", past);
     assert_eq!(reply.each("cancel_reason"), ["cancel_on_disconnect"; 2]);
-    // Bob never asked for it.
+    // Bob did not enable it.
     disconnect(&mut world, &mut bob);
     assert_eq!(open(&mut world, "bob"), [bobs]);
 }
 
 #[test]
-fn a_logout_is_no_disconnect() {
+fn logout_does_not_trigger_cancel_on_disconnect() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     world.ok(&mut alice, "private/enable_cancel_on_disconnect", json!({}));
@@ -112,7 +111,7 @@ fn a_logout_is_no_disconnect() {
 }
 
 #[test]
-fn what_was_disabled_does_not_fire() {
+fn disabled_cancel_on_disconnect_does_not_fire() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     world.ok(&mut alice, "private/enable_cancel_on_disconnect", json!({"scope": "connection"}));
@@ -123,7 +122,7 @@ fn what_was_disabled_does_not_fire() {
 }
 
 #[test]
-fn an_accounts_default_is_for_connections_to_come() {
+fn account_default_applies_to_future_connections() {
     let mut world = World::new();
     let mut before = world.login("alice");
     world.ok(&mut before, "private/enable_cancel_on_disconnect", json!({"scope": "account"}));
@@ -150,7 +149,7 @@ fn an_accounts_default_is_for_connections_to_come() {
 }
 
 #[test]
-fn each_account_on_a_connection_decides_for_itself() {
+fn cancel_on_disconnect_is_per_account() {
     let mut world = World::new();
     let (alice, bob) = (world.token("alice"), world.token("bob"));
     let mut session = world.connect();
@@ -163,9 +162,9 @@ fn each_account_on_a_connection_decides_for_itself() {
     assert_eq!((open(&mut world, "alice").len(), open(&mut world, "bob").len()), (0, 1));
 }
 
-/// What a restart cancels, because no connection outlives it.
+/// A restart cancels the same orders, because no connection outlives it.
 #[test]
-fn orders_carry_what_was_asked_for_when_they_were_entered() {
+fn orders_keep_cancel_on_disconnect_of_their_entry() {
     use pitwire_model::{Command, Epoch};
     let mut world = World::new();
     let mut alice = world.login("alice");
@@ -177,7 +176,7 @@ fn orders_carry_what_was_asked_for_when_they_were_entered() {
 }
 
 #[test]
-fn a_log_that_fails_at_the_end_of_a_connection_is_told() {
+fn journal_failure_on_disconnect_is_reported() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     world.ok(&mut alice, "private/enable_cancel_on_disconnect", json!({}));

@@ -1,4 +1,4 @@
-//! How often a member may ask, where the venue limits it.
+//! Rate limits, where the venue has them.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn limited() -> World {
     world
 }
 
-/// How many of `tries` calls pass at one instant.
+/// Returns how many of `tries` calls pass at one instant.
 fn passes(world: &mut World, session: &mut Session, method: &str, params: &str, tries: u32) -> u32 {
     let params: serde_json::Value = serde_json::from_str(params).unwrap();
     (0..tries).map(|_| u32::from(world.call(session, method, params.clone()).code() != TOO_MANY)).sum()
@@ -24,11 +24,11 @@ fn passes(world: &mut World, session: &mut Session, method: &str, params: &str, 
 const ORDER: &str = r#"{"instrument_name":"NPN_ZAR","amount":1,"price":2000}"#;
 
 #[test]
-fn each_sort_has_its_burst() {
+fn each_request_class_has_its_burst() {
     for (method, params, burst) in [
         ("private/buy", ORDER, 20),
         ("private/cancel", r#"{"order_id":"1"}"#, 20),
-        // One of a hundred went to the login.
+        // The login used one of a hundred.
         ("private/get_open_orders", "{}", 100),
         ("public/subscribe", r#"{"channels":["ticker.NPN_ZAR.100ms"]}"#, 10),
         ("public/get_instruments", "{}", 50),
@@ -40,7 +40,7 @@ fn each_sort_has_its_burst() {
 }
 
 #[test]
-fn a_refusal_says_when_to_come_back_and_does_nothing() {
+fn rate_refusal_names_retry_time_and_has_no_effect() {
     let mut world = limited();
     let mut alice = world.login("alice");
     passes(&mut world, &mut alice, "private/buy", ORDER, 20);
@@ -53,7 +53,7 @@ fn a_refusal_says_when_to_come_back_and_does_nothing() {
     assert_eq!(reply.value["id"], 7, "the request's own id");
     assert!(reply.effects.is_empty());
     assert_eq!(world.venue.commands, commands);
-    // Time alone helps; neither clock that can be set does.
+    // Only the steady clock refills an allowance; the wall clock and venue time do not.
     world.wall_us += 3_600_000_000;
     world.venue.now.0 += 3_600_000_000_000;
     assert_eq!(world.call(&mut alice, "private/buy", order.clone()).code(), TOO_MANY);
@@ -62,7 +62,7 @@ fn a_refusal_says_when_to_come_back_and_does_nothing() {
 }
 
 #[test]
-fn whoever_has_used_up_the_orders_can_take_them_off() {
+fn exhausted_order_limit_leaves_cancels_available() {
     let mut world = limited();
     let mut alice = world.login("alice");
     assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 30), 20);
@@ -70,22 +70,21 @@ fn whoever_has_used_up_the_orders_can_take_them_off() {
 }
 
 #[test]
-fn an_account_has_one_allowance_however_many_connections_it_has() {
+fn account_has_one_allowance_across_connections() {
     let mut world = limited();
     let (mut alice, mut elsewhere, mut bob) = (world.login("alice"), world.login("alice"), world.login("bob"));
     assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 15), 15);
     assert_eq!(passes(&mut world, &mut elsewhere, "private/buy", ORDER, 15), 5);
     assert_eq!(passes(&mut world, &mut bob, "private/buy", ORDER, 15), 15, "another's is untouched");
-    // Without a login each connection has its own.
+    // Without a login each connection has its own allowance.
     let (mut one, mut two) = (world.connect(), world.connect());
     assert_eq!(passes(&mut world, &mut one, "public/get_time", "{}", 150), 100);
     assert_eq!(passes(&mut world, &mut two, "public/get_time", "{}", 100), 100);
 }
 
-/// The dialect's tiers: who has traded more in a week may enter orders faster; what is not in
-/// dollars does not count.
+/// The dialect's tiers by seven-day volume. Volume in other currencies than dollars does not count.
 #[test]
-fn who_has_traded_much_in_a_week_may_enter_faster() {
+fn seven_day_volume_raises_order_rate() {
     const DAY_NS: u64 = 86_400_000_000_000;
     let mut world = limited();
     world.venue.now.0 = 100 * DAY_NS + DAY_NS / 2;
@@ -104,7 +103,7 @@ fn who_has_traded_much_in_a_week_may_enter_faster() {
     trade(&mut world, [&mut bob, &mut alice], "NPN_ZAR", 10.0, 3_250.0);
     trade(&mut world, [&mut bob, &mut alice], "BTC-PERPETUAL", 1_000_000.0, 60_000.0);
     assert_eq!(allowed(&mut world, &mut alice), (5, 20), "not above a million, and rands are no dollars");
-    // The next day a few dollars more, by the other side of the book.
+    // A few more dollars on the next day, as the other side of the book.
     world.venue.now.0 += DAY_NS;
     trade(&mut world, [&mut alice, &mut bob], "BTC_USDC", 0.0001, 60_000.0);
     for session in [&mut alice, &mut bob] {
@@ -115,7 +114,7 @@ fn who_has_traded_much_in_a_week_may_enter_faster() {
         world.steady_ns += 1_000_000_000;
         assert_eq!(passes(&mut world, session, "private/buy", ORDER, 60), 10);
     }
-    // The day of the million is the seventh and still counts, then it does not.
+    // The day of the million is the seventh and still counts; a day later it does not.
     world.venue.now.0 += 5 * DAY_NS;
     assert_eq!(allowed(&mut world, &mut alice), (10, 30));
     world.venue.now.0 += DAY_NS;
@@ -124,9 +123,9 @@ fn who_has_traded_much_in_a_week_may_enter_faster() {
     assert_eq!(passes(&mut world, &mut alice, "private/buy", ORDER, 60), 20);
 }
 
-/// A request over HTTP is a session of its own: without a login, its address is what counts.
+/// An HTTP request without a login is counted by its address.
 #[test]
-fn strangers_are_counted_by_address() {
+fn requests_without_login_are_counted_by_address() {
     let mut world = limited();
     let mut passes = |address: &str| {
         let from = Some(address.parse().unwrap());
@@ -162,7 +161,7 @@ fn sustained_abuse_ends_the_connection_after_its_error() {
 }
 
 #[test]
-fn without_limits_nobody_is_refused_but_the_figures_are_told() {
+fn without_limits_figures_are_reported_and_not_enforced() {
     for (mut world, enforced) in [(World::new(), false), (limited(), true)] {
         let mut alice = world.login("alice");
         let params = json!({"currency": "ZAR", "extended": true});

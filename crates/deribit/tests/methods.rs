@@ -1,5 +1,5 @@
-//! Every method: one good request with the shape of its answer, its main refusals by number, and
-//! nothing without a login.
+//! Every method: one good request with the shape of its answer, its main refusals by code, and the
+//! refusal without a login.
 
 mod common;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const INVALID: i64 = -32602;
 const NOT_FOUND: i64 = 13020;
 const NO_ORDER: i64 = 10004;
-/// Parameters that are no object: the one mistake that a method without parameters can meet.
+/// Parameters that are not an object: the one mistake that a method without parameters can meet.
 const LIST: &str = "[1]";
 
 const REFUSALS: &[(&str, &str, i64)] = &[
@@ -229,7 +229,7 @@ const REFUSALS: &[(&str, &str, i64)] = &[
     ("private/get_subaccounts", LIST, INVALID),
 ];
 
-/// The dialect's methods; our own have tests of their own.
+/// The methods of the dialect. This venue's own methods have separate tests.
 fn of_the_dialect() -> impl Iterator<Item = &'static str> {
     method_names().filter(|name| !name.starts_with("private/pitwire_"))
 }
@@ -264,7 +264,7 @@ fn every_method_refuses_by_number() {
         assert!(data["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{}", reply.text);
         assert!(data["remedy"].is_string() && (*code != INVALID || data["param"].is_string() || params == json!([1])));
         assert!(reply.is_error && reply.effects.is_empty());
-        // The engine's own rejects are numbered commands; a refusal of ours must not become one.
+        // Rejects of the engine consume a command number; a refusal by the dialect must not.
         let reached = [10009, 10004, 10010].contains(code);
         assert!(reached || stage.world.venue.commands == commands, "{method} {params} reached the log");
     }
@@ -288,7 +288,7 @@ fn no_private_method_works_without_a_login() {
 }
 
 #[test]
-fn what_belongs_to_a_connection_is_refused_over_http() {
+fn connection_methods_are_refused_over_http() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     for method in [
@@ -312,7 +312,7 @@ fn what_belongs_to_a_connection_is_refused_over_http() {
 }
 
 #[test]
-fn what_the_dialect_knows_and_we_do_not_is_named_so() {
+fn unserved_dialect_methods_are_refused_by_name() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     for (method, code) in [
@@ -328,7 +328,7 @@ fn what_the_dialect_knows_and_we_do_not_is_named_so() {
     }
 }
 
-/// The order of section 7.1 of the dialect's text, field by field.
+/// The order of section 7.1 of the dialect's documentation, field by field.
 #[test]
 fn an_order_reads_as_in_the_dialects_text() {
     let mut world = World::new();
@@ -355,7 +355,7 @@ fn an_order_reads_as_in_the_dialects_text() {
 }
 
 #[test]
-fn a_fill_says_who_paid_what() {
+fn fill_names_both_sides_amounts() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     let maker = world.limit(&mut bob, "sell", "NPN_ZAR", 5.0, 3199.99);
@@ -394,7 +394,7 @@ fn a_fill_says_who_paid_what() {
 }
 
 #[test]
-fn a_venue_that_stops_takes_cancels_only() {
+fn stopping_venue_accepts_only_cancels() {
     let mut stage = Stage::set();
     stage.world.venue.takes_orders = false;
     for method in ["private/buy", "private/edit"] {
@@ -406,7 +406,7 @@ fn a_venue_that_stops_takes_cancels_only() {
 }
 
 #[test]
-fn a_log_that_fails_is_told_to_the_host() {
+fn journal_failure_is_reported_to_server() {
     let mut stage = Stage::set();
     stage.world.venue.log_fails = true;
     let params = json!({"instrument_name": "NPN_ZAR", "amount": 1, "price": 1});

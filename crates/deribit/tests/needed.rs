@@ -1,6 +1,5 @@
-//! What clients need is here: every method and channel that the dialect's survey of real clients
-//! calls a must, and those that it says they should find. The lists are the survey's own
-//! (wire-compat 4.1, 4.2 and 6), not the venue's table.
+//! The methods and channels that real clients need, from a survey of clients (wire-compat 4.1, 4.2
+//! and 6). The lists are the survey's, not the venue's table.
 
 mod common;
 
@@ -76,7 +75,7 @@ const SHOULD: &[&str] = &[
     "private/get_subaccounts",
 ];
 
-/// With `$I` for each interval there is.
+/// `$I` stands for each interval.
 const CHANNELS: &[&str] = &[
     "book.BTC-PERPETUAL.$I",
     "trades.BTC-PERPETUAL.$I",
@@ -124,7 +123,7 @@ fn every_channel_that_real_clients_need_is_served() {
             ["100ms", "agg2"].map(|interval| format!("book.BTC-PERPETUAL.{group}.{depth}.{interval}"))
         }));
     }
-    // Real clients ask for private channels at the public method and the other way round.
+    // Real clients subscribe private channels with the public method and the other way round.
     for method in ["public/subscribe", "private/subscribe"] {
         let mut world = World::new();
         let mut alice = world.login("alice");

@@ -1,4 +1,4 @@
-//! What operators may do, and that nobody else may.
+//! Methods for operators, and their refusal to everyone else.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn order(instrument: &str, amount: f64, price: f64) -> Value {
     json!({"instrument_name": instrument, "amount": amount, "price": price})
 }
 
-/// The code of an order's refusal; 0 when it was taken.
+/// Returns the code of an order's refusal; 0 if it was accepted.
 fn buys(world: &mut World, session: &mut Session, instrument: &str, amount: f64, price: f64) -> i64 {
     world.call(session, "private/buy", order(instrument, amount, price)).code()
 }
@@ -25,8 +25,8 @@ fn nobody_else_may() {
     let commands = world.venue.commands;
     let methods: Vec<_> = pitwire_deribit::method_names().filter(|name| name.starts_with("private/pitwire_")).collect();
     assert!(methods.len() > 15);
-    // Some are for every member: a clock that tests move, what the log says of an order of one's
-    // own, trade reports.
+    // These are open to members: a clock that tests advance, explanations of own orders, trade
+    // reports.
     let members = ["advance", "explain", "report_trade", "confirm_report", "decline_report", "get_reports"];
     let members = members.map(|name| format!("private/pitwire_{name}"));
     for method in methods.into_iter().filter(|method| members.iter().all(|name| name != method)) {
@@ -36,8 +36,8 @@ fn nobody_else_may() {
     assert_eq!(world.venue.commands, commands, "nothing reached the venue");
 }
 
-/// A member asks about an own order, an operator about any; a venue without a log on disk has no
-/// answer for either.
+/// A member asks about its own order, an operator about any. A venue without a journal on disk has
+/// no answer.
 #[test]
 fn an_order_is_explained_to_its_owner_and_to_operators() {
     let mut world = World::new();
@@ -66,7 +66,7 @@ fn a_halt_stops_entries_and_leaves_cancels() {
 }
 
 #[test]
-fn an_instrument_is_made_limited_and_deleted() {
+fn operator_creates_limits_and_deletes_instrument() {
     let mut world = World::new();
     let (mut operator, mut alice) = (world.login("operator"), world.login("alice"));
     let made = json!({"base_currency": "XYZ", "quote_currency": "ZAR", "tick_size": 0.05, "lot_size": 0.2,
@@ -102,7 +102,7 @@ fn an_instrument_is_made_limited_and_deleted() {
     assert!(world.call(&mut operator, "private/pitwire_resume", json!({"instrument_name": "XYZ_ZAR"})).is_error);
 }
 
-/// A vault that a test can look into, and break.
+/// A credential store that a test can inspect and break.
 #[derive(Clone, Default)]
 struct Kept(Rc<RefCell<Vec<String>>>, Rc<RefCell<bool>>);
 
@@ -117,7 +117,7 @@ impl CredentialStore for Kept {
 }
 
 #[test]
-fn an_account_is_made_endowed_limited_and_closed() {
+fn operator_creates_funds_limits_and_deletes_account() {
     let kept = Kept::default();
     let mut world = World::new();
     world.desk = world.desk.with_credential_store(Box::new(kept.clone()));
@@ -154,7 +154,7 @@ fn an_account_is_made_endowed_limited_and_closed() {
 }
 
 #[test]
-fn a_secret_that_could_not_be_kept_is_never_valid() {
+fn secret_that_was_not_stored_is_never_valid() {
     let kept = Kept::default();
     let mut world = World::new();
     world.desk = world.desk.with_credential_store(Box::new(kept.clone()));
@@ -216,7 +216,7 @@ fn kills_cancel_and_block_until_they_are_lifted() {
 }
 
 #[test]
-fn a_busted_trade_gives_back_what_it_moved() {
+fn bust_reverses_balances() {
     let mut world = World::new();
     let (mut operator, mut alice, mut bob) = (world.login("operator"), world.login("alice"), world.login("bob"));
     world.limit(&mut alice, "sell", "NPN_ZAR", 10.0, 3000.0);
@@ -232,7 +232,7 @@ fn a_busted_trade_gives_back_what_it_moved() {
         assert_eq!(balance(&mut world, session, "ZAR"), json!(1_000_000.0));
         assert_eq!(balance(&mut world, session, "NPN"), json!(100.0));
     }
-    // Lists say which it was, members' and everybody's; a trade that stands says nothing.
+    // Lists mark the busted trade, private and public ones alike; other trades carry no mark.
     world.limit(&mut alice, "sell", "NPN_ZAR", 1.0, 3000.0);
     world.ok(&mut bob, "private/buy", order("NPN_ZAR", 1.0, 3000.0));
     let of_npn = json!({"instrument_name": "NPN_ZAR", "sorting": "asc"});

@@ -1,4 +1,4 @@
-//! Orders by id and label, and what mass cancels and lists by currency cover.
+//! Orders by id and label, mass cancels, and lists by currency.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Reply, World};
 use pitwire_deribit::Session;
 use serde_json::{Value, json};
 
-/// One resting order in each instrument.
+/// Enters one resting order in each instrument.
 fn one_in_each() -> (World, Session) {
     let mut world = World::new();
     let mut alice = world.login("alice");
@@ -25,7 +25,7 @@ const ALL: [&str; 4] = ["NPN_ZAR", "AGL_ZAR", "BTC_USDC", "BTC-PERPETUAL"];
 const SHARES: [&str; 2] = ["NPN_ZAR", "AGL_ZAR"];
 const SPOT: [&str; 3] = ["NPN_ZAR", "AGL_ZAR", "BTC_USDC"];
 
-/// What a mass cancel with these parameters takes off.
+/// The instruments that a mass cancel with these parameters clears.
 const CANCELS: &[(&str, &str, &[&str])] = &[
     ("cancel_all", "{}", &ALL),
     ("cancel_all", r#"{"type":"all"}"#, &ALL),
@@ -35,8 +35,8 @@ const CANCELS: &[(&str, &str, &[&str])] = &[
     ("cancel_all_by_instrument", r#"{"instrument_name":"NPN_ZAR"}"#, &["NPN_ZAR"]),
     ("cancel_all_by_instrument", r#"{"instrument_name":"NPN_ZAR","type":"take"}"#, &[]),
     ("cancel_all_by_instrument", r#"{"instrument_name":"NPN_ZAR","type":"trailing_stop"}"#, &[]),
-    // An instrument belongs to the currency it settles in: a share's order is not of the share's
-    // own "currency", and a BTC order that pays USDC is not of BTC.
+    // An instrument belongs to its settlement currency: a share's order does not belong to the
+    // share itself, and a BTC order that pays USDC does not belong to BTC.
     ("cancel_all_by_currency", r#"{"currency":"ZAR"}"#, &SHARES),
     ("cancel_all_by_currency", r#"{"currency":"zar"}"#, &SHARES),
     ("cancel_all_by_currency", r#"{"currency":"NPN"}"#, &[]),
@@ -59,7 +59,7 @@ fn still_open(world: &mut World, session: &mut Session) -> Vec<String> {
 }
 
 #[test]
-fn mass_cancels_take_off_what_was_asked_and_nothing_else() {
+fn mass_cancel_removes_exactly_the_requested_orders() {
     for (method, params, gone) in CANCELS {
         let (mut world, mut alice) = one_in_each();
         let mut bob = world.login("bob");
@@ -121,7 +121,7 @@ fn a_mass_cancel_by_label_keeps_to_the_label_and_the_currency() {
     assert_eq!(world.ok(&mut alice, "private/get_open_orders", json!({})).each("label"), ["b"]);
 }
 
-/// The same rule for open orders, past orders and fills: the sets of all currencies add up to
+/// The same rule for open orders, closed orders and fills: the lists of all currencies add up to
 /// everything, once.
 #[test]
 fn lists_by_currency_never_overlap() {
@@ -149,7 +149,7 @@ fn lists_by_currency_never_overlap() {
     };
     for (currency, instruments) in expected {
         let params = json!({"currency": currency});
-        // Alice's orders in BTC_USDC and the perpetual have filled; bob's have all.
+        // Alice's orders in BTC_USDC and the perpetual have filled, and so have all of Bob's.
         let open: Vec<&str> = instruments.iter().filter(|name| SHARES.contains(name)).copied().collect();
         let reply = world.ok(&mut alice, "private/get_open_orders_by_currency", params.clone());
         assert_eq!(names(&reply), open, "open {currency}");
@@ -228,7 +228,7 @@ fn order_ids_are_numbers_with_or_without_a_currency() {
 }
 
 #[test]
-fn anothers_order_is_like_one_that_does_not_exist() {
+fn foreign_order_looks_unknown() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     let open = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
@@ -249,7 +249,7 @@ fn anothers_order_is_like_one_that_does_not_exist() {
 }
 
 #[test]
-fn a_finished_order_says_how_it_ended() {
+fn closed_order_reports_its_final_state() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     let cancelled = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
@@ -316,7 +316,7 @@ fn an_edit_by_label_needs_one_order() {
 }
 
 #[test]
-fn an_edit_leaves_what_it_does_not_name() {
+fn edit_keeps_unnamed_fields() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     let id = world.limit(&mut alice, "buy", "NPN_ZAR", 5.0, 3000.0);
@@ -330,7 +330,7 @@ fn an_edit_leaves_what_it_does_not_name() {
         asked["order_id"] = json!(id);
         let reply = world.ok(&mut alice, "private/edit", asked);
         let order = &reply.result()["order"];
-        // `amount` is the total, what has traded included; the id never changes.
+        // `amount` is the total including fills; the id never changes.
         let told = [&order["amount"], &order["filled_amount"], &order["price"], &order["replaced"], &order["order_id"]];
         assert_eq!(told, [&json!(amount), &json!(2.0), &json!(price), &json!(replaced), &json!(id)], "{params}");
     }

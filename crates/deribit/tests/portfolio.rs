@@ -1,5 +1,4 @@
-//! `user.changes` and `user.portfolio`: what happened in one instrument together, and what an
-//! account has.
+//! `user.changes` and `user.portfolio`: changes by instrument, and account summaries.
 
 mod common;
 
@@ -14,7 +13,7 @@ fn subscribe(world: &mut World, session: &mut Session, channels: &[&str]) {
     world.venue.changes.clear();
 }
 
-/// What a session hears at the end of a window.
+/// Returns the messages at the end of a window.
 fn window(world: &World, session: &mut Session) -> Vec<Value> {
     let mut heard = Vec::new();
     session
@@ -27,7 +26,7 @@ fn data(message: &Value) -> &Value {
 }
 
 #[test]
-fn changes_of_one_instrument_come_together() {
+fn user_changes_groups_by_instrument() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     subscribe(&mut world, &mut alice, &["user.changes.any.any.raw", "user.changes.BTC-PERPETUAL.100ms"]);
@@ -48,7 +47,7 @@ fn changes_of_one_instrument_come_together() {
     assert_eq!(filled["positions"][0]["size"], json!(40.0));
     world.venue.changes.clear();
 
-    // The merged channel has all of it at once, once.
+    // The merged channel sends all of it once.
     let heard = window(&world, &mut alice);
     assert_eq!(heard.len(), 1);
     assert_eq!(data(&heard[0])["trades"].as_array().map(Vec::len), Some(1));
@@ -57,7 +56,7 @@ fn changes_of_one_instrument_come_together() {
 }
 
 #[test]
-fn a_portfolio_is_told_at_once_and_then_when_it_differs() {
+fn portfolio_is_sent_at_once_and_on_change() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     subscribe(&mut world, &mut alice, &["user.portfolio.any", "user.portfolio.SOL", "user.portfolio.zar"]);
@@ -84,7 +83,7 @@ fn a_portfolio_is_told_at_once_and_then_when_it_differs() {
     let zar = (&any[0]["currency"], &any[0]["available_funds"], &any[0]["spot_reserve"]);
     assert_eq!(zar, (&json!("ZAR"), &json!(970_000.0), &json!(30_000.0)));
 
-    // What others do is not told.
+    // Events of other accounts are not sent.
     let mut bob = world.login("bob");
     world.limit(&mut bob, "buy", "NPN_ZAR", 10.0, 2_000.0);
     world.heard(&mut alice);

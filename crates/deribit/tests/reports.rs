@@ -1,4 +1,4 @@
-//! Trades made beside the book over the API: who may say what, and what both parties are told.
+//! Off-book trades over the API: who may report and confirm, and what both parties receive.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn state(report: &Value) -> (&str, &str, &str) {
 }
 
 #[test]
-fn one_reports_the_other_confirms_and_both_hear_of_it() {
+fn report_and_confirmation_notify_both_parties() {
     let mut world = World::new();
     open(&mut world);
     let [mut alice, mut bob] = ["alice", "bob"].map(|name| world.login(name));
@@ -58,7 +58,7 @@ fn one_reports_the_other_confirms_and_both_hear_of_it() {
     assert_eq!((state(&done), &done["off_book_seq"]), (("counterparty", "sell", "confirmed"), &json!(1)));
     assert_eq!(state(&world.heard(&mut alice)[0]["params"]["data"]), ("self", "buy", "confirmed"));
     assert_eq!(world.ok(&mut bob, "private/pitwire_get_reports", json!({"waiting": true})).result(), &json!([]));
-    // No fill of the dialect, no order, no trade of the book.
+    // Not a fill of the dialect, not an order, not a trade of the book.
     let fills = world.ok(&mut alice, "private/get_user_trades_by_instrument", json!({"instrument_name": "NPN_ZAR"}));
     assert_eq!(fills.result()["trades"], json!([]));
     let trades = world.ok(&mut alice, "public/get_last_trades_by_instrument", json!({"instrument_name": "NPN_ZAR"}));
@@ -67,7 +67,7 @@ fn one_reports_the_other_confirms_and_both_hear_of_it() {
 
 /// 40 at 3210.50 are 128,420.00.
 #[test]
-fn everybody_is_told_price_and_amount_and_nobody_whose() {
+fn public_off_book_trade_hides_the_parties() {
     let mut world = World::new();
     open(&mut world);
     let [mut alice, mut bob] = ["alice", "bob"].map(|name| world.login(name));
@@ -84,7 +84,7 @@ fn everybody_is_told_price_and_amount_and_nobody_whose() {
     );
     let figures = world.ok(&mut stranger, "public/pitwire_get_statistics", json!({"instrument_name": "NPN_ZAR"}));
     assert_eq!((&figures.result()["trades"], &figures.result()["off_book"]["trades"]), (&json!(0), &json!(1)));
-    // Where there never were hours there is nothing to say.
+    // An instrument without reporting hours has no such figures.
     let other = world.ok(&mut stranger, "public/pitwire_get_statistics", json!({"instrument_name": "AGL_ZAR"}));
     assert!(other.result().get("off_book").is_none());
     let other = world.ok(&mut stranger, "public/pitwire_get_off_book", json!({"instrument_name": "AGL_ZAR"}));
@@ -92,7 +92,7 @@ fn everybody_is_told_price_and_amount_and_nobody_whose() {
 }
 
 #[test]
-fn what_is_wrong_is_named_and_changes_nothing() {
+fn wrong_report_is_refused_without_effect() {
     let mut world = World::new();
     let [mut alice, mut bob, mut operator] = ["alice", "bob", "operator"].map(|name| world.login(name));
     let refused = world.call(&mut alice, "private/pitwire_report_trade", block());
@@ -131,7 +131,8 @@ fn what_is_wrong_is_named_and_changes_nothing() {
     assert_eq!(code(&mut bob, "confirm_report", &id), 13020, "declined");
 }
 
-/// By its number, as an order is: to both parties; this venue has no log on disk to look into.
+/// A report is explained by its number, as an order is, to both parties. This venue has no journal
+/// on disk.
 #[test]
 fn a_report_is_explained_to_its_parties() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Own channels for those who come back: from the diary of this start, else from the account's
+//! Resumption of private channels: from the replay buffer of this epoch, else from the account's
 //! history.
 
 mod common;
@@ -15,7 +15,7 @@ const FILLS: &str = "user.trades.any.any.raw";
 const ORDERS: &str = "user.orders.NPN_ZAR.raw";
 const SLOW_FILLS: &str = "user.trades.NPN_ZAR.100ms";
 
-/// Subscribes as one who comes back; what it is told, the notice last.
+/// Subscribes with tokens and returns the messages sent, the notice last.
 #[track_caller]
 fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Value) -> (Vec<Value>, Value) {
     let reply = world.ok(session, "private/subscribe", json!({"channels": [channel], "resume": {channel: token}}));
@@ -31,7 +31,7 @@ fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Va
     (told, notice)
 }
 
-/// What a session is told of everything that has happened since the last call.
+/// Returns the messages of everything that has happened since the last call.
 fn heard(world: &mut World, session: &mut Session) -> Vec<Value> {
     let TestVenue { engine, views, changes, .. } = &world.venue;
     world.desk.record(engine, views, changes);
@@ -40,7 +40,7 @@ fn heard(world: &mut World, session: &mut Session) -> Vec<Value> {
     heard
 }
 
-/// The same, of what has been recorded and somebody else is to hear as well.
+/// Returns the messages of what has been recorded and what another session will receive as well.
 fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let mut heard = Vec::new();
     let TestVenue { engine, views, changes, .. } = &world.venue;
@@ -57,7 +57,7 @@ fn window(world: &World, session: &mut Session) -> Vec<Value> {
     heard
 }
 
-/// One buys one from the other; a nanosecond passes.
+/// One account buys a lot from the other; a nanosecond passes.
 fn trade(world: &mut World, buyer: &mut Session, seller: &mut Session) {
     world.limit(buyer, "buy", "NPN_ZAR", 1.0, 3200.0);
     world.limit(seller, "sell", "NPN_ZAR", 1.0, 3200.0);
@@ -77,7 +77,7 @@ fn market() -> (World, Session, Session) {
 }
 
 #[test]
-fn each_message_has_the_token_behind_which_the_next_begins() {
+fn each_message_carries_its_resume_token() {
     let (mut world, mut alice, mut bob) = market();
     let mut reader = world.login("alice");
     let start = world.venue.now.0;
@@ -86,8 +86,8 @@ fn each_message_has_the_token_behind_which_the_next_begins() {
     assert_eq!(notice["token"], format!("4:{start}"));
     trade(&mut world, &mut alice, &mut bob);
     trade(&mut world, &mut alice, &mut bob);
-    // Each trade is three messages of hers: entered, filled, and the fill. Only two of them are
-    // this channel's.
+    // Each trade gives Alice three messages: entered, filled, and the fill. Two of them belong to
+    // this channel.
     let told = heard(&mut world, &mut reader);
     let tokens: Vec<&str> = told.iter().map(|params| params["token"].as_str().expect("a token")).collect();
     assert_eq!(tokens.len(), 4);
@@ -95,10 +95,10 @@ fn each_message_has_the_token_behind_which_the_next_begins() {
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, ORDERS, &json!(tokens[at]));
         assert_eq!((&missed[..], &notice["resumed"]), (&told[at + 1..], &json!(true)));
-        // Behind it nothing comes twice.
+        // Nothing after it comes twice.
         assert_eq!(heard(&mut world, &mut back), Vec::<Value>::new());
     }
-    // Another's token is a place in time as well, and leads to nothing of hers.
+    // Another account's token is a valid position in time, and yields nothing of that account.
     let mut other = world.login("bob");
     let (missed, notice) = come_back(&mut world, &mut other, ORDERS, &json!(tokens[0]));
     assert_eq!((missed.len(), &notice["by"], &notice["reason"]), (2, &json!("history"), &json!("too_old")));
@@ -106,13 +106,13 @@ fn each_message_has_the_token_behind_which_the_next_begins() {
 }
 
 #[test]
-fn a_merged_channel_tells_what_was_missed_with_its_next_window_and_keeps_the_old_token_until_then() {
+fn merged_channel_sends_missed_changes_at_next_window() {
     let (mut world, mut alice, mut bob) = market();
     let mut reader = world.login("alice");
     let (_, begun) = come_back(&mut world, &mut reader, SLOW_FILLS, &Value::Null);
     trade(&mut world, &mut alice, &mut bob);
     assert_eq!(heard(&mut world, &mut reader), Vec::<Value>::new());
-    // Cut before the window has ended, twice.
+    // The subscriber leaves before the window ends, twice.
     let mut token = begun["token"].clone();
     for _ in 0..2 {
         let mut back = world.login("alice");
@@ -133,15 +133,15 @@ fn a_merged_channel_tells_what_was_missed_with_its_next_window_and_keeps_the_old
 }
 
 #[test]
-fn history_tells_what_has_happened_since_and_says_where_it_ends() {
+fn history_resumption_reports_its_end() {
     let (mut world, mut alice, mut bob) = market();
     let start = world.venue.now.0;
     for n in 0..1_005 {
-        // To and fro: neither has goods for a thousand.
+        // The accounts alternate sides, because neither can sell a thousand.
         let (buyer, seller) = if n % 2 == 0 { (&mut alice, &mut bob) } else { (&mut bob, &mut alice) };
         trade(&mut world, buyer, seller);
     }
-    // The first was made at the start, the last 1,004 later.
+    // The first token is from the start, the last from 1,004 trades later.
     for (token, by, reason, expected) in [
         (format!("3:{}", start + 900), "history", "other_epoch", 901..1_006),
         (format!("4:{}", start + 900), "history", "too_old", 901..1_006),
@@ -159,7 +159,7 @@ fn history_tells_what_has_happened_since_and_says_where_it_ends() {
             told.iter().all(|params| params.get("token").is_none() && params["data"].as_array().unwrap().len() <= 100)
         );
     }
-    // Orders as they stand: each once.
+    // Orders in their current state, each once.
     let mut back = world.login("alice");
     let (told, notice) = come_back(&mut world, &mut back, ORDERS, &json!(format!("3:{}", start + 1_003)));
     assert_eq!(notice["reason"], "other_epoch");
@@ -173,7 +173,7 @@ fn history_tells_what_has_happened_since_and_says_where_it_ends() {
     assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "nobody remembers that start");
 }
 
-/// The fills of `user.changes` messages by number, and the last state told of each order.
+/// The fills of `user.changes` messages by number, and the last state of each order.
 fn changes(told: &[Value]) -> (Vec<u64>, BTreeMap<String, String>) {
     let mut orders = BTreeMap::new();
     let mut fills = Vec::new();
@@ -189,7 +189,7 @@ fn changes(told: &[Value]) -> (Vec<u64>, BTreeMap<String, String>) {
 }
 
 #[test]
-fn fills_and_orders_together_are_told_once_and_the_token_is_beside_the_last_instrument() {
+fn user_changes_token_is_on_last_instrument() {
     let (mut world, mut alice, mut bob) = market();
     for channel in ["user.changes.any.any.raw", "user.changes.any.any.100ms"] {
         let mut reader = world.login("alice");
@@ -203,13 +203,13 @@ fn fills_and_orders_together_are_told_once_and_the_token_is_beside_the_last_inst
         assert!(told[0].get("token").is_none(), "whoever is cut off between the two has heard neither");
         let token = &told[1]["token"];
 
-        // Before all of it, in another order of calls: what it tells is the same.
+        // From before everything and in another order of calls: the content is the same.
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, channel, &begun["token"]);
         assert_eq!((&notice["resumed"], &notice["by"]), (&json!(true), &json!("messages")));
         let missed = if is_merged { window(&world, &mut back) } else { missed };
         assert_eq!(missed, told);
-        // Behind it: nothing, and what is new once.
+        // From behind everything: nothing old, and new events once.
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, channel, token);
         assert_eq!((missed, &notice["token"]), (vec![], token));
@@ -223,7 +223,7 @@ fn fills_and_orders_together_are_told_once_and_the_token_is_beside_the_last_inst
 }
 
 #[test]
-fn beside_a_channel_with_tokens_fills_still_come_before_the_orders_they_lead_to() {
+fn fills_precede_orders_next_to_resumable_channel() {
     let (mut world, mut alice, mut bob) = market();
     let (changes, slow) = ("user.changes.any.any.raw", "user.orders.any.any.100ms");
     let plain = json!({"channels": [ORDERS, FILLS, changes, slow]});
@@ -247,7 +247,7 @@ fn beside_a_channel_with_tokens_fills_still_come_before_the_orders_they_lead_to(
                     "{params}"
                 );
             }
-            // The very messages, in the very order, that one without tokens hears.
+            // The same messages in the same order as for a subscriber without tokens.
             assert_eq!(told, expected, "{with_token}");
             let slow_of = |told: &[Value]| told.iter().map(|params| params["data"].clone()).collect::<Vec<_>>();
             assert_eq!(slow_of(&window(&world, &mut reader)), slow_of(&window(&world, &mut reference)));
@@ -255,13 +255,13 @@ fn beside_a_channel_with_tokens_fills_still_come_before_the_orders_they_lead_to(
     }
 }
 
-/// The message of `user.changes` behind which there is another.
+/// Whether another message of `user.changes` follows this one.
 fn is_first_of_changes(params: &Value) -> bool {
     params["data"]["instrument_name"] == "NPN_ZAR" && params["data"].get("trades").is_some()
 }
 
 #[test]
-fn history_tells_fills_and_then_orders_of_each_instrument() {
+fn history_sends_fills_then_orders_per_instrument() {
     for channel in ["user.changes.any.any.raw", "user.changes.any.any.100ms"] {
         let (mut world, mut alice, mut bob) = market();
         let start = world.venue.now.0;
@@ -282,7 +282,7 @@ fn history_tells_fills_and_then_orders_of_each_instrument() {
             let of = |name: &str| params["data"][name].as_array().unwrap().len();
             params.get("token").is_none() && of("trades") <= 100 && of("orders") <= 100
         }));
-        // And goes on from here.
+        // The subscription continues from here.
         trade(&mut world, &mut alice, &mut bob);
         let told = heard(&mut world, &mut back);
         let told = if channel.ends_with("100ms") { window(&world, &mut back) } else { told };
@@ -292,7 +292,7 @@ fn history_tells_fills_and_then_orders_of_each_instrument() {
 }
 
 #[test]
-fn whoever_is_here_hears_all_of_one_command_however_much_it_is() {
+fn connected_subscriber_gets_all_of_one_large_command() {
     let (mut world, mut alice, _bob) = market();
     for n in 0..1_200 {
         world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 100.0 + f64::from(n % 50));
@@ -301,7 +301,7 @@ fn whoever_is_here_hears_all_of_one_command_however_much_it_is() {
     let mut back = world.login("alice");
     come_back(&mut world, &mut back, ORDERS, &Value::Null);
     world.ok(&mut alice, "private/cancel_all", json!({}));
-    // More than a diary keeps of the past.
+    // More than the replay buffer keeps of the past.
     assert_eq!(heard(&mut world, &mut back).len(), 1_200);
     assert!(heard(&mut world, &mut back).is_empty());
 }

@@ -1,5 +1,5 @@
-//! The rulebook through the API: stops, hidden orders, times in force, sessions, mass cancels; and
-//! that plain clients see none of it.
+//! The rulebook through the API: stops, hidden orders, times in force, sessions and mass cancels.
+//! Plain clients see none of the additional fields.
 
 mod common;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const NPN: InstrumentId = InstrumentId(0);
 
-/// An order for five shares, with more said about it.
+/// An order for five shares with additional parameters.
 fn order(more: Value) -> Value {
     let mut params = json!({"instrument_name": "NPN_ZAR", "amount": 5});
     for (name, value) in more.as_object().expect("an object") {
@@ -47,7 +47,7 @@ impl World {
         self.venue.must(Command::ChangeSession { instrument: NPN, to, reason, due, ends: None });
     }
 
-    /// A venue day of two calls and a cross for the first share: from its 2026-11-21 on.
+    /// Runs a venue day with two calls and a cross for the first share, starting at its 2026-11-21.
     fn day(&mut self) {
         let closes = VenueNanos(self.venue.now.0 + 3_600_000_000_000);
         self.venue.must(Command::BeginDay { day: VenueDay(20_778), closes });
@@ -65,7 +65,7 @@ impl World {
 }
 
 #[test]
-fn a_stop_waits_untriggered_and_its_election_is_told() {
+fn stop_rests_untriggered_and_election_is_sent() {
     let mut world = World::new();
     let (mut alice, mut bob, mut third) = (world.login("alice"), world.login("bob"), world.login("operator"));
     world.ok(&mut alice, "private/subscribe", json!({"channels": ["user.orders.any.any.raw"]}));
@@ -136,7 +136,7 @@ fn a_stop_limit_can_be_moved_and_cancelled_while_it_waits() {
 }
 
 #[test]
-fn a_hidden_order_is_seen_by_its_owner_alone() {
+fn hidden_order_is_visible_only_to_owner() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let public = |world: &mut World| {
@@ -175,7 +175,7 @@ fn a_hidden_order_is_seen_by_its_owner_alone() {
 }
 
 #[test]
-fn times_in_force_are_kept_exactly_and_told_in_the_dialects_words_too() {
+fn time_in_force_is_exact_and_has_dialect_word() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     world.day();
@@ -214,7 +214,7 @@ fn times_in_force_are_kept_exactly_and_told_in_the_dialects_words_too() {
 }
 
 #[test]
-fn the_dialects_default_on_a_market_order_is_for_the_day_and_the_rulebooks_gtc_is_refused() {
+fn market_order_with_default_tif_is_day_and_explicit_gtc_is_refused() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     for params in [json!({"type": "market"}), json!({"type": "market", "time_in_force": "good_til_cancelled"})] {
@@ -231,7 +231,7 @@ fn the_dialects_default_on_a_market_order_is_for_the_day_and_the_rulebooks_gtc_i
 }
 
 #[test]
-fn refusals_by_a_session_say_which_and_why() {
+fn session_refusal_names_session_and_rule() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let opg = world.call(&mut alice, "private/buy", order(json!({"price": 3000, "tif_ext": "opg"})));
@@ -246,7 +246,7 @@ fn refusals_by_a_session_say_which_and_why() {
     world.day();
     let yesterday = order(json!({"price": 3000, "tif_ext": "gtd", "expires_at": "2026-11-20"}));
     let data = refused(&world.call(&mut alice, "private/buy", yesterday), 11030, "expiry_passed");
-    // Ninety days after 2026-11-21: nine of November, 31 of December, 31 of January, 19 of
+    // Ninety days after 2026-11-21: 9 days of November, 31 of December, 31 of January, 19 of
     // February.
     let days = "the venue day is 2026-11-21, ninety days later 2027-02-19";
     assert!(data["reason"].as_str().is_some_and(|text| text.starts_with(days)), "{data}");
@@ -259,12 +259,12 @@ fn refusals_by_a_session_say_which_and_why() {
 }
 
 #[test]
-fn a_price_outside_the_band_is_told_the_nearest_inside() {
+fn price_outside_band_names_nearest_valid_price() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let rules = TradingRules { band_pct: Some(15), ..TradingRules::default() };
     world.venue.must(Command::SetTradingRules { instrument: NPN, rules: Box::new(rules) });
-    // Around 3200.00 fifteen per cent are 480.00 either way: 2720.00 and 3680.00, both inside.
+    // The band is 15 % around 3200.00, that is 480.00 either way: 2720.00 to 3680.00, both inside.
     for (price, nearest) in [(2719.99, 2720.0), (1.0, 2720.0), (3680.01, 3680.0)] {
         let reply = world.call(&mut alice, "private/buy", order(json!({"price": price})));
         let data = refused(&reply, 10023, "price_outside_band");
@@ -283,7 +283,7 @@ fn a_price_outside_the_band_is_told_the_nearest_inside() {
 }
 
 #[test]
-fn a_call_is_told_with_its_curves_and_uncrosses_with_everyones_fills() {
+fn auction_shows_curves_and_uncross_fills_all_accounts() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     world.turn(Phase::IntradayCall);
@@ -293,8 +293,8 @@ fn a_call_is_told_with_its_curves_and_uncrosses_with_everyones_fills() {
     world.limit(&mut alice, "buy", "NPN_ZAR", 5.0, 3200.0);
     let asked = json!({"instrument_name": "NPN_ZAR"});
     let call = world.ok(&mut alice, "public/pitwire_get_auction", asked.clone()).result().clone();
-    // At 3190 and 3200 alike 5 + 5 buy and 8 sell: all of the surplus is to buy, so the higher
-    // price.
+    // At 3190 and at 3200, 5 + 5 buy and 8 sell: the surplus is on the buy side, so the higher
+    // price wins.
     fields(
         &call,
         &[
@@ -334,14 +334,14 @@ fn a_call_is_told_with_its_curves_and_uncrosses_with_everyones_fills() {
             ("turnover", json!(25600.0)),
             ("trades", json!(2)),
             ("vwap", json!(3200.0)),
-            // Two of alice's are left at 3200.
+            // Two lots of Alice's are left at 3200.
             ("bid_vwap", json!(3200.0)),
         ],
     );
 }
 
 #[test]
-fn mass_cancels_know_segments_and_whose_connection_it_was() {
+fn mass_cancel_by_segment_and_by_connection() {
     let mut world = World::new();
     let (mut one, mut two) = (world.login("alice"), world.login("alice"));
     world.limit(&mut one, "buy", "NPN_ZAR", 1.0, 3000.0);
@@ -373,7 +373,7 @@ fn mass_cancels_know_segments_and_whose_connection_it_was() {
 }
 
 #[test]
-fn operators_turn_sessions_by_instrument_and_by_segment() {
+fn operator_changes_sessions_by_instrument_and_segment() {
     let mut world = World::new();
     let (mut operator, mut alice) = (world.login("operator"), world.login("alice"));
     let phase = |world: &World, at: u32| world.venue.engine.market(InstrumentId(at)).expect("a market").phase();

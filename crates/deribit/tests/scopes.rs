@@ -1,5 +1,4 @@
-//! How far a login reaches and how long it lasts: scopes, sessions, addresses, signatures that come
-//! twice.
+//! Scopes, sessions, addresses and token life, and signatures that are used twice.
 
 mod common;
 
@@ -25,7 +24,7 @@ fn with_scope(world: &mut World, scope: &str) -> Session {
     session
 }
 
-/// How a call with this token ends, on a connection of its own.
+/// Returns the code of a call with this token on a connection of its own.
 fn by_token(world: &mut World, granted: &Value) -> i64 {
     let params = json!({"access_token": granted["access_token"]});
     world.call(&mut Session::new(), "private/get_open_orders", params).code()
@@ -73,7 +72,7 @@ fn signed(world: &World, header: &str) -> Session {
 }
 
 #[test]
-fn a_key_gives_no_more_than_it_has_and_a_refresh_no_more_than_before() {
+fn login_and_refresh_never_widen_access() {
     let mut world = World::new();
     let granted = grant(&mut world, &mut Session::new(), "alice", "operator:read_write wallet:read_write trade:read");
     assert_eq!(granted["scope"], "connection account:read_write trade:read wallet:read");
@@ -90,7 +89,7 @@ fn a_key_gives_no_more_than_it_has_and_a_refresh_no_more_than_before() {
 }
 
 #[test]
-fn a_connections_tokens_die_with_it_and_a_named_sessions_do_not() {
+fn connection_tokens_end_with_it_named_session_tokens_stay() {
     let mut world = World::new();
     let (mut first, mut second) = (world.connect(), world.connect());
     let bound = grant(&mut world, &mut first, "alice", "");
@@ -103,14 +102,14 @@ fn a_connections_tokens_die_with_it_and_a_named_sessions_do_not() {
     assert_eq!((by_token(&mut world, &bound), by_token(&mut world, &named)), (BAD_TOKEN, 0));
     let refresh = json!({"grant_type": "refresh_token", "refresh_token": bound["refresh_token"]});
     assert_eq!(world.call(&mut Session::new(), "public/auth", refresh).code(), BAD_TOKEN);
-    // A refreshed login stays in its session, over whatever connection.
+    // A refreshed login stays in its session, over any connection.
     let refresh = json!({"grant_type": "refresh_token", "refresh_token": named["refresh_token"]});
     let mut third = world.connect();
     let refreshed = world.ok(&mut third, "public/auth", refresh).result().clone();
     assert!(refreshed["scope"].as_str().unwrap().starts_with("session:bot "));
     world.desk.disconnected(&mut third, &mut world.venue).unwrap();
     assert_eq!(by_token(&mut world, &refreshed), 0);
-    // Logging out of it ends it for every connection.
+    // A logout from the session ends it for every connection.
     let mut fourth = world.connect();
     grant(&mut world, &mut fourth, "alice", "session:bot");
     world.ok(&mut fourth, "private/logout", json!({}));
@@ -118,7 +117,7 @@ fn a_connections_tokens_die_with_it_and_a_named_sessions_do_not() {
 }
 
 #[test]
-fn a_logout_that_keeps_its_tokens_keeps_them_over_the_end_of_the_connection() {
+fn logout_with_invalidate_false_keeps_tokens() {
     let mut world = World::new();
     let mut alice = world.connect();
     let granted = grant(&mut world, &mut alice, "alice", "");
@@ -128,7 +127,7 @@ fn a_logout_that_keeps_its_tokens_keeps_them_over_the_end_of_the_connection() {
 }
 
 #[test]
-fn a_key_has_sixteen_named_sessions_and_loses_the_one_left_longest() {
+fn key_keeps_sixteen_named_sessions() {
     let mut world = World::new();
     let mut grants: Vec<Value> =
         (0..16).map(|n| grant(&mut world, &mut Session::new(), "alice", &format!("session:s{n}"))).collect();
@@ -142,7 +141,7 @@ fn a_key_has_sixteen_named_sessions_and_loses_the_one_left_longest() {
 }
 
 #[test]
-fn a_token_may_live_shorter_than_usual_and_not_longer_than_a_week() {
+fn token_life_is_at_most_one_week() {
     let mut world = World::new();
     let short = grant(&mut world, &mut Session::new(), "alice", "expires:60");
     assert_eq!(short["expires_in"], 60);
@@ -156,7 +155,7 @@ fn a_token_may_live_shorter_than_usual_and_not_longer_than_a_week() {
 }
 
 #[test]
-fn a_token_for_an_address_works_from_there_alone() {
+fn token_bound_to_address_works_only_there() {
     let mut world = World::new();
     let (here, there): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
     let mut session = Session::new().coming_from(Some(here));
@@ -186,7 +185,7 @@ fn a_token_for_an_address_works_from_there_alone() {
 
 const ENTER: &str = "/api/v2/private/buy?instrument_name=NPN_ZAR&amount=1&price=2000";
 
-/// The answer to a signed GET, whose signature another program has worked out.
+/// Sends a signed GET whose signature was computed by another program.
 fn get_signed(world: &mut World, header: &str, uri: &str) -> i64 {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let request = SignedRequest { method: "GET", uri, body: "" };
@@ -194,12 +193,12 @@ fn get_signed(world: &mut World, header: &str, uri: &str) -> i64 {
     world.get(&mut session, path.strip_prefix("/api/v2/").unwrap(), query).code()
 }
 
-/// `alice-secret` over the timestamp, the nonce `n`, GET and the URI: by Python's hmac.
+/// HMAC of timestamp, nonce `n`, GET and the URI with `alice-secret`, computed with Python's hmac.
 const ENTER_SIG: &str = "e187e4f6410a595dc1fb4fdbd7412439f298f445c37beda862cbb4df63c5e030";
 const OPEN_SIG: &str = "af917ce3b9a0be3e787bb994d4f38eb4b9562287a57222f1538b9a70550047ab";
 
 #[test]
-fn a_signed_request_enters_one_order() {
+fn signed_request_enters_at_most_one_order() {
     let header = |sig: &str| format!("deri-hmac-sha256 id=alice,ts=1795219359706,sig={sig},nonce=n");
     let mut world = World::new();
     assert_eq!(get_signed(&mut world, &header(ENTER_SIG), ENTER), 0);
@@ -208,12 +207,11 @@ fn a_signed_request_enters_one_order() {
         assert_eq!(get_signed(&mut world, &header(&again), ENTER), 13004, "a replay");
     }
     assert_eq!(world.venue.commands, commands);
-    // Questions may be repeated: some clients sign several in one millisecond.
+    // Queries may repeat a signature: some clients sign several in one millisecond.
     for _ in 0..3 {
         assert_eq!(get_signed(&mut world, &header(OPEN_SIG), "/api/v2/private/get_open_orders"), 0);
     }
-    // Long after, it is too old to pass; a wall clock that steps back does not bring it back
-    // either.
+    // Later its timestamp is too old, and a wall clock that steps back does not revive it.
     world.steady_ns += 100_000_000_000;
     assert_eq!(get_signed(&mut world, &header(ENTER_SIG), ENTER), 13004);
     let mut lenient = World::new();

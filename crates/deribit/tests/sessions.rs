@@ -1,5 +1,4 @@
-//! Who speaks: logins, tokens, headers, and what becomes of a connection that turns into somebody
-//! else.
+//! Logins, tokens and headers, and connections that change their login.
 
 mod common;
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 const NOBODY: i64 = 10000;
 const BAD_TOKEN: i64 = 13009;
 
-/// Whose account a call speaks for, by the name in the answer.
+/// Returns the account name that a call speaks for.
 fn who(world: &mut World, session: &mut Session, params: Value) -> String {
     let reply = world.call(session, "private/get_account_summaries", params);
     match reply.code() {
@@ -57,7 +56,7 @@ fn an_order_goes_to_the_account_of_its_token() {
 }
 
 #[test]
-fn a_stale_token_does_not_keep_anyone_from_public_methods() {
+fn expired_token_does_not_block_public_methods() {
     let mut world = World::new();
     let mut session = Session::new();
     for (method, params) in [
@@ -78,7 +77,7 @@ fn header(world: &World, text: &str) -> Session {
 }
 
 #[test]
-fn a_stale_header_is_told_to_private_methods_only() {
+fn expired_header_is_reported_only_by_private_methods() {
     let mut world = World::new();
     let mut first = Session::new();
     let granted = world.grant(&mut first, "alice");
@@ -95,7 +94,7 @@ fn a_stale_header_is_told_to_private_methods_only() {
     let mut stale = header(&world, "Bearer stale");
     assert_eq!(who(&mut world, &mut stale, json!({"access_token": token})), "bob", "the token decides");
 
-    // The way out of a stale token is to ask for another, and clients send the stale one along.
+    // A client with an expired token asks for a new one and sends the expired one along.
     let query = format!("grant_type=refresh_token&refresh_token={refresh}");
     let reply = world.get(&mut header(&world, "Bearer stale"), "public/auth", &query);
     let fresh = reply.result()["access_token"].as_str().unwrap().to_owned();
@@ -119,7 +118,7 @@ fn a_refresh_token_is_spent_when_used() {
 }
 
 #[test]
-fn a_call_that_fails_spends_nothing_and_logs_nobody_in() {
+fn failed_auth_spends_nothing() {
     let mut world = World::new();
     let refresh = world.grant(&mut Session::new(), "alice")["refresh_token"].clone();
     let mut session = Session::new();
@@ -146,7 +145,7 @@ fn tokens_live_for_900_seconds() {
 }
 
 #[test]
-fn logging_out_takes_the_connections_tokens_back_unless_told_not_to() {
+fn logout_revokes_tokens_by_default() {
     for (params, expected) in [
         (json!({}), "13009"),
         (json!({"invalidate_token": true}), "13009"),
@@ -171,7 +170,7 @@ fn logging_out_takes_the_connections_tokens_back_unless_told_not_to() {
 }
 
 #[test]
-fn a_wrong_logout_leaves_the_login() {
+fn failed_logout_keeps_login() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     assert_eq!(world.call(&mut alice, "private/logout", json!({"invalidate_token": "x"})).code(), -32602);

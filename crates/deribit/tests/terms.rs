@@ -1,5 +1,5 @@
-//! What an order may say of itself: time in force, post-only, icebergs, reduce-only, numbers of the
-//! member's own, how long it is meant, and what of it comes back.
+//! Order parameters: time in force, post-only, icebergs, reduce-only, `client_order_id`,
+//! `valid_until`, and which of them come back in answers.
 
 mod common;
 
@@ -9,7 +9,7 @@ use pitwire_model::{Command, InstrumentId, InstrumentLimits, Lots, OrderId, Phas
 use pitwire_projections::Views;
 use serde_json::{Value, json};
 
-/// An order for five shares at 3000.00, with more said about it.
+/// An order for five shares at 3000.00 with additional parameters.
 fn five(more: Value) -> Value {
     let mut params = json!({"instrument_name": "NPN_ZAR", "amount": 5, "type": "limit", "price": 3000});
     for (name, value) in more.as_object().expect("an object") {
@@ -27,10 +27,10 @@ fn id_of(reply: &common::Reply) -> String {
     reply.result()["order"]["order_id"].as_str().expect("a text").into()
 }
 
-// --- as the engine is told ---
+// --- as the engine receives them ---
 
 #[test]
-fn what_is_said_reaches_the_engine_and_comes_back() {
+fn order_parameters_round_trip_through_engine() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let reply = buy(
@@ -63,7 +63,7 @@ fn what_is_said_reaches_the_engine_and_comes_back() {
 }
 
 #[test]
-fn queue_ahead_is_what_trades_before_an_open_order_of_ones_own() {
+fn queue_ahead_counts_lots_that_trade_first() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     world.limit(&mut bob, "buy", "NPN_ZAR", 7.0, 3000.0);
@@ -84,7 +84,7 @@ fn queue_ahead_is_what_trades_before_an_open_order_of_ones_own() {
 // --- time in force, post-only, icebergs: by the order rules ---
 
 #[test]
-fn fill_or_kill_is_whole_or_nothing() {
+fn fill_or_kill_fills_completely_or_not_at_all() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     world.limit(&mut bob, "sell", "NPN_ZAR", 4.0, 3000.0);
@@ -100,7 +100,7 @@ fn fill_or_kill_is_whole_or_nothing() {
 }
 
 #[test]
-fn post_only_is_moved_or_refused_but_never_trades() {
+fn post_only_order_never_takes() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     world.limit(&mut bob, "sell", "NPN_ZAR", 4.0, 2999.5);
@@ -122,7 +122,7 @@ fn post_only_is_moved_or_refused_but_never_trades() {
 }
 
 #[test]
-fn an_edit_keeps_post_only_and_the_peak_unless_it_says_otherwise() {
+fn edit_keeps_post_only_and_display() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     world.limit(&mut bob, "sell", "NPN_ZAR", 4.0, 3010.0);
@@ -168,7 +168,7 @@ fn an_iceberg_shows_its_peak() {
 // --- reduce-only ---
 
 #[test]
-fn reduce_only_stops_at_a_flat_position() {
+fn reduce_only_order_never_opens_position() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     world.limit(&mut bob, "sell", "BTC-PERPETUAL", 500.0, 60_000.0);
@@ -191,8 +191,8 @@ fn reduce_only_stops_at_a_flat_position() {
     let told = &reply.result()["order"];
     let expected = [&json!(100.0), &json!(100.0), &json!(true), &json!("filled")];
     assert_eq!([&told["amount"], &told["filled_amount"], &told["reduce_only"], &told["order_state"]], expected);
-    // What private channels and the answer said, history says too, of the order and of its fill; of
-    // others it does not.
+    // History reports what the private channels and the answer reported of the order and its fill,
+    // and nothing else.
     let id = told["order_id"].clone();
     let kept = world.ok(&mut alice, "private/get_order_state", json!({"order_id": id}));
     assert_eq!(kept.result()["reduce_only"], true);
@@ -209,10 +209,10 @@ fn reduce_only_stops_at_a_flat_position() {
     assert_eq!(flat.code(), 11030);
 }
 
-// --- the member's own numbers ---
+// --- client_order_id ---
 
 #[test]
-fn an_order_sent_again_is_the_first_one() {
+fn resent_client_order_id_returns_first_order() {
     let mut world = World::new();
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     let numbered = || json!({"client_order_id": "k-1"});
@@ -222,7 +222,8 @@ fn an_order_sent_again_is_the_first_one() {
     assert_eq!((id_of(&again), &again.result()["trades"]), (id.clone(), &json!([])));
     world.limit(&mut bob, "sell", "NPN_ZAR", 2.0, 3000.0);
     world.limit(&mut bob, "sell", "NPN_ZAR", 1.0, 3000.0);
-    // Over another connection, after the first has gone, or as something else: the number decides.
+    // The id decides, over another connection, after the first has ended, and with other
+    // parameters.
     let mut elsewhere = world.login("alice");
     for more in [numbered(), json!({"client_order_id": "k-1", "amount": 9, "valid_until": 1})] {
         let again = buy(&mut world, &mut elsewhere, more);
@@ -237,7 +238,7 @@ fn an_order_sent_again_is_the_first_one() {
     assert_ne!(id_of(&buy(&mut world, &mut bob, numbered())), id, "bob's numbers are his own");
     world.ok(&mut alice, "private/cancel_all", json!({}));
     assert_eq!(buy(&mut world, &mut alice, numbered()).result()["order"]["order_state"], "cancelled");
-    // A restart knows no more than what the views keep.
+    // After a restart only the projections are left.
     world.venue.views = Views::from_image(world.venue.views.image());
     let commands = world.venue.commands;
     assert_eq!(id_of(&buy(&mut world, &mut alice, numbered())), id);
@@ -247,7 +248,7 @@ fn an_order_sent_again_is_the_first_one() {
 }
 
 #[test]
-fn a_number_whose_order_was_refused_is_free() {
+fn client_order_id_of_refused_order_is_free() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let refused = buy(&mut world, &mut alice, json!({"client_order_id": "k", "amount": 900}));
@@ -259,17 +260,16 @@ fn a_number_whose_order_was_refused_is_free() {
     }
 }
 
-// --- how long it is meant ---
+// --- valid_until ---
 
 #[test]
-fn what_is_too_late_does_not_reach_the_market() {
+fn expired_valid_until_never_reaches_market() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let id = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 2000.0);
     let commands = world.venue.commands;
     let read_ms = common::WALL_US / 1000;
-    // Read in time, and late when it would have been submitted: the answer is written a millisecond
-    // later.
+    // In time when read and late when submitted: the answer is written a millisecond later.
     for late in [read_ms - 1, read_ms] {
         let reply = buy(&mut world, &mut alice, json!({"valid_until": late}));
         assert_eq!((reply.code(), &reply.value["error"]["message"]), (13888, &json!("timed_out")), "{late}");
@@ -278,7 +278,7 @@ fn what_is_too_late_does_not_reach_the_market() {
     }
     assert_eq!(world.venue.commands, commands);
     assert_eq!(buy(&mut world, &mut alice, json!({"valid_until": read_ms + 1})).code(), 0);
-    // The wall clock decides, wherever the venue's own has got to.
+    // The wall clock decides, whatever venue time is.
     world.wall_us += 3_600_000_000;
     assert_eq!(buy(&mut world, &mut alice, json!({"valid_until": read_ms + 1})).code(), 13888);
 }
@@ -286,7 +286,7 @@ fn what_is_too_late_does_not_reach_the_market() {
 // --- refusals ---
 
 #[test]
-fn a_limit_that_is_met_is_told() {
+fn refusal_names_the_limit() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let limits =

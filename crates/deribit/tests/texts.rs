@@ -1,5 +1,5 @@
-//! Texts as clients really send them: ids, strings for numbers, what is left out, and what is
-//! broken.
+//! Request texts as real clients send them: ids, strings for numbers, absent fields, and broken
+//! texts.
 
 mod common;
 
@@ -54,12 +54,12 @@ fn broken_texts_are_refused_by_number() {
     }
 }
 
-/// Each row is a real client.
+/// Each row is a request of a real client.
 #[test]
-fn what_real_clients_send_is_understood() {
+fn requests_of_real_clients_parse() {
     let rested = |reply: &common::Reply| reply.result()["order"]["order_state"] == "open";
     for params in [
-        // ccxt leaves `type` out never, people often: limit.
+        // ccxt always sends `type`, people often omit it: limit.
         r#"{"instrument_name":"NPN_ZAR","amount":1,"price":3000}"#,
         r#"{"instrument_name":"NPN_ZAR","amount":"1","price":"3000.00","type":"limit"}"#,
         r#"{"instrument_name":"NPN_ZAR","amount":1.0,"price":3e3,"type":""}"#,
@@ -87,7 +87,7 @@ fn what_real_clients_send_is_understood() {
 }
 
 #[test]
-fn questions_are_understood_however_they_are_put() {
+fn parameters_parse_in_every_form() {
     let mut stage = Stage::set();
     for (method, params) in [
         ("public/test", "null"),
@@ -119,8 +119,8 @@ fn questions_are_understood_however_they_are_put() {
     );
 }
 
-/// One envelope: version, exactly one of result and error, whole numbers for times, an error that
-/// is registered.
+/// Checks one envelope: version, exactly one of result and error, integer times, a registered
+/// error.
 fn check_envelope(sent: &str, text: &str) {
     let fields: BTreeMap<String, &RawValue> =
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{sent}\n{text}"));
@@ -202,7 +202,7 @@ fn mutate(random: &mut SplitMix64, seeds: &[String]) -> String {
                 text.truncate(at);
                 text.extend(&other[cut..]);
             }
-            // A value, wherever the text has one: most of what is left is still JSON.
+            // A value replaced anywhere in the text: most of the results are still JSON.
             _ => {
                 let values: Vec<usize> = (1..text.len()).filter(|at| text[at - 1] == ':').collect();
                 if !values.is_empty() {
@@ -238,7 +238,7 @@ fn mutated_texts_never_panic_and_get_one_envelope_each() {
         errors += u32::from(reply.is_error);
         results += u32::from(!reply.is_error);
         if n % 100 == 0 {
-            // The private channels that mutations have opened, and what they have to tell.
+            // Reads the private channels that mutated requests have opened.
             stage.world.heard(&mut stage.alice);
             stage.world.venue.changes.clear();
         }

@@ -1,4 +1,4 @@
-//! The commands of the commit being gathered, as the groups that will be written.
+//! Commands of the current commit, encoded as the groups that will be written.
 
 use crate::records::{
     GroupSeal, Hash,
@@ -6,11 +6,11 @@ use crate::records::{
 };
 use pitwire_model::Seq;
 
-/// Groups one behind the other in one buffer that is used again and again.
+/// Encoded groups, one after the other, in a buffer that is reused.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct GroupBatch {
     bytes: Vec<u8>,
-    /// Where each sealed group ends.
+    /// End offset of each sealed group.
     sealed: Vec<usize>,
     open: Option<OpenGroup>,
 }
@@ -22,7 +22,7 @@ struct OpenGroup {
     commands: u32,
 }
 
-/// What all groups of a batch share, and what goes from one to the next.
+/// Properties that all groups of a batch share, and the chain from one group to the next.
 #[derive(Clone, Copy)]
 pub(crate) struct ChainEnd {
     pub rule_version: u16,
@@ -32,7 +32,7 @@ pub(crate) struct ChainEnd {
     pub previous: Hash,
 }
 
-impl Batch {
+impl GroupBatch {
     pub(crate) fn is_empty(&self) -> bool {
         self.sealed.is_empty() && self.open.is_none()
     }
@@ -42,7 +42,7 @@ impl Batch {
         self.open.map_or(0, |open| self.bytes.len() - open.start - HEADER_BYTES)
     }
 
-    /// What is gathered so far will take about this much on the disk.
+    /// Approximate size on disk of everything gathered, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -56,7 +56,7 @@ impl Batch {
         self.bytes.extend_from_slice(record);
     }
 
-    /// Closes the open group, if there is one.
+    /// Seals the open group, if there is one.
     pub(crate) fn seal(&mut self, chain: &mut ChainEnd, output: Option<Hash>) {
         let Some(open) = self.open.take() else { return };
         let seal = GroupSeal {
@@ -73,7 +73,7 @@ impl Batch {
         self.sealed.push(self.bytes.len());
     }
 
-    /// The sealed groups from byte `from` on, as many as fit into `room` bytes.
+    /// Returns the sealed groups from byte `from` on, as many as fit into `room` bytes.
     pub(crate) fn fitting(&self, from: usize, room: u64) -> &[u8] {
         let fits = |end: &&usize| **end > from && (**end - from) as u64 <= room;
         let end = self.sealed.iter().rfind(fits).copied().unwrap_or(from);

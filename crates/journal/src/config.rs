@@ -1,4 +1,4 @@
-//! How large things are and how often things happen.
+//! Sizes and intervals of a journal.
 
 use crate::records::group::{BLOCK_BYTES, HEADER_BYTES, TRAILER_BYTES};
 
@@ -6,14 +6,14 @@ use crate::OpenError;
 
 #[derive(Clone, Debug)]
 pub struct JournalConfig {
-    /// Size of segments made from now on; a multiple of 4096. Segments already there keep theirs.
+    /// Size of new segments in bytes, a multiple of 4096. Existing segments keep their size.
     pub segment_bytes: u64,
-    /// The largest group; a multiple of 4096, at least 8192, at most a segment.
+    /// Largest group in bytes: a multiple of 4096, at least 8192, at most a segment.
     pub group_bytes: usize,
-    /// The superblock is rewritten at most this often.
+    /// Least time between two writes of the superblock, in nanoseconds.
     pub superblock_interval_ns: u64,
-    /// Of the rules that this build plays by. A journal written under newer rules is refused; a group written under
-    /// older ones tells a replay so.
+    /// Version of the rules of this build. A journal under newer rules is refused; a replay of a
+    /// group under older rules reports it.
     pub rule_version: u16,
 }
 
@@ -24,7 +24,7 @@ impl Default for JournalConfig {
 }
 
 impl JournalConfig {
-    /// Records that fit one group.
+    /// Bytes of records that fit one group.
     pub(crate) const fn payload_limit(&self) -> usize {
         self.group_bytes.saturating_sub(HEADER_BYTES + TRAILER_BYTES)
     }

@@ -7,14 +7,14 @@ use pitwire_model::Seq;
 
 use crate::names;
 
-/// A byte in a segment.
+/// The position of a byte in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LogPlace {
     pub segment: u32,
     pub offset: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LogPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at byte {}", names::segment(self.segment), self.offset)
     }
@@ -31,50 +31,50 @@ pub enum OpenError {
     BadConfig {
         what: &'static str,
     },
-    /// Commands up to `watermark` were answered for, and the group here, which begins with `next` or holds it, is
-    /// not what was written.
+    /// Commands up to `watermark` were acknowledged, but the group here, which contains or precedes
+    /// `next`, is damaged.
     DamagedBelowWatermark {
-        place: Place,
+        place: LogPlace,
         next: Seq,
         watermark: Seq,
         fault: GroupFault,
     },
-    /// The same before the snapshot that a start would use. From there on everything is whole.
+    /// A group before the snapshot that a start would use is damaged. Everything after it is whole.
     DamagedHistory {
-        place: Place,
+        place: LogPlace,
         snapshot: Seq,
-        /// Where the log goes on from the snapshot.
+        /// The segment in which the log continues after the snapshot.
         start_segment: u32,
         fault: GroupFault,
     },
-    /// Nothing is known to have been answered for here, but no power cut leaves a group like this.
+    /// Nothing here is known to have been acknowledged, but a power cut cannot leave such a group.
     DamagedTail {
-        place: Place,
+        place: LogPlace,
         next: Seq,
         watermark: Seq,
         fault: GroupFault,
     },
-    /// The group is whole but is not the one that belongs here.
+    /// The group is whole but does not continue the chain.
     BrokenChain {
-        place: Place,
+        place: LogPlace,
         expected_group: u64,
         found_group: u64,
     },
-    /// Nothing stands here, and the next segment begins with a later group than belongs there.
+    /// Nothing is written here, but the next segment starts with a later group.
     MissingGroups {
-        place: Place,
+        place: LogPlace,
         next_segment: u32,
         expected_group: u64,
         found_group: u64,
     },
-    /// The group is whole but a record in it cannot be read.
+    /// The group is whole, but one of its records cannot be read.
     BadRecord {
-        place: Place,
+        place: LogPlace,
         why: DecodeError,
     },
-    /// The log ends whole, but before a command that was answered for.
+    /// The log ends before a command that was acknowledged.
     EndsEarly {
-        place: Place,
+        place: LogPlace,
         last: Seq,
         watermark: Seq,
     },
@@ -83,12 +83,13 @@ pub enum OpenError {
     },
     MissingSuperblock,
     DamagedSuperblock,
-    /// The log no longer begins with the first command, and no snapshot can be read.
+    /// The log no longer starts with the first command, and no snapshot can be read.
     NoUsableSnapshot {
         first_segment: u32,
         damaged: Vec<String>,
     },
-    /// The log no longer begins with the first command, and the newest whole snapshot is of an earlier build's layout.
+    /// The log no longer starts with the first command, and the newest whole snapshot has the
+    /// layout of an earlier build.
     OlderSnapshot {
         file: String,
         found: u16,
@@ -168,7 +169,7 @@ impl fmt::Display for OpenError {
 }
 
 impl OpenError {
-    /// What the operator should do next. Printed under every report.
+    /// The next step for the operator. Printed under every report.
     pub const fn remedy(&self) -> &'static str {
         match self {
             OpenError::Io { .. } => {
@@ -242,7 +243,7 @@ impl From<OpenError> for pitwire_failure::Failure {
     }
 }
 
-/// Names the file and the deed in an error of the storage.
+/// Adds the file and the operation to an error of the storage.
 pub(crate) fn while_doing<'a>(doing: &'static str, file: &'a str) -> impl Fn(io::Error) -> OpenError + use<'a> {
     move |source| OpenError::Io { doing, file: file.to_owned(), source }
 }

@@ -1,7 +1,7 @@
-//! What was durable at some moment, read by another thread while the journal goes on.
+//! The durable part of a journal at one moment, read by another thread while the journal continues.
 //!
-//! Holds       what is read here is never written again, so no lock is needed: groups up to the end are synced, and
-//!             a snapshot has its name only once it is whole.
+//! Holds       no lock is needed, because this part is never written again: groups up to the end
+//!             are synced, and a snapshot gets its name once it is whole.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -27,17 +27,21 @@ impl History {
         &self.config
     }
 
-    /// Counts a command among the quarantined although the log does not say so yet.
+    /// Treats a command as quarantined although the log does not say so yet.
     pub fn skip(&mut self, seq: Seq) {
         self.quarantined.insert(seq);
     }
 
-    /// Behind the last group of it: where a snapshot of its state belongs.
+    /// Position after the last group: a snapshot of this state belongs there.
     pub fn end(&self) -> JournalPosition {
         self.end
     }
 
-    /// The newest readable snapshot in it and the tail after that, as a start at that moment would have found them.
+    /// Returns the newest readable snapshot and the tail after it, as a start at that moment would.
+    ///
+    /// # Errors
+    ///
+    /// Returns what makes the directory unreadable.
     pub fn recovery(&self) -> Result<Recovery, OpenError> {
         let storage = self.storage();
         let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;

@@ -1,4 +1,5 @@
-//! Judging a directory without changing a byte of it: what recovery starts from, and all that `verify` does.
+//! Inspection of a directory without changing it: the basis of recovery, and all that `verify`
+//! does.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -11,21 +12,21 @@ use crate::records::{
 use pitwire_model::{Command, Seq};
 
 use crate::{
-    JournalConfig, OpenError, Place, Tail,
+    JournalConfig, LogPlace, OpenError, Tail,
     error::while_doing,
     names::{self, Listing},
     snapshots::{self, Choice},
     superblock,
-    walk::{OpenSegment, Step, Walk},
+    walk::{LogWalk, OpenSegment, WalkStep},
 };
 
-/// From which snapshot the log is read.
+/// The snapshot from which the log is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartAt {
-    /// As a start does: the least to replay.
+    /// The newest one, as a start does: it replays least.
     NewestSnapshot,
-    /// As `verify` does: everything that is kept, from the first command if the journal reaches back to it, else from
-    /// the oldest snapshot.
+    /// The oldest one, as `verify` does: everything that is kept, from the first command if the
+    /// journal reaches back to it.
     Oldest,
 }
 
@@ -35,8 +36,8 @@ pub struct RecoveredSnapshot {
     pub payload: Vec<u8>,
 }
 
-/// A snapshot that could not be used, because it is damaged or of an earlier layout; an older one, or the log from its
-/// beginning, was used instead.
+/// A snapshot that was not used because it is damaged or has an earlier layout. An older one, or
+/// the log from its start, was used instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSnapshot {
     pub name: String,
@@ -55,12 +56,12 @@ impl fmt::Display for DamagedSnapshot {
     }
 }
 
-/// What a power cut left of the last, unacknowledged commit.
+/// The remains of the last, unacknowledged commit after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TornTail {
     pub segment: u32,
     pub offset: u64,
-    /// From the offset to the end of what stands there.
+    /// Bytes from the offset to the end of the written data.
     pub bytes: u64,
     pub fault: GroupFault,
 }
@@ -72,24 +73,24 @@ impl fmt::Display for TornTail {
     }
 }
 
-/// What a directory turned out to hold.
+/// The content of a directory.
 #[derive(Debug)]
 pub struct Recovery {
-    /// Nothing was ever written here.
+    /// Whether nothing was ever written here.
     pub is_fresh: bool,
     pub snapshot: Option<RecoveredSnapshot>,
     pub damaged_snapshots: Vec<DamagedSnapshot>,
-    /// Every other readable snapshot from the one used on, for a verifier to compare with. Only filled by
-    /// [`StartAt::Oldest`].
+    /// Every other readable snapshot after the one used, for a verifier to compare with. Filled
+    /// only by [`StartAt::Oldest`].
     pub later_snapshots: Vec<RecoveredSnapshot>,
     pub torn: Option<TornTail>,
     /// The newest command that is whole in the log.
     pub last: Seq,
     /// The newest command that is proven to have been durable before this opening.
     pub watermark: Seq,
-    /// Rule versions under which groups of the tail were written, in order, without repetition.
+    /// Rule versions of the groups in the tail, in order, without repetition.
     pub rule_versions: Vec<u16>,
-    /// Commands of the tail that a later one says to skip.
+    /// Commands of the tail that a later command says to skip.
     pub quarantined: BTreeSet<Seq>,
     pub(crate) start: JournalPosition,
     pub(crate) end: JournalPosition,
@@ -103,12 +104,13 @@ impl Recovery {
         self.snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.meta.seq)
     }
 
-    /// Where the log ends.
+    /// The end of the log.
     pub fn end(&self) -> JournalPosition {
         self.end
     }
 
-    /// The commands after the snapshot, group by group, each with the output chain to compare with.
+    /// Returns the commands after the snapshot, group by group, each with the output chain to
+    /// compare with.
     pub fn tail<'a>(&self, storage: &'a dyn Storage) -> Result<Tail<'a>, OpenError> {
         Tail::new(storage, self)
     }
@@ -132,13 +134,18 @@ impl Recovery {
     }
 }
 
-/// Reads and judges everything from a snapshot on. Changes nothing, and needs no lock but a venue that stands still.
+/// Reads and judges everything from a snapshot on. It changes nothing and needs no lock, but the
+/// venue must not run.
+///
+/// # Errors
+///
+/// Returns the first damage that recovery must not repair.
 pub fn inspect(storage: &dyn Storage, config: &JournalConfig, from: StartAt) -> Result<Recovery, OpenError> {
     config.check()?;
     let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
     let listing = Listing::new(names);
     if !listing.has_superblock {
-        // The superblock is made, and its name synced, before anything else.
+        // The superblock is created, and its name synced, before any other file.
         let is_fresh = listing.segments.is_empty() && listing.snapshots.is_empty();
         return if is_fresh { Ok(Recovery::fresh()) } else { Err(OpenError::MissingSuperblock) };
     }
@@ -161,8 +168,8 @@ pub fn inspect(storage: &dyn Storage, config: &JournalConfig, from: StartAt) -> 
     Ok(recovery)
 }
 
-/// Where the log before the snapshot in use can be read from: its first command, or else the oldest readable snapshot
-/// from which on every segment is there.
+/// Returns where the log before the used snapshot can be read from: its first command, or else the
+/// oldest readable snapshot after which no segment is missing.
 fn oldest_start(
     storage: &dyn Storage,
     config: &JournalConfig,
@@ -186,33 +193,34 @@ fn oldest_start(
     Ok(None)
 }
 
-/// What the snapshot in use stands for was acknowledged too, and is what an older snapshot or `verify` would need: it
-/// is read and judged, though nothing of it is replayed.
+/// Judges the log before the used snapshot. It was acknowledged too, and an older snapshot or
+/// `verify` would need it, although this start replays none of it.
 fn judge_history(storage: &dyn Storage, begin: JournalPosition, recovery: &Recovery) -> Result<(), OpenError> {
     let (start, snapshot) = (recovery.start, recovery.base());
-    let mut walk = Walk::new(storage, start.segment, begin)?;
+    let mut walk = LogWalk::new(storage, start.segment, begin)?;
     while walk.position().next < start.next {
         match walk.step()? {
-            Step::Group(..) => {}
-            Step::End => {
+            WalkStep::Group(..) => {}
+            WalkStep::End => {
                 let JournalPosition { segment, offset, next, .. } = walk.position();
                 let last = Seq(next.0.saturating_sub(1));
-                return Err(OpenError::EndsEarly { place: Place { segment, offset }, last, watermark: snapshot });
+                return Err(OpenError::EndsEarly { place: LogPlace { segment, offset }, last, watermark: snapshot });
             }
-            Step::Fault(place, fault) => {
+            WalkStep::Fault(place, fault) => {
                 return Err(OpenError::DamagedHistory { place, snapshot, start_segment: start.segment, fault });
             }
         }
     }
     let end = walk.position();
     if (end.next, end.group, end.previous) != (start.next, start.group, start.previous) {
-        let place = Place { segment: end.segment, offset: end.offset };
+        let place = LogPlace { segment: end.segment, offset: end.offset };
         return Err(OpenError::BrokenChain { place, expected_group: start.group, found_group: end.group });
     }
     Ok(())
 }
 
-/// Every segment from the start on must be there. Older ones may linger: their removal can be undone by a power cut.
+/// Checks that every segment from the start on exists. Older segments may reappear, because a power
+/// cut can undo their removal.
 fn check_segments(listing: &Listing, start: JournalPosition, choice: &Choice) -> Result<u32, OpenError> {
     let needed: Vec<u32> = listing.segments.iter().copied().filter(|number| *number >= start.segment).collect();
     let first = needed.first().copied().unwrap_or(0);
@@ -251,7 +259,7 @@ fn judge_log(
     let mut recovery = Recovery {
         is_fresh: false,
         last: Seq(start.next.0.saturating_sub(1)),
-        // A snapshot is taken of durable commands only, so each one is a witness too.
+        // A snapshot contains only durable commands, so each one proves a watermark.
         watermark: superblock.watermark.max(choice.newest_seq),
         start,
         snapshot: choice.used,
@@ -261,12 +269,12 @@ fn judge_log(
         superblock: Some(superblock),
         ..Recovery::fresh()
     };
-    let mut walk = Walk::new(storage, last_segment, start)?;
+    let mut walk = LogWalk::new(storage, last_segment, start)?;
     loop {
         match walk.step()? {
-            Step::Group(place, group) => recovery.take_group(config, place, &group)?,
-            Step::End => break,
-            Step::Fault(place, fault) => {
+            WalkStep::Group(place, group) => recovery.take_group(config, place, &group)?,
+            WalkStep::End => break,
+            WalkStep::Fault(place, fault) => {
                 recovery.torn = Some(recovery.judge_fault(storage, place, fault)?);
                 break;
             }
@@ -277,7 +285,8 @@ fn judge_log(
     Ok(recovery)
 }
 
-/// What a payload of records says to skip. A record that cannot be read ends the search: the replay will name it.
+/// Returns the commands that a payload of records says to skip. An unreadable record ends the
+/// search; the replay will report it.
 fn quarantines(payload: &[u8]) -> impl Iterator<Item = Seq> {
     records(payload).filter(|record| kind_of_record(record) == Some(QUARANTINE_KIND)).filter_map(|record| {
         match decode_command(record).ok()?.0.command {
@@ -291,7 +300,7 @@ impl Recovery {
     fn take_group(
         &mut self,
         config: &JournalConfig,
-        place: Place,
+        place: LogPlace,
         group: &crate::records::Group<'_>,
     ) -> Result<(), OpenError> {
         let header = &group.header;
@@ -299,7 +308,7 @@ impl Recovery {
             let file = names::segment(place.segment);
             return Err(OpenError::NewerRules { file, found: header.rule_version, known: config.rule_version });
         }
-        // The superblock keeps the hash of the newest group it knows of, outside the log.
+        // The superblock keeps the hash of the newest group that it knows, outside the log.
         if self.superblock.is_some_and(|known| known.group == header.number && known.hash != group.hash) {
             return Err(OpenError::BrokenChain { place, expected_group: header.number, found_group: header.number });
         }
@@ -312,8 +321,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Torn, or damaged? See the rules at the head of the crate.
-    fn judge_fault(&self, storage: &dyn Storage, place: Place, fault: GroupFault) -> Result<TornTail, OpenError> {
+    /// Decides whether a fault is a torn tail or damage, by the rules at the head of the crate.
+    fn judge_fault(&self, storage: &dyn Storage, place: LogPlace, fault: GroupFault) -> Result<TornTail, OpenError> {
         let file = || names::segment(place.segment);
         match fault {
             GroupFault::NewerFormat { found } => return Err(OpenError::NewerFormat { file: file(), found }),
@@ -323,13 +332,13 @@ impl Recovery {
         let segment = OpenSegment::open(storage, place.segment)?;
         let next = self.last.next();
         let watermark = self.watermark.max(segment.later_watermark(place.offset)?);
-        // The next segment is begun only after this one was synced.
+        // The next segment is started only after this one was synced.
         let is_followed = self.anything_after(storage, place.segment)?;
         if watermark >= next || is_followed {
             return Err(OpenError::DamagedBelowWatermark { place, next, watermark, fault });
         }
         let end = segment.last_written(place.offset)?.unwrap_or(place.offset);
-        // A sector that went astray spoils the place where it landed, and leaves its own as it was: zeros.
+        // A misdirected sector damages the place where it landed and leaves zeros in its own place.
         if !fault.is_torn() && !segment.has_lost_sector(place.offset, end)? {
             return Err(OpenError::DamagedTail { place, next, watermark, fault });
         }
@@ -346,14 +355,14 @@ impl Recovery {
         Ok(false)
     }
 
-    /// The log may end only after everything that was answered for.
+    /// Checks that the log does not end before an acknowledged command.
     fn check_end(&self, storage: &dyn Storage) -> Result<(), OpenError> {
         let end = self.end;
         let segment = OpenSegment::open(storage, end.segment)?;
         let is_cut_short = end.offset > segment.bytes();
         if self.last < self.watermark || is_cut_short {
             let offset = end.offset.min(segment.bytes());
-            let place = Place { segment: end.segment, offset };
+            let place = LogPlace { segment: end.segment, offset };
             return Err(OpenError::EndsEarly { place, last: self.last, watermark: self.watermark });
         }
         Ok(())

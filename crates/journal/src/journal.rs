@@ -1,4 +1,4 @@
-//! The log being written: append, commit, rotate.
+//! The journal that is being written: append, commit, rotate.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -12,40 +12,41 @@ use pitwire_model::{Command, Seq, Stamped};
 
 use crate::{
     History, JournalConfig,
-    batch::{Batch, ChainEnd},
+    batch::{ChainEnd, GroupBatch},
     names,
     spare::{PrepareSegment, PreparedSegment, Segment, prepare},
     superblock::SuperblockFile,
     tail,
 };
 
-/// The next segment, and one more: the last is kept for cancels when no further one can be made.
+/// Segments prepared ahead: the next one, and one more that is kept for cancels when no further
+/// segment can be made.
 pub(crate) const SEGMENTS_AHEAD: usize = 2;
 
-/// What the log has room for.
+/// The commands that the journal still has disk space for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum JournalSpace {
     Orders,
-    /// No further segment can be made: what is left is for what reduces risk.
+    /// No further segment can be made: only commands that reduce risk are accepted.
     CancelsOnly,
     Nothing,
 }
 
-/// The venue's log. One thread owns it.
+/// The venue's log of commands. One thread owns it.
 pub struct Journal {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) config: JournalConfig,
     pub(crate) active: Segment,
-    /// Made ahead and named, in order; the next to be written first.
+    /// Prepared and named segments in order; the next one to be written first.
     pub(crate) ahead: VecDeque<Segment>,
     pub(crate) is_preparing: bool,
-    /// The last attempt to make a segment failed.
+    /// Whether the last attempt to make a segment failed.
     pub(crate) is_short_of_space: bool,
     pub(crate) superblock: SuperblockFile,
-    pub(crate) batch: Batch,
+    pub(crate) batch: GroupBatch,
     pub(crate) record: Vec<u8>,
     pub(crate) chain: ChainEnd,
-    /// Behind the last durable group.
+    /// Position after the last durable group.
     pub(crate) committed: JournalPosition,
     pub(crate) appended: Seq,
     pub(crate) durable: Seq,
@@ -55,8 +56,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Behind the last durable group: what goes into the meta of a snapshot of `durable_position()`, or of any
-    /// later command that is durable by the time the snapshot is written.
+    /// Position after the last durable group. It belongs into the metadata of a snapshot of
+    /// `durable_position()`, or of any later command that is durable when the snapshot is written.
     pub fn position(&self) -> JournalPosition {
         self.committed
     }
@@ -65,30 +66,30 @@ impl Journal {
         &self.config
     }
 
-    /// Whether the open group is nearly full. A caller that commits then keeps every group's output hash; one that
-    /// does not is served all the same, by several groups in one commit.
+    /// Whether the open group is nearly full. A caller that commits now keeps the output hash of
+    /// every group; otherwise one commit writes several groups.
     pub fn needs_commit(&self) -> bool {
         self.batch.open_payload() >= self.config.payload_limit() / 2
     }
 
-    /// What can still be written before another segment must be made.
+    /// Bytes that can be written before another segment must be made.
     pub fn remaining_bytes(&self) -> u64 {
         let ahead: u64 = self.ahead.iter().map(|segment| segment.bytes).sum();
         self.active.bytes.saturating_sub(self.active.offset) + ahead
     }
 
-    /// What may be taken now. The end of the room is kept for what the venue itself has to say: its margin is two
-    /// groups, so that a commit never comes to need a segment that cannot be made.
-    pub fn room(&self) -> Room {
+    /// Returns which commands may be accepted now. A margin of two groups is kept for commands of
+    /// the venue itself, so that a commit never needs a segment that cannot be made.
+    pub fn room(&self) -> JournalSpace {
         let margin = self.batch.bytes() + 2 * self.config.group_bytes as u64;
         match self.is_short_of_space {
-            false => Room::Orders,
-            true if self.remaining_bytes() > margin => Room::CancelsOnly,
-            true => Room::Nothing,
+            false => JournalSpace::Orders,
+            true if self.remaining_bytes() > margin => JournalSpace::CancelsOnly,
+            true => JournalSpace::Nothing,
         }
     }
 
-    /// What is durable now, for another thread to read.
+    /// Returns the part that is durable now, for another thread to read.
     pub fn history(&self) -> History {
         History {
             storage: Arc::clone(&self.storage),
@@ -98,8 +99,9 @@ impl Journal {
         }
     }
 
-    /// The job of making a segment ahead, when one is missing and nobody is making it. Its outcome goes to
-    /// [`Self::segment_ready`]. A host that never asks pays for the making inside a commit.
+    /// Returns the job of preparing a segment, if one is missing and no job runs. Its outcome goes
+    /// to [`Self::segment_ready`]. A server that never asks pays for the preparation inside a
+    /// commit.
     pub fn segment_wanted(&mut self) -> Option<PrepareSegment> {
         if self.ahead.len() >= SEGMENTS_AHEAD || self.is_preparing || self.is_poisoned {
             return None;
@@ -113,8 +115,13 @@ impl Journal {
         self.ahead.back().map_or(self.active.number, |last| last.number) + 1
     }
 
-    /// Takes the outcome of a [`PrepareSegment`]. An error (no space, say) is handed back; the journal is as it was
-    /// and will want a segment again. Until it gets one, [`Self::room`] is for cancels only.
+    /// Takes the outcome of a [`PrepareSegment`]. Until a segment is ready, [`Self::room`] is for
+    /// cancels only.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the job, for example when the disk is full. The journal is unchanged
+    /// and will ask for a segment again.
     pub fn segment_ready(&mut self, outcome: Result<PreparedSegment, LogError>) -> Result<(), LogError> {
         self.is_preparing = false;
         let number = self.next_segment();
@@ -125,14 +132,16 @@ impl Journal {
         taken
     }
 
-    /// When [`Self::write_superblock_if_due`] will next have something to do; `None` while it is up to date.
+    /// When [`Self::write_superblock_if_due`] is due next, in nanoseconds; `None` while the
+    /// superblock is up to date.
     pub fn superblock_due_ns(&self) -> Option<u64> {
         let is_due = self.superblock.current().watermark != self.durable;
         is_due.then(|| self.superblock.due_ns(self.config.superblock_interval_ns))
     }
 
-    /// Writes the watermark to the superblock unless that was done a moment ago. To be called often enough that the
-    /// superblock is never more than 10 ms behind; costs one write and one sync of another file.
+    /// Writes the watermark to the superblock unless that was done less than an interval ago.
+    /// Called often enough, the superblock is at most 10 ms behind. Costs one write and one sync of
+    /// another file.
     pub fn write_superblock_if_due(&mut self, now_ns: u64) -> Result<bool, LogError> {
         self.check_health()?;
         match self.superblock_due_ns() {
@@ -141,7 +150,7 @@ impl Journal {
         }
     }
 
-    /// A clean end: commits nothing, leaves the superblock up to date.
+    /// Closes the journal: commits nothing and writes the superblock.
     pub fn close(mut self) -> Result<(), LogError> {
         self.check_health()?;
         if self.superblock_due_ns().is_some() {
@@ -172,7 +181,8 @@ impl Journal {
         outcome
     }
 
-    /// Puts the batch on the disk: one write and one sync, or as many more as segments end in it.
+    /// Writes the batch to disk: one write and one sync, plus one of each for every segment that
+    /// ends in it.
     fn write_batch(&mut self) -> Result<(), LogError> {
         let (mut from, mut is_dirty) = (0, false);
         while from < self.batch.sealed_bytes() {
@@ -194,7 +204,7 @@ impl Journal {
         sync(&mut self.active)
     }
 
-    /// Goes on in the next segment. The one left behind is synced.
+    /// Continues in the next segment. The finished one is synced.
     fn rotate(&mut self) -> Result<(), LogError> {
         let number = self.active.number + 1;
         self.active = match self.ahead.pop_front() {

@@ -1,22 +1,26 @@
-//! Segments, group commit, watermark, snapshots and recovery over the storage port.
+//! The journal: records, segments, group commit, snapshots and recovery over a storage trait.
 //!
-//! Does        keep the one log of commands: nothing it has answered for is lost by a power cut, and what a power
-//!             cut did to the rest is found out and said.
-//! Holds       1. a commit returns only after its groups are written and synced, in one write and one sync unless
-//!                a segment ends in between;
-//!             2. a group never straddles segments, and a segment is synced before the next one is begun: so only
-//!                the last written segment can have a torn tail;
-//!             3. opening syncs what it read before it calls it durable: what a killed process left in the page
-//!                cache is not promised on the strength of having been seen;
-//!             4. damage at or below the durable watermark is refused with segment and offset, never skipped. Above
-//!                it a tail in which a sector never arrived (lost, or astray in another one's place) is cut and
-//!                scrubbed; any other fault is refused;
-//!             5. after a failed write or sync nothing is taken any more. That no further segment can be made is no
-//!                failure: two are kept ready, and the last of them is for cancels until there is space again.
-//! Leaves out  byte layouts (`crates/journal`), threads and locks (`crates/net`), replaying (the caller).
-//! Costs       per commit one write, one sync, one crc32c and one BLAKE3 over the group; opening reads the log twice
-//!             from the newest snapshot on: once to judge it, once to replay.
-//! Start at    [`Journal::open`], then [`Journal`]'s `commit`. Crash tests: `testing/faulty-disk/tests`.
+//! Does        keep the one log of commands. Nothing that it acknowledged is lost by a power cut,
+//!             and the effects of a power cut on the rest are detected and reported.
+//! Holds       1. a commit returns only after its groups are written and synced, with one write and
+//!                one sync unless a segment ends in between;
+//!             2. a group never crosses segments, and a segment is synced before the next one is
+//!                started, so only the last written segment can have a torn tail;
+//!             3. opening syncs the data that it read before it calls it durable, because data that a killed
+//!                process left in the page cache may not be on disk yet;
+//!             4. damage at or below the durable watermark is refused with segment and offset,
+//!                never skipped. Above it, a tail in which a sector never arrived (lost, or written
+//!                to another place) is cut and overwritten with zeros; every other fault is
+//!                refused;
+//!             5. after a failed write or sync the journal accepts nothing. Failure to make a
+//!                further segment is not fatal: two are prepared ahead, and the last one is kept
+//!                for cancels until there is space again.
+//! Leaves out  threads and locks, and replaying: the caller does both.
+//! Costs       per commit one write, one sync, one CRC-32C and one BLAKE3 over the group. Opening
+//!             reads the log twice from the newest snapshot on: once to judge it, once to replay
+//!             it.
+//! Start at    [`Journal::open`], then [`Journal`]'s `commit`. Byte layouts are in [`records`],
+//!             crash tests in `testing/faulty-disk/tests`.
 
 mod batch;
 mod config;
@@ -37,10 +41,10 @@ mod tail;
 mod walk;
 
 pub use config::JournalConfig;
-pub use error::{OpenError, Place};
+pub use error::{LogPlace, OpenError};
 pub use history::History;
 pub use inspect::{DamagedSnapshot, RecoveredSnapshot, Recovery, StartAt, TornTail, inspect};
-pub use journal::{Journal, Room};
+pub use journal::{Journal, JournalSpace};
 pub use log::{Log, LogError, OutputHash};
 pub use retention::{Removed, retain};
 pub use snapshots::write_snapshot;

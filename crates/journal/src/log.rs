@@ -1,19 +1,19 @@
-//! The one log of commands, behind a trait so that it can later be copied elsewhere.
+//! The log of commands as a trait, so that it can be copied to another place later.
 
 use std::{fmt, io};
 
 use pitwire_model::{Seq, Stamped};
 
-/// Hash chain over every event the engine has put out, up to some command.
+/// Hash chain over all events of the engine up to some command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputHash(pub [u8; 32]);
 
-/// Appends in order; nothing counts until it is durable.
+/// An append-only log. Nothing counts until it is durable.
 pub trait Log: Send {
-    /// Takes the next command into the open group. Sequence numbers must be consecutive.
+    /// Adds the next command to the open group. Sequence numbers must be consecutive.
     fn append(&mut self, entry: &Stamped) -> Result<(), LogError>;
-    /// Makes everything appended durable. `output` is the hash chain after the last appended command;
-    /// it is kept with the group so that a replay can prove it put out the same.
+    /// Makes everything appended durable and returns its last number. `output` is the hash chain
+    /// after the last command; it is stored with the group, so that a replay can compare it.
     fn commit(&mut self, output: OutputHash) -> Result<Seq, LogError>;
     /// The newest command that would survive a power cut.
     fn durable_position(&self) -> Seq;
@@ -21,7 +21,7 @@ pub trait Log: Send {
     fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(Stamped)) -> Result<(), LogError>;
 }
 
-/// The log can take no more. After any of these the venue must stop acknowledging and end.
+/// A fatal error of the log: the venue must stop acknowledging and end.
 #[derive(Debug)]
 pub enum LogError {
     Io {
@@ -29,17 +29,17 @@ pub enum LogError {
         file: String,
         source: io::Error,
     },
-    /// The caller skipped or repeated a number: a defect of ours, caught before it reaches the disk.
+    /// The caller skipped or repeated a number. This defect is caught before it reaches the disk.
     OutOfSequence {
         expected: Seq,
         got: Seq,
     },
-    /// A command made the engine fail, and it could not be taken out.
+    /// The engine panicked on a command, and the command could not be removed.
     Unquarantined {
         seq: Seq,
         why: String,
     },
-    /// An earlier write or sync failed; what the disk holds is unknown until it is read again.
+    /// An earlier write or sync failed. The content of the disk is unknown until it is read again.
     Poisoned,
 }
 

@@ -1,9 +1,9 @@
-//! The names of files in the journal's directory.
+//! Names of the files in a journal's directory.
 
 use pitwire_model::Seq;
 
 pub(crate) const SUPERBLOCK: &str = "superblock";
-/// What ends so was being made when the process died; it is removed at the next opening.
+/// Suffix of files under construction. The next opening removes them.
 pub(crate) const UNFINISHED: &str = ".new";
 
 pub(crate) fn segment(number: u32) -> String {
@@ -32,7 +32,7 @@ fn digits<'a>(name: &'a str, before: &str, after: &str) -> Option<&'a str> {
     name.strip_prefix(before)?.strip_suffix(after)
 }
 
-/// What a directory holds, sorted.
+/// Files of a directory by kind, sorted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listing {
     pub segments: Vec<u32>,
@@ -42,7 +42,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Names of other files are none of our business.
+    /// Sorts file names by kind. Other names are ignored.
     pub(crate) fn new(names: Vec<String>) -> Self {
         let mut listing = Listing::default();
         for name in names {

@@ -1,4 +1,4 @@
-//! Opening a directory for writing: judge, repair what may be repaired, and only then call it durable.
+//! Opening a directory for writing: inspect it, repair a torn tail, and then call the rest durable.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -7,7 +7,7 @@ use crate::{File, LogError, Storage};
 
 use crate::{
     Journal, JournalConfig, OpenError, Recovery, StartAt, TornTail,
-    batch::{Batch, ChainEnd},
+    batch::{ChainEnd, GroupBatch},
     error::while_doing,
     inspect::inspect,
     journal::SEGMENTS_AHEAD,
@@ -19,8 +19,12 @@ use crate::{
 const SCRUB_BYTES: u64 = 1 << 20;
 
 impl Journal {
-    /// Opens or begins a journal. The caller holds the directory's lock, restores the snapshot of the recovery,
-    /// replays its tail, and may then append.
+    /// Opens or creates a journal. The caller holds the directory's lock, restores the snapshot of
+    /// the recovery and replays its tail before it appends.
+    ///
+    /// # Errors
+    ///
+    /// Returns damage that must not be repaired, or an I/O error.
     pub fn open(storage: Arc<dyn Storage>, config: JournalConfig) -> Result<(Journal, Recovery), OpenError> {
         let recovery = inspect(storage.as_ref(), &config, StartAt::NewestSnapshot)?;
         remove_unfinished(storage.as_ref())?;
@@ -45,7 +49,7 @@ impl Journal {
             is_preparing: false,
             is_short_of_space: false,
             superblock,
-            batch: Batch::default(),
+            batch: GroupBatch::default(),
             record: Vec::new(),
             appended: recovery.last,
             durable: recovery.last,
@@ -55,7 +59,8 @@ impl Journal {
         journal.with_superblock().map(|journal| (journal, recovery))
     }
 
-    /// What was recovered is durable now; said at once, so that damage from here on is known for what it is.
+    /// Records at once that everything recovered is durable, so that later damage to it is
+    /// recognised.
     fn with_superblock(mut self) -> Result<Journal, OpenError> {
         if self.superblock.current().watermark != self.durable {
             self.write_superblock(None).map_err(open_error)?;
@@ -73,7 +78,7 @@ fn chain_end(config: &JournalConfig, recovery: &Recovery) -> ChainEnd {
     }
 }
 
-/// What was being made when the last process died. Nothing refers to it.
+/// Removes files that the last process was constructing when it ended. Nothing refers to them.
 fn remove_unfinished(storage: &dyn Storage) -> Result<(), OpenError> {
     let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
     for name in Listing::new(names).unfinished {
@@ -88,8 +93,8 @@ fn first_segment(storage: &dyn Storage, config: &JournalConfig) -> Result<Segmen
     prepared.name(storage, 1).map_err(open_error)
 }
 
-/// The last written segment, with its torn tail scrubbed, and synced: what was read of it may have come from a page
-/// cache that a killed process left behind.
+/// Returns the last written segment without its torn tail, synced, because the data read may have
+/// come from the page cache of a killed process.
 fn repaired_segment(storage: &dyn Storage, recovery: &Recovery) -> Result<Segment, OpenError> {
     if let Some(torn) = &recovery.torn {
         scrub(storage, torn)?;
@@ -102,7 +107,7 @@ fn repaired_segment(storage: &dyn Storage, recovery: &Recovery) -> Result<Segmen
     Ok(Segment { number, name, file, bytes, offset: recovery.end.offset })
 }
 
-/// Zeros over everything that stands after the last whole group, synced before anything may be appended.
+/// Writes zeros over everything after the last whole group and syncs, before anything is appended.
 fn scrub(storage: &dyn Storage, torn: &TornTail) -> Result<(), OpenError> {
     let name = names::segment(torn.segment);
     let mut file = storage.open(&name).map_err(while_doing("open", &name))?;
@@ -117,8 +122,8 @@ fn scrub(storage: &dyn Storage, torn: &TornTail) -> Result<(), OpenError> {
     file.sync().map_err(while_doing("sync", &name))
 }
 
-/// Segments that follow the last written one are all zeros, or opening would have been refused. They are used as far
-/// as they have the right size, and otherwise replaced when their turn comes.
+/// Returns the prepared segments after the last written one. They are all zeros, or opening would
+/// have been refused. A segment of the wrong size is replaced when its turn comes.
 fn segments_ahead(
     storage: &dyn Storage,
     config: &JournalConfig,
@@ -137,7 +142,7 @@ fn segments_ahead(
     Ok(ahead)
 }
 
-/// Whole blocks only: a file that was cut short is used as far as it goes.
+/// Size in whole blocks: a truncated file is used as far as it reaches.
 fn usable_bytes(file: &dyn File, name: &str) -> Result<u64, OpenError> {
     let bytes = file.len().map_err(while_doing("measure", name))?;
     Ok(bytes - bytes % BLOCK_BYTES as u64)

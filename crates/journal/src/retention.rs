@@ -1,4 +1,4 @@
-//! Removing what no recovery can need any more.
+//! Removal of files that no recovery can need.
 
 use crate::Storage;
 use pitwire_model::Seq;
@@ -10,16 +10,21 @@ use crate::{
     snapshots,
 };
 
-/// Names of what was removed.
+/// Names of removed files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     pub snapshots: Vec<String>,
     pub segments: Vec<String>,
 }
 
-/// Keeps the newest `keep` readable snapshots and every segment that the oldest of them needs. May run on any thread
-/// beside the journal. With fewer readable snapshots than that nothing is removed: the log from its beginning is
-/// then what recovery falls back on. A damaged snapshot newer than the oldest kept one stays, as evidence.
+/// Keeps the newest `keep` readable snapshots and every segment that the oldest of them needs. May
+/// run on any thread while the journal is written. With fewer readable snapshots nothing is
+/// removed, because recovery then needs the log from its start. A damaged snapshot newer than the
+/// oldest kept one stays as evidence.
+///
+/// # Errors
+///
+/// Returns an I/O error; nothing that recovery needs has been removed.
 pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Result<Removed, OpenError> {
     let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
     let listing = Listing::new(names);
@@ -34,7 +39,8 @@ pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Res
         .filter(|number| **number < first_segment)
         .map(|number| names::segment(*number))
         .collect();
-    // Snapshots first, for good: one whose segments were gone already would look like a damaged directory.
+    // Snapshots are removed first and synced: a snapshot without its segments would look like
+    // damage.
     remove_all(storage, &snapshots)?;
     remove_all(storage, &segments)?;
     Ok(Removed { snapshots, segments })

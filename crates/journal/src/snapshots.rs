@@ -1,4 +1,5 @@
-//! Snapshots: written whole under another name and then renamed, chosen by whether they can be read.
+//! Snapshots: written under another name, renamed when whole, and chosen by whether they can be
+//! read.
 
 use crate::records::{
     SnapshotFault, SnapshotMeta,
@@ -13,15 +14,15 @@ use crate::{
     names::{self, Listing},
 };
 
-/// Writes a snapshot and returns its name. May run on any thread, beside the journal.
+/// Writes a snapshot and returns its name. May run on any thread while the journal is written.
 ///
-/// `meta.seq` must be durable already: a snapshot is taken as proof that the log reaches that far.
+/// `meta.seq` must be durable already, because a snapshot proves that the log reaches that far.
 pub fn write_snapshot(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<String, LogError> {
     let name = names::snapshot(meta.seq);
     let unfinished = names::unfinished(&name);
     let written = write_and_rename(storage, &unfinished, &name, &encode_snapshot(meta, payload));
     if written.is_err() {
-        // Give the space back: it may be what cancels need. A second failure changes nothing.
+        // Frees the space, which cancels may need. A second failure changes nothing.
         let _ = storage.remove(&unfinished);
     }
     written.map(|()| name)
@@ -36,18 +37,19 @@ fn write_and_rename(storage: &dyn Storage, unfinished: &str, name: &str, bytes: 
     storage.sync_directory().map_err(failed("sync the directory of"))
 }
 
-/// What the snapshots of a directory have to say.
+/// The readable snapshots of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub used: Option<RecoveredSnapshot>,
     pub damaged: Vec<DamagedSnapshot>,
     pub later: Vec<RecoveredSnapshot>,
-    /// Of the newest readable one.
+    /// Number of the newest readable one.
     pub newest_seq: Seq,
 }
 
 impl Choice {
-    /// Where every segment from the first one on is still there, the oldest snapshot has to be proved like the others.
+    /// Prefers the log from its start. If every segment from the first one on exists, the oldest
+    /// snapshot is verified like the others.
     pub(crate) fn prefer_the_beginning(&mut self, listing: &Listing) {
         let Some(used) = &self.used else { return };
         let reaches_back = (1..=used.meta.position.segment).all(|number| listing.segments.contains(&number));
@@ -84,7 +86,7 @@ pub(crate) fn choose(
     Ok(choice)
 }
 
-/// A readable snapshot of that number, or what is wrong with it.
+/// Reads the snapshot with that number. The inner error says why it is unusable.
 pub(crate) fn load(
     storage: &dyn Storage,
     seq: Seq,
@@ -96,7 +98,7 @@ pub(crate) fn load(
         Ok((meta, _)) if meta.rule_version > config.rule_version => {
             Err(OpenError::NewerRules { file: name, found: meta.rule_version, known: config.rule_version })
         }
-        // A whole snapshot under another one's name.
+        // A whole snapshot under the name of another one.
         Ok((meta, _)) if meta.seq != seq => Ok(Err(SnapshotFault::BadLength)),
         Ok((meta, payload)) => Ok(Ok(RecoveredSnapshot { meta, payload: payload.to_vec() })),
         Err(SnapshotFault::NewerFormat { found }) => Err(OpenError::NewerFormat { file: name, found }),

@@ -1,7 +1,7 @@
-//! Making the next segment before it is needed, away from the thread that commits.
+//! Preparing the next segment before it is needed, on another thread than the committing one.
 //!
-//! Holds       the job writes under an unfinished name of its own; only the journal's thread gives a segment its
-//!             name. A job that comes late can therefore never replace a segment that is in use.
+//! Holds       the job writes under a temporary name; only the journal's thread gives a segment its
+//!             final name. A late job can therefore never replace a segment in use.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::{File, LogError, Storage};
 
 use crate::names;
 
-/// Writes a segment's worth of zeros. May run on any thread.
+/// The job of writing one segment of zeros. May run on any thread.
 pub struct PrepareSegment {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) number: u32,
     pub(crate) bytes: u64,
 }
 
-/// A segment's worth of zeros, synced, waiting for its name.
+/// A synced segment of zeros that waits for its name.
 pub struct PreparedSegment {
     pub(crate) file: Box<dyn File>,
     pub(crate) unfinished: String,
@@ -24,7 +24,11 @@ pub struct PreparedSegment {
 }
 
 impl PrepareSegment {
-    /// Slow: writes and syncs the whole segment. No space is an error like any other here, and harms nothing.
+    /// Writes and syncs the whole segment, which is slow.
+    ///
+    /// # Errors
+    ///
+    /// Returns the I/O error, for example when the disk is full. The journal is unaffected.
     pub fn run(self) -> Result<PreparedSegment, LogError> {
         let unfinished = names::unfinished(&format!("{}.prepared", names::segment(self.number)));
         prepare(self.storage.as_ref(), unfinished, self.bytes)
@@ -35,25 +39,25 @@ pub(crate) fn prepare(storage: &dyn Storage, unfinished: String, bytes: u64) -> 
     match storage.create(&unfinished, bytes) {
         Ok(file) => Ok(PreparedSegment { file, unfinished, bytes }),
         Err(source) => {
-            // Give the space back: it may be what cancels need. A second failure changes nothing.
+            // Frees the space, which cancels may need. A second failure changes nothing.
             let _ = storage.remove(&unfinished);
             Err(LogError::Io { doing: "prepare", file: unfinished, source })
         }
     }
 }
 
-/// The segment that will be written next.
+/// A segment that is being written.
 pub(crate) struct Segment {
     pub number: u32,
     pub name: String,
     pub file: Box<dyn File>,
     pub bytes: u64,
-    /// Where the next group goes.
+    /// Offset of the next group in bytes.
     pub offset: u64,
 }
 
 impl PreparedSegment {
-    /// Gives it its name, for good.
+    /// Gives the segment its final name and syncs the directory.
     pub(crate) fn name(self, storage: &dyn Storage, number: u32) -> Result<Segment, LogError> {
         let name = names::segment(number);
         let failed = |doing: &'static str| move |source| LogError::Io { doing, file: names::segment(number), source };

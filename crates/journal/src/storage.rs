@@ -1,7 +1,7 @@
-//! A flat directory of files, and nothing about files that a journal does not need.
+//! A flat directory of files, with the operations that a journal needs.
 //!
-//! Holds       what was written but not synced may be lost, torn at any 512-byte sector or reordered by a power
-//!             cut; what was created, renamed or removed may be undone until the directory is synced.
+//! Holds       a power cut may lose, tear (at any 512-byte sector) or reorder writes that were not
+//!             synced, and may undo creations, renames and removals until the directory is synced.
 
 use std::io;
 
@@ -10,7 +10,8 @@ pub trait Storage: Send + Sync {
     /// Names of all files, sorted.
     fn list(&self) -> io::Result<Vec<String>>;
     fn open(&self, name: &str) -> io::Result<Box<dyn File>>;
-    /// A new file of `bytes` zero bytes, really written (not only reserved) and synced. Replaces an old one of the name.
+    /// Creates a file of `bytes` zero bytes, written rather than only reserved, and synced.
+    /// Replaces a file of that name.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -22,10 +23,10 @@ pub trait File: Send {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Fills `into` from `offset`; returns fewer bytes only at the end of the file.
+    /// Fills `into` from `offset`. Returns fewer bytes only at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
     /// Writes all of `bytes` at `offset`.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Returns once everything written before the call would survive a power cut.
+    /// Returns once every earlier write would survive a power cut.
     fn sync(&mut self) -> io::Result<()>;
 }

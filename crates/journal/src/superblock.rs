@@ -1,4 +1,5 @@
-//! The superblock's file: two slots, written in turn, each write synced before the next may begin.
+//! The superblock's file: two slots, written in turn. Each write is synced before the next one
+//! starts.
 
 use std::io;
 
@@ -30,7 +31,7 @@ pub(crate) struct SuperblockFile {
 }
 
 impl SuperblockFile {
-    /// Before anything else is made, so that a directory with a log always has one.
+    /// Creates the file before any other, so that a directory with a log always has one.
     pub(crate) fn create(storage: &dyn Storage) -> Result<Self, OpenError> {
         let unfinished = names::unfinished(SUPERBLOCK);
         let mut file = storage.create(&unfinished, FILE_BYTES as u64).map_err(while_doing("create", &unfinished))?;
@@ -41,8 +42,8 @@ impl SuperblockFile {
         Ok(Self { file, current, written_at_ns: None })
     }
 
-    /// `current` was read from it. Synced first: the slot just read may still be on its way to the disk, and the
-    /// other one is about to be overwritten.
+    /// Opens the file of which `current` was read. It is synced first: the slot just read may not
+    /// be on disk yet, and the other one is about to be overwritten.
     pub(crate) fn open(storage: &dyn Storage, current: Superblock) -> Result<Self, OpenError> {
         let mut file = storage.open(SUPERBLOCK).map_err(while_doing("open", SUPERBLOCK))?;
         file.sync().map_err(while_doing("sync", SUPERBLOCK))?;
@@ -53,7 +54,7 @@ impl SuperblockFile {
         &self.current
     }
 
-    /// When the next write is allowed, by the clock the caller writes it with.
+    /// When the next write is allowed, on the clock of the caller, in nanoseconds.
     pub(crate) fn due_ns(&self, interval_ns: u64) -> u64 {
         self.written_at_ns.map_or(0, |written| written.saturating_add(interval_ns))
     }

@@ -1,39 +1,39 @@
-//! The commands after a snapshot, group by group, as a replay wants them.
+//! The commands after a snapshot, group by group, for a replay.
 
 use crate::records::{DecodeError, Group, JournalPosition, decode_command};
 use crate::{OutputHash, Storage};
 use pitwire_model::{Seq, Stamped};
 
 use crate::{
-    OpenError, Place, Recovery,
+    LogPlace, OpenError, Recovery,
     error::while_doing,
     names::Listing,
-    walk::{OpenSegment, Step, Walk},
+    walk::{LogWalk, OpenSegment, WalkStep},
 };
 
 /// One group of the tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailGroup {
     pub end: GroupEnd,
-    /// Those after the snapshot, in order.
+    /// Commands after the snapshot, in order.
     pub commands: Vec<Stamped>,
 }
 
-/// What a group says of its commands.
+/// Properties of a group besides its commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupEnd {
-    pub place: Place,
-    /// Under which they were first applied.
+    pub place: LogPlace,
+    /// Rule version under which the commands were first applied.
     pub rule_version: u16,
-    /// The output chain after the last of them, as it was when they were first applied. Missing only in a group that
-    /// was closed because it was full, in the middle of a commit.
+    /// The output chain after the last command, as first computed. Missing only in a group that was
+    /// sealed because it was full, in the middle of a commit.
     pub output: Option<OutputHash>,
 }
 
-/// Reads each group when asked for it; memory is bounded by the largest group.
+/// Iterates over the groups of the tail. Memory is bounded by the largest group.
 pub struct Tail<'a> {
-    /// Nothing to walk through when the log ends where it starts.
-    walk: Option<Walk<'a>>,
+    /// `None` if the log ends where the tail starts.
+    walk: Option<LogWalk<'a>>,
     /// Number of the group before which to stop.
     end_group: u64,
     base: Seq,
@@ -43,14 +43,14 @@ impl<'a> Tail<'a> {
     pub(crate) fn new(storage: &'a dyn Storage, recovery: &Recovery) -> Result<Self, OpenError> {
         let end_group = recovery.end.group;
         let walk = if recovery.start.group < end_group {
-            Some(Walk::new(storage, recovery.last_segment, recovery.start)?)
+            Some(LogWalk::new(storage, recovery.last_segment, recovery.start)?)
         } else {
             None
         };
         Ok(Self { walk, end_group, base: recovery.base() })
     }
 
-    /// The next group, its commands behind those that are in the vector. `None` at the end, and after an error.
+    /// Appends the commands of the next group to `commands`. `None` at the end and after an error.
     pub fn next_onto(&mut self, commands: &mut Vec<Stamped>) -> Option<Result<GroupEnd, OpenError>> {
         let before = commands.len();
         let next = self.read_next(commands).transpose();
@@ -67,10 +67,10 @@ impl<'a> Tail<'a> {
         };
         let base = self.base;
         match walk.step()? {
-            Step::Group(place, group) => decode_group(place, &group, base, commands).map(Some),
-            Step::End => Ok(None),
-            // It was whole a moment ago, when it was judged.
-            Step::Fault(place, fault) => {
+            WalkStep::Group(place, group) => decode_group(place, &group, base, commands).map(Some),
+            WalkStep::End => Ok(None),
+            // The group was whole when the log was inspected a moment ago.
+            WalkStep::Fault(place, fault) => {
                 Err(OpenError::DamagedBelowWatermark { place, next: base, watermark: base, fault })
             }
         }
@@ -87,9 +87,9 @@ impl Iterator for Tail<'_> {
     }
 }
 
-/// Appends the records of a group, without those up to `base`, and holds them to the numbers in its header.
+/// Appends the records of a group after `base` and checks them against the numbers in its header.
 pub(crate) fn decode_group(
-    place: Place,
+    place: LogPlace,
     group: &Group<'_>,
     base: Seq,
     commands: &mut Vec<Stamped>,
@@ -114,11 +114,11 @@ pub(crate) fn decode_group(
     Ok(GroupEnd { place, rule_version, output: group.header.output.map(OutputHash) })
 }
 
-fn bad_record(place: Place, what: &'static str) -> OpenError {
+fn bad_record(place: LogPlace, what: &'static str) -> OpenError {
     OpenError::BadRecord { place, why: DecodeError::BadValue { what, at: 0 } }
 }
 
-/// Visits every command from `from` to `last`, which are durable and end at `end`.
+/// Visits every command from `from` to `last`. They are durable and end at `end`.
 pub(crate) fn follow(
     storage: &dyn Storage,
     from: Seq,
@@ -128,17 +128,17 @@ pub(crate) fn follow(
     let from = from.max(Seq(1));
     let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
     let Some(start) = position_before(storage, &Listing::new(names), from, end)? else { return Ok(()) };
-    let mut walk = Walk::new(storage, end.segment, start)?;
+    let mut walk = LogWalk::new(storage, end.segment, start)?;
     let before = Seq(from.0.saturating_sub(1));
     let mut commands = Vec::new();
     while walk.position().group < end.group {
         match walk.step()? {
-            Step::Group(place, group) => {
+            WalkStep::Group(place, group) => {
                 decode_group(place, &group, before, &mut commands)?;
                 commands.drain(..).for_each(&mut *visit);
             }
-            Step::End => break,
-            Step::Fault(place, fault) => {
+            WalkStep::End => break,
+            WalkStep::Fault(place, fault) => {
                 return Err(OpenError::DamagedBelowWatermark { place, next: from, watermark: from, fault });
             }
         }
@@ -146,7 +146,8 @@ pub(crate) fn follow(
     Ok(())
 }
 
-/// The beginning of the last segment that begins at or before a command; `None` when nothing was written yet.
+/// Returns the start of the last segment that starts at or before a command; `None` for an empty
+/// log.
 fn position_before(
     storage: &dyn Storage,
     listing: &Listing,

@@ -1,4 +1,5 @@
-//! Going through a log group by group, judging each: the one reader of segments, for recovery, replay and verify.
+//! Walks a log group by group and judges each group. It is the only reader of segments: recovery,
+//! replay and verify use it.
 
 use crate::records::{
     Group, GroupFault, GroupHeader, Hash, JournalPosition,
@@ -7,34 +8,35 @@ use crate::records::{
 use crate::{File, Storage};
 use pitwire_model::Seq;
 
-use crate::{OpenError, Place, error::while_doing, names};
+use crate::{LogPlace, OpenError, error::while_doing, names};
 
 const CHUNK_BYTES: usize = 1 << 20;
-/// How much is read at once of what is walked through: a venue with little to do writes a group a command, and a call of
-/// the system costs more than judging one.
+/// Bytes that are read at a time. A quiet venue writes one small group per command, and a system
+/// call costs more than judging one.
 const AHEAD_BYTES: usize = 256 << 10;
 
-/// What stands at the walker's place.
-pub(crate) enum Step<'a> {
-    /// A whole group that continues the chain. The walker has moved past it.
-    Group(Place, Group<'a>),
+/// The next item of the walk.
+pub(crate) enum WalkStep<'a> {
+    /// A whole group that continues the chain. The walk has moved past it.
+    Group(LogPlace, Group<'a>),
     /// Nothing was written from here on.
     End,
-    /// Something stands here that is no group. The walker stays.
-    Fault(Place, GroupFault),
+    /// Data that is not a group. The walk stays here.
+    Fault(LogPlace, GroupFault),
 }
 
-pub(crate) struct Walk<'a> {
+pub(crate) struct LogWalk<'a> {
     storage: &'a dyn Storage,
     last_segment: u32,
     segment: OpenSegment,
-    /// Where the next group must begin and what it must name, if the segment has room for it.
+    /// Where the next group must start, and the chain it must continue, if the segment has room.
     position: JournalPosition,
     window: Window,
 }
 
-impl<'a> Walk<'a> {
-    /// `last_segment` is the highest one in the directory; all from the position's on must be there.
+impl<'a> LogWalk<'a> {
+    /// Starts a walk. `last_segment` is the highest in the directory; all segments from the
+    /// position on must exist.
     pub(crate) fn new(
         storage: &'a dyn Storage,
         last_segment: u32,
@@ -44,57 +46,58 @@ impl<'a> Walk<'a> {
         Ok(Self { storage, last_segment, segment, position, window: Window::default() })
     }
 
-    /// Behind the last group that was read.
+    /// Position after the last group that was read.
     pub(crate) fn position(&self) -> JournalPosition {
         self.position
     }
 
-    pub(crate) fn step(&mut self) -> Result<Step<'_>, OpenError> {
+    pub(crate) fn step(&mut self) -> Result<WalkStep<'_>, OpenError> {
         let mut offset = if self.segment.number == self.position.segment { self.position.offset } else { 0 };
-        // The last place at which nothing stood but there was room.
+        // The last empty place that had room for a group.
         let mut blank = None;
         loop {
             match self.look(offset)? {
-                Look::Nothing if self.segment.number >= self.last_segment => return Ok(Step::End),
-                Look::Nothing => {
-                    let left = Place { segment: self.segment.number, offset };
+                BlockState::Nothing if self.segment.number >= self.last_segment => return Ok(WalkStep::End),
+                BlockState::Nothing => {
+                    let left = LogPlace { segment: self.segment.number, offset };
                     let next = OpenSegment::open(self.storage, self.segment.number + 1)?;
-                    // One that is shorter than the next was longer once.
+                    // A segment that is shorter than the next one was truncated.
                     if offset < self.segment.bytes.max(next.bytes) {
                         blank = Some(left);
                     }
                     (self.segment, offset) = (next, 0);
                     self.window.close();
                 }
-                Look::Fault(fault) => {
-                    return Ok(Step::Fault(Place { segment: self.segment.number, offset }, fault));
+                BlockState::Fault(fault) => {
+                    return Ok(WalkStep::Fault(LogPlace { segment: self.segment.number, offset }, fault));
                 }
-                Look::Whole(header, hash) => {
-                    return self.accept(Place { segment: self.segment.number, offset }, header, hash, blank);
+                BlockState::Whole(header, hash) => {
+                    return self.accept(LogPlace { segment: self.segment.number, offset }, header, hash, blank);
                 }
             }
         }
     }
 
-    /// Judges what stands at an offset of the segment.
-    fn look(&mut self, offset: u64) -> Result<Look, OpenError> {
+    /// Judges the data at an offset of the segment.
+    fn look(&mut self, offset: u64) -> Result<BlockState, OpenError> {
         let seen = self.segment.look(offset, &mut self.window)?;
-        if matches!(seen, Look::Whole(..)) || self.window.begins == offset {
+        if matches!(seen, BlockState::Whole(..)) || self.window.begins == offset {
             return Ok(seen);
         }
-        // It was read with what stands before it, and a venue that runs may have written it since.
+        // A running venue may have written this group since the window was read.
         self.window.close();
         self.segment.look(offset, &mut self.window)
     }
 
-    /// A whole group at `place`, which the window holds. Before it nothing stands at `blank`.
+    /// Accepts a whole group at `place`, which the window holds. `blank` is an empty place before
+    /// it.
     fn accept(
         &mut self,
-        place: Place,
+        place: LogPlace,
         header: GroupHeader,
         hash: Hash,
-        blank: Option<Place>,
-    ) -> Result<Step<'_>, OpenError> {
+        blank: Option<LogPlace>,
+    ) -> Result<WalkStep<'_>, OpenError> {
         let continues = header.number == self.position.group
             && header.previous == self.position.previous
             && header.first == self.position.next;
@@ -116,13 +119,13 @@ impl<'a> Walk<'a> {
         };
         let group = self.window.show(&self.segment, place.offset, header.group_bytes)?;
         Ok(match group.get(header.payload_range()) {
-            Some(payload) => Step::Group(place, Group { header, payload, hash }),
-            None => Step::Fault(place, GroupFault::BadFrame),
+            Some(payload) => WalkStep::Group(place, Group { header, payload, hash }),
+            None => WalkStep::Fault(place, GroupFault::BadFrame),
         })
     }
 }
 
-/// What was last read of the segment that is walked through.
+/// The part of the current segment that was read last.
 #[derive(Default)]
 struct Window {
     begins: u64,
@@ -130,10 +133,11 @@ struct Window {
 }
 
 impl Window {
-    /// `count` bytes from `offset`, or as many as there are; read, with more behind them, where they are not in it.
+    /// Returns `count` bytes from `offset`, or as many as exist. Reads ahead if the window does not
+    /// hold them.
     fn show(&mut self, segment: &OpenSegment, offset: u64, count: usize) -> Result<&[u8], OpenError> {
         if self.get(offset, count).is_none() {
-            // Empty if reading fails.
+            // Stays empty if reading fails.
             let mut bytes = std::mem::take(&mut self.bytes);
             segment.read(offset, count.max(AHEAD_BYTES), &mut bytes)?;
             (self.begins, self.bytes) = (offset, bytes);
@@ -151,7 +155,7 @@ impl Window {
     }
 }
 
-/// A segment being read.
+/// A segment that is being read.
 pub(crate) struct OpenSegment {
     number: u32,
     name: String,
@@ -159,7 +163,7 @@ pub(crate) struct OpenSegment {
     bytes: u64,
 }
 
-enum Look {
+enum BlockState {
     /// Zeros from here to the end of the segment.
     Nothing,
     /// A group whose checksums and framing are right.
@@ -179,7 +183,7 @@ impl OpenSegment {
         self.bytes
     }
 
-    /// Of the group at its beginning; `None` when nothing was written.
+    /// Header of the first group; `None` if nothing was written.
     pub(crate) fn first_header(&self) -> Result<Option<GroupHeader>, OpenError> {
         let mut buffer = Vec::new();
         self.read(0, BLOCK_BYTES, &mut buffer)?;
@@ -187,32 +191,32 @@ impl OpenSegment {
             Ok(header) => Ok(Some(header)),
             Err(_) if is_zero(&buffer) => Ok(None),
             Err(fault) => {
-                let place = Place { segment: self.number, offset: 0 };
+                let place = LogPlace { segment: self.number, offset: 0 };
                 Err(OpenError::DamagedBelowWatermark { place, next: Seq(0), watermark: Seq(0), fault })
             }
         }
     }
 
-    fn look(&self, offset: u64, window: &mut Window) -> Result<Look, OpenError> {
+    fn look(&self, offset: u64, window: &mut Window) -> Result<BlockState, OpenError> {
         let block = window.show(self, offset, BLOCK_BYTES)?;
         let header = match read_header(block) {
             Ok(header) => header,
-            // Zeros at the front: either nothing was written here, or the front of what was is lost.
+            // Zeros at the front: nothing was written here, or its front was lost.
             Err(_) if is_zero(block) => {
                 return Ok(match self.last_written(offset)? {
-                    None => Look::Nothing,
-                    Some(_) => Look::Fault(GroupFault::LostSector { at: 0 }),
+                    None => BlockState::Nothing,
+                    Some(_) => BlockState::Fault(GroupFault::LostSector { at: 0 }),
                 });
             }
-            Err(fault) => return Ok(Look::Fault(fault)),
+            Err(fault) => return Ok(BlockState::Fault(fault)),
         };
-        // Asked before memory is sized by a number from the disk.
+        // Checked before memory is allocated by a size from the disk.
         if header.group_bytes as u64 > self.bytes.saturating_sub(offset) {
-            return Ok(Look::Fault(GroupFault::Short));
+            return Ok(BlockState::Fault(GroupFault::Short));
         }
         Ok(match read_group(window.show(self, offset, header.group_bytes)?) {
-            Ok(Group { header, hash, .. }) => Look::Whole(header, hash),
-            Err(fault) => Look::Fault(fault),
+            Ok(Group { header, hash, .. }) => BlockState::Whole(header, hash),
+            Err(fault) => BlockState::Fault(fault),
         })
     }
 
@@ -224,7 +228,7 @@ impl OpenSegment {
         Ok(())
     }
 
-    /// The end of the last block from `offset` on in which anything stands.
+    /// Returns the end of the last block from `offset` on that is not zero.
     pub(crate) fn last_written(&self, offset: u64) -> Result<Option<u64>, OpenError> {
         let (mut at, mut end) = (offset, None);
         let mut buffer = Vec::new();
@@ -241,7 +245,8 @@ impl OpenSegment {
         Ok(end)
     }
 
-    /// Whether a sector between the two offsets was never written. Whole groups have none.
+    /// Whether a sector between the two offsets was never written. Whole groups have no such
+    /// sector.
     pub(crate) fn has_lost_sector(&self, from: u64, to: u64) -> Result<bool, OpenError> {
         let mut at = from;
         let mut buffer = Vec::new();
@@ -256,7 +261,8 @@ impl OpenSegment {
         Ok(false)
     }
 
-    /// The highest watermark that any readable header after `offset` carries: a witness of what was durable.
+    /// Returns the highest watermark in any readable header after `offset`, which proves how much was
+    /// durable.
     pub(crate) fn later_watermark(&self, offset: u64) -> Result<Seq, OpenError> {
         let mut highest = Seq(0);
         let mut at = offset + BLOCK_BYTES as u64;

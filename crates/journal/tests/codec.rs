@@ -328,7 +328,7 @@ fn every_truncation_is_refused() {
         let bytes = record(&stamped);
         for length in 0..bytes.len() {
             assert_eq!(decode_command(&bytes[..length]), Err(DecodeError::Truncated { at: length }), "{name}");
-            // The same with a length that fits what is left: then the body is too short.
+            // The same with a length that fits the rest: then the body is too short.
             let mut shorter = bytes[..length].to_vec();
             if let Some(field) = shorter.first_chunk_mut::<4>() {
                 *field = u32::try_from(length).unwrap().to_le_bytes();
@@ -343,7 +343,7 @@ fn every_truncation_is_refused() {
     }
 }
 
-/// Whatever one byte is changed to: refused, or read as what it then says. Never anything else.
+/// A changed byte is either refused or decoded as the value that it now encodes.
 #[test]
 fn every_changed_byte_is_refused_or_reads_as_itself() {
     let mut refused = 0;
@@ -581,7 +581,7 @@ fn every_flipped_bit_of_a_snapshot_is_seen() {
     }
 }
 
-/// What no public eye may see changes nothing on the tape; what it may see does.
+/// Private fields do not change the tape hash; public fields do.
 #[test]
 fn the_tape_knows_nothing_private() {
     let stamped = Stamped { seq: Seq(1), at: VenueNanos(9), command: Command::EndDay };

@@ -1,5 +1,5 @@
-//! The bytes of version 2 are a promise: they were made by another program from the written layouts (`golden.py`).
-//! A new layout is a new version and a new file, never an edit of this one.
+//! The bytes of version 2 are a promise: they were made by another program from the written layouts
+//! (`golden.py`). A new layout is a new version and a new file, never an edit of this one.
 
 mod samples;
 
@@ -88,7 +88,7 @@ fn the_chains_never_change() {
     let mut chain = OutputChain::new();
     chain.absorb(&command(1, AT.0), &all);
     chain.seal();
-    // Going on from what a snapshot keeps is going on.
+    // A chain resumed from a snapshot continues as the original.
     let mut chain = OutputChain::resume(chain.state().clone());
     chain.absorb(&command(2, AT.0 + 5), &quiet);
     let (output, tape, state) = (chain.seal(), chain.tape(), chain.state());

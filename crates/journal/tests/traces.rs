@@ -1,9 +1,9 @@
-//! Hidden orders leave no trace: the public bytes of each command are the same whether or not somebody hides an order
-//! that never trades (rulebook, 18).
+//! Hidden orders leave no trace: the public bytes of each command are the same with and without a
+//! hidden order that never trades (rulebook 18).
 //!
-//! Each world is played twice. The second time secret orders come, change and go among the same commands: each so large,
-//! and with so large a minimum, that it can never execute. Whatever is public must not tell the two apart, and what is
-//! done to a secret order must say nothing in public at all.
+//! Each world is played twice. The second run enters, amends and cancels secret orders among the
+//! same commands. Each is so large, and has so large a minimum, that it can never execute. The
+//! public output of both runs must be equal, and a command on a secret order must have none.
 
 use pitwire_engine::Engine;
 use pitwire_journal::records::encode_public_event;
@@ -16,7 +16,8 @@ use pitwire_model::{
 
 const SHARE: InstrumentId = InstrumentId(0);
 const ACCOUNTS: u32 = 5;
-/// Whoever hides the secret orders: nobody else's account, so that self-match prevention never meets one.
+/// The account of the secret orders. No other order belongs to it, so that self-match prevention
+/// never meets one.
 const SECRET: AccountId = AccountId(ACCOUNTS);
 const SECRET_IDS: u64 = 1 << 40;
 const HUGE: u64 = 4_000_000_000;
@@ -92,7 +93,7 @@ fn change(to: Phase) -> Command {
     Command::ChangeSession { instrument: SHARE, to, reason, due, ends: None }
 }
 
-/// Something anybody might do.
+/// A command that any member might send.
 fn usual(random: &mut Random, id: u64, known: &mut Vec<(OrderId, AccountId)>) -> Command {
     let account = AccountId(u32::try_from(random.below(u64::from(ACCOUNTS))).expect("a handful"));
     match random.below(40) {
@@ -159,7 +160,8 @@ fn order(random: &mut Random, id: u64, account: AccountId) -> NewOrder {
     }
 }
 
-/// Something about an order that nobody may notice. All are on one side: two of them would be each other's match.
+/// A command on a secret order. All secret orders are on one side, because two opposite ones would
+/// match.
 fn secret(random: &mut Random, id: u64, side: Side, hidden: &mut Vec<OrderId>) -> Command {
     let price = Ticks(85 + i64::try_from(random.below(31)).expect("small"));
     let lots = Lots(HUGE + random.below(1_000));
@@ -182,13 +184,13 @@ fn secret(random: &mut Random, id: u64, side: Side, hidden: &mut Vec<OrderId>) -
         return Command::Cancel { account: SECRET, order };
     }
     let lots = Lots(HUGE + random.below(1_000));
-    // Nobody else can come near what it still asks for.
+    // No other order can reach this minimum.
     let minimum_execution = Some(Lots(HUGE));
     let amend = Amend { account: SECRET, order, price, lots, minimum_execution, ..Amend::PLAIN };
     Command::Amend(amend)
 }
 
-/// The public bytes that a command leads to.
+/// Returns the public bytes of a command.
 fn told(engine: &mut Engine, seq: u64, command: Command, events: &mut Vec<Event>) -> Vec<u8> {
     let at = VenueNanos(seq * 1_000);
     events.clear();
@@ -206,7 +208,7 @@ struct Seen {
     calls: usize,
 }
 
-/// One world twice. Panics where the public could tell that somebody hides.
+/// Plays one world twice. Panics where the public output differs.
 fn play(seed: u64, seen: &mut Seen) {
     let mut random = Random(seed);
     let (mut open, mut with_secrets) = (Engine::new(), Engine::new());

@@ -9,8 +9,8 @@ use pitwire_deribit::{
     Authorization, Dispatched, Dispatcher, Effect, RESUMED_BYTES, RequestClock, RequestContext, Session, SignedRequest,
     Transport,
 };
+use pitwire_journal::JournalSpace;
 use pitwire_journal::LogError;
-use pitwire_journal::Room;
 use pitwire_market_data::{Cursor, FeedId, Subscribed};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_net::{
@@ -418,9 +418,9 @@ impl VenueApplication {
         let durability = if self.maintenance.is_some() { "disk" } else { "memory" };
         let status = match self.service.venue.disk_space() {
             _ if self.service.is_stopping => "stopping",
-            Room::Orders => "ok",
-            Room::CancelsOnly => "cancels_only",
-            Room::Nothing => "no_space",
+            JournalSpace::Orders => "ok",
+            JournalSpace::CancelsOnly => "cancels_only",
+            JournalSpace::Nothing => "no_space",
         };
         let market_data = if self.is_early { "early" } else { "durable" };
         let bus = self.bus.as_ref().map(|bus| if bus.is_connected() { "connected" } else { "away" });

@@ -2,7 +2,7 @@
 
 use pitwire_deribit::{ExplainStatus, Venue as DialectVenue, VenueStatus};
 use pitwire_engine::Engine;
-use pitwire_journal::{LogError, Room};
+use pitwire_journal::{JournalSpace, LogError};
 use pitwire_market_data::Publisher;
 use pitwire_model::{AccountId, Command, Event, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
 use pitwire_net::{SystemClock, Waker};
@@ -172,7 +172,7 @@ impl DialectVenue for VenueService {
     }
 
     fn takes_orders(&self) -> bool {
-        !self.is_stopping && self.venue.disk_space() == Room::Orders
+        !self.is_stopping && self.venue.disk_space() == JournalSpace::Orders
     }
 
     fn refuses(&self, command: &Command) -> Option<&'static str> {

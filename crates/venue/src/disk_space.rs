@@ -1,15 +1,15 @@
 //! Which commands the venue still accepts when the disk is full.
 
 use pitwire_engine::Engine;
-use pitwire_journal::Room;
+use pitwire_journal::JournalSpace;
 use pitwire_model::{Amend, Command, Priority};
 
 /// Returns the reject reason if the journal has no space for a command.
-pub fn refuses(room: Room, engine: &Engine, command: &Command) -> Option<&'static str> {
+pub fn refuses(room: JournalSpace, engine: &Engine, command: &Command) -> Option<&'static str> {
     let is_refused = match room {
-        Room::Orders => false,
-        Room::CancelsOnly => adds_risk(engine, command),
-        Room::Nothing => true,
+        JournalSpace::Orders => false,
+        JournalSpace::CancelsOnly => adds_risk(engine, command),
+        JournalSpace::Nothing => true,
     };
     is_refused.then_some("no_space")
 }

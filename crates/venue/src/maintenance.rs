@@ -8,7 +8,7 @@ use std::thread;
 use pitwire_failure::Failure;
 use pitwire_journal::records::SnapshotMeta;
 use pitwire_journal::records::image::encode_state;
-use pitwire_journal::{History, Journal, PreparedSegment, Room, retain, write_snapshot};
+use pitwire_journal::{History, Journal, JournalSpace, PreparedSegment, retain, write_snapshot};
 use pitwire_journal::{Log, LogError, Storage};
 use pitwire_model::Seq;
 use tracing::{error, info};
@@ -106,10 +106,10 @@ impl Maintenance {
         let before = journal.room();
         if let Err(error) = journal.segment_ready(outcome) {
             self.no_segment_before_ns = now_ns + RETRY_NS;
-            if before == Room::Orders {
+            if before == JournalSpace::Orders {
                 error!(%error, "cannot make the next segment: only cancels are taken until it can be made");
             }
-        } else if before != Room::Orders && journal.room() == Room::Orders {
+        } else if before != JournalSpace::Orders && journal.room() == JournalSpace::Orders {
             info!("there is space again: orders are taken");
         }
     }

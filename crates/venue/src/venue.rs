@@ -4,7 +4,7 @@
 
 use pitwire_engine::Engine;
 use pitwire_journal::records::OutputChain;
-use pitwire_journal::{Journal, LogError, OutputHash, Room};
+use pitwire_journal::{Journal, JournalSpace, LogError, OutputHash};
 use pitwire_model::{Command, Event, InstrumentId, Phase, Seq, Stamped, VenueNanos};
 use pitwire_projections::{Change, Views};
 use tracing::error;
@@ -171,8 +171,8 @@ impl Venue {
     }
 
     /// Returns which commands the journal has space for.
-    pub fn disk_space(&self) -> Room {
-        self.journal().map_or(Room::Orders, Journal::room)
+    pub fn disk_space(&self) -> JournalSpace {
+        self.journal().map_or(JournalSpace::Orders, Journal::room)
     }
 
     /// Returns the events of the last command.

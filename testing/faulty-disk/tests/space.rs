@@ -4,7 +4,7 @@ mod common;
 
 use common::{Writer, judge};
 use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
-use pitwire_journal::Room;
+use pitwire_journal::JournalSpace;
 use pitwire_journal::Storage;
 
 const SEGMENT_BYTES: u64 = 32 << 10;
@@ -35,38 +35,41 @@ fn a_full_disk_leaves_a_segment_for_cancels_and_gives_orders_back_with_the_space
         let disk = FaultyStorage::new();
         let mut writer = Writer::begin(&disk, seed).unwrap();
         assert!(prepare(&mut writer));
-        assert_eq!((writer.journal.room(), writer.journal.remaining_bytes()), (Room::Orders, 3 * SEGMENT_BYTES));
+        assert_eq!(
+            (writer.journal.room(), writer.journal.remaining_bytes()),
+            (JournalSpace::Orders, 3 * SEGMENT_BYTES)
+        );
         // Somebody else fills the disk. Nothing is known of it until the next segment is to be made.
         disk.give_trouble(Trouble { capacity: Some(used(&disk)), ..Trouble::default() });
         let mut commands = 0;
         while prepare(&mut writer) {
-            assert_eq!(writer.journal.room(), Room::Orders);
+            assert_eq!(writer.journal.room(), JournalSpace::Orders);
             one(&mut writer);
             commands += 1;
         }
         assert!(commands > 5, "the first segment had room for more than {commands}");
-        assert_eq!(writer.journal.room(), Room::CancelsOnly);
+        assert_eq!(writer.journal.room(), JournalSpace::CancelsOnly);
         assert!(writer.journal.remaining_bytes() > SEGMENT_BYTES, "a whole segment is kept for cancels");
         let mut cancels = 0;
-        while writer.journal.room() == Room::CancelsOnly {
+        while writer.journal.room() == JournalSpace::CancelsOnly {
             one(&mut writer);
             assert!(!prepare(&mut writer), "every turn tries again");
             cancels += 1;
         }
         assert!(cancels > 5);
         // The margin is for what the venue itself still says; it fits without another segment.
-        assert_eq!(writer.journal.room(), Room::Nothing);
+        assert_eq!(writer.journal.room(), JournalSpace::Nothing);
         one(&mut writer);
         judge(&disk.crash(crash, seed), writer.acked, &writer.appended).unwrap();
         disk.give_trouble(Trouble { capacity: Some(used(&disk) + SEGMENT_BYTES), ..Trouble::default() });
         let job = writer.journal.segment_wanted().unwrap();
         writer.journal.segment_ready(job.run()).unwrap();
-        assert_eq!(writer.journal.room(), Room::CancelsOnly, "one segment is the cancels' segment");
+        assert_eq!(writer.journal.room(), JournalSpace::CancelsOnly, "one segment is the cancels' segment");
         assert!(!prepare(&mut writer), "room for one more segment only");
-        assert_eq!(writer.journal.room(), Room::CancelsOnly);
+        assert_eq!(writer.journal.room(), JournalSpace::CancelsOnly);
         disk.give_trouble(Trouble::default());
         assert!(prepare(&mut writer));
-        assert_eq!(writer.journal.room(), Room::Orders, "without a restart");
+        assert_eq!(writer.journal.room(), JournalSpace::Orders, "without a restart");
         for turn in 0..30 {
             writer.turn(turn).unwrap();
         }
@@ -84,8 +87,8 @@ fn segments_made_ahead_outlive_the_process() {
     disk.give_trouble(Trouble { capacity: Some(0), ..Trouble::default() });
     writer.journal = common::open(&disk).unwrap().0;
     assert!(prepare(&mut writer), "none is wanted");
-    assert_eq!(writer.journal.room(), Room::Orders);
-    while writer.journal.room() != Room::Nothing {
+    assert_eq!(writer.journal.room(), JournalSpace::Orders);
+    while writer.journal.room() != JournalSpace::Nothing {
         prepare(&mut writer);
         one(&mut writer);
     }

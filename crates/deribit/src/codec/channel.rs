@@ -85,8 +85,8 @@ pub enum Channel {
     Session {
         instrument: String,
     },
-    /// The result of a call if it ended now, or its final result; with an interval also its two curves.
-    /// The dialect does not have this channel.
+    /// The result of a call if it ended now, or its final result; with an interval also its two
+    /// curves. The dialect does not have this channel.
     Auction {
         instrument: String,
         interval: Option<Interval>,

@@ -14,8 +14,8 @@ use crate::codec::error::RpcError;
 pub struct Params<'a> {
     /// Few enough that a scan is faster than a map.
     fields: Vec<(Cow<'a, str>, Value<'a>)>,
-    /// One bit per name, see [`mark`]. A method looks up thirty names of an order that has five; most
-    /// look-ups end at this mask.
+    /// One bit per name, see [`mark`]. A method looks up thirty names of an order that has five;
+    /// most look-ups end at this mask.
     marks: u64,
 }
 

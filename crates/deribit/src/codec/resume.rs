@@ -1,5 +1,5 @@
-//! Resume tokens: the position of a subscriber, and the messages that it gets when it returns. The dialect
-//! does not have them.
+//! Resume tokens: the position of a subscriber, and the messages that it gets when it returns. The
+//! dialect does not have them.
 //!
 //! Holds       a client that sends no token sees none of this.
 //! Start at    [`Token::parse`], [`write_resumption`].

@@ -316,8 +316,8 @@ fn expiry(call: &Call<'_>) -> Result<Option<Expiry>, RpcError> {
     ns.map(|ns| Some(Expiry::Time(VenueNanos(ns)))).ok_or_else(wrong)
 }
 
-/// Refuses a change of side, type, time in force or instrument. Repeating the current values is not a
-/// change.
+/// Refuses a change of side, type, time in force or instrument. Repeating the current values is not
+/// a change.
 fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) -> MethodResult {
     let Some(record) = record else { return Ok(()) };
     let fixed = |name: &'static str| {

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_anything_needs_the_right_to_write() {
+    fn methods_that_change_state_need_write_scope() {
         for method in crate::method_names().filter(|name| name.starts_with("private/")) {
             let changes = !["get_", "subscribe", "unsubscribe", "logout", "pitwire_"]
                 .iter()

@@ -1,4 +1,4 @@
-//! A venue in memory and a client beside it: what every test of the methods starts from.
+//! A venue in memory with a client: the fixture of every test of the methods.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod requests;
@@ -21,7 +21,7 @@ use pitwire_model::{
 use pitwire_projections::{Change, Views};
 use serde_json::{Value, json};
 
-/// The instants of the example in the dialect's text.
+/// The times of the example in the dialect's documentation.
 pub const VENUE_MS: u64 = 1_795_219_359_707;
 pub const WALL_US: u64 = 1_795_219_359_706_101;
 const ANSWERED_US: u64 = 1_795_219_359_707_003;
@@ -29,7 +29,7 @@ const ANSWERED_US: u64 = 1_795_219_359_707_003;
 pub const ALICE: AccountId = AccountId(0);
 pub const BOB: AccountId = AccountId(1);
 
-/// Name and decimals.
+/// Currency names with their decimals.
 const CURRENCIES: [(&str, u8); 7] =
     [("ZAR", 2), ("USDC", 6), ("USD", 2), ("BTC", 8), ("NPN", 0), ("AGL", 0), ("ETH", 8)];
 
@@ -38,7 +38,7 @@ fn currency(name: &str) -> CurrencyId {
     CurrencyId(u32::try_from(at).expect("a short table"))
 }
 
-/// Engine and views without a log. Venue time stands still unless a test moves it.
+/// Engine and projections without a journal. Venue time stands still unless a test moves it.
 pub struct TestVenue {
     pub engine: Engine,
     pub views: Views,
@@ -99,7 +99,7 @@ impl Venue for TestVenue {
     }
 }
 
-/// The shares of the table are of one segment.
+/// All shares of the table belong to one segment.
 fn rules(name: &str) -> Option<Box<TradingRules>> {
     let segment = Label::new("ZA01").expect("a short text");
     name.ends_with("_ZAR").then(|| Box::new(TradingRules { segment, ..TradingRules::default() }))
@@ -183,7 +183,7 @@ impl TestVenue {
     }
 }
 
-/// Texts that never repeat, which is all that tokens need in a test.
+/// Returns texts that never repeat, which is all that tokens need in a test.
 fn random() -> [u8; 32] {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut bytes = [0; 32];
@@ -198,7 +198,7 @@ pub struct World {
     pub steady_ns: u64,
 }
 
-/// One answer: as it stood on the wire, and what it means.
+/// One answer: its bytes and its parsed form.
 #[derive(Debug)]
 pub struct Reply {
     pub text: String,
@@ -218,7 +218,7 @@ impl Reply {
         self.value.get("result").unwrap_or_else(|| panic!("{}", self.text))
     }
 
-    /// Names of instruments, ids of orders: one field of a list.
+    /// Collects one field of a list, such as instrument names or order ids.
     #[track_caller]
     pub fn each(&self, field: &str) -> Vec<&str> {
         let list = self.result().as_array().unwrap_or_else(|| panic!("{}", self.text));
@@ -253,7 +253,7 @@ impl World {
         Reply { text, value, effects, is_error, log_failed }
     }
 
-    /// One text over a WebSocket.
+    /// Sends one text over a WebSocket.
     pub fn text(&mut self, session: &mut Session, text: &str) -> Reply {
         self.visited(session, Transport::WebSocket, |desk, visit, out| desk.answer_text(visit, text, None, out))
     }
@@ -263,7 +263,7 @@ impl World {
         self.text(session, &text)
     }
 
-    /// A call that must succeed.
+    /// Sends a call that must succeed.
     #[track_caller]
     pub fn ok(&mut self, session: &mut Session, method: &str, params: Value) -> Reply {
         let reply = self.call(session, method, params);
@@ -283,7 +283,7 @@ impl World {
         self.ok(session, "public/auth", grant).result().clone()
     }
 
-    /// A connection on which nobody has logged in.
+    /// Returns a connection without a login.
     pub fn connect(&mut self) -> Session {
         self.desk.connect(&self.venue.engine)
     }
@@ -307,7 +307,7 @@ impl World {
         reply.result()["order"]["order_id"].as_str().expect("a text").into()
     }
 
-    /// What a session is told of everything that has happened since the last call.
+    /// Returns the messages that a session is sent for everything since the last call.
     pub fn heard(&mut self, session: &mut Session) -> Vec<Value> {
         let mut heard = Vec::new();
         let TestVenue { engine, views, changes, .. } = &self.venue;

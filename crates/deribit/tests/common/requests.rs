@@ -1,7 +1,6 @@
-//! One good request to every method, and the shape of its answer.
+//! One good request to every method, with the shape of its answer.
 //!
-//! `$OPEN`, `$FILLED` and `$REFRESH` stand for ids and a token of the world in which the rows are
-//! asked.
+//! `$OPEN`, `$FILLED` and `$REFRESH` stand for ids and a token of the fixture.
 
 use super::World;
 use super::shape::{
@@ -194,8 +193,8 @@ pub const ROWS: &[(&str, &str, Shape)] = &[
     ("private/get_subaccounts", "{}", Some(&SUBACCOUNT)),
 ];
 
-/// Alice has an order in NPN_ZAR that rests, labelled `rest`, one that has filled, and a perpetual
-/// position; bob offers more of each.
+/// The fixture: Alice has a resting order in NPN_ZAR labelled `rest`, a filled order and a
+/// perpetual position; Bob offers more of each.
 pub struct Stage {
     pub world: World,
     pub alice: Session,

@@ -1,5 +1,5 @@
-//! Shapes of the dialect's objects, from its text: which fields clients refuse to work without, and
-//! of which type.
+//! Shapes of the dialect's objects from its documentation: the fields that clients require, with
+//! their types.
 
 use serde_json::Value;
 
@@ -9,12 +9,12 @@ pub enum Shape {
     Is(&'static str),
     /// Without a decimal point.
     Int,
-    /// With one: clients tell prices from counters by it.
+    /// With a decimal point: clients tell prices from counters by it.
     Num,
     Bool,
     Null,
     Nothing,
-    /// At least one, all of this shape.
+    /// A list with at least one element, all of this shape.
     Some(&'static Shape),
     Of(&'static [(&'static str, Shape)]),
 }
@@ -152,7 +152,7 @@ pub const CURRENCY: Shape = Of(&[
     ("withdrawal_priorities", Shape::Nothing),
 ]);
 
-/// What does not fit, as `path: what`.
+/// Returns the differences as `path: difference`.
 pub fn misfits(value: &Value, shape: Shape) -> Vec<String> {
     let mut found = Vec::new();
     compare("result", value, shape, &mut found);
@@ -187,7 +187,7 @@ fn compare(path: &str, value: &Value, shape: Shape, found: &mut Vec<String>) {
     }
 }
 
-/// Absent beats null, but for the one field where null is normal.
+/// Fields are absent rather than null, except the one that may be null.
 fn look_for_nulls(path: &str, value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Null if !path.ends_with(".matching_id") => found.push(format!("{path} is null")),

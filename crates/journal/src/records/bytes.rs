@@ -1,16 +1,18 @@
-//! Little-endian numbers, flags and texts, written to a vector and read back with every bound checked.
+//! Little-endian numbers, flags and texts, written to a vector and read back with every bound
+//! checked.
 //!
-//! Does        give each codec of this crate the same few verbs.
-//! Holds       reading past the end is an error that says where; nothing is allocated for what is not there.
-//! Layout      integers little-endian in their own width; flags one byte, 0 or 1; a text is a u16 count of bytes
-//!             and then UTF-8; a list is a u32 count and then its items.
+//! Does        give each codec of this crate the same few functions.
+//! Holds       reading past the end is an error with its position; memory is only allocated for
+//!             bytes that exist.
+//! Layout      integers are little-endian in their own width; flags are one byte, 0 or 1; a text is
+//!             a u16 count of bytes and then UTF-8; a list is a u32 count and then its items.
 
 use std::fmt;
 
-/// Why bytes are not what they should be. `at` counts from the start of the slice that was given.
+/// Why bytes cannot be decoded. `at` counts from the start of the given slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The bytes end where more were promised.
+    /// The bytes end too early.
     Truncated { at: usize },
     /// A kind or code that this version does not know.
     UnknownTag { what: &'static str, tag: u32, at: usize },
@@ -79,7 +81,7 @@ impl<'a> Writer<'a> {
         Self { out }
     }
 
-    /// Bytes in the vector so far, those before this writer included.
+    /// Bytes in the vector, including those before this writer.
     pub fn position(&self) -> usize {
         self.out.len()
     }
@@ -88,25 +90,25 @@ impl<'a> Writer<'a> {
         self.put_u8(u8::from(value));
     }
 
-    /// Bytes as they are, without a count.
+    /// Appends bytes without a count.
     #[inline]
     pub fn put_raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// A text of at most 65535 bytes. A longer one gets a count that contradicts it, so that no reader accepts
-    /// it; callers ask beforehand (see [`crate::records::fits`]).
+    /// Appends a text of at most 65,535 bytes. A longer text gets a count that contradicts it, so
+    /// that no reader accepts it. Callers check beforehand with [`crate::records::fits`].
     pub fn put_text(&mut self, text: &str) {
         self.put_u16(u16::try_from(text.len()).unwrap_or(u16::MAX));
         self.put_raw(text.as_bytes());
     }
 
-    /// How many items follow.
+    /// Appends the number of items that follow.
     pub fn put_count(&mut self, count: usize) {
         self.put_u32(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
-    /// Overwrites four bytes written earlier, for lengths known only afterwards.
+    /// Overwrites four bytes written earlier, for a length that is known only afterwards.
     pub fn set_u32(&mut self, position: usize, value: u32) {
         if let Some(place) = self.out.get_mut(position..position + 4) {
             place.copy_from_slice(&value.to_le_bytes());
@@ -119,7 +121,7 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Bytes read so far.
+    /// Number of bytes already read.
     pub fn position(&self) -> usize {
         self.at
     }
@@ -157,8 +159,9 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.take_raw(count)?).map_err(|_| DecodeError::BadText { at })
     }
 
-    /// How many items follow, refused when the rest could not hold that many of at least `item_bytes` each:
-    /// what is then reserved for them is bounded by the input.
+    /// Reads the number of items that follow. A count is refused if the rest cannot hold that many
+    /// items of at least `item_bytes` each, so the memory reserved for them is bounded by the
+    /// input.
     pub fn take_count(&mut self, item_bytes: usize) -> Result<usize, DecodeError> {
         let at = self.at;
         let count = self.take_u32()?;
@@ -169,7 +172,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Refuses anything left over.
+    /// Refuses remaining bytes.
     pub fn finish(self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),

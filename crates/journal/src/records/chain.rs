@@ -1,15 +1,20 @@
-//! Two hashes over everything the venue has put out, and four counts.
+//! Two hash chains over the output of the venue, and four counts.
 //!
-//! Does        absorb each command with its events. Two runs that agree here agree in every byte they put out.
-//! Holds       1. `output` is, per commit, `BLAKE3(output ‖ its commands)`, each command as `seq u64 ‖ at u64 ‖ events`,
-//!                each event as [`encode_event`] writes it. It begins as 32 zero bytes. Of a commit with more than
-//!                64 KiB of this, each stretch that gets there is taken in as if a commit had ended;
-//!             2. `tape` is BLAKE3 over the public events of all commands, each as [`encode_public_event`] writes it:
-//!                the hash of a file that holds the tape. **This is the `tape_hash` of every report**: it holds venue
-//!                time but neither numbers of commands nor anything private, so a command that leaves no public trace
-//!                leaves none here, nor does it matter what was committed together;
-//!             3. everything needed to go on is in [`ChainState`], which is taken between two commits.
-//! Costs       a copy of the events' bytes per command, and hashing by the kilobyte; no allocation once warm.
+//! Does        absorb each command with its events. Two runs with equal chains have equal output,
+//!             byte for byte.
+//! Holds       1. `output` is, per commit, `BLAKE3(output ‖ its commands)`, each command as `seq
+//!                u64 ‖ at u64 ‖ events`, each event as [`encode_event`] writes it. It begins as 32
+//!                zero bytes. In a commit with more than 64 KiB of this, each 64 KiB are hashed as
+//!                if a commit had ended;
+//!             2. `tape` is BLAKE3 over the public events of all commands, each as
+//!                [`encode_public_event`] writes it: the hash of a file that holds the tape. **This
+//!                is the `tape_hash` of every report**: it holds venue time but neither numbers of
+//!                commands nor anything private, so a command without public events leaves it
+//!                unchanged, and so does the grouping into commits;
+//!             3. everything needed to continue is in [`ChainState`], which is taken between two
+//!                commits.
+//! Costs       a copy of the events' bytes per command, and hashing by the kilobyte; no allocation
+//!             once warm.
 
 use pitwire_model::{Event, Stamped};
 
@@ -20,17 +25,17 @@ use crate::records::{
     stream::StreamHash,
 };
 
-/// So that a run that never commits does not keep all it has put out.
+/// Pending output above this many bytes is hashed, so that a run without commits stays bounded.
 const FOLD_BYTES: usize = 64 << 10;
 
-/// Where the chains stand: plain data, kept in snapshots.
+/// State of the chains as plain data, stored in snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainState {
     pub output: Hash,
     pub tape: StreamHash,
     /// Commands absorbed.
     pub commands: u64,
-    /// Events they caused.
+    /// Events that they caused.
     pub events: u64,
     /// Orders accepted.
     pub orders: u64,
@@ -38,7 +43,7 @@ pub struct ChainState {
 }
 
 impl ChainState {
-    /// 32 bytes output, then the four counts as u64, then the tape's hash as it stands.
+    /// Writes 32 bytes of output, the four counts as u64, and the state of the tape's hash.
     pub fn put(&self, w: &mut Writer<'_>) {
         w.put_raw(&self.output);
         for count in [self.commands, self.events, self.orders, self.trades] {
@@ -59,11 +64,11 @@ impl ChainState {
     }
 }
 
-/// The chains in motion.
+/// The chains while they are computed.
 #[derive(Clone, Debug, Default)]
 pub struct OutputChain {
     state: ChainState,
-    /// Put out since the last commit, not yet in `output`.
+    /// Output since the last commit that is not yet in `output`.
     pending: Vec<u8>,
 }
 
@@ -72,12 +77,12 @@ impl OutputChain {
         Self::default()
     }
 
-    /// Goes on from a snapshot.
+    /// Continues from a snapshot.
     pub fn resume(state: ChainState) -> Self {
         Self { state, pending: Vec::new() }
     }
 
-    /// As of the last [`Self::seal`] for `output`, of the last command for the rest.
+    /// State as of the last [`Self::seal`] for `output`, and as of the last command for the rest.
     pub fn state(&self) -> &ChainState {
         &self.state
     }
@@ -86,12 +91,13 @@ impl OutputChain {
         self.state.tape.hash()
     }
 
-    /// As if a commit ended here.
+    /// The output hash if a commit ended here.
     pub fn output(&self) -> Hash {
         if self.pending.is_empty() { self.state.output } else { *blake3::hash(&self.pending).as_bytes() }
     }
 
-    /// Ends a commit. What the log keeps with its last group: the chain after its last command.
+    /// Ends a commit and returns the chain after its last command, which the log stores with the
+    /// last group.
     pub fn seal(&mut self) -> Hash {
         if !self.pending.is_empty() {
             self.fold();
@@ -99,7 +105,8 @@ impl OutputChain {
         self.state.output
     }
 
-    /// HOT: called once per command; no allocation once the buffers have grown to the largest commit.
+    /// HOT: called once per command. It does not allocate once the buffers have grown to the
+    /// largest commit.
     pub fn absorb(&mut self, stamped: &Stamped, events: &[Event]) {
         self.absorb_output(stamped, events);
         for event in events {

@@ -9,20 +9,25 @@
 //!             Bodies by kind:
 //!             1  StartEpoch        epoch u64
 //!             2  AddCurrency       currency u32, name text, decimals u8
-//!             3  AddInstrument     instrument u32, name text, kind (0 spot: base u32, quote u32; 1 inverse perpetual:
-//!                                  base u32, quote u32, index instrument u32, max leverage u32), tick decimal,
-//!                                  lot decimal, start price i64, most resting orders u32, limits
+//!             3  AddInstrument     instrument u32, name text, kind (0 spot: base u32, quote u32; 1
+//!                inverse perpetual:
+//!                                  base u32, quote u32, index instrument u32, max leverage u32),
+//!                                  tick decimal, lot decimal, start price i64, most resting orders
+//!                                  u32, limits
 //!             4  AddAccount        account u32, name text, credit u8, settings
 //!             5  Deposit           account u32, currency u32, units i128
 //!             6  SetPhase          instrument u32, phase u8
-//!             7  Enter             order u64, account u32, instrument u32, side u8 (2 more: reduce-only), type (0 limit: price i64;
-//!                                  1 market; 2 hidden: price i64, minimum execution u64; 3 stop: stop i64;
-//!                                  4 stop limit: stop i64, price i64), lots u64, time in force u8 (4 then: day u32;
-//!                                  5 then: time u64), session u32, label text, terms
-//!             8  Amend             account u32, order u64, price i64, lots u64, priority u8, post-only u8,
-//!                                  display option u64
+//!             7  Enter             order u64, account u32, instrument u32, side u8 (2 more:
+//!                                  reduce-only), type (0 limit: price i64; 1 market; 2 hidden:
+//!                                  price i64, minimum execution u64; 3 stop: stop i64; 4 stop
+//!                                  limit: stop i64, price i64), lots u64, time in force u8 (4
+//!                                  then: day u32; 5 then: time u64), session u32, label text,
+//!                                  terms
+//!             8  Amend             account u32, order u64, price i64, lots u64, priority u8,
+//!                                  post-only u8, display option u64
 //!             9  Cancel            account u32, order u64
-//!             10 CancelAll         account u32, reason u8, filter (0 all; 1 instrument u32; 2 session u32;
+//!             10 CancelAll         account u32, reason u8, filter (0 all; 1 instrument u32; 2
+//!             session u32;
 //!                                  3 count u32 and that many orders u64)
 //!             11 CloseWindow  12 SampleIndex  13 EndDay   nothing
 //!             14 SetInstrumentLimits  instrument u32, limits
@@ -30,14 +35,16 @@
 //!             16 SetAccount        account u32, settings
 //!             17 SetCreditLine     account u32, currency u32, units i128
 //!             18 CloseAccount      account u32
-//!             19 Kill              scope (0 order u64; 1 session u32; 2 account u32; 3 venue), reason text
+//!             19 Kill              scope (0 order u64; 1 session u32; 2 account u32; 3 venue),
+//!                                  reason text
 //!             20 Lift              scope
-//!             21 BustTrade         instrument u32, trade u64, price i64, lots u64, buyer u32, seller u32, reason text
+//!             21 BustTrade         instrument u32, trade u64, price i64, lots u64, buyer u32,
+//!             seller u32, reason text
 //!             22 SetFlow           running u8, percent u32
 //!             23 Quarantine        seq u64, instrument option u32
 //!             24 AddInstrument     as 3, then rules; 3 is for instruments without
-//!             25 Amend             as 8, then stop option i64, minimum execution option u64, expiry option (0 day u32;
-//!                                  1 time u64); 8 is for amends without
+//!             25 Amend             as 8, then stop option i64, minimum execution option u64,
+//!                                  expiry option (0 day u32; 1 time u64); 8 is for amends without
 //!             26 ChangeSession     instrument u32, to u8, reason u8, due u64, ends option u64
 //!             27 ExtendSession     instrument u32, ends u64
 //!             28 SetRemaining      instrument u32, sixteen counts u8
@@ -47,17 +54,19 @@
 //!             33 SetTradingRules   instrument u32, rules
 //!             34 SetClosingPrice   instrument u32, price i64
 //!             35 SetReporting      instrument u32, open u8, reason u8, due u64, ends option u64
-//!             36 ReportTrade       instrument u32, account u32, counterparty u32, side u8, price i64, lots u64, label text
-//!             37 AnswerReport      account u32, report u64, confirm u8
-//!             Terms are a u8 of bits and what they announce, in this order: 1 reprice 2 reject (post-only),
-//!             4 display u64, 8 self-match u8, 16 group of its own, 32 group key u32, 64 goes with its session,
-//!             128 client order id text. Limits: lots option u64, units option i128, collar option u32. Settings:
-//!             self-match u8, open orders option u32, throttle option (executions u32, window u64).
-//!             Rules: segment text, reserve option u64, improvement i64, band option u32, seven tolerances (static option
-//!             u32, dynamic option u32), allocation u8, volatility call u64, batch interval u64.
-//!             A decimal is a mantissa i128 and a scale u8; an option is a flag and, when it is set, the value. Codes
-//!             of enums are those of `crates/model`.
-//! Holds       a text of more than 255 bytes has no NUL, so that no sector of a group can be all zeros.
+//!             36 ReportTrade       instrument u32, account u32, counterparty u32, side u8, price
+//!             i64, lots u64, label text 37 AnswerReport      account u32, report u64, confirm u8
+//!             Terms are a u8 of bits and the fields that they announce, in this order: 1 reprice 2 reject
+//!             (post-only), 4 display u64, 8 self-match u8, 16 separate group, 32 group key u32,
+//!             64 goes with its session, 128 client order id text. Limits: lots option u64, units
+//!             option i128, collar option u32. Settings: self-match u8, open orders option u32,
+//!             throttle option (executions u32, window u64). Rules: segment text, reserve option
+//!             u64, improvement i64, band option u32, seven tolerances (static option u32, dynamic
+//!             option u32), allocation u8, volatility call u64, batch interval u64. A decimal is a
+//!             mantissa i128 and a scale u8; an option is a flag and, when it is set, the value.
+//!             Codes of enums are those of `crates/model`.
+//! Holds       a text of more than 255 bytes contains no NUL, so that no sector of a group can be
+//!             all zeros.
 
 mod operator;
 mod order;
@@ -80,11 +89,11 @@ pub use session::{put_rules, take_remaining, take_rules};
 const KIND_VERSION: u8 = 1;
 /// Length, kind, version, seq and time.
 const HEAD_BYTES: usize = 22;
-/// A text up to this long may hold anything: it cannot fill a sector by itself.
+/// A text up to this length may hold any bytes, because it cannot fill a sector.
 const FREE_TEXT_BYTES: usize = 255;
 
-/// Whether the command has an encoding: its texts are short enough, and long ones hold no NUL.
-/// Asked by the journal before a record is written; only operators' names can fail it.
+/// Whether the command has an encoding: its texts are short enough, and long ones hold no NUL. The
+/// journal checks it before it writes a record; only names given by operators can fail.
 pub fn fits(command: &Command) -> bool {
     let text = match command {
         Command::AddCurrency(currency) => currency.name.as_str(),
@@ -114,7 +123,7 @@ pub fn encode_command(stamped: &Stamped, out: &mut Vec<u8>) {
     w.set_u32(start, u32::try_from(length).unwrap_or(u32::MAX));
 }
 
-/// Reads the record at the front of `bytes` and says how long it is.
+/// Reads the record at the front of `bytes` and returns it with its length.
 pub fn decode_command(bytes: &[u8]) -> Result<(Stamped, usize), DecodeError> {
     let length = Reader::new(bytes).take_u32()?;
     let length = usize::try_from(length).map_err(|_| DecodeError::BadValue { what: "record length", at: 0 })?;
@@ -136,10 +145,10 @@ pub fn decode_command(bytes: &[u8]) -> Result<(Stamped, usize), DecodeError> {
     Ok((Stamped { seq, at, command }, length))
 }
 
-/// By which a reader finds quarantines without decoding everything.
+/// The kind of quarantine records: readers find them without decoding everything.
 pub const QUARANTINE_KIND: u8 = 23;
 
-/// The records of a payload, undecoded, as far as their lengths make sense.
+/// Iterates over the undecoded records of a payload, as far as their lengths are valid.
 pub fn records(mut payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = Reader::new(payload).take_u32().ok()?;
@@ -150,7 +159,7 @@ pub fn records(mut payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The kind of a record, if it has one.
+/// The kind of a record, or `None` if it is too short.
 pub fn kind_of_record(record: &[u8]) -> Option<u8> {
     record.get(4).copied()
 }
@@ -345,7 +354,7 @@ pub fn take_account(r: &mut Reader<'_>) -> Result<AccountSpec, DecodeError> {
     })
 }
 
-/// All but the trading rules, which each user puts where its own layout has them.
+/// Writes an instrument without its trading rules, which each layout puts in its own place.
 pub fn put_instrument(w: &mut Writer<'_>, spec: &InstrumentSpec) {
     w.put_u32(spec.id.0);
     w.put_text(&spec.name);
@@ -409,7 +418,7 @@ pub fn take_decimal(r: &mut Reader<'_>) -> Result<Decimal, DecodeError> {
     Ok(Decimal { mantissa: r.take_i128()?, scale: r.take_u8()? })
 }
 
-/// A side in the lowest bit, and above it a word about the order for which its record has no place of its own.
+/// Writes a side in the lowest bit, and above it a mark for which the record has no other field.
 pub fn put_marked_side(w: &mut Writer<'_>, side: Side, is_marked: bool) {
     w.put_u8(side as u8 | if is_marked { 2 } else { 0 });
 }
@@ -439,7 +448,7 @@ pub fn take_label(r: &mut Reader<'_>) -> Result<Label, DecodeError> {
     Label::new(r.take_text()?).ok_or(DecodeError::BadValue { what: "label", at })
 }
 
-/// One byte that stands for a variant.
+/// Reads one byte that stands for a variant.
 pub fn take_code<T>(r: &mut Reader<'_>, what: &'static str, known: impl Fn(u8) -> Option<T>) -> Result<T, DecodeError> {
     let at = r.position();
     let code = r.take_u8()?;

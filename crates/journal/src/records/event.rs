@@ -1,23 +1,28 @@
-//! Canonical bytes of events: what the hash chains are made of.
+//! Canonical bytes of events, the input of the hash chains.
 //!
-//! Does        encode every event, and for the tape only what the public sees of it. Nothing reads these bytes
-//!             back: events are made again by replay.
+//! Does        encode every event, and for the tape only its public part. These bytes are never
+//!             decoded: a replay makes the events again.
 //! Holds       a public encoding names no order, no account and no remaining quantity of an order.
 //!
-//! Layout      u8 tag, then (public encoding only) u64 venue time, then the fields in the order in which
-//!             `crates/model` declares them, in the forms that `command` uses. The public Trade stops after the
-//!             taker's side. Tags:
-//!             1 EpochStarted  2 CurrencyAdded  3 InstrumentAdded  4 AccountAdded  5 Deposited  6 PhaseChanged
-//!             7 Accepted  8 Rejected  9 Trade  10 Cancelled  11 Amended  12 AmendRefused  13 CancelRefused
-//!             14 CommandRefused  15 Level  16 BookChanged  17 WindowClosed  18 IndexSampled  19 DayEnded
-//!             20 Refreshed  21 InstrumentLimitsSet  22 AccountSet  23 CreditLineSet  24 AccountClosed  25 Killed
-//!             26 Lifted  27 ThrottleTripped  28 TradeBusted (public: instrument, trade, price, lots; then buyer,
-//!             seller, reason)  29 FlowSet  30 Quarantined  31 Trade of another kind than continuous: the kind (1 filter;
-//!             2 call, phase u8; 3 cross) follows the taker's side  32 SessionChanged  33 Parked  34 Injected
-//!             35 Triggered  36 Indicative  37 Uncrossed  38 Breached  39 ClosingPriceSet  40 DayBegun  41 RemainingSet
-//!             42 TradingRulesSet  43 Amended with a stop, a minimum execution or an expiry  44 InstrumentAdded with rules
-//!             45 ReportingChanged  46 TradeReported  47 ReportEnded  48 OffBookTrade (public: instrument, number, price,
-//!             lots; then report, buyer, seller)
+//! Layout      u8 tag, then (public encoding only) u64 venue time, then the fields in the order in
+//!             which `crates/model` declares them, in the forms that `command` uses. The public
+//!             Trade stops after the taker's side. Tags:
+//!             1 EpochStarted  2 CurrencyAdded  3 InstrumentAdded  4 AccountAdded  5 Deposited  6
+//!             PhaseChanged
+//!             7 Accepted  8 Rejected  9 Trade  10 Cancelled  11 Amended  12 AmendRefused  13
+//!                         CancelRefused
+//!             14 CommandRefused  15 Level  16 BookChanged  17 WindowClosed  18 IndexSampled  19
+//!             DayEnded 20 Refreshed  21 InstrumentLimitsSet  22 AccountSet  23 CreditLineSet  24
+//!             AccountClosed  25 Killed
+//!             26 Lifted  27 ThrottleTripped  28 TradeBusted (public: instrument, trade, price,
+//!                        lots; then buyer,
+//!             seller, reason)  29 FlowSet  30 Quarantined  31 Trade of another kind than
+//!             continuous: the kind (1 filter; 2 call, phase u8; 3 cross) follows the taker's side
+//!             32 SessionChanged  33 Parked  34 Injected 35 Triggered  36 Indicative  37 Uncrossed
+//!             38 Breached  39 ClosingPriceSet  40 DayBegun  41 RemainingSet 42 TradingRulesSet  43
+//!             Amended with a stop, a minimum execution or an expiry  44 InstrumentAdded with rules
+//!             45 ReportingChanged  46 TradeReported  47 ReportEnded  48 OffBookTrade (public:
+//!             instrument, number, price, lots; then report, buyer, seller)
 
 use pitwire_model::{Event, TradeKind, VenueNanos};
 
@@ -39,7 +44,7 @@ pub fn encode_event(event: &Event, out: &mut Vec<u8>) {
     put_private_fields(&mut w, event);
 }
 
-/// Appends what the public sees of the event, and says whether that is anything.
+/// Appends the public part of the event. Returns whether it has one.
 pub fn encode_public_event(at: VenueNanos, event: &Event, out: &mut Vec<u8>) -> bool {
     if !event.is_public() {
         return false;
@@ -143,7 +148,7 @@ fn put_public_fields(w: &mut Writer<'_>, event: &Event) {
     }
 }
 
-/// Continuous trading is told by the tag.
+/// Continuous trading has its own tag and no further field.
 fn put_trade_kind(w: &mut Writer<'_>, kind: TradeKind) {
     match kind {
         TradeKind::Continuous => {}
@@ -156,7 +161,7 @@ fn put_trade_kind(w: &mut Writer<'_>, kind: TradeKind) {
     }
 }
 
-/// What the public hears of sessions, calls and price controls.
+/// Public events of sessions, calls and price controls.
 fn put_session_fields(w: &mut Writer<'_>, event: &Event) {
     match event {
         Event::SessionChanged { instrument, from, to, reason, ends } => {
@@ -255,7 +260,7 @@ fn put_private_fields(w: &mut Writer<'_>, event: &Event) {
     }
 }
 
-/// What operators do.
+/// Events of operators' commands.
 fn put_operator_fields(w: &mut Writer<'_>, event: &Event) {
     match event {
         Event::InstrumentLimitsSet { instrument, limits } => {
@@ -314,7 +319,7 @@ fn put_operator_fields(w: &mut Writer<'_>, event: &Event) {
     }
 }
 
-/// The life of one order.
+/// Events in the life of one order.
 fn put_order_event(w: &mut Writer<'_>, event: &Event) {
     match event {
         Event::Accepted { order, account, instrument, side, order_type, lots, tif, display } => {

@@ -1,4 +1,5 @@
-//! A group: the commands of one commit, framed so that damage, loss and a torn write can be told apart.
+//! A group: the commands of one commit, framed so that damage, a lost sector and a torn write can
+//! be told apart.
 //!
 //! Layout      0   8   magic "PITWGRP\n"
 //!             8   u16 format version
@@ -19,10 +20,13 @@
 //!                     padding 0xA5
 //!             -16 8   magic "PITWEND\n"
 //!             -8  u64 group number
-//!             Offsets 0 to 12 and 124 never move, in any version: that is how a newer format is known from damage.
-//! Holds       1. no 512-byte sector of a whole group is all zeros, and a segment is zeros where nothing was written.
-//!                So a zero sector means "never reached the disk", and anything else that is wrong is damage;
-//!             2. each group holds the hash of the one before, so none can be left out, moved or exchanged.
+//!             Offsets 0 to 12 and 124 never move, in any version: so a newer format can be told
+//!             from damage.
+//! Holds       1. no 512-byte sector of a whole group is all zeros, and a segment is zeros where
+//!                nothing was written. So a zero sector means "never reached the disk", and
+//!                anything else that is wrong is damage;
+//!             2. each group holds the hash of the one before, so no group can be removed, moved or
+//!                replaced.
 //! Costs       one crc32c and one BLAKE3 over the group.
 //! Start at    [`seal_group`] and [`read_group`].
 
@@ -47,7 +51,7 @@ const HAS_OUTPUT: u32 = 1;
 const CHECKSUM_AT: usize = 120;
 const HEADER_CHECKSUM_AT: usize = 124;
 
-/// What the writer knows of a group beyond its payload.
+/// Fields of a group besides its payload.
 #[derive(Clone, Debug)]
 pub struct GroupSeal {
     pub rule_version: u16,
@@ -56,7 +60,7 @@ pub struct GroupSeal {
     pub commands: u32,
     pub watermark: Seq,
     pub previous: Hash,
-    /// Missing only in a group that was closed because it was full, before the commit that it belongs to.
+    /// Missing only in a group that was sealed because it was full, before the end of its commit.
     pub output: Option<Hash>,
 }
 
@@ -74,12 +78,12 @@ pub struct GroupHeader {
 }
 
 impl GroupHeader {
-    /// The last command of the group, or the one before the first when it has none.
+    /// The last command of the group, or the one before the first if it is empty.
     pub fn last(&self) -> Seq {
         Seq(self.first.0.saturating_add(u64::from(self.commands)).saturating_sub(1))
     }
 
-    /// Where the records stand in the group.
+    /// Range of the records within the group.
     pub fn payload_range(&self) -> Range<usize> {
         HEADER_BYTES..HEADER_BYTES.saturating_add(self.payload_bytes)
     }
@@ -90,7 +94,7 @@ impl GroupHeader {
 pub struct Group<'a> {
     pub header: GroupHeader,
     pub payload: &'a [u8],
-    /// What the next group must name as its previous.
+    /// Hash that the next group must name as its previous.
     pub hash: Hash,
 }
 
@@ -98,7 +102,7 @@ pub struct Group<'a> {
 pub enum GroupFault {
     /// The file ends before the group does.
     Short,
-    /// A sector of the group is still zero. Bytes from the start of the group.
+    /// A sector of the group is still zero. Offset in bytes from the start of the group.
     LostSector {
         at: usize,
     },
@@ -109,18 +113,18 @@ pub enum GroupFault {
     BadChecksum,
     /// Lengths or markers contradict one another although the checksums are right.
     BadFrame,
-    /// Nothing is damaged: a newer build wrote it.
+    /// Not damaged: a newer build wrote it.
     NewerFormat {
         found: u16,
     },
-    /// Nothing is damaged: a build before this format wrote it.
+    /// Not damaged: a build before this format wrote it.
     OlderFormat {
         found: u16,
     },
 }
 
 impl GroupFault {
-    /// Whether a write that a power cut interrupted looks like this.
+    /// Whether an interrupted write can look like this.
     pub const fn is_torn(self) -> bool {
         matches!(self, GroupFault::Short | GroupFault::LostSector { .. } | GroupFault::LostTrailer)
     }
@@ -149,19 +153,19 @@ impl From<DecodeError> for GroupFault {
     }
 }
 
-/// How many bytes a group with so many bytes of records takes on the disk.
+/// Size on disk of a group with this many bytes of records.
 pub const fn group_bytes(payload_bytes: usize) -> usize {
     (HEADER_BYTES + payload_bytes + TRAILER_BYTES).next_multiple_of(BLOCK_BYTES)
 }
 
-/// Leaves room for a header; records follow it. Returns where the group begins.
+/// Reserves room for a header, which the records follow. Returns the offset of the group.
 pub fn begin_group(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.resize(start + HEADER_BYTES, 0);
     start
 }
 
-/// Closes the group that begins at `start` and reaches to the end of `out`. Returns its hash.
+/// Seals the group that starts at `start` and reaches to the end of `out`. Returns its hash.
 pub fn seal_group(out: &mut Vec<u8>, start: usize, seal: &GroupSeal) -> Hash {
     let payload_bytes = out.len().saturating_sub(start + HEADER_BYTES);
     let whole = group_bytes(payload_bytes);
@@ -210,7 +214,7 @@ fn checksum_of(group: &[u8]) -> u32 {
     crc32c::crc32c_append(sum, after)
 }
 
-/// Reads the header at the front of `bytes`, of which the first sector is enough. Judges the header alone.
+/// Reads the header at the front of `bytes`; the first sector is enough. Judges only the header.
 pub fn read_header(bytes: &[u8]) -> Result<GroupHeader, GroupFault> {
     let head = bytes.get(..HEADER_BYTES).ok_or(GroupFault::Short)?;
     if is_zero(bytes.get(..SECTOR_BYTES).unwrap_or(bytes)) {
@@ -256,8 +260,8 @@ fn take_header(r: &mut Reader<'_>) -> Result<GroupHeader, GroupFault> {
 
 /// Reads the group at the front of `bytes`.
 ///
-/// A sector that never arrived is looked for before the checksum is: the answer decides whether an unacknowledged
-/// tail is cut or the operator is called.
+/// A lost sector is looked for before the checksum is compared, because the difference decides
+/// whether an unacknowledged tail is cut or the start is refused.
 pub fn read_group(bytes: &[u8]) -> Result<Group<'_>, GroupFault> {
     let header = read_header(bytes)?;
     let Some(group) = bytes.get(..header.group_bytes) else { return Err(GroupFault::Short) };
@@ -292,7 +296,7 @@ fn check_trailer(group: &[u8], number: u64) -> Result<(), GroupFault> {
 
 /// Whether nothing was ever written here.
 pub fn is_zero(bytes: &[u8]) -> bool {
-    // By words: recovery asks this of every unwritten byte of a segment.
+    // In words, because recovery asks this about every unwritten byte of a segment.
     let words = bytes.chunks_exact(16);
     words.remainder().iter().all(|byte| *byte == 0) && words.into_iter().all(|word| word == [0; 16])
 }

@@ -1,13 +1,15 @@
-//! Bytes of the journal and of snapshots: records, groups, hash chains.
+//! Byte layouts of the journal and of snapshots: records, groups, hash chains.
 //!
-//! Does        turn commands into records and back, events into their canonical bytes, and frame records into
-//!             groups, superblocks and snapshots. Every layout is little-endian and stands, with its offsets, at
-//!             the head of its module.
-//! Holds       1. decoding never panics and never allocates more than its input is long;
-//!             2. one value has one encoding: what decodes encodes back to the same bytes;
-//!             3. a whole group has no 512-byte sector of zeros, so that a lost sector can be told from a written one.
-//! Leaves out  files, segments, recovery: see `crates/journal`.
-//! Costs       one pass over the bytes; BLAKE3 over each group, and over what the commands of a commit put out.
+//! Does        turn commands into records and back, turn events into their canonical bytes, and
+//!             frame records into groups, superblocks and snapshots. Every layout is little-endian
+//!             and is given with its offsets at the head of its module.
+//! Holds       1. decoding never panics and never allocates more than the length of its input;
+//!             2. one value has one encoding: decoding and encoding again gives the same bytes;
+//!             3. a whole group has no 512-byte sector of zeros, so a lost sector can be told from
+//!                a written one.
+//! Leaves out  files, segments and recovery: see the rest of this crate.
+//! Costs       one pass over the bytes; BLAKE3 over each group and over the output of the commands
+//!             of a commit.
 //! Start at    [`command`], then [`group`].
 
 pub mod bytes;
@@ -29,8 +31,9 @@ pub use snapshot::{JournalPosition, SNAPSHOT_VERSION, SnapshotFault, SnapshotMet
 pub use stream::StreamHash;
 pub use superblock::{Superblock, SuperblockFault};
 
-/// Of records, groups and superblocks together. Written into each container; another one is refused. Snapshots have a
-/// version of their own, [`SNAPSHOT_VERSION`]: what they hold can be made again from the log.
+/// Version of records, groups and superblocks, written into each container; any other version is
+/// refused. Snapshots have [`SNAPSHOT_VERSION`], because their content can be recomputed from the
+/// log.
 pub const FORMAT_VERSION: u16 = 2;
 
 /// A BLAKE3 hash.

@@ -1,4 +1,5 @@
-//! The container of a snapshot: where in the log it belongs, the chains there, and an opaque payload.
+//! The container of a snapshot: its position in the log, the hash chains there, and an opaque
+//! payload.
 //!
 //! Layout      0   8   magic "PITWSNAP"
 //!             8   u16 layout version: of snapshots alone, see [`SNAPSHOT_VERSION`]
@@ -7,8 +8,10 @@
 //!             16  u64 seq: the last command that the payload contains
 //!             24  u64 at: its venue time
 //!             32  u32 segment  \
-//!             36  u32 zero      | the journal position from which replay goes on: every command after `seq`
-//!             40  u64 offset    | stands there or later (commands up to `seq` found there are skipped)
+//!             36  u32 zero      | the journal position from which replay goes on: every command
+//!                 after `seq`
+//!             40  u64 offset    | stands there or later (commands up to `seq` found there are
+//!                 skipped)
 //!             48  u64 number of the group that begins there
 //!             56  u64 seq of the first command in it
 //!             64  32  BLAKE3 of the group before it
@@ -29,11 +32,13 @@ use crate::records::{
     chain::ChainState,
 };
 
-/// Of this container and of the payload that `image` puts into it. An older one is passed over where the log before it is
-/// kept; a newer one is refused. Version 2 had no sessions, trading rules or orders beside the book.
+/// Version of this container and of the payload that `image` writes. An older snapshot is ignored
+/// if the log before it is kept; a newer one is refused. Version 2 had no sessions, trading rules
+/// or off-book orders.
 pub const SNAPSHOT_VERSION: u16 = 3;
 const MAGIC: &[u8; 8] = b"PITWSNAP";
-/// All but the payload, at most: with every subtree and a whole unit of the tape's hash.
+/// Most bytes of the file besides the payload, with every subtree and a whole unit of the tape's
+/// hash.
 const MOST_HEADER_BYTES: usize = 168 + 12 + 50 * 32 + (16 << 10);
 const HASH_BYTES: usize = 32;
 
@@ -42,7 +47,7 @@ const HASH_BYTES: usize = 32;
 pub struct JournalPosition {
     pub segment: u32,
     pub offset: u64,
-    /// Number of the group that begins here.
+    /// Number of the group that starts here.
     pub group: u64,
     /// Seq of its first command.
     pub next: Seq,
@@ -100,7 +105,7 @@ impl From<DecodeError> for SnapshotFault {
     }
 }
 
-/// The whole file.
+/// Encodes the whole file.
 pub fn encode_snapshot(meta: &SnapshotMeta, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(MOST_HEADER_BYTES + payload.len() + HASH_BYTES);
     let mut w = Writer::new(&mut out);
@@ -124,7 +129,7 @@ pub fn encode_snapshot(meta: &SnapshotMeta, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Checks the whole file and hands out its parts.
+/// Checks the whole file and returns its parts.
 pub fn decode_snapshot(file: &[u8]) -> Result<(SnapshotMeta, &[u8]), SnapshotFault> {
     let (body, hash) = file.split_last_chunk::<HASH_BYTES>().ok_or(SnapshotFault::Short)?;
     let mut r = Reader::new(body);

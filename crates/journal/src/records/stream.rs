@@ -1,10 +1,14 @@
-//! BLAKE3 over a stream without an end, that can be put aside and taken up again.
+//! BLAKE3 over an endless stream whose state can be stored and restored.
 //!
-//! Does        the hash of everything pushed so far, at any moment, as `b3sum` would give it for a file of those bytes.
-//! Holds       what is put aside are whole subtrees of the hash and less than two units of bytes, never the stream.
-//! Layout      u64 whole units; one hash of 32 bytes for each bit set in it, the largest subtree first; u32 count and
+//! Does        return the hash of all pushed bytes, as `b3sum` computes it for a file of
+//!             those bytes.
+//! Holds       the state consists of whole subtrees of the hash and less than two units of bytes,
+//!             never of the stream.
+//! Layout      u64 whole units; one hash of 32 bytes for each bit set in it, the largest subtree
+//!             first; u32 count and
 //!             the bytes after them: 1 to 16384, or none before the first byte.
-//! Costs       a unit is hashed at once, sixteen lanes wide where the machine can; one copy of each byte before.
+//! Costs       hashing by units, sixteen lanes wide where the machine can, after one copy of each
+//!             byte.
 
 use blake3::{
     Hasher,
@@ -16,15 +20,16 @@ use crate::records::{
     bytes::{DecodeError, Reader, Writer},
 };
 
-/// A power of two, and of BLAKE3's chunks: whole units are whole subtrees.
+/// A power of two in bytes, and a multiple of BLAKE3's chunks, so that whole units are whole
+/// subtrees.
 const UNIT_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamHash {
     units: u64,
-    /// Of whole subtrees, the largest first: one for each bit of `units`.
+    /// Hashes of whole subtrees, the largest first: one for each bit of `units`.
     subtrees: Vec<ChainingValue>,
-    /// Kept back as long as it may be the end: only then is it known to be no root.
+    /// Bytes held back, because the last unit may be the root of the hash.
     rest: Vec<u8>,
 }
 
@@ -34,12 +39,12 @@ impl StreamHash {
         self.digest();
     }
 
-    /// Where the next bytes go; [`Self::digest`] takes them in.
+    /// Buffer for the next bytes; [`Self::digest`] takes them in.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.rest
     }
 
-    /// Hashes what has become whole units.
+    /// Hashes the units that have become whole.
     #[inline]
     pub(crate) fn digest(&mut self) {
         if self.rest.len() > UNIT_BYTES {
@@ -57,7 +62,7 @@ impl StreamHash {
         self.rest.drain(..from);
     }
 
-    /// Like a carry in a binary counter: two subtrees of a size become one of the next.
+    /// Works like a carry in a binary counter: two subtrees of one size become one of the next.
     fn add_unit(&mut self, mut value: ChainingValue) {
         self.units += 1;
         for _ in 0..self.units.trailing_zeros() {
@@ -67,7 +72,7 @@ impl StreamHash {
         self.subtrees.push(value);
     }
 
-    /// Of everything pushed so far.
+    /// Hash of all pushed bytes.
     pub fn hash(&self) -> Hash {
         let Some((root, inner)) = self.subtrees.split_first() else { return *blake3::hash(&self.rest).as_bytes() };
         let last = subtree(self.units, &self.rest);
@@ -90,7 +95,7 @@ impl StreamHash {
         let subtrees = (0..units.count_ones()).map(|_| r.take_array()).collect::<Result<_, _>>()?;
         let count = r.take_count(1)?;
         let rest = r.take_raw(count)?.to_vec();
-        // Beyond 2^50 units a position no longer fits the hash; no stream gets there.
+        // Beyond 2^50 units a position does not fit the hash; no stream gets there.
         if units >> 50 != 0 || count > UNIT_BYTES || (count == 0 && units != 0) {
             return Err(DecodeError::BadValue { what: "hash stream", at });
         }
@@ -98,7 +103,7 @@ impl StreamHash {
     }
 }
 
-/// Of one unit, or of the shorter last one.
+/// Hash of one unit, or of the shorter last one.
 fn subtree(units_before: u64, bytes: &[u8]) -> ChainingValue {
     let mut hasher = Hasher::new();
     hasher.set_input_offset(units_before * UNIT_BYTES as u64);
@@ -110,7 +115,7 @@ fn subtree(units_before: u64, bytes: &[u8]) -> ChainingValue {
 mod tests {
     use super::*;
 
-    /// Every length around the edges of units and subtrees, put aside and taken up at every step.
+    /// Every length around the edges of units and subtrees, stored and restored at every step.
     #[test]
     fn it_is_the_hash_of_the_whole_stream() {
         let bytes: Vec<u8> = (0..147_533_u32).map(|n| (n ^ (n >> 7)).to_le_bytes()[0]).collect();

@@ -1,6 +1,7 @@
-//! The superblock: how far the journal is known to be durable, kept apart from the journal itself.
+//! The superblock: the durable watermark of the journal, kept in a separate file.
 //!
-//! Does        hold two slots of 4 KiB, written in turn, so that a torn write leaves the other one whole.
+//! Does        hold two slots of 4 KiB, written in turn, so that a torn write leaves the other one
+//!             whole.
 //! Layout      a slot, at byte 4096 × (generation mod 2):
 //!             0   8   magic "PITWSUP\n"
 //!             8   u16 format version
@@ -72,12 +73,12 @@ impl From<DecodeError> for SuperblockFault {
 }
 
 impl Superblock {
-    /// Where this generation's slot stands in the file.
+    /// Offset of this generation's slot in the file.
     pub const fn slot_offset(&self) -> u64 {
         (self.generation % 2) * SLOT_BYTES as u64
     }
 
-    /// The slot's bytes.
+    /// Returns the slot's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut slot = Vec::with_capacity(SLOT_BYTES);
         let mut w = Writer::new(&mut slot);
@@ -98,12 +99,12 @@ impl Superblock {
         slot
     }
 
-    /// The newest whole slot of the file.
+    /// Returns the newest whole slot of the file.
     pub fn decode_file(file: &[u8]) -> Result<Superblock, SuperblockFault> {
         let mut newest: Result<Superblock, SuperblockFault> = Err(SuperblockFault::Damaged);
         for slot in file.chunks(SLOT_BYTES).take(2) {
             match (Self::decode_slot(slot), &newest) {
-                // A slot of a newer format outranks every slot this build can read.
+                // A slot of a newer format outranks every slot that this build can read.
                 (Err(fault @ SuperblockFault::NewerFormat { .. }), _) => return Err(fault),
                 (Err(older @ SuperblockFault::OlderFormat { .. }), Err(_)) => newest = Err(older),
                 (Err(_), _) => {}

@@ -233,7 +233,7 @@ fn operators() -> Vec<(&'static str, Command)> {
     ]
 }
 
-/// Those that came later too.
+/// Including kinds that were added later.
 pub fn all() -> Vec<(&'static str, Stamped)> {
     commands().into_iter().chain(sessions::commands()).chain(reporting::commands()).collect()
 }

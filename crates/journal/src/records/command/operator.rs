@@ -1,4 +1,4 @@
-//! Bodies of what operators send, and the parts they are made of. The layout stands at the head of the module above.
+//! Bodies of operators' commands and their parts. The layout is at the head of the parent module.
 
 use pitwire_model::{
     AccountId, AccountSettings, Bust, Command, CurrencyId, FlowSetting, InstrumentId, InstrumentLimits, KillScope,
@@ -149,7 +149,7 @@ fn take_bust(r: &mut Reader<'_>) -> Result<Bust, DecodeError> {
     })
 }
 
-/// A flag and, when it is set, the value.
+/// Writes a flag and, if it is set, the value.
 pub(crate) fn put_option_with<T>(w: &mut Writer<'_>, value: Option<T>, put: impl FnOnce(&mut Writer<'_>, T)) {
     w.put_bool(value.is_some());
     if let Some(value) = value {

@@ -1,4 +1,5 @@
-//! Bodies of what members send: entering and amending. The layout stands at the head of the module above.
+//! Bodies of commands by members: entering and amending. The layout is at the head of the parent
+//! module.
 
 use pitwire_model::{
     AccountId, Amend, Expiry, InstrumentId, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, PostOnly, Priority,
@@ -31,7 +32,7 @@ pub(super) fn put_order(w: &mut Writer<'_>, order: &NewOrder) {
     put_terms(w, order);
 }
 
-/// Most orders are plain: what makes one special costs bytes only where it is there.
+/// Writes the optional terms. They cost bytes only in orders that have them.
 fn put_terms(w: &mut Writer<'_>, order: &NewOrder) {
     w.put_u8(terms_of(order));
     if let Some(display) = order.display {

@@ -1,4 +1,4 @@
-//! Bodies of what is said of trades made beside the book. The layout stands at the head of the module above.
+//! Bodies of commands about off-book trades. The layout is at the head of the parent module.
 
 use pitwire_model::{AccountId, Command, InstrumentId, Lots, Seq, Ticks, TradeReport, VenueNanos};
 

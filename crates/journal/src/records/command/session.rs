@@ -1,4 +1,4 @@
-//! Bodies of what timetables and operators send about sessions. The layout stands at the head of the module above.
+//! Bodies of commands about sessions. The layout is at the head of the parent module.
 
 use pitwire_model::{
     Allocation, Command, InstrumentId, Lots, RemainingSessions, SessionReason, Ticks, Tolerance, TradingRules,

@@ -1,4 +1,4 @@
-//! Instruments, books, accounts: everything the engine needs to go on.
+//! Instruments, books and accounts: the complete state of the engine.
 
 use std::collections::BTreeMap;
 
@@ -88,8 +88,8 @@ fn take_market(r: &mut Reader<'_>) -> Result<MarketImage, DecodeError> {
     })
 }
 
-/// Beside the phase: what trade reporting has left stands at the market's end. Without it there is nothing, so that
-/// images of instruments that never had any are what they were.
+/// Flag beside the phase: the state of trade reporting follows at the end of the market. Images of
+/// instruments without reporting keep their older bytes.
 const REPORTS: u8 = 0x80;
 
 fn put_reporting(w: &mut Writer<'_>, reporting: &Reporting) {
@@ -119,17 +119,17 @@ fn take_reporting(r: &mut Reader<'_>) -> Result<Reporting, DecodeError> {
         }
         reporting.waiting.insert(number, take_report(r)?);
     }
-    // Each state has one encoding: of nothing, nothing is said.
+    // Each state has one encoding: an empty one is not written.
     if reporting == Reporting::default() {
         return Err(DecodeError::BadValue { what: "trade reporting of nothing", at });
     }
     Ok(reporting)
 }
 
-/// With its number, and no label.
+/// With its number, and without a label.
 const SMALLEST_REPORT: usize = 39;
 
-/// A market order that is good for the day and beside the book.
+/// A day order without a price that is not in the book.
 const SMALLEST_ORDER: usize = 55;
 
 fn put_order(w: &mut Writer<'_>, order: &OrderImage) {
@@ -264,7 +264,7 @@ fn take_standing(r: &mut Reader<'_>) -> Result<AccountStatus, DecodeError> {
     for _ in 0..r.take_count(20)? {
         let at = r.position();
         let (currency, units) = (CurrencyId(r.take_u32()?), r.take_i128()?);
-        // Each state has one encoding: ascending, nothing twice.
+        // Each state has one encoding: ascending, without repetition.
         if standing.credit_lines.last_key_value().is_some_and(|(last, _)| *last >= currency) {
             return Err(DecodeError::BadValue { what: "order of credit lines", at });
         }

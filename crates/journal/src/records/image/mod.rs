@@ -1,6 +1,7 @@
-//! The payload of a snapshot: the engine's image and the views' image, one after the other.
+//! The payload of a snapshot: the engine's image and then the projections' image.
 //!
-//! Does        give each state exactly one encoding, so that the BLAKE3 of an engine's image is its state hash.
+//! Does        give each state exactly one encoding, so that BLAKE3 of an engine's image is its
+//!             state hash.
 //! Leaves out  the container around it: see `snapshot`.
 //! Start at    [`encode_state`].
 
@@ -43,7 +44,8 @@ fn put_all<T>(w: &mut Writer<'_>, items: &[T], put: impl Fn(&mut Writer<'_>, &T)
     }
 }
 
-/// `smallest` is the least an item can take: it bounds what is reserved by the input.
+/// Reads a list. `smallest` is the size of the smallest item, which bounds the reserved memory by
+/// the input.
 fn take_all<T>(
     r: &mut Reader<'_>,
     smallest: usize,
@@ -267,11 +269,11 @@ mod tests {
                 parties: vec![(AccountId(3), AccountId(4)); 40],
                 candles: vec![candle; 40],
             }],
-            // The first as small as can be, the second with all there is.
+            // Minimal views, and one with every field.
             sessions: [vec![SessionView::default(); 40], vec![session_view()]].concat(),
             accounts: vec![AccountBookImage {
                 account: AccountId(0),
-                // More than one, and unlabelled: the smallest encodings must pass the bound on counts.
+                // Several unlabelled orders: the smallest encodings must pass the bound on counts.
                 orders: vec![
                     OrderRecord {
                         label: Label::default(),
@@ -306,7 +308,7 @@ mod tests {
         }
     }
 
-    /// The same venue with trades made beside the book, the smallest encodings many times over.
+    /// The same venue with off-book trades and a large number of the smallest encodings.
     fn with_reports() -> (EngineImage, ViewsImage) {
         let (mut engine, mut views) = (engine(), views());
         let labelled = TradeReport { label: Label::new("block").unwrap_or_default(), ..report() };
@@ -342,7 +344,7 @@ mod tests {
         let mut bytes = Vec::new();
         encode_state(&engine, &views, &mut bytes);
         assert_eq!(decode_state(&bytes), Ok((engine.clone(), views.clone())));
-        // One truncation is another state: the one that leaves out all that is remembered of reports.
+        // One truncation is a valid state: the one without any reports.
         let mut without = Vec::new();
         encode_state(&engine, &ViewsImage { reports: Reports::default(), ..views }, &mut without);
         for cut in (0..bytes.len()).filter(|cut| *cut != without.len()).step_by(7) {
@@ -382,13 +384,14 @@ mod tests {
         let mut bytes = Vec::new();
         encode_state(&engine(), &views(), &mut bytes);
         assert_eq!(decode_state(&bytes), Ok((engine(), views())));
-        // All of the beginning, then every 13th: each truncation walks the whole input.
+        // Every truncation of the beginning, then every 13th, because each one reads the whole
+        // input.
         for cut in (0..2_000).chain((2_000..bytes.len()).step_by(13)) {
             assert!(decode_state(&bytes[..cut]).is_err(), "cut at {cut}");
         }
     }
 
-    /// Nothing stands behind these lists that could make up for a bound set too high.
+    /// Nothing follows these lists that could hide a bound that is set too high.
     #[test]
     fn a_list_of_the_smallest_items_at_the_very_end_is_read() {
         let whole = views();

@@ -1,8 +1,11 @@
-//! What views remember of trades made beside the book: the last part of a snapshot, and only where there is something.
+//! Off-book trades in the projections: the last part of a snapshot, present only if there are any.
 //!
-//! Layout      markets (instrument u32, open u8, ends option u64, trades (number u64, price i64, lots u64, at u64), volume u64,
-//!             turnover u128, count u64), then accounts (account u32, reports (report u64, trade, state u8 (0 waiting;
-//!             1 confirmed, number u64; 2 declined 3 withdrawn 4 hours ended), made u64, updated u64)).
+//! Layout      markets (instrument u32, open u8, ends option u64, trades (number u64, price i64,
+//!             lots u64, at u64), volume u64,
+//!             turnover u128, count u64), then accounts (account u32, reports (report u64, trade,
+//!             state u8 (0 waiting;
+//!             1 confirmed, number u64; 2 declined 3 withdrawn 4 hours ended), made u64, updated
+//!             u64)).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +16,8 @@ use super::{put_all, take_all};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{put_option_with, put_report, take_option_with, take_report};
 
-/// Nothing at all for nothing, so that snapshots of venues without reports are what they were.
+/// Writes nothing without reports, so that such snapshots without reports keep their older
+/// bytes.
 pub(super) fn put(w: &mut Writer<'_>, reports: &Reports) {
     if *reports == Reports::default() {
         return;
@@ -38,7 +42,7 @@ pub(super) fn take(r: &mut Reader<'_>) -> Result<Reports, DecodeError> {
     let at = r.position();
     let markets = take_all(r, 42, |r| Ok((InstrumentId(r.take_u32()?), take_market(r)?)))?;
     let accounts = take_all(r, 8, |r| Ok((AccountId(r.take_u32()?), take_all(r, 56, take_record)?.into())))?;
-    // Each state has one encoding: ascending, nothing twice, and nothing for nothing.
+    // Each state has one encoding: ascending, without repetition, without empty entries.
     let ascends = markets.is_sorted_by(|(one, _), (next, _)| one < next)
         && accounts.is_sorted_by(|(one, _), (next, _)| one < next);
     if !ascends || (markets.is_empty() && accounts.is_empty()) {

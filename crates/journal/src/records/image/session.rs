@@ -1,4 +1,4 @@
-//! Where an instrument is in its day: sessions, references, closing price.
+//! The session, references and closing price of an instrument.
 
 use pitwire_engine::rule_tables::TifSet;
 use pitwire_engine::{ClosingPriceInputs, IndicativeUncross, SessionImage, TradeRun};

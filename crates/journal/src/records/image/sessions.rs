@@ -1,4 +1,4 @@
-//! What the views know of an instrument's session and day.
+//! The session and the day of an instrument, as the projections know them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{put_all, take_all};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{put_option_with, take_code, take_option_with, take_phase};
 
-/// The least that [`put`] writes: of a session of which nothing is known.
+/// Fewest bytes that [`put`] writes, for an unknown session.
 pub(super) const SMALLEST: usize = 56;
 
 pub(super) fn put(w: &mut Writer<'_>, view: &SessionView) {
@@ -129,7 +129,7 @@ fn take_prices(r: &mut Reader<'_>) -> Result<BTreeMap<Ticks, AtPrice>, DecodeErr
     Ok(rows.into_iter().collect())
 }
 
-/// Continuous 0, filter 1, call 2 and its phase, cross 3.
+/// Writes continuous as 0, filter as 1, call as 2 with its phase, cross as 3.
 pub(super) fn put_trade_kind(w: &mut Writer<'_>, kind: TradeKind) {
     match kind {
         TradeKind::Continuous => w.put_u8(0),

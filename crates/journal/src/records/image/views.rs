@@ -1,4 +1,4 @@
-//! Tapes and account books: what questions about the past are answered from.
+//! The trade tapes and account books of the projections.
 
 use pitwire_model::{AccountId, CancelReason, InstrumentId, Lots, OrderId, SessionId, Ticks, TradeSeq, VenueNanos};
 use pitwire_projections::{
@@ -117,7 +117,7 @@ fn take_book(r: &mut Reader<'_>) -> Result<AccountBookImage, DecodeError> {
     })
 }
 
-/// No reason is 0; reasons count from 1.
+/// Writes 0 for no reason; reasons count from 1.
 fn put_order(w: &mut Writer<'_>, order: &OrderRecord) {
     w.put_u64(order.id.0);
     w.put_u32(order.account.0);
