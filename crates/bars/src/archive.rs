@@ -11,13 +11,13 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::columns::Columns;
+use pitwire_tables::ParquetTable;
+
+use crate::columns::{COLUMNS, cells};
 use crate::shard::Row;
 
 const LOCK: &str = "bars.lock";
 const UNFINISHED: &str = ".part";
-/// Of one row group, which is what is kept in memory.
-const ROWS: usize = 1 << 16;
 
 /// What went wrong with the directory, and what to do.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub struct Archive {
 struct Open {
     since: Instant,
     name: String,
-    columns: Columns<BufWriter<File>>,
+    table: ParquetTable<BufWriter<File>>,
 }
 
 impl Archive {
@@ -116,13 +116,12 @@ impl Archive {
             Some(open) => open,
             None => self.open.insert(Open::begin(&self.directory)?),
         };
-        open.columns.push(row);
-        if open.columns.rows() >= ROWS { open.columns.flush() } else { Ok(()) }
+        open.table.push(cells(row))
     }
 
     fn publish(&mut self, open: Open) -> io::Result<()> {
-        let Open { name, columns, .. } = open;
-        let (rows, out) = columns.close()?;
+        let Open { name, table, .. } = open;
+        let (rows, out) = table.close()?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         fs::rename(self.directory.join(format!("{name}{UNFINISHED}")), self.directory.join(name))?;
@@ -154,6 +153,6 @@ impl Open {
         let names = (1_u32..).map(|number| format!("bars-{second}-{number}.parquet"));
         let name = names.into_iter().find(|name| !taken(name)).ok_or_else(|| io::Error::other("no name is free"))?;
         let file = File::create_new(directory.join(format!("{name}{UNFINISHED}")))?;
-        Ok(Open { since: Instant::now(), name, columns: Columns::new(BufWriter::new(file))? })
+        Ok(Open { since: Instant::now(), name, table: ParquetTable::new(BufWriter::new(file), "bar", &COLUMNS)? })
     }
 }

@@ -1,15 +1,16 @@
-//! Events as JSON, whatever events there are.
+//! Events as JSON, for every kind of event.
 //!
-//! Does        read the text that `derive(Debug)` gives an event and write it as a name and a JSON object.
-//! Holds       a new kind of event, or a new field of one, is exported without a line being written here.
-//! Leaves out  meaning: fields have the names and the units (ticks, lots, nanoseconds) of crates/model.
+//! Does        parse the `derive(Debug)` text of an event and write it as a name and a JSON object.
+//! Holds       a new kind of event or a new field is exported without a change here.
+//! Leaves out  conversions: fields have the names and the units (ticks, lots, nanoseconds) of
+//!             crates/model.
 
 use std::borrow::Cow;
 use std::fmt::{Debug, Write as _};
 
 use pitwire_model::Event;
 
-/// Numbers with names, and what merely says that something is there: told as what they hold.
+/// Tuple types that are written as the value that they contain.
 const TRANSPARENT: &[&str] = &[
     "Some",
     "Label",
@@ -26,10 +27,10 @@ const TRANSPARENT: &[&str] = &[
     "SessionId",
 ];
 
-/// One event, spelled out.
+/// An event as a name and a JSON object.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Spelled {
-    /// In snake case.
+pub struct EventDescription {
+    /// Name of the event in snake case.
     pub name: String,
     /// A JSON object.
     pub fields: String,
@@ -38,48 +39,50 @@ pub struct Spelled {
     pub account: Option<u32>,
 }
 
+/// A part of a `Debug` text.
 #[derive(Debug, PartialEq)]
-enum Node<'a> {
+enum DebugNode<'a> {
     /// A number, a truth value, or a name without fields.
     Word(&'a str),
     Text(String),
-    Tuple(&'a str, Vec<Node<'a>>),
-    Struct(&'a str, Vec<(&'a str, Node<'a>)>),
-    List(Vec<Node<'a>>),
+    Tuple(&'a str, Vec<DebugNode<'a>>),
+    Struct(&'a str, Vec<(&'a str, DebugNode<'a>)>),
+    List(Vec<DebugNode<'a>>),
 }
 
-/// `None` only for a text that `derive(Debug)` cannot have written.
-pub fn spell(event: &Event) -> Option<Spelled> {
+/// Describes an event. Returns `None` only if its `Debug` text does not come from `derive(Debug)`.
+pub fn describe(event: &Event) -> Option<EventDescription> {
     let text = format!("{event:?}");
-    let mut reader = Reader { text: &text };
+    let mut reader = DebugParser { text: &text };
     let node = reader.node()?;
-    reader.text.is_empty().then(|| node.spelled())
+    reader.text.is_empty().then(|| node.described())
 }
 
-/// A name without fields, as the same thing is spelled inside an event.
-pub fn word(name: &impl Debug) -> String {
+/// Returns the name of an enum variant without fields, as it is written inside an event.
+pub fn name_of(name: &impl Debug) -> String {
     snake(&format!("{name:?}")).into_owned()
 }
 
-struct Reader<'a> {
+/// Parses a `Debug` text from left to right.
+struct DebugParser<'a> {
     text: &'a str,
 }
 
-impl<'a> Reader<'a> {
-    fn node(&mut self) -> Option<Node<'a>> {
+impl<'a> DebugParser<'a> {
+    fn node(&mut self) -> Option<DebugNode<'a>> {
         match self.text.as_bytes().first()? {
-            b'"' => self.quoted().map(Node::Text),
-            b'[' => self.list('[', ']').map(Node::List),
-            b'(' => self.list('(', ')').map(Node::List),
+            b'"' => self.quoted().map(DebugNode::Text),
+            b'[' => self.list('[', ']').map(DebugNode::List),
+            b'(' => self.list('(', ')').map(DebugNode::List),
             _ => {
                 let name = self.word()?;
                 if self.text.starts_with('(') {
-                    return self.list('(', ')').map(|items| Node::Tuple(name, items));
+                    return self.list('(', ')').map(|items| DebugNode::Tuple(name, items));
                 }
                 if self.take(" { ") {
-                    self.fields().map(|fields| Node::Struct(name, fields))
+                    self.fields().map(|fields| DebugNode::Struct(name, fields))
                 } else {
-                    Some(Node::Word(name))
+                    Some(DebugNode::Word(name))
                 }
             }
         }
@@ -103,7 +106,7 @@ impl<'a> Reader<'a> {
         Some(word)
     }
 
-    fn fields(&mut self) -> Option<Vec<(&'a str, Node<'a>)>> {
+    fn fields(&mut self) -> Option<Vec<(&'a str, DebugNode<'a>)>> {
         let mut fields = Vec::new();
         loop {
             let name = self.word()?;
@@ -120,7 +123,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn list(&mut self, open: char, close: char) -> Option<Vec<Node<'a>>> {
+    fn list(&mut self, open: char, close: char) -> Option<Vec<DebugNode<'a>>> {
         self.text = self.text.strip_prefix(open)?;
         let mut items = Vec::new();
         loop {
@@ -135,7 +138,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A Rust string literal.
+    /// Parses a Rust string literal.
     fn quoted(&mut self) -> Option<String> {
         let mut out = String::new();
         let mut chars = self.text.char_indices().skip(1);
@@ -162,48 +165,48 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Node<'_> {
-    fn spelled(self) -> Spelled {
+impl DebugNode<'_> {
+    fn described(self) -> EventDescription {
         let (name, fields) = match self {
-            Node::Struct(name, fields) => (name, fields),
-            // A kind that wraps one struct has that struct's fields.
-            Node::Tuple(name, mut items) => match items.pop() {
-                Some(Node::Struct(_, fields)) => (name, fields),
+            DebugNode::Struct(name, fields) => (name, fields),
+            // A variant that wraps one struct has the fields of that struct.
+            DebugNode::Tuple(name, mut items) => match items.pop() {
+                Some(DebugNode::Struct(_, fields)) => (name, fields),
                 Some(item) => (name, vec![("value", item)]),
                 None => (name, Vec::new()),
             },
-            Node::Word(name) => (name, Vec::new()),
-            Node::Text(_) | Node::List(_) => ("", Vec::new()),
+            DebugNode::Word(name) => (name, Vec::new()),
+            DebugNode::Text(_) | DebugNode::List(_) => ("", Vec::new()),
         };
-        let mut spelled = Spelled { name: snake(name).into_owned(), ..Spelled::default() };
+        let mut description = EventDescription { name: snake(name).into_owned(), ..EventDescription::default() };
         for (name, node) in &fields {
             match *name {
-                "instrument" => spelled.instrument = node.number(),
-                "order" => spelled.order = node.number(),
-                "account" => spelled.account = node.number(),
+                "instrument" => description.instrument = node.number(),
+                "order" => description.order = node.number(),
+                "account" => description.account = node.number(),
                 _ => {}
             }
         }
-        write_fields(&mut spelled.fields, None, &fields);
-        spelled
+        write_fields(&mut description.fields, None, &fields);
+        description
     }
 
     fn number<N: std::str::FromStr>(&self) -> Option<N> {
         match self {
-            Node::Word(word) => word.parse().ok(),
-            Node::Tuple(_, items) => items.first().and_then(Node::number),
+            DebugNode::Word(word) => word.parse().ok(),
+            DebugNode::Tuple(_, items) => items.first().and_then(DebugNode::number),
             _ => None,
         }
     }
 
     fn write(&self, out: &mut String) {
         match self {
-            Node::Word("None") => out.push_str("null"),
-            Node::Word(word @ ("true" | "false")) => out.push_str(word),
-            Node::Word(word) if word.starts_with(|c: char| c.is_ascii_digit() || c == '-') => out.push_str(word),
-            Node::Word(word) => write_text(out, &snake(word)),
-            Node::Text(text) => write_text(out, text),
-            Node::Tuple(name, items) => match items.as_slice() {
+            DebugNode::Word("None") => out.push_str("null"),
+            DebugNode::Word(word @ ("true" | "false")) => out.push_str(word),
+            DebugNode::Word(word) if word.starts_with(|c: char| c.is_ascii_digit() || c == '-') => out.push_str(word),
+            DebugNode::Word(word) => write_text(out, &snake(word)),
+            DebugNode::Text(text) => write_text(out, text),
+            DebugNode::Tuple(name, items) => match items.as_slice() {
                 [item] if TRANSPARENT.contains(name) => item.write(out),
                 items => {
                     out.push('{');
@@ -213,9 +216,9 @@ impl Node<'_> {
                     out.push('}');
                 }
             },
-            Node::Struct("Decimal", fields) => write_text(out, &decimal(fields).unwrap_or_default()),
-            Node::Struct(name, fields) => write_fields(out, Some(name), fields),
-            Node::List(items) => {
+            DebugNode::Struct("Decimal", fields) => write_text(out, &decimal(fields).unwrap_or_default()),
+            DebugNode::Struct(name, fields) => write_fields(out, Some(name), fields),
+            DebugNode::List(items) => {
                 out.push('[');
                 for (index, item) in items.iter().enumerate() {
                     if index > 0 {
@@ -229,8 +232,8 @@ impl Node<'_> {
     }
 }
 
-/// One item stands for itself.
-fn write_list(out: &mut String, items: &[Node<'_>]) {
+/// Writes a list. A single item is written without brackets.
+fn write_list(out: &mut String, items: &[DebugNode<'_>]) {
     match items {
         [item] => item.write(out),
         items => {
@@ -246,7 +249,7 @@ fn write_list(out: &mut String, items: &[Node<'_>]) {
     }
 }
 
-fn write_fields(out: &mut String, name: Option<&str>, fields: &[(&str, Node<'_>)]) {
+fn write_fields(out: &mut String, name: Option<&str>, fields: &[(&str, DebugNode<'_>)]) {
     out.push('{');
     if let Some(name) = name {
         out.push_str("\"is\":");
@@ -263,8 +266,8 @@ fn write_fields(out: &mut String, name: Option<&str>, fields: &[(&str, Node<'_>)
     out.push('}');
 }
 
-/// A decimal is told as people write it.
-fn decimal(fields: &[(&str, Node<'_>)]) -> Option<String> {
+/// Formats the fields of a `Decimal` as a decimal number.
+fn decimal(fields: &[(&str, DebugNode<'_>)]) -> Option<String> {
     let field = |name| fields.iter().find(|(key, _)| *key == name).map(|(_, node)| node);
     let (mantissa, scale) = (field("mantissa")?.number()?, field("scale")?.number()?);
     Some(pitwire_model::Decimal::new(mantissa, scale).to_string())
@@ -287,7 +290,7 @@ fn snake(name: &str) -> Cow<'_, str> {
 fn write_text(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
-        // A String takes everything.
+        // Writing into a String cannot fail.
         let _ = match c {
             '"' => write!(out, "\\\""),
             '\\' => write!(out, "\\\\"),
@@ -307,7 +310,7 @@ mod tests {
     };
 
     #[test]
-    fn every_shape_of_an_event_is_spelled() {
+    fn every_shape_of_an_event_becomes_json() {
         let accepted = Event::Accepted {
             order: OrderId(7),
             account: AccountId(3),
@@ -347,35 +350,35 @@ mod tests {
             ),
         ];
         for (event, name, fields) in table {
-            let spelled = spell(&event).unwrap();
-            assert_eq!((spelled.name.as_str(), spelled.fields.as_str()), (name, fields), "{event:?}");
+            let description = describe(&event).unwrap();
+            assert_eq!((description.name.as_str(), description.fields.as_str()), (name, fields), "{event:?}");
             assert!(serde_json::from_str::<serde_json::Value>(fields).is_ok());
         }
     }
 
     #[test]
-    fn what_an_event_is_about_is_found() {
-        let spelled = spell(&Event::CancelRefused {
+    fn order_account_and_instrument_are_extracted() {
+        let description = describe(&Event::CancelRefused {
             order: OrderId(u64::MAX),
             account: AccountId(2),
             reason: Reject::UnknownOrder,
         });
-        let spelled = spelled.unwrap();
-        assert_eq!((spelled.order, spelled.account, spelled.instrument), (Some(u64::MAX), Some(2), None));
+        let description = description.unwrap();
+        assert_eq!((description.order, description.account, description.instrument), (Some(u64::MAX), Some(2), None));
     }
 
     #[test]
-    fn structs_inside_are_named_and_decimals_are_texts() {
+    fn decimals_are_written_as_texts() {
         let text = format!("{:?}", (Decimal::new(5, 1), [InstrumentId(3)]));
         let mut out = String::new();
-        Reader { text: &text }.node().unwrap().write(&mut out);
+        DebugParser { text: &text }.node().unwrap().write(&mut out);
         assert_eq!(out, r#"["0.5",[3]]"#);
     }
 
     #[test]
-    fn a_text_cut_short_is_refused() {
+    fn a_truncated_text_is_refused() {
         for text in ["", "A {", "A { x: 1", "A(", "A(1", "\"a", "\"\\u{d800}\"", "[1 2]", "A { x 1 }"] {
-            let mut reader = Reader { text };
+            let mut reader = DebugParser { text };
             assert!(reader.node().is_none() || !reader.text.is_empty(), "{text:?}");
         }
     }

@@ -1,46 +1,49 @@
-//! Which commands are wanted: from a time on, before a time.
+//! The range of commands to export, found from two times.
 
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use pitwire_journal::Recovery;
-use pitwire_journal::Storage;
+use pitwire_failure::Failure;
+use pitwire_journal::{Recovery, Storage};
 use pitwire_model::{Seq, VenueNanos};
 
-use pitwire_failure::Failure;
-
-/// A time as a person writes it.
+/// A time in the two forms that users write: RFC 3339, or nanoseconds of venue time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Instant(pub VenueNanos);
+pub struct RunTime(pub VenueNanos);
 
-impl FromStr for Instant {
+impl FromStr for RunTime {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is neither a time such as 2026-01-05T09:00:00Z nor nanoseconds since 1970");
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return text.parse().map(|nanos| Instant(VenueNanos(nanos))).map_err(|_| wrong());
+            return text.parse().map(|nanos| RunTime(VenueNanos(nanos))).map_err(|_| wrong());
         }
         let at: Timestamp = text.parse().map_err(|_| wrong())?;
-        u64::try_from(at.as_nanosecond()).map(|nanos| Instant(VenueNanos(nanos))).map_err(|_| wrong())
+        u64::try_from(at.as_nanosecond()).map(|nanos| RunTime(VenueNanos(nanos))).map_err(|_| wrong())
     }
 }
 
-/// Commands `first..=last`; none when `commands` is zero.
+/// The commands `first..=last`, or none if `commands` is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct CommandRange {
     pub first: Seq,
     pub last: Seq,
     pub commands: u64,
 }
 
-impl Range {
-    /// Venue time never goes back, so what lies between two times is one run of commands.
+impl CommandRange {
+    /// Finds the commands at or after `from` and before `to`. Venue time never decreases, so they
+    /// are contiguous.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the journal cannot be read.
     pub fn find(
         recovery: &Recovery,
         storage: &dyn Storage,
-        from: Option<Instant>,
-        to: Option<Instant>,
+        from: Option<RunTime>,
+        to: Option<RunTime>,
     ) -> Result<Self, Failure> {
         let (mut before, mut last) = (recovery.base(), recovery.last);
         if from.is_some() || to.is_some() {
@@ -59,25 +62,26 @@ impl Range {
             last = last.max(before);
         }
         let first = before.next();
-        Ok(Range { first, last, commands: last.0.saturating_add(1).saturating_sub(first.0) })
+        Ok(CommandRange { first, last, commands: last.0.saturating_add(1).saturating_sub(first.0) })
     }
 
+    /// Returns whether the range contains a command.
     pub fn contains(&self, seq: Seq) -> bool {
         self.first <= seq && seq <= self.last
     }
 
-    /// Whether the state after this command is the one that the range begins with.
+    /// Returns whether the range begins with the state after this command.
     pub fn begins_after(&self, seq: Seq) -> bool {
         seq.next() == self.first
     }
 
-    /// Whether the state after this command is the one that the range ends with.
+    /// Returns whether the range ends with the state after this command.
     pub fn ends_with(&self, seq: Seq) -> bool {
         seq == self.last
     }
 }
 
-/// CoinTossX's time: UTC, to the millisecond.
+/// Formats a time as CoinTossX does: UTC, to the millisecond.
 pub fn date_time(at: VenueNanos) -> String {
     let Ok(at) = Timestamp::from_nanosecond(i128::from(at.0)) else { return String::new() };
     let at = jiff::tz::Offset::UTC.to_datetime(at);
@@ -92,16 +96,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_in_both_forms_and_written_in_one() {
-        // The paper's first order, and the same second in another zone.
+    fn both_time_forms_are_accepted_and_one_is_written() {
+        // The first order of the paper, in UTC, in another zone, and in nanoseconds.
         let paper = 1_606_030_988_231_000_000;
         for text in ["2020-11-22T07:43:08.231Z", "2020-11-22T09:43:08.231+02:00", "1606030988231000000"] {
-            assert_eq!(text.parse(), Ok(Instant(VenueNanos(paper))), "{text}");
+            assert_eq!(text.parse(), Ok(RunTime(VenueNanos(paper))), "{text}");
         }
         assert_eq!(date_time(VenueNanos(paper + 999_999)), "2020-11-22 07:43:08.231");
         assert_eq!(date_time(VenueNanos(0)), "1970-01-01 00:00:00.000");
         for text in ["", "yesterday", "2020-11-22", "-5", "1960-01-01T00:00:00Z", "99999999999999999999"] {
-            assert!(text.parse::<Instant>().is_err(), "{text}");
+            assert!(text.parse::<RunTime>().is_err(), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! All tables or none: they are written beside the place where they are wanted, and moved there when whole.
+//! The output directory: written under a hidden name, renamed when it is complete.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 
 use pitwire_failure::Failure;
 
-/// Everybody's orders are in it: for the owner's eyes, as the journal is.
+/// Mode of the directory. It holds the orders of all accounts, so only its owner may read it.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// The place must be free: nothing there, or an empty directory.
+/// Checks that `out` does not exist or is an empty directory.
+///
+/// # Errors
+///
+/// Returns a failure if `out` is a file or a directory with entries.
 pub fn check_free(out: &Path) -> Result<(), Failure> {
     let taken = match fs::read_dir(out) {
         Ok(mut entries) => entries.next().is_some(),
@@ -25,15 +29,15 @@ pub fn check_free(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A directory that disappears unless it is finished.
-pub struct Unfinished {
+/// A hidden directory that is deleted on drop unless it was published.
+pub struct OutputDirectory {
     path: PathBuf,
-    is_finished: bool,
+    is_published: bool,
 }
 
-impl Unfinished {
-    /// In the same parent, so that finishing is one rename.
-    pub fn beside(out: &Path) -> Result<Self, Failure> {
+impl OutputDirectory {
+    /// Creates the hidden directory in the parent of `out`, so that publishing is one rename.
+    pub fn create_for(out: &Path) -> Result<Self, Failure> {
         let name = out.file_name().ok_or_else(|| {
             Failure::usage(format!("--out {} names no directory", out.display())).remedy("name a new one")
         })?;
@@ -44,29 +48,32 @@ impl Unfinished {
         let path = parent.join(hidden);
         let made = fs::create_dir_all(parent).and_then(|()| DirBuilder::new().mode(DIRECTORY_MODE).create(&path));
         made.map_err(|error| cannot_write(&path, &error))?;
-        Ok(Unfinished { path, is_finished: false })
+        Ok(OutputDirectory { path, is_published: false })
     }
 
+    /// Returns the path of the hidden directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn finish(mut self, out: &Path) -> Result<(), Failure> {
+    /// Renames the directory to `out`.
+    pub fn publish(mut self, out: &Path) -> Result<(), Failure> {
         fs::rename(&self.path, out).map_err(|error| cannot_write(out, &error))?;
-        self.is_finished = true;
+        self.is_published = true;
         Ok(())
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for OutputDirectory {
     fn drop(&mut self) {
-        if !self.is_finished {
-            // Nothing better can be done about a directory that does not go away.
+        if !self.is_published {
+            // If the removal fails, nothing better can be done.
             drop(fs::remove_dir_all(&self.path));
         }
     }
 }
 
+/// Returns the failure for an I/O error at `path`.
 pub fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
         .remedy("name a place with --out that has room and that you may write to")
@@ -77,16 +84,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_finished_leaves_nothing_behind() {
+    fn an_unpublished_directory_is_deleted() {
         let parent = std::env::temp_dir().join(format!("pitwire-export-{}", std::process::id()));
         let out = parent.join("tables");
-        let unfinished = Unfinished::beside(&out).unwrap();
-        fs::write(unfinished.path().join("orders.csv"), "half a row").unwrap();
-        drop(unfinished);
+        let dropped = OutputDirectory::create_for(&out).unwrap();
+        fs::write(dropped.path().join("orders.csv"), "half a row").unwrap();
+        drop(dropped);
         assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
-        let finished = Unfinished::beside(&out).unwrap();
+        let finished = OutputDirectory::create_for(&out).unwrap();
         fs::write(finished.path().join("orders.csv"), "whole").unwrap();
-        finished.finish(&out).unwrap();
+        finished.publish(&out).unwrap();
         assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
         assert_eq!(fs::read_to_string(out.join("orders.csv")).unwrap(), "whole");
         assert!(check_free(&out).is_err() && check_free(&parent.join("other")).is_ok());

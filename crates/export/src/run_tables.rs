@@ -1,127 +1,127 @@
-//! What stands in which table. Columns, units and types are told in docs/export.md; change both.
+//! The rows of each table. `docs/export.md` describes columns, units and types; change both
+//! together.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use pitwire_deribit::codec::objects::trade_id;
 use pitwire_engine::Engine;
+use pitwire_failure::Failure;
 use pitwire_model::{
     AccountId, Command, Decimal, Event, InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Seq, Side,
     Stamped, Ticks, VenueNanos,
 };
+use pitwire_tables::ColumnType;
 
-use super::Format;
-use super::sink::{Cell, Column, Kind, Table};
-use super::spelling::{spell, word};
-use pitwire_failure::Failure;
+use crate::TableSummary;
+use crate::event_json::{describe, name_of};
+use crate::format::TableFormat;
+use crate::table::{Cell, Column, DECIMAL, Table};
 
-const fn column(name: &'static str, kind: Kind) -> Column {
-    Column { name, kind }
-}
-
-/// The first seven are CoinTossX's.
+/// The first seven columns are those of CoinTossX.
 const ORDERS: &[Column] = &[
-    column("SecurityId", Kind::U32),
-    column("OrderId", Kind::U64),
-    column("ClientOrderId", Kind::Text),
-    column("DateTime", Kind::Time),
-    column("Price", Kind::Decimal),
-    column("Volume", Kind::Decimal),
-    column("Side", Kind::Text),
-    column("Instrument", Kind::Text),
-    column("Type", Kind::Text),
-    column("TimeInForce", Kind::Text),
-    column("Display", Kind::Decimal),
-    column("AccountId", Kind::U32),
-    column("Label", Kind::Text),
-    column("Outcome", Kind::Text),
-    column("TimeNs", Kind::U64),
-    column("Seq", Kind::U64),
+    ("SecurityId", ColumnType::U32),
+    ("OrderId", ColumnType::U64),
+    ("ClientOrderId", ColumnType::Text),
+    ("DateTime", ColumnType::Time),
+    ("Price", DECIMAL),
+    ("Volume", DECIMAL),
+    ("Side", ColumnType::Text),
+    ("Instrument", ColumnType::Text),
+    ("Type", ColumnType::Text),
+    ("TimeInForce", ColumnType::Text),
+    ("Display", DECIMAL),
+    ("AccountId", ColumnType::U32),
+    ("Label", ColumnType::Text),
+    ("Outcome", ColumnType::Text),
+    ("TimeNs", ColumnType::U64),
+    ("Seq", ColumnType::U64),
 ];
 
-/// The first six are CoinTossX's: order and client order id are the resting order's.
+/// The first six columns are those of CoinTossX. Its order ids are those of the resting order.
 const TRADES: &[Column] = &[
-    column("SecurityId", Kind::U32),
-    column("OrderId", Kind::U64),
-    column("ClientOrderId", Kind::Text),
-    column("Price", Kind::Decimal),
-    column("Volume", Kind::Decimal),
-    column("DateTime", Kind::Time),
-    column("Instrument", Kind::Text),
-    column("TradeId", Kind::Text),
-    column("TradeSeq", Kind::U64),
-    column("AggressorSide", Kind::Text),
-    column("AggressorOrderId", Kind::U64),
-    column("AggressorClientOrderId", Kind::Text),
-    column("AccountId", Kind::U32),
-    column("AggressorAccountId", Kind::U32),
-    column("TimeNs", Kind::U64),
-    column("Seq", Kind::U64),
+    ("SecurityId", ColumnType::U32),
+    ("OrderId", ColumnType::U64),
+    ("ClientOrderId", ColumnType::Text),
+    ("Price", DECIMAL),
+    ("Volume", DECIMAL),
+    ("DateTime", ColumnType::Time),
+    ("Instrument", ColumnType::Text),
+    ("TradeId", ColumnType::Text),
+    ("TradeSeq", ColumnType::U64),
+    ("AggressorSide", ColumnType::Text),
+    ("AggressorOrderId", ColumnType::U64),
+    ("AggressorClientOrderId", ColumnType::Text),
+    ("AccountId", ColumnType::U32),
+    ("AggressorAccountId", ColumnType::U32),
+    ("TimeNs", ColumnType::U64),
+    ("Seq", ColumnType::U64),
 ];
 
-/// The first seven are CoinTossX's.
+/// The first seven columns are those of CoinTossX.
 const BOOK: &[Column] = &[
-    column("SecurityId", Kind::U32),
-    column("OrderId", Kind::U64),
-    column("ClientOrderId", Kind::Text),
-    column("DateTime", Kind::Time),
-    column("Price", Kind::Decimal),
-    column("Volume", Kind::Decimal),
-    column("Side", Kind::Text),
-    column("Instrument", Kind::Text),
-    column("AccountId", Kind::U32),
-    column("TimeNs", Kind::U64),
+    ("SecurityId", ColumnType::U32),
+    ("OrderId", ColumnType::U64),
+    ("ClientOrderId", ColumnType::Text),
+    ("DateTime", ColumnType::Time),
+    ("Price", DECIMAL),
+    ("Volume", DECIMAL),
+    ("Side", ColumnType::Text),
+    ("Instrument", ColumnType::Text),
+    ("AccountId", ColumnType::U32),
+    ("TimeNs", ColumnType::U64),
 ];
 
 const LEVELS: &[Column] = &[
-    column("SecurityId", Kind::U32),
-    column("DateTime", Kind::Time),
-    column("Side", Kind::Text),
-    column("Price", Kind::Decimal),
-    column("Volume", Kind::Decimal),
-    column("Instrument", Kind::Text),
-    column("ChangeId", Kind::U64),
-    column("TimeNs", Kind::U64),
-    column("Seq", Kind::U64),
+    ("SecurityId", ColumnType::U32),
+    ("DateTime", ColumnType::Time),
+    ("Side", ColumnType::Text),
+    ("Price", DECIMAL),
+    ("Volume", DECIMAL),
+    ("Instrument", ColumnType::Text),
+    ("ChangeId", ColumnType::U64),
+    ("TimeNs", ColumnType::U64),
+    ("Seq", ColumnType::U64),
 ];
 
 const EVENTS: &[Column] = &[
-    column("Seq", Kind::U64),
-    column("Index", Kind::U32),
-    column("TimeNs", Kind::U64),
-    column("DateTime", Kind::Time),
-    column("Type", Kind::Text),
-    column("Public", Kind::Bool),
-    column("SecurityId", Kind::U32),
-    column("OrderId", Kind::U64),
-    column("AccountId", Kind::U32),
-    column("Fields", Kind::Text),
+    ("Seq", ColumnType::U64),
+    ("Index", ColumnType::U32),
+    ("TimeNs", ColumnType::U64),
+    ("DateTime", ColumnType::Time),
+    ("Type", ColumnType::Text),
+    ("Public", ColumnType::Bool),
+    ("SecurityId", ColumnType::U32),
+    ("OrderId", ColumnType::U64),
+    ("AccountId", ColumnType::U32),
+    ("Fields", ColumnType::Text),
 ];
 
 const INSTRUMENTS: &[Column] = &[
-    column("SecurityId", Kind::U32),
-    column("Name", Kind::Text),
-    column("Kind", Kind::Text),
-    column("Base", Kind::Text),
-    column("Quote", Kind::Text),
-    column("Tick", Kind::Decimal),
-    column("Lot", Kind::Decimal),
+    ("SecurityId", ColumnType::U32),
+    ("Name", ColumnType::Text),
+    ("Kind", ColumnType::Text),
+    ("Base", ColumnType::Text),
+    ("Quote", ColumnType::Text),
+    ("Tick", DECIMAL),
+    ("Lot", DECIMAL),
 ];
 
-/// What a live order's entry said, for the rows in which the order meets others later.
-struct Entered {
+/// Entry data of a live order, for later rows about it.
+struct OrderEntry {
     at: VenueNanos,
     client_order_id: Box<str>,
 }
 
-pub struct Tables {
+/// The six tables, and what later rows need to know about live orders.
+pub struct RunTables {
     orders: Table,
     trades: Table,
     book: Table,
     levels: Table,
     events: Table,
     instruments: Table,
-    entered: HashMap<OrderId, Entered>,
+    entered: HashMap<OrderId, OrderEntry>,
 }
 
 const fn side_name(side: Side) -> &'static str {
@@ -131,18 +131,18 @@ const fn side_name(side: Side) -> &'static str {
     }
 }
 
-/// Nothing where nothing was said.
+/// Returns null for an empty text.
 fn text(text: &str) -> Cell<'_> {
     if text.is_empty() { Cell::Null } else { Cell::Text(text) }
 }
 
-/// Whom a row is about, when the instrument exists.
+/// The instrument of a row, if it exists.
 #[derive(Clone, Copy)]
-struct Subject<'a>(Option<&'a InstrumentSpec>);
+struct RowInstrument<'a>(Option<&'a InstrumentSpec>);
 
-impl<'a> Subject<'a> {
+impl<'a> RowInstrument<'a> {
     fn of(engine: &'a Engine, id: InstrumentId) -> Self {
-        Subject(engine.market(id).map(|market| &market.spec))
+        RowInstrument(engine.market(id).map(|market| &market.spec))
     }
 
     fn name(self) -> Cell<'a> {
@@ -158,10 +158,10 @@ impl<'a> Subject<'a> {
     }
 }
 
-impl Tables {
-    pub fn create(directory: &Path, format: Format) -> Result<Self, Failure> {
+impl RunTables {
+    pub fn create(directory: &Path, format: TableFormat) -> Result<Self, Failure> {
         let table = |name, columns| Table::create(directory, format, name, columns);
-        Ok(Tables {
+        Ok(RunTables {
             orders: table("orders", ORDERS)?,
             trades: table("trades", TRADES)?,
             book: table("book", BOOK)?,
@@ -172,16 +172,16 @@ impl Tables {
         })
     }
 
-    /// What later rows will want to know, in range or not.
+    /// Stores the entry data of an accepted order, whether or not the command is in range.
     pub fn remember(&mut self, stamped: &Stamped, events: &[Event]) {
         let Command::Enter(order) = &stamped.command else { return };
         if matches!(events.first(), Some(Event::Accepted { .. })) {
             let client_order_id = order.client_order_id.as_str().into();
-            self.entered.insert(order.id, Entered { at: stamped.at, client_order_id });
+            self.entered.insert(order.id, OrderEntry { at: stamped.at, client_order_id });
         }
     }
 
-    /// Orders that are gone.
+    /// Drops the entry data of orders that are no longer live.
     pub fn forget(&mut self, events: &[Event]) {
         for event in events {
             match event {
@@ -198,6 +198,7 @@ impl Tables {
         }
     }
 
+    /// Writes the rows of a command.
     pub fn write(&mut self, engine: &Engine, stamped: &Stamped, events: &[Event]) -> Result<(), Failure> {
         if let Command::Enter(order) = &stamped.command {
             self.write_order(engine, stamped, order, events)?;
@@ -211,7 +212,7 @@ impl Tables {
                         Event::BookChanged { instrument: of, change_id } if of == instrument => Some(*change_id),
                         _ => None,
                     });
-                    let subject = Subject::of(engine, *instrument);
+                    let subject = RowInstrument::of(engine, *instrument);
                     let row = LevelRow { instrument: *instrument, side: *side, price: *price, lots: *lots, change_id };
                     self.write_level(subject, stamped.seq, stamped.at, &row)?;
                 }
@@ -228,8 +229,8 @@ impl Tables {
         order: &NewOrder,
         events: &[Event],
     ) -> Result<(), Failure> {
-        let subject = Subject::of(engine, order.instrument);
-        // What was accepted may differ from what was sent: a post-only price moves out of the way.
+        let subject = RowInstrument::of(engine, order.instrument);
+        // The accepted order may differ from the request: a post-only price may have moved.
         let (order_type, lots, outcome) = match events.first() {
             Some(Event::Accepted { order_type, lots, .. }) => (*order_type, *lots, "accepted"),
             Some(Event::Rejected { reason, .. }) => (order.order_type, order.lots, reason.name()),
@@ -252,7 +253,7 @@ impl Tables {
             Cell::Text(side_name(order.side)),
             subject.name(),
             Cell::Text(type_name),
-            Cell::Text(&word(&order.tif)),
+            Cell::Text(&name_of(&order.tif)),
             Cell::maybe(order.display, |shown| subject.amount(shown)),
             Cell::U32(order.account.0),
             text(order.label.as_str()),
@@ -278,9 +279,9 @@ impl Tables {
         else {
             return Ok(());
         };
-        let subject = Subject::of(engine, *instrument);
+        let subject = RowInstrument::of(engine, *instrument);
         let client_order_id =
-            |order| self.entered.get(order).map_or(Cell::Null, |entered: &Entered| text(&entered.client_order_id));
+            |order| self.entered.get(order).map_or(Cell::Null, |entered: &OrderEntry| text(&entered.client_order_id));
         self.trades.write(&[
             Cell::U32(instrument.0),
             Cell::U64(maker.0),
@@ -302,23 +303,29 @@ impl Tables {
     }
 
     fn write_event(&mut self, stamped: &Stamped, index: u32, event: &Event) -> Result<(), Failure> {
-        let spelled = spell(event)
-            .ok_or_else(|| Failure::new(format!("event {index} of command {} cannot be spelled", stamped.seq)))?;
+        let description = describe(event)
+            .ok_or_else(|| Failure::new(format!("event {index} of command {} cannot be described", stamped.seq)))?;
         self.events.write(&[
             Cell::U64(stamped.seq.0),
             Cell::U32(index),
             Cell::U64(stamped.at.0),
             Cell::Time(stamped.at),
-            Cell::Text(&spelled.name),
+            Cell::Text(&description.name),
             Cell::Bool(event.is_public()),
-            Cell::maybe(spelled.instrument, Cell::U32),
-            Cell::maybe(spelled.order, Cell::U64),
-            Cell::maybe(spelled.account, Cell::U32),
-            Cell::Text(&spelled.fields),
+            Cell::maybe(description.instrument, Cell::U32),
+            Cell::maybe(description.order, Cell::U64),
+            Cell::maybe(description.account, Cell::U32),
+            Cell::Text(&description.fields),
         ])
     }
 
-    fn write_level(&mut self, subject: Subject<'_>, seq: Seq, at: VenueNanos, row: &LevelRow) -> Result<(), Failure> {
+    fn write_level(
+        &mut self,
+        subject: RowInstrument<'_>,
+        seq: Seq,
+        at: VenueNanos,
+        row: &LevelRow,
+    ) -> Result<(), Failure> {
         self.levels.write(&[
             Cell::U32(row.instrument.0),
             Cell::Time(at),
@@ -332,22 +339,22 @@ impl Tables {
         ])
     }
 
-    /// What stands before the first change, so that the changes give the whole book.
-    pub fn open_levels(&mut self, engine: &Engine, seq: Seq, at: VenueNanos) -> Result<(), Failure> {
+    /// Writes the levels before the first change, so that the changes give the whole book.
+    pub fn write_opening_levels(&mut self, engine: &Engine, seq: Seq, at: VenueNanos) -> Result<(), Failure> {
         for market in engine.markets() {
             let instrument = market.spec.id;
             for side in [Side::Buy, Side::Sell] {
                 for (price, lots) in market.book().levels(side) {
                     let row = LevelRow { instrument, side, price, lots, change_id: Some(market.change_id()) };
-                    self.write_level(Subject(Some(&market.spec)), seq, at, &row)?;
+                    self.write_level(RowInstrument(Some(&market.spec)), seq, at, &row)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// What rests at the end, in priority order.
-    pub fn close_books(&mut self, engine: &Engine) -> Result<(), Failure> {
+    /// Writes the resting orders at the end, in priority order.
+    pub fn write_closing_books(&mut self, engine: &Engine) -> Result<(), Failure> {
         for market in engine.markets() {
             let spec = &market.spec;
             for side in [Side::Buy, Side::Sell] {
@@ -371,6 +378,7 @@ impl Tables {
         Ok(())
     }
 
+    /// Writes all instruments.
     pub fn write_instruments(&mut self, engine: &Engine) -> Result<(), Failure> {
         for market in engine.markets() {
             let spec = &market.spec;
@@ -388,11 +396,10 @@ impl Tables {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Result<Vec<Table>, Failure> {
-        let mut tables = vec![self.orders, self.trades, self.book, self.levels, self.events, self.instruments];
-        self.entered.clear();
-        tables.iter_mut().try_for_each(Table::close)?;
-        Ok(tables)
+    /// Closes all tables.
+    pub fn finish(self) -> Result<Vec<TableSummary>, Failure> {
+        let tables = [self.orders, self.trades, self.book, self.levels, self.events, self.instruments];
+        tables.into_iter().map(Table::close).collect()
     }
 }
 
