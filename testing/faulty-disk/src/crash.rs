@@ -1,4 +1,4 @@
-//! What a power cut may leave of a disk.
+//! The possible states of a disk after a power cut.
 
 use std::sync::Arc;
 
@@ -9,25 +9,27 @@ use crate::{
 
 const SECTOR_BYTES: usize = 512;
 
-/// How the world ends. Every mode but the first is a power cut: what it leaves is then safe.
+/// How a run ends. Every mode except the first is a power cut, and everything left after it is
+/// durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process dies and the machine lives: all is seen, and what was unsynced is unsynced still.
+    /// The process dies and the machine lives on: all writes are visible, and unsynced ones stay
+    /// unsynced.
     Kill,
-    /// Nothing unsynced arrived.
+    /// No unsynced write arrived.
     DropAll,
-    /// Everything arrived.
+    /// Every write arrived.
     KeepAll,
-    /// Each unsynced write arrived or not, each on its own; names likewise.
+    /// Each unsynced write or name change arrived or not, independently.
     EachWrite,
-    /// Of every unsynced write the sectors up to some point arrived; of the changes of names the first few.
+    /// A prefix of the sectors of every unsynced write arrived, and the first few name changes.
     TornPrefix,
-    /// Of every unsynced write any sectors at all arrived.
+    /// An arbitrary subset of the sectors of every unsynced write arrived.
     TornSectors,
     /// Unsynced writes arrived in another order, the last few not at all.
     Reordered,
-    /// Up to three sectors of unsynced writes arrived in the place of other unsynced sectors of the same file, and
-    /// not in their own.
+    /// Up to three sectors of unsynced writes arrived in the place of other unsynced sectors of the
+    /// same file, and not in their own.
     Misdirected,
 }
 
@@ -45,7 +47,7 @@ impl Crash {
 }
 
 impl Disk {
-    /// The disk as the next start finds it.
+    /// Returns the disk as the next start finds it.
     pub(crate) fn after(&self, crash: Crash, random: &mut SplitMix64) -> Disk {
         if crash == Crash::Kill {
             return self.clone();
@@ -75,7 +77,7 @@ fn surviving_bytes(inode: &Inode, crash: Crash, random: &mut SplitMix64) -> Arc<
     Arc::new(bytes)
 }
 
-/// Which of `count` pending changes arrive, and in which order.
+/// Returns which of `count` pending changes arrive, in which order.
 fn arrival(count: usize, crash: Crash, random: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     match crash {
@@ -106,7 +108,8 @@ fn arrive(file: &mut Vec<u8>, write: &Write, crash: Crash, random: &mut SplitMix
     }
 }
 
-/// Everything arrives, but a few sectors somewhere else: over what arrived there before, or under what arrives later.
+/// Lets every write arrive, but a few sectors at another place: over data that arrived there
+/// before, or under data that arrives later.
 fn misdirect(file: &mut Vec<u8>, writes: &[Write], random: &mut SplitMix64) {
     let sectors: Vec<(usize, &[u8])> = writes
         .iter()
@@ -134,7 +137,7 @@ fn misdirect(file: &mut Vec<u8>, writes: &[Write], random: &mut SplitMix64) {
     }
 }
 
-/// A write cut at the boundaries of the disk's sectors: ranges of its bytes.
+/// Splits a write at sector boundaries, as ranges of its bytes.
 fn sectors_of(write: &Write) -> Vec<(usize, usize)> {
     let mut ranges = Vec::new();
     let mut from = 0;
@@ -148,12 +151,12 @@ fn sectors_of(write: &Write) -> Vec<(usize, usize)> {
 }
 
 fn surviving_names<'a>(pending: &'a [Naming], crash: Crash, random: &mut SplitMix64) -> Vec<&'a Naming> {
-    // A journalling file system keeps changes of names in order; which of independent ones arrive is left open.
+    // A journalling file system keeps name changes in order; which independent ones arrive is open.
     let count = pending.len();
     let mut order = match crash {
         Crash::TornPrefix => (0..index_below(random, count + 1)).collect(),
         Crash::TornSectors => arrival(count, Crash::EachWrite, random),
-        // The file system checks its own records: a stray one counts as lost.
+        // The file system checks its own records, so a misdirected one counts as lost.
         Crash::Misdirected => arrival(count, Crash::EachWrite, random),
         _ => arrival(count, crash, random),
     };

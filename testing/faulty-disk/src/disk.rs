@@ -1,15 +1,15 @@
-//! The state of a disk: what is safe, and what is still on its way.
+//! The state of a disk: durable data, and writes on their way.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A file apart from its name.
+/// A file without its name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inode {
-    /// What a power cut leaves.
+    /// The content after a power cut.
     pub safe: Arc<Vec<u8>>,
-    /// What a reader sees.
+    /// The content that a reader sees.
     pub seen: Arc<Vec<u8>>,
-    /// What makes the difference, in the order in which it was written.
+    /// The writes that make the difference, in order.
     pub unsynced: Vec<Write>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Naming {
     Remove { name: String },
 }
 
-/// Cheap to copy: contents are shared until one side writes.
+/// Cheap to copy: contents are shared until one copy writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     pub inodes: Vec<Inode>,
@@ -52,7 +52,7 @@ impl Inode {
     }
 }
 
-/// Writes, growing the file when it must.
+/// Writes bytes, growing the file as needed.
 pub(crate) fn overwrite(file: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     let end = offset + bytes.len();
     if file.len() < end {
@@ -68,7 +68,8 @@ impl Naming {
                 names.insert(name.clone(), *inode);
             }
             Naming::Rename { from, to } => {
-                // In a crash the creation of `from` may be lost while its renaming is not: then there is nothing.
+                // In a crash the creation of `from` may be lost and its renaming not: then the file
+                // is missing.
                 if let Some(inode) = names.remove(from) {
                     names.insert(to.clone(), inode);
                 }

@@ -1,4 +1,4 @@
-//! The disk behind the port: what it does, what it is told to do wrong, and the pictures taken of it.
+//! The disk behind the journal's storage trait: its operations, its faults, and images of it.
 
 use std::{
     io,
@@ -12,24 +12,25 @@ use crate::{
     disk::{Disk, Inode, Naming},
 };
 
-/// What goes wrong, counted over operations that change the disk (writes, syncs, creations, changes of names).
+/// The faults of a disk, counted over operations that change it (writes, syncs, creations, name
+/// changes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// The operation of this number, from 1, fails, and so do all after it. A write that fails may have arrived in
-    /// part; a failed sync synced nothing.
+    /// The operation with this number, counted from 1, fails, and so do all after it. A failed
+    /// write may arrive in part; a failed sync syncs nothing.
     pub fails_at: Option<u64>,
-    /// Whether they fail for want of space instead of an error of the device.
+    /// Whether they fail because the disk is full rather than with a device error.
     pub is_full: bool,
-    /// Files may take up this many bytes together: a creation that would exceed it fails for want of space, and
-    /// writes into what is there go on.
+    /// Bytes that all files may take together. A creation that would exceed it fails as on a full
+    /// disk; writes into existing files work.
     pub capacity: Option<u64>,
-    /// How long a sync of a file takes, by [`FaultyStorage::now_ns`].
+    /// Duration of a file sync in nanoseconds of [`FaultyStorage::now_ns`].
     pub sync_ns: u64,
     /// From this operation on, file syncs report success and do nothing.
     pub lies_from: Option<u64>,
 }
 
-/// The disk as it stood right after one operation.
+/// The disk right after one operation.
 #[derive(Clone)]
 pub struct Image {
     pub operation: u64,
@@ -37,7 +38,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// What the next start would find if the world had ended here.
+    /// Returns the disk that the next start would find after a crash at this image.
     pub fn crash(&self, crash: Crash, seed: u64) -> FaultyStorage {
         FaultyStorage::holding(self.disk.after(crash, &mut SplitMix64::new(seed)))
     }
@@ -52,7 +53,7 @@ struct World {
     images: Option<Vec<Image>>,
 }
 
-/// A directory in memory. Clones are handles to the same one.
+/// A directory in memory. Clones are handles to the same directory.
 #[derive(Clone, Default)]
 pub struct FaultyStorage {
     world: Arc<Mutex<World>>,
@@ -80,12 +81,12 @@ impl FaultyStorage {
         self.lock().trouble = trouble;
     }
 
-    /// Operations so far that changed the disk, or tried to.
+    /// Number of operations that changed the disk, or tried to.
     pub fn operations(&self) -> u64 {
         self.lock().operations
     }
 
-    /// The disk's own time: only what it is told to be slow at makes it pass, and whoever waits.
+    /// The disk's own time in nanoseconds. Only slow operations and waiting advance it.
     pub fn now_ns(&self) -> u64 {
         self.lock().now_ns
     }
@@ -95,7 +96,7 @@ impl FaultyStorage {
         world.now_ns = world.now_ns.max(ns);
     }
 
-    /// From now on keeps an image after every operation, for [`Self::take_images`].
+    /// Starts to keep an image after every operation, for [`Self::take_images`].
     pub fn keep_images(&self) {
         self.lock().images = Some(Vec::new());
     }
@@ -104,30 +105,30 @@ impl FaultyStorage {
         self.lock().images.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The disk as it stands now.
+    /// Returns the disk as it is now.
     pub fn image(&self) -> Image {
         let world = self.lock();
         Image { operation: world.operations, disk: world.disk.clone() }
     }
 
-    /// What the next start would find if the world ended now. This disk goes on as if it had not.
+    /// Returns the disk that the next start would find after a crash now. This disk continues.
     pub fn crash(&self, crash: Crash, seed: u64) -> FaultyStorage {
         self.image().crash(crash, seed)
     }
 
-    /// A copy with a life of its own, without trouble.
+    /// Returns an independent copy without faults.
     pub fn copy(&self) -> FaultyStorage {
         self.crash(Crash::Kill, 0)
     }
 
-    /// The bytes a reader sees, if there is such a file.
+    /// Returns the bytes that a reader sees, if the file exists.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let world = self.lock();
         let inode = *world.disk.seen_names.get(name)?;
         Some(world.disk.inodes.get(inode)?.seen.to_vec())
     }
 
-    /// Changes a file behind everybody's back, safely stored: rot, truncation, a restored copy.
+    /// Changes a file durably, behind the journal's back: rot, truncation, a restored copy.
     pub fn edit(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.lock();
         let Some(inode) = world.disk.seen_names.get(name).copied() else { return };
@@ -143,7 +144,7 @@ fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
 }
 
 impl World {
-    /// Counts an operation; its failure, if it is to fail.
+    /// Counts an operation and returns its failure, if it must fail.
     fn begin(&mut self) -> Result<(), io::Error> {
         self.operations += 1;
         match self.trouble.fails_at {
@@ -160,7 +161,7 @@ impl World {
         }
     }
 
-    /// By all files but the one of this name, which would be replaced.
+    /// Bytes of all files except the one of this name, which would be replaced.
     fn used_bytes(&self, but: &str) -> u64 {
         let names = self.disk.seen_names.iter().filter(|(name, _)| *name != but);
         names.filter_map(|(_, inode)| self.disk.inodes.get(*inode)).map(|inode| inode.seen.len() as u64).sum()
@@ -258,7 +259,7 @@ impl File for Handle {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.with(|world, index| {
             let begun = world.begin();
-            // A write that fails got somewhere: half of it is on its way.
+            // Half of a failed write is on its way.
             let arrived = if begun.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
             inode(world, index)?.write(to_usize(offset)?, arrived);
             world.end();

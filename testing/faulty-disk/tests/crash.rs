@@ -1,4 +1,5 @@
-//! Power cuts at every operation: what was acknowledged is there, what was not is a prefix, whole or absent.
+//! Power cuts at every operation: acknowledged commands are there, and the others are a prefix,
+//! each whole or absent.
 
 mod common;
 
@@ -6,13 +7,14 @@ use common::{Loss, Writer, judge, open, test_seed};
 use pitwire_faulty_disk::{Crash, FaultyStorage, SplitMix64, Trouble};
 use pitwire_journal::Log;
 
-/// Ends the world after each operation of one turn, in every mode, and judges what is found. `before` was
-/// acknowledged when the turn began.
+/// Crashes after each operation of one turn, in every mode, and judges the result. `before` is the
+/// number of commands acknowledged before the turn.
 fn crash_everywhere(disk: &FaultyStorage, writer: &Writer, before: u64, seed: u64) -> Result<u64, Loss> {
     let images = disk.take_images();
     let mut states = 0;
     for image in &images {
-        // Which of the turn's operations come after the acknowledgement is not known here; the last image does.
+        // Which of the turn's operations follow the acknowledgement is unknown here; the last image
+        // does.
         for crash in Crash::ALL {
             judge(&image.crash(crash, seed ^ states), before, &writer.appended)?;
             states += 1;
@@ -33,7 +35,8 @@ fn run(seed: u64, turns: u64, trouble: Trouble) -> Result<(u64, u64), Loss> {
     let (mut states, mut boundaries) = (0, 0);
     for turn in 0..turns {
         let before = writer.acked;
-        // First the bare commit, so that its boundary is judged by itself, then a whole turn with the chores.
+        // First the bare commit, so that its boundary is judged alone, then a whole turn with
+        // maintenance.
         let count = writer.random.below(30);
         writer.append(count).unwrap();
         writer.commit().unwrap();
@@ -60,7 +63,7 @@ fn nothing_acknowledged_is_lost_at_any_boundary() {
     assert!(boundaries >= 2000);
 }
 
-/// The judge's own test: a disk that answers a sync before it has done it makes the journal acknowledge too early.
+/// Tests the judge: a disk that reports a sync too early makes the journal acknowledge too early.
 #[test]
 fn an_acknowledgement_before_the_sync_is_caught() {
     for seed in 1..=10 {
@@ -78,7 +81,7 @@ fn an_acknowledgement_before_the_sync_is_caught() {
     }
 }
 
-/// The same through the whole search; here the journal itself may be the first to notice.
+/// The same fault is found by the whole search. Here the journal itself may notice first.
 #[test]
 fn a_disk_that_begins_to_lie_is_caught_by_the_search() {
     for seed in 1..=10 {
@@ -89,8 +92,8 @@ fn a_disk_that_begins_to_lie_is_caught_by_the_search() {
     }
 }
 
-/// A killed process leaves its unsynced commit in the page cache. Once a start has shown it to anybody, it must
-/// survive a power cut.
+/// A killed process leaves its unsynced commit in the page cache. Once a start has shown it to a
+/// client, it must survive a power cut.
 #[test]
 fn what_a_start_has_seen_survives_the_next_power_cut() {
     for seed in 0..20 {
@@ -110,8 +113,8 @@ fn what_a_start_has_seen_survives_the_next_power_cut() {
     }
 }
 
-/// Killed in the middle of anything, started again, and then a power cut in the middle of anything: what the page
-/// cache still held back at the first start must not pull the second one down.
+/// A kill at any moment, a start, and then a power cut at any moment: data that the page cache
+/// still held at the first start must not break the second one.
 #[test]
 fn a_kill_and_then_a_power_cut_lose_nothing() {
     for seed in 0..6 {
@@ -142,7 +145,7 @@ fn a_kill_and_then_a_power_cut_lose_nothing() {
     }
 }
 
-/// Recovery itself is cut off after each of its operations, and the next recovery finds the same.
+/// Recovery is interrupted after each of its operations, and the next recovery finds the same.
 #[test]
 fn recovery_can_be_interrupted_anywhere() {
     let seed = test_seed();
@@ -183,7 +186,7 @@ fn recovery_can_be_interrupted_anywhere() {
     assert!(torn >= 20, "only {torn} torn tails: this test tests little");
 }
 
-/// A first start that is cut off leaves nothing that a second one stumbles over.
+/// An interrupted first start leaves nothing that breaks the second one.
 #[test]
 fn a_first_start_can_be_interrupted_anywhere() {
     let disk = FaultyStorage::new();
@@ -207,7 +210,8 @@ fn a_first_start_can_be_interrupted_anywhere() {
     assert!(states > 1000);
 }
 
-/// Crash, recover, go on, crash again: a scrubbed tail must not come back, and numbers must go on without a hole.
+/// Crash, recover, continue, crash again: a scrubbed tail must not come back, and numbers must
+/// continue without a gap.
 #[test]
 fn life_goes_on_after_a_crash() {
     let seed = test_seed();

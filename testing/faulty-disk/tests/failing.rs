@@ -1,5 +1,5 @@
-//! A device that fails at the N-th operation, for every N: no acknowledgement after it, and everything acknowledged
-//! before it is found again.
+//! A device that fails at the N-th operation, for every N: nothing is acknowledged afterwards, and
+//! everything acknowledged before is recovered.
 
 mod common;
 
@@ -13,10 +13,10 @@ use pitwire_journal::{Log, LogError, OutputHash};
 
 const TURNS: u64 = 24;
 
-/// Runs until the first error; returns whether there was one.
+/// Runs until the first error. Returns whether there was one.
 fn run_until_failure(writer: &mut Writer) -> bool {
     for turn in 0..TURNS {
-        // An answer may have gone out although a chore after it failed.
+        // An answer may have been sent although maintenance after it failed.
         if let Err(error) = writer.turn(turn) {
             assert!(matches!(error, LogError::Io { .. }), "{error}");
             return true;
@@ -39,7 +39,7 @@ fn nothing_is_acknowledged_after_a_failed_operation() {
                 break;
             }
             let acked = writer.acked;
-            // The device recovers; the journal must not trust it again.
+            // The device recovers, but the journal must not trust it again.
             disk.give_trouble(Trouble::default());
             let was_preparing = writer.append(1).is_ok();
             match writer.commit() {
@@ -78,7 +78,8 @@ fn a_failed_commit_poisons_for_good() {
     }
 }
 
-/// No space for the next segment is not the end: the journal says so and goes on in what it has.
+/// A failure to make the next segment is not fatal: the journal reports it and continues in its
+/// remaining space.
 #[test]
 fn no_space_while_preparing_is_survived() {
     let disk = FaultyStorage::new();
@@ -98,7 +99,7 @@ fn no_space_while_preparing_is_survived() {
     judge(&disk.crash(Crash::DropAll, 0), 3, &writer.appended).unwrap();
 }
 
-/// A segment that was being prepared when the journal could wait no longer becomes the one after.
+/// A segment whose preparation came too late becomes the one after.
 #[test]
 fn a_preparation_that_comes_late_replaces_nothing() {
     let disk = FaultyStorage::new();
@@ -117,7 +118,8 @@ fn a_preparation_that_comes_late_replaces_nothing() {
     }
 }
 
-/// Segments of an earlier setting are used as they are; a spare of the wrong size is replaced when its turn comes.
+/// Segments of an earlier setting are used as they are; a prepared one of the wrong size is
+/// replaced when its turn comes.
 #[test]
 fn segments_may_change_their_size_between_starts() {
     let disk = FaultyStorage::new();
@@ -188,7 +190,7 @@ fn a_number_out_of_sequence_never_reaches_the_disk() {
     judge(&disk.crash(Crash::DropAll, 0), 2, &writer.appended).unwrap();
 }
 
-/// A commit larger than a segment is split, and nothing of it is lost.
+/// A commit larger than a segment is split without loss.
 #[test]
 fn a_commit_larger_than_a_segment_is_split() {
     let disk = FaultyStorage::new();
@@ -211,7 +213,7 @@ fn an_empty_commit_touches_nothing() {
     let operations = disk.operations();
     assert_eq!(writer.journal.commit(OutputHash::default()).unwrap().0, 0);
     assert_eq!(disk.operations(), operations);
-    // And a commit is one write and one sync.
+    // A commit is one write and one sync.
     writer.append(5).unwrap();
     writer.commit().unwrap();
     assert_eq!(disk.operations(), operations + 2);

@@ -1,4 +1,5 @@
-//! A log that is looked at while its venue writes on: what stands there is whole, however far it was read ahead.
+//! A log that is read while its venue writes: everything read is whole, however far the reader read
+//! ahead.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,7 @@ use pitwire_journal::{StartAt, inspect};
 
 mod common;
 
-/// Lets the venue have a turn behind every read.
+/// Gives the venue a turn after every read.
 struct Live {
     disk: FaultyStorage,
     venue: Arc<Mutex<Venue>>,

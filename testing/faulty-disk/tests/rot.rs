@@ -1,4 +1,5 @@
-//! Bits that flip and files that end: damage below the watermark is refused with its place, never skipped.
+//! Flipped bits and truncated files: damage below the watermark is refused with its position, never
+//! skipped.
 
 mod common;
 
@@ -13,7 +14,7 @@ use pitwire_model::Seq;
 const SEGMENT: &str = "journal-00000001.seg";
 const BLOCK: usize = 4096;
 
-/// A closed journal of `commits` groups, and where each of them ends.
+/// Returns a closed journal of `commits` groups, and the end of each.
 fn closed_journal(commits: u64) -> (FaultyStorage, Writer, Vec<usize>) {
     let disk = FaultyStorage::new();
     let mut writer = Writer::begin(&disk, 11).unwrap();
@@ -27,8 +28,8 @@ fn closed_journal(commits: u64) -> (FaultyStorage, Writer, Vec<usize>) {
     (disk, writer, ends)
 }
 
-/// 64 KiB of groups at or below the watermark, and every single bit of them: 524,288 starts, each by the real
-/// recovery, each refused with the place of the group that the bit stands in.
+/// Flips every single bit of 64 KiB of groups at or below the watermark: 524,288 starts with the
+/// real recovery, each refused with the position of the damaged group.
 #[test]
 fn every_flipped_bit_of_64_kib_at_or_below_the_watermark_is_refused_with_its_place() {
     const STRETCH: usize = 64 << 10;
@@ -43,7 +44,7 @@ fn every_flipped_bit_of_64_kib_at_or_below_the_watermark_is_refused_with_its_pla
     }
     writer.journal.write_superblock_if_due(1_000).unwrap();
     assert!(ends.len() >= 8, "one group would not be much of a log");
-    // Each eighth of them on a disk and a thread of its own.
+    // Each eighth of the bits has a disk and a thread.
     let refused_in = |bits: Range<usize>| {
         let disk = disk.copy();
         for bit in bits.clone() {
@@ -70,7 +71,8 @@ fn every_flipped_bit_of_64_kib_at_or_below_the_watermark_is_refused_with_its_pla
     assert_eq!(refused, 524_288);
 }
 
-/// The same before the snapshot that a start uses: a bit of every byte of the first sector of each of its groups.
+/// Flips bits before the snapshot that a start uses: one bit of every byte in the first sector of
+/// each group.
 #[test]
 fn every_damaged_byte_before_the_snapshot_in_use_is_refused_with_its_place() {
     let (disk, seqs) = history_of_snapshots();
@@ -99,7 +101,8 @@ fn every_damaged_byte_before_the_snapshot_in_use_is_refused_with_its_place() {
     inspect(&disk, &config, StartAt::NewestSnapshot).expect("as it was, it is whole");
 }
 
-/// A venue whose old segments cannot be had again may go on from the snapshot behind them, as the remedy says.
+/// A venue whose old segments are lost may continue from the snapshot after them, as the remedy
+/// says.
 #[test]
 fn what_is_older_than_a_snapshot_may_be_given_up() {
     let (disk, seqs) = history_of_snapshots();
@@ -109,11 +112,11 @@ fn what_is_older_than_a_snapshot_may_be_given_up() {
     assert!(matches!(refused, OpenError::DamagedHistory { snapshot, .. } if snapshot == seqs[2]), "{refused}");
     assert!(refused.to_string().contains(&format!("before snapshot-{:020}.snap", seqs[2].0)), "{refused}");
     assert!(refused.remedy().contains("move the segments up to this one and the older snapshots elsewhere"));
-    // With the segments alone gone, an older snapshot leads nowhere, and is not taken for a way back.
+    // Without the segments an older snapshot is useless and is not offered.
     disk.remove(SEGMENT).unwrap();
     let (_, recovery) = open(&disk).unwrap();
     assert_eq!(recovery.base(), seqs[2]);
-    // What was lost of the middle is damage wherever it can be reached from.
+    // A loss in the middle is damage for every start that reads it.
     let begins_in_first = disk.copy();
     begins_in_first.create(SEGMENT, first.len() as u64).unwrap().write_at(0, &first).unwrap();
     begins_in_first.edit("journal-00000002.seg", |bytes| bytes[5_000] ^= 1);
@@ -135,7 +138,7 @@ fn history_of_snapshots() -> (FaultyStorage, Vec<Seq>) {
     (disk, seqs)
 }
 
-/// One group older than the superblock knows of is still covered: the next group's header carries the watermark.
+/// A group newer than the superblock is covered by the watermark in the next group's header.
 #[test]
 fn the_next_groups_header_stands_in_for_a_stale_superblock() {
     let (disk, _, ends) = closed_journal(3);
@@ -143,14 +146,14 @@ fn the_next_groups_header_stands_in_for_a_stale_superblock() {
     Writer::begin(&old, 11).unwrap();
     let fresh_superblock = old.bytes("superblock").unwrap();
     disk.edit("superblock", |bytes| *bytes = fresh_superblock);
-    // Even a sector that looks like one that never arrived.
+    // Even if a sector looks as if it never arrived.
     disk.edit(SEGMENT, |bytes| bytes[ends[0]..ends[0] + 512].fill(0));
     let refused = open(&disk).err().expect("refused");
     assert!(matches!(refused, OpenError::DamagedBelowWatermark { .. }), "{refused}");
     assert!(refused.to_string().contains(&format!("{SEGMENT} at byte {}", ends[0])), "{refused}");
 }
 
-/// The newest acknowledged command alone in its group, and its group looks torn: still refused.
+/// The newest acknowledged command is alone in its group, and the group looks torn: still refused.
 #[test]
 fn the_watermark_includes_its_own_command() {
     let disk = FaultyStorage::new();
@@ -167,7 +170,7 @@ fn the_watermark_includes_its_own_command() {
     assert!(matches!(refused, OpenError::DamagedBelowWatermark { next: Seq(2), watermark: Seq(2), .. }), "{refused}");
 }
 
-/// A segment is begun only after the one before was synced, whatever the superblock knows.
+/// A segment is started only after the previous one was synced, whatever the superblock says.
 #[test]
 fn a_later_segment_stands_in_for_a_stale_superblock() {
     let (disk, _) = long_journal();
@@ -231,7 +234,7 @@ fn a_segment_cut_short_anywhere_is_refused_or_loses_nothing() {
     }
 }
 
-/// What is left of a short file is used as far as it goes, and the log continues in the next segment.
+/// A truncated file is used as far as it reaches, and the log continues in the next segment.
 #[test]
 fn a_short_file_does_not_end_the_log() {
     let (disk, mut writer, ends) = closed_journal(3);
@@ -263,7 +266,8 @@ fn a_missing_segment_is_named() {
         let refused = open(&holed).err().expect("refused");
         let names_it = match &refused {
             OpenError::MissingSegment { segment } => *segment == missing,
-            // Without its beginning the log needs a snapshot; without its end it misses what was acknowledged.
+            // Without its start the log needs a snapshot; without its end it lacks acknowledged
+            // commands.
             OpenError::NoUsableSnapshot { first_segment, .. } => missing == 1 && *first_segment == 2,
             OpenError::EndsEarly { .. } => missing == last,
             _ => false,
@@ -272,14 +276,15 @@ fn a_missing_segment_is_named() {
     }
 }
 
-/// Cut short, or zeros, from a group on: the segment that lost something is named, not the whole one behind it.
+/// A segment that is truncated or zeroed from a group on: the error names this segment, not the
+/// next one.
 #[test]
 fn groups_missing_at_the_end_of_a_segment_are_missed_there() {
     let (disk, writer) = long_journal();
     for (segment, from) in [(1, 0), (1, BLOCK), (2, 0), (2, BLOCK)] {
         assert!(segment < writer.journal.position().segment);
         let name = format!("journal-{segment:08}.seg");
-        // A block with a group's beginning, from `from` on.
+        // A block with the start of a group, from `from` on.
         let bytes = disk.bytes(&name).unwrap();
         let begins = |block: &usize| bytes[*block..].starts_with(b"PITWGRP");
         let start = (from..bytes.len()).step_by(BLOCK).find(begins).unwrap();
@@ -316,7 +321,7 @@ fn short_history(seed: u64) -> FaultyStorage {
     disk
 }
 
-/// A group with the right number, the right commands' numbers and good checksums, but of another history.
+/// A group with the right numbers and good checksums, but of another history.
 #[test]
 fn a_group_of_another_history_breaks_the_chain() {
     let (disk, other) = (short_history(1), short_history(2).bytes(SEGMENT).unwrap());
@@ -373,7 +378,7 @@ fn a_newer_format_is_refused_by_name() {
     assert!(refused.remedy().starts_with("start the newer build that wrote it"));
 }
 
-/// Whatever else stands in the directory: the superblock is read first.
+/// The superblock is read first, whatever else is in the directory.
 #[test]
 fn a_directory_of_another_format_is_refused_by_name() {
     let known = pitwire_journal::records::FORMAT_VERSION;
@@ -414,7 +419,7 @@ fn newer_rules_are_refused_by_name() {
     assert!(matches!(refused, OpenError::NewerRules { found: 1, known: 0, .. }), "{refused}");
 }
 
-/// `verify` looks and does not touch, whatever it finds.
+/// `verify` changes nothing, whatever it finds.
 #[test]
 fn inspecting_changes_nothing() {
     let (disk, _, ends) = closed_journal(2);

@@ -1,4 +1,5 @@
-//! Snapshots: whole or absent, the newest readable one is used, and only what nobody can need is removed.
+//! Snapshots: each is whole or absent, the newest readable one is used, and only unneeded files are
+//! removed.
 
 mod common;
 
@@ -13,7 +14,7 @@ fn name(seq: Seq) -> String {
     format!("snapshot-{:020}.snap", seq.0)
 }
 
-/// A journal over several segments with snapshots after every ten turns.
+/// A journal over several segments with a snapshot after every ten turns.
 fn with_snapshots(count: u64) -> (FaultyStorage, Writer, Vec<Seq>) {
     let disk = FaultyStorage::new();
     let mut writer = Writer::begin(&disk, 21).unwrap();
@@ -66,7 +67,7 @@ fn without_any_snapshot_the_log_from_its_beginning_will_do() {
     assert!(matches!(&refused, OpenError::NoUsableSnapshot { damaged, .. } if damaged.len() == 2), "{refused}");
 }
 
-/// As an earlier build would have left it: whole, and of its own layout.
+/// Rewrites a snapshot as an earlier build would have left it: whole, in its own layout.
 fn make_older(disk: &FaultyStorage, seq: Seq) {
     disk.edit(&name(seq), |bytes| {
         bytes[8..10].copy_from_slice(&(SNAPSHOT_VERSION - 1).to_le_bytes());
@@ -111,7 +112,7 @@ fn a_snapshot_of_an_older_layout_that_is_needed_is_refused_by_name() {
 #[test]
 fn a_verifier_starts_as_early_as_it_can_and_learns_of_every_snapshot() {
     let (disk, _, seqs) = with_snapshots(3);
-    // The journal still reaches back to the first command: even the oldest snapshot has to be proved.
+    // The journal still reaches back to the first command, so even the oldest snapshot is verified.
     let proves_all = (Seq(0), &seqs[..]);
     let from_oldest = (seqs[0], &seqs[1..]);
     for (base, later) in [proves_all, from_oldest] {
@@ -127,7 +128,7 @@ fn a_verifier_starts_as_early_as_it_can_and_learns_of_every_snapshot() {
     }
 }
 
-/// A snapshot taken of a state ahead of its position: commands it contains already are not handed out again.
+/// A snapshot of a state ahead of its position: commands that it contains are not replayed again.
 #[test]
 fn a_snapshot_inside_a_group_skips_what_it_contains() {
     let disk = FaultyStorage::new();
@@ -159,10 +160,10 @@ fn retention_removes_exactly_what_nothing_needs() {
     judge(&disk, writer.acked, &writer.appended).unwrap();
     let recovery = inspect(&disk, &small(), StartAt::Oldest).unwrap();
     assert_eq!(recovery.base(), seqs[2]);
-    // What is left is just enough: with the newest damaged, the other one and its segments carry on.
+    // Just enough is left: with the newest damaged, the other one and its segments are used.
     disk.edit(&name(seqs[3]), |bytes| bytes[0] ^= 1);
     judge(&disk, writer.acked, &writer.appended).unwrap();
-    // A command that was removed cannot be followed, and that is said.
+    // A removed command cannot be followed, and the error says so.
     assert!(matches!(writer.journal.follow_from(Seq(1), &mut |_| {}), Err(LogError::Io { .. })));
 }
 
@@ -177,8 +178,8 @@ fn a_damaged_snapshot_does_not_count_as_kept() {
     assert_eq!(retain(&disk, &small(), 2).unwrap(), Default::default());
 }
 
-/// Writing and retention are cut off after every operation; what was there before is enough, and what is used is
-/// whole.
+/// Writing and retention are interrupted after every operation: the earlier files suffice, and the
+/// used ones are whole.
 #[test]
 fn a_crash_while_snapshots_come_and_go_loses_nothing() {
     let mut states = 0;
@@ -201,7 +202,8 @@ fn a_crash_while_snapshots_come_and_go_loses_nothing() {
                 if let Some(used) = &recovery.snapshot {
                     assert_eq!(used.payload, payload(used.meta.seq));
                 }
-                // From the oldest one as well: retention must not have pulled the log from under it.
+                // From the oldest snapshot as well: retention must not have removed the log after
+                // it.
                 inspect(&crashed, &small(), StartAt::Oldest).unwrap();
                 assert!(!crashed.list().unwrap().iter().any(|name| name.ends_with(".new")), "left-overs are removed");
                 states += 1;
@@ -219,14 +221,14 @@ fn a_snapshot_that_cannot_be_written_leaves_the_old_one() {
         copy.give_trouble(Trouble { fails_at: Some(failing), is_full: true, ..Trouble::default() });
         snapshot(&copy, &writer).unwrap_err();
         copy.give_trouble(Trouble::default());
-        // The directory's sync is the last step: then the name may be there already, and whole.
+        // The directory sync is the last step, so the name may be there already, and whole.
         let base = open(&copy).unwrap().1.base();
         assert!(base == seqs[0] || (failing == 5 && base.0 == writer.acked), "failing {failing}: {base}");
         judge(&copy, writer.acked, &writer.appended).unwrap();
     }
 }
 
-/// A segment that was cut short before the snapshot's place in it is not what the snapshot was taken of.
+/// A segment that was truncated before the snapshot's position no longer matches the snapshot.
 #[test]
 fn a_segment_that_ends_before_the_snapshots_place_is_refused() {
     let (disk, mut writer, _) = with_snapshots(1);
@@ -244,7 +246,7 @@ fn a_segment_that_ends_before_the_snapshots_place_is_refused() {
     assert!(matches!(refused, OpenError::EndsEarly { .. }), "{refused}");
 }
 
-/// A snapshot is proof that the log reached so far.
+/// A snapshot proves how far the log reached.
 #[test]
 fn a_log_shorter_than_its_snapshot_is_refused() {
     let (disk, writer, _) = with_snapshots(1);

@@ -1,4 +1,4 @@
-//! A disk that is full, and a disk that is slow: what is taken then, and what is said.
+//! A full disk and a slow disk: accepted commands and reports.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn used(disk: &FaultyStorage) -> u64 {
     disk.list().unwrap().iter().filter_map(|name| disk.bytes(name)).map(|bytes| bytes.len() as u64).sum()
 }
 
-/// Asks for segments until no more are wanted or none can be made.
+/// Prepares segments until no more are wanted or none can be made.
 fn prepare(writer: &mut Writer) -> bool {
     while let Some(job) = writer.journal.segment_wanted() {
         if writer.journal.segment_ready(job.run()).is_err() {
@@ -23,7 +23,7 @@ fn prepare(writer: &mut Writer) -> bool {
     true
 }
 
-/// One command and its commit, as a cancel alone would be.
+/// One command and its commit, as for a single cancel.
 fn one(writer: &mut Writer) {
     writer.append(1).unwrap();
     writer.commit().unwrap();
@@ -39,7 +39,7 @@ fn a_full_disk_leaves_a_segment_for_cancels_and_gives_orders_back_with_the_space
             (writer.journal.room(), writer.journal.remaining_bytes()),
             (JournalSpace::Orders, 3 * SEGMENT_BYTES)
         );
-        // Somebody else fills the disk. Nothing is known of it until the next segment is to be made.
+        // Another program fills the disk. The journal notices when it prepares the next segment.
         disk.give_trouble(Trouble { capacity: Some(used(&disk)), ..Trouble::default() });
         let mut commands = 0;
         while prepare(&mut writer) {
@@ -57,7 +57,7 @@ fn a_full_disk_leaves_a_segment_for_cancels_and_gives_orders_back_with_the_space
             cancels += 1;
         }
         assert!(cancels > 5);
-        // The margin is for what the venue itself still says; it fits without another segment.
+        // The margin is for commands of the venue itself; they fit without another segment.
         assert_eq!(writer.journal.room(), JournalSpace::Nothing);
         one(&mut writer);
         judge(&disk.crash(crash, seed), writer.acked, &writer.appended).unwrap();
@@ -99,11 +99,12 @@ fn segments_made_ahead_outlive_the_process() {
 struct Served {
     groups: u64,
     commands: u64,
-    /// The longest wait from arrival to answer, by the disk's time.
+    /// The longest time from arrival to answer, in nanoseconds of the disk's time.
     longest_ns: u64,
 }
 
-/// A host under a steady load: in each turn it takes all that has arrived, commits, and only then answers.
+/// A server under a steady load: in each turn it takes everything that has arrived, commits, and
+/// then answers.
 fn serve(sync_ns: u64, gap_ns: u64, commands: u64) -> Served {
     let disk = FaultyStorage::new();
     let mut writer = Writer::begin(&disk, 9).unwrap();
@@ -130,7 +131,8 @@ fn serve(sync_ns: u64, gap_ns: u64, commands: u64) -> Served {
     served
 }
 
-/// Twenty times slower: the same load in fewer, larger groups; everybody waits for the disk and nobody for a queue.
+/// Twenty times slower: the same load in fewer, larger groups. Every command waits for the disk and
+/// none in a queue.
 #[test]
 fn a_disk_twenty_times_slower_makes_larger_groups_and_loses_nothing() {
     const SYNC_NS: u64 = 100_000;
@@ -138,8 +140,8 @@ fn a_disk_twenty_times_slower_makes_larger_groups_and_loses_nothing() {
     let (usual, slow) = (serve(SYNC_NS, GAP_NS, 600), serve(20 * SYNC_NS, GAP_NS, 600));
     assert_eq!((usual.commands, slow.commands), (600, 600));
     assert!(usual.groups > 8 * slow.groups, "{} groups and {}", usual.groups, slow.groups);
-    // At worst a command just misses a commit and then shares the next one: with its superblock and segment chores a
-    // few syncs, however long the load lasts.
+    // At worst a command just misses a commit and shares the next one: with the writes of
+    // superblock and segments a few syncs, however long the load lasts.
     assert!(slow.longest_ns <= 6 * 20 * SYNC_NS, "{} ns", slow.longest_ns);
     println!(
         "{} groups, then {}; longest wait {} and {} ns",

@@ -1,8 +1,9 @@
-//! Bytes at the door: JSON texts to the dispatcher, or WebSocket frames that carry them.
+//! Hostile input for the dispatcher: JSON texts, or WebSocket frames that carry them.
 //!
-//! The first byte of an input chooses: `F` and a step feed the rest through the frame decoder in pieces of that many
-//! bytes; anything else is lines. A line goes to a session that has logged in; one that begins with `~` to a session
-//! that has not, with `@` to another member's, with `#` to the operator's, and with `?` through the HTTP door as `scope/method?query`.
+//! The first byte of an input chooses: `F` and a step feed the rest through the frame decoder in
+//! pieces of that many bytes; anything else is lines. A line goes to a session with a login; a line
+//! that starts with `~` to a session without one, with `@` to another member's, with `#` to the
+//! operator's, and with `?` to HTTP as `scope/method?query`.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,14 +20,14 @@ use serde_json::value::RawValue;
 use crate::venue::{MEMBERS, SmallVenue};
 
 const WALL_US: u64 = 1_795_219_359_706_101;
-/// Longer than this is the decoder's to refuse.
+/// Longer texts are refused by the decoder.
 const LONGEST_TEXT: usize = 32 * 1024;
 
 thread_local! {
     static TOKENS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Tokens need not be secret here, only different from one another and equal from run to run.
+/// Tokens need not be secret here, only unique, and equal from run to run.
 fn token() -> [u8; 32] {
     TOKENS.set(TOKENS.get() + 1);
     let mut bytes = [7; 32];
@@ -37,11 +38,11 @@ fn token() -> [u8; 32] {
 struct Door {
     venue: SmallVenue,
     dispatcher: Dispatcher,
-    /// Nobody's, alice's, bob's, the operator's.
+    /// The sessions without a login, of alice, of bob and of the operator.
     sessions: [Session; 4],
 }
 
-/// Anything at all may come in; only answers of the dialect may come out.
+/// Accepts any input and checks that only answers of the dialect come out.
 pub fn run(input: &[u8]) {
     let mut door = Door::open();
     match input {
@@ -71,7 +72,7 @@ impl Door {
     }
 
     fn line(&mut self, line: &[u8]) {
-        // The decoder lets nothing else through.
+        // The decoder passes nothing else.
         let Ok(text) = std::str::from_utf8(line) else { return };
         match text.split_at_checked(1) {
             Some(("~", rest)) => self.text(0, rest),
@@ -137,7 +138,7 @@ impl Door {
         self.tell();
     }
 
-    /// Everybody hears what has happened.
+    /// Sends notifications to every session.
     fn tell(&mut self) {
         let SmallVenue { engine, views, changes, .. } = &self.venue;
         for session in &mut self.sessions {
@@ -154,8 +155,8 @@ fn refused(error: &RpcError, clock: RequestClock, out: &mut Vec<u8>) -> Dispatch
     Dispatcher::refuse(&RequestId::default(), error, clock, out)
 }
 
-/// One envelope with a result or an error of the registry, whatever was asked. Numbers are not looked at: a client may
-/// choose an id that no machine number holds, and gets it back as it wrote it.
+/// Checks one envelope with a result or a registered error. Numbers are not checked, because a
+/// client may choose an id that no machine number can hold and gets it back as written.
 fn check_answer(out: &[u8], answer: &Dispatched) {
     let text = String::from_utf8_lossy(out);
     let envelope: BTreeMap<&str, &RawValue> = serde_json::from_slice(out).unwrap_or_default();
@@ -171,7 +172,7 @@ fn check_answer(out: &[u8], answer: &Dispatched) {
     assert!(!answer.log_failed, "memory does not fail");
 }
 
-/// Every method that is served, with more parameters than any of them wants; then whole conversations.
+/// Every served method with more parameters than it needs, then whole conversations.
 pub fn seeds() -> Vec<Vec<u8>> {
     const PARAMS: &str = r#"{"instrument_name":"NPN_ZAR","currency":"ZAR","kind":"any","type":"limit","amount":3,"price":3200.01,"time_in_force":"good_til_cancelled","label":"x","order_id":"33","count":5,"depth":5,"start_timestamp":0,"end_timestamp":1795219400000,"resolution":"1","index_name":"btc_usd","channels":["book.NPN_ZAR.100ms","user.orders.any.any.raw","user.trades.any.any.100ms","ticker.BTC_USDC.100ms"],"grant_type":"client_credentials","client_id":"bob","client_secret":"bob-secret","scope":"venue","interval":10,"ns":1000000000,"account":"bob","action":"stop","reason":"r","rate_percent":50,"trade_id":"1000000000001","name":"NPN","base_currency":"NPN","quote_currency":"ZAR","tick_size":0.01,"lot_size":1,"start_price":5,"self_match":"none","max_open_orders":5,"max_amount":9,"max_notional":1000,"collar_percent":5,"max_executions":3,"execution_window_ms":1000,"credit":"limited","durability":"memory","running":true}"#;
     const LINES: &[&str] = &[
@@ -193,7 +194,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     ];
     let mut seeds: Vec<Vec<u8>> = LINES.iter().map(|line| line.as_bytes().to_vec()).collect();
     for method in method_names() {
-        // An operator's methods refuse everybody else.
+        // Operators' methods refuse every other login.
         let whose = if method.contains("pitwire") || method.contains("operator") { "#" } else { "" };
         seeds.push(format!(r#"{whose}{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{PARAMS}}}"#).into_bytes());
     }
@@ -214,7 +215,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// As a client masks it.
+/// Masks a frame as a client does.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     const MASK: [u8; 4] = [0x37, 0xFA, 0x21, 0x3D];
     let mut out = vec![first];

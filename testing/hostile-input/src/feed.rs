@@ -1,17 +1,19 @@
-//! Any bytes as a feed: what the reader makes of them, on every kind of lanes, against the slow reader.
+//! Hostile input for the feed scanner: the fast paths against the slow reader.
 //!
-//! Does        take an input as a stream of frames, or as the text of one message cut into fragments; feed it in pieces
-//!             whose lengths come from the input too; and panic when an event, a counter or a violation differs.
-//! Leaves out  counters that say how an object was found (`unusual`, `cut`), which depend on the pieces.
+//! Does        take an input as a stream of frames, or as the text of one message in fragments;
+//!             feed it in pieces whose lengths come from the input too; and panic when an event, a
+//!             counter or a violation differs.
+//! Leaves out  counters that say how an object was found (`unusual`, `cut`), which depend on the
+//!             pieces.
 //! Start at    [`run`].
 
 use pitwire_feed::reference::{self, FeedEvent};
 use pitwire_feed::{MissingSymbol, Object, ObjectReader, ObjectSink, ScanCounters, SimdLevel, Violation};
 
 const WORKERS: u32 = 4;
-/// More than what is cut at a time where vectors are widest.
+/// More bytes than the widest vectors scan at a time.
 const STREAM_BYTES_MAX: usize = 20_000;
-/// The slow reader reads a message anew for each of its frames.
+/// The slow reader reads a message again for each of its frames.
 const FRAGMENTED_BYTES_MAX: usize = 8192;
 const FRAGMENTS_MAX: usize = 64;
 
@@ -39,7 +41,7 @@ impl ObjectSink for Seen {
     }
 }
 
-/// The first byte says how the rest is meant, the next two how long the pieces are.
+/// The first byte chooses the meaning of the rest, the next two the length of the pieces.
 pub fn run(input: &[u8]) {
     let [how, first, second, rest @ ..] = input else { return };
     let most = if how % 4 == 3 { FRAGMENTED_BYTES_MAX } else { STREAM_BYTES_MAX };
@@ -52,7 +54,7 @@ pub fn run(input: &[u8]) {
     let no_sym = if how & 0x80 == 0 { MissingSymbol::Drop } else { MissingSymbol::Worker0 };
     let expected = reference::read(&stream, WORKERS, no_sym);
     let expected = (expected.events, expected.violation, comparable(expected.counters, expected.violation));
-    // A block is 64 bytes and the longest beginning 32: pieces around these, or all of it.
+    // A block has 64 bytes and the longest header 32: pieces around these lengths, or everything.
     let lengths = match first {
         0 => [usize::MAX; 2],
         _ => [usize::from(*first), 1 + usize::from(*second) * 8],
@@ -72,7 +74,7 @@ fn cut(lanes: SimdLevel, stream: &[u8], lengths: &[usize], no_sym: MissingSymbol
             break;
         }
         let (piece, later) = rest.split_at(rest.len().min(*length));
-        // A copy of its own, so that a read beyond the piece is a read beyond an allocation.
+        // A separate copy, so that a read beyond the piece is a read beyond an allocation.
         let piece = piece.to_vec();
         violation = reader.feed(&piece, &mut seen).err();
         rest = later;
@@ -80,7 +82,8 @@ fn cut(lanes: SimdLevel, stream: &[u8], lengths: &[usize], no_sym: MissingSymbol
     (seen.0, violation, comparable(reader.counters(), violation))
 }
 
-/// Where UTF-8 breaks, it depends on the pieces whether non_object just before was counted.
+/// Removes the counter that depends on the pieces: whether `non_object` just before a UTF-8
+/// violation was counted.
 fn comparable(counters: ScanCounters, violation: Option<Violation>) -> ScanCounters {
     let ScanCounters { malformed, not_arrays, .. } = counters;
     let (malformed, not_arrays) = if violation == Some(Violation::NotUtf8) { (0, 0) } else { (malformed, not_arrays) };
@@ -100,7 +103,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// One text message in fragments of `bytes`, with a ping behind the first.
+/// Splits one text message into fragments of `bytes`, with a ping after the first.
 fn fragments(payload: &[u8], bytes: usize) -> Vec<u8> {
     let mut stream = frame(0x01, b"");
     for (index, piece) in payload.chunks(bytes.max(payload.len() / FRAGMENTS_MAX)).enumerate() {
@@ -141,7 +144,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         seeds.push([&[2, index % 3 * 40, 3], message.as_bytes()].concat());
         seeds.push([&[3 + 8 * (index % 16), 7, index], message.as_bytes()].concat());
     }
-    // Cut many at a time: all of one message, and messages of several frames in a row.
+    // Many objects per scan: all of one message, and messages of several frames in a row.
     let alike = |count: usize| format!("[{}]", [objects[0]].repeat(count).join(","));
     seeds.push([&[2, 0, 0], alike(180).as_bytes()].concat());
     seeds.push([&[0, 0, 0], &frame(0x81, alike(3).as_bytes()).repeat(40)[..]].concat());

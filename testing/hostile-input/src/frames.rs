@@ -1,15 +1,17 @@
-//! Any bytes as a WebSocket's frames, from either side: what the decoder makes of them, against one that is slow and plain.
+//! Hostile input for the WebSocket decoder, from either side, compared with a slow and simple
+//! decoder.
 //!
-//! Does        take an input as a stream of frames, or as a message that is compressed first; feed it whole and in pieces
-//!             whose length comes from the input too; and panic when a message, the end or a size is not as it must be.
-//! Leaves out  for compressed messages, which of several faults of a message is told.
+//! Does        take an input as a stream of frames, or as a message that is compressed first; feed
+//!             it whole and in pieces whose length comes from the input too; and panic when a
+//!             message, the end or a size differs.
+//! Leaves out  which of several faults of a compressed message is reported.
 //! Start at    [`run`].
 
 use pitwire_websocket::{Agreed, Decoder, Deflater, Incoming, Limits, Opcode, Policy};
 
 const LIMITS: Limits = Limits { message_bytes: 600, fragments: 5 };
 
-/// What a decoder says, with the close code that ends it.
+/// Output of a decoder, with the close code that ends it.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Text(String),
@@ -20,7 +22,8 @@ enum Said {
     Failed(u16),
 }
 
-/// The first byte says whose frames these are and whether messages may be compressed, the second how long the pieces are.
+/// The first byte chooses the side and whether messages may be compressed, the second the length of
+/// the pieces.
 pub fn run(input: &[u8]) {
     let [how, step, rest @ ..] = input else { return };
     let is_client = how & 1 == 0;
@@ -42,7 +45,7 @@ fn deflated(stream: &[u8], is_client: bool, step: usize) {
     let agreed = agreed();
     let fate = |step| {
         let mut said = said(decoder(is_client, Some(&agreed)), stream, step);
-        // Text that is none, in a message that is too long and breaks: one of them is told.
+        // Invalid text in a message that is also too long: either fault may be reported.
         if let Some(Said::Failed(code @ (1007 | 1009))) = said.last_mut() {
             *code = 0;
         }
@@ -77,7 +80,7 @@ fn decoder(is_client: bool, agreed: Option<&Agreed>) -> Decoder {
 fn said(mut decoder: Decoder, stream: &[u8], step: usize) -> Vec<Said> {
     let mut said = Vec::new();
     for piece in stream.chunks(step) {
-        // A copy of its own, so that a read beyond the piece is a read beyond an allocation.
+        // A separate copy, so that a read beyond the piece is a read beyond an allocation.
         let piece = piece.to_vec();
         let mut used = 0;
         while used < piece.len() {
@@ -117,7 +120,7 @@ fn word(incoming: &Incoming<'_>) -> Said {
     }
 }
 
-/// The same by reading RFC 6455 section 5 from top to bottom, with all bytes at hand.
+/// Decodes by reading RFC 6455 section 5 from top to bottom, with all bytes at hand.
 fn obvious(stream: &[u8], is_client: bool) -> Vec<Said> {
     let mut said = Vec::new();
     let mut rest = stream;
@@ -183,8 +186,9 @@ fn close(body: &[u8]) -> Said {
 
 type Frame<'a> = (u8, bool, Vec<u8>, Option<&'a [u8]>);
 
-/// One frame off the front: opcode, end bit, payload as far as it is there, and what follows if it is all there. `None`
-/// when there is nothing to say yet. `begun` is what a message that has begun holds.
+/// Takes one frame off the front: opcode, end bit, payload as far as it has arrived, and the rest
+/// if the frame is complete. `None` while nothing can be decided. `begun` is the content of a
+/// message that has begun.
 fn frame(bytes: &[u8], is_client: bool, begun: Option<(usize, u32)>) -> Option<Result<Frame<'_>, u16>> {
     let (first, second) = (*bytes.first()?, *bytes.get(1)?);
     let (opcode, is_final) = (first & 15, first >= 128);

@@ -1,7 +1,8 @@
-//! Any bytes as a request's head: what is let in must be what it seems, to every reader.
+//! Hostile input for the reader of request heads and handshakes.
 //!
-//! Does        read an input as the head of a request, whole and as it arrives; judge it as a WebSocket handshake that offers
-//!             compression; and panic when something is let through that a second look, by other means, would refuse.
+//! Does        read an input as the head of a request, whole and as it arrives; judge it as a
+//!             WebSocket handshake that offers compression; and panic when something is accepted
+//!             that a second reader, by other means, would refuse.
 //! Start at    [`run`].
 
 use pitwire_websocket::head::{Head, HeadLimits, Parsed, parse};
@@ -11,7 +12,7 @@ const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 300, header_bytes: 7
 
 pub fn run(input: &[u8]) {
     let whole = verdict(input);
-    // Bytes that follow do not change what came before them; only a limit may be reached meanwhile.
+    // Bytes that follow do not change the result of those before; only a limit may be reached.
     for cut in [input.len() / 3, input.len() / 2, input.len().saturating_sub(1)] {
         let early = verdict(&input[..cut]);
         assert!(early == whole || early == Verdict::More || whole.is_refusal(), "{early:?} became {whole:?}");
@@ -52,12 +53,12 @@ fn verdict(input: &[u8]) -> Verdict {
     }
 }
 
-/// By lines and letters, as the plainest reader would.
+/// The second reader: by lines and letters.
 fn look_again(bytes: &[u8], head: &Head<'_>) {
     assert!(bytes.ends_with(b"\r\n\r\n"));
     let text = String::from_utf8_lossy(bytes);
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "a line ends in LF alone");
-    // Empty lines before a request are passed over (RFC 9112 section 2.2).
+    // Empty lines before a request are skipped (RFC 9112 section 2.2).
     let lines: Vec<&str> = text.trim_start_matches("\r\n").trim_end_matches("\r\n").split("\r\n").collect();
     let names: Vec<String> =
         lines[1..].iter().map(|line| line.split(':').next().unwrap_or_default().to_lowercase()).collect();
@@ -92,11 +93,11 @@ fn opens(bytes: &[u8], head: &Head<'_>) -> bool {
     true
 }
 
-/// The text as the value of the header alone, from either side.
+/// The text as the value of the header, from either side.
 fn extensions(text: &str) {
     if let Ok(Some(agreed)) = Policy::default().answer([text]) {
         assert!(text.contains("permessage-deflate"));
-        // What we say back is an offer that says the same.
+        // The answer is an offer with the same meaning.
         assert_eq!(
             Policy::default().answer([agreed.to_string().as_str()]).map(|it| it.map(|it| it.to_string())),
             Ok(Some(agreed.to_string()))

@@ -1,6 +1,7 @@
-//! A directory as recovery may find it: edited anywhere, or with contents that are sealed correctly and say anything.
+//! Hostile input for recovery: a directory that is edited anywhere, or whose checksums are right
+//! and whose content is arbitrary.
 //!
-//! The first byte of an input chooses what the rest is:
+//! The first byte of an input chooses the meaning of the rest:
 //!
 //! | byte | the rest |
 //! |---|---|
@@ -29,19 +30,19 @@ use pitwire_projections::Views;
 use crate::storage::{Files, MemoryStorage};
 use crate::venue::{NOW, limit, opening};
 
-/// Where the last command of the base stands, and what continues it.
+/// Position of the base's last command, and what continues it.
 struct Base {
     files: Files,
     commands: Vec<Stamped>,
-    /// The command of the snapshot.
+    /// Metadata of the snapshot.
     snapshot: SnapshotMeta,
     end: JournalPosition,
     segment: String,
-    /// Each as its record, for seeds.
+    /// One record each, for seeds.
     records: Vec<Vec<u8>>,
 }
 
-/// Small, so that everything that can happen happens within a few commands.
+/// Small sizes, so that every case occurs within a few commands.
 fn small() -> JournalConfig {
     JournalConfig {
         segment_bytes: 16 << 10,
@@ -53,7 +54,8 @@ fn small() -> JournalConfig {
 
 static BASE: LazyLock<Base> = LazyLock::new(Base::build);
 
-/// Any directory at all may be found; what recovery accepts must be a run, and what it refuses must have a remedy.
+/// Accepts any directory: an accepted one must be a valid run, and a refused one must have
+/// a remedy.
 pub fn run(input: &[u8]) {
     match input {
         [b'E', edits @ ..] => judge_edited(&edited(edits)),
@@ -68,7 +70,8 @@ pub fn run(input: &[u8]) {
 }
 
 impl Base {
-    /// A venue's opening, a few orders, a snapshot on the way, groups of several sizes in two segments.
+    /// Builds a directory: a venue's setup, a few orders, a snapshot, and groups of several sizes
+    /// in two segments.
     fn build() -> Base {
         let storage = MemoryStorage::default();
         let mut engine = Engine::new();
@@ -129,7 +132,7 @@ impl Base {
     }
 }
 
-/// Of the base alone: memory does not fail.
+/// Unwraps an outcome of the base; memory does not fail.
 fn done<T>(outcome: Result<T, LogError>) {
     if let Err(error) = outcome {
         panic!("the base cannot be written: {error}");
@@ -162,7 +165,7 @@ fn base_commands() -> Vec<Stamped> {
     (1..).zip(commands).map(stamped).collect()
 }
 
-/// Seven bytes head each edit: file, action, three of place, two of length.
+/// Applies edits, each with a head of seven bytes: file, action, three of position, two of length.
 fn edited(mut edits: &[u8]) -> MemoryStorage {
     let mut files = BASE.files.clone();
     while let Some((&[file, action, low, middle, high, short, long], rest)) = edits.split_first_chunk::<7>() {
@@ -195,7 +198,7 @@ fn edited(mut edits: &[u8]) -> MemoryStorage {
     MemoryStorage::holding(files)
 }
 
-/// One more group behind the base's last one.
+/// Appends one group to the base.
 fn with_group(commands: u32, payload: &[u8]) -> MemoryStorage {
     let mut files = BASE.files.clone();
     let end = BASE.end;
@@ -220,7 +223,7 @@ fn with_group(commands: u32, payload: &[u8]) -> MemoryStorage {
     MemoryStorage::holding(files)
 }
 
-/// Records as they would be, whatever is in them: the length in front is made right and the checksum behind it too.
+/// Makes the length and the checksum of each record right, whatever it contains.
 fn whole_records(mut bytes: &[u8]) -> (u32, Vec<u8>) {
     let (mut count, mut out) = (0, Vec::new());
     while let Some((&[short, long], rest)) = bytes.split_first_chunk::<2>() {
@@ -232,7 +235,7 @@ fn whole_records(mut bytes: &[u8]) -> (u32, Vec<u8>) {
     (count, out)
 }
 
-/// In place of the base's snapshot.
+/// Replaces the base's snapshot.
 fn with_snapshot(payload: &[u8]) -> MemoryStorage {
     let mut files = BASE.files.clone();
     let file = encode_snapshot(&BASE.snapshot, payload);
@@ -240,7 +243,7 @@ fn with_snapshot(payload: &[u8]) -> MemoryStorage {
     MemoryStorage::holding(files)
 }
 
-/// Whole, but nobody knows what it says.
+/// Judges a directory with right checksums and arbitrary content.
 fn judge_sealed(storage: &MemoryStorage, from: StartAt) {
     match inspect(storage, &small(), from) {
         Ok(recovery) => replayed(&recovery, storage, true),
@@ -248,7 +251,7 @@ fn judge_sealed(storage: &MemoryStorage, from: StartAt) {
     }
 }
 
-/// Recovery may refuse it; what it accepts is what was written.
+/// Recovery may refuse an edited directory; an accepted one must equal the written one.
 fn judge_edited(storage: &MemoryStorage) {
     for from in [StartAt::Oldest, StartAt::NewestSnapshot] {
         match inspect(storage, &small(), from) {
@@ -256,7 +259,7 @@ fn judge_edited(storage: &MemoryStorage) {
             Err(error) => check_refusal(&error),
         }
     }
-    // What a start does to it: cut the torn tail, and go on.
+    // As a start does: cut the torn tail and continue.
     match Journal::open(Arc::new(storage.clone()), small()) {
         Ok((journal, recovery)) => {
             assert!(recovery.watermark <= recovery.last, "what was acknowledged is lost");
@@ -273,7 +276,8 @@ fn check_refusal(error: &OpenError) {
     assert!(!error.to_string().is_empty() && !error.remedy().is_empty());
 }
 
-/// Applies what was recovered. Unsealed damage must never be taken for a run: it is the base's or nothing.
+/// Replays what was recovered. Damage must never pass as a run: the result equals the base or is an
+/// error.
 fn replayed(recovery: &Recovery, storage: &MemoryStorage, is_whole: bool) {
     let (mut engine, mut views) = (Engine::new(), Views::new());
     if let Some(snapshot) = &recovery.snapshot {
@@ -302,7 +306,7 @@ fn replayed(recovery: &Recovery, storage: &MemoryStorage, is_whole: bool) {
     encode_state(&engine.image(), &views.image(), &mut state);
 }
 
-/// What decodes must encode to the same bytes.
+/// Whatever decodes must encode to the same bytes.
 fn decode_all(bytes: &[u8]) {
     let _ = (read_header(bytes), read_group(bytes), decode_snapshot(bytes), Superblock::decode_file(bytes));
     if let Ok((stamped, used)) = decode_command(bytes) {
@@ -318,7 +322,7 @@ fn decode_all(bytes: &[u8]) {
     }
 }
 
-/// Whole things of every kind, for a fuzzer to take apart.
+/// Valid inputs of every kind, for a fuzzer to take apart.
 pub fn seeds() -> Vec<Vec<u8>> {
     let vectors = include_str!("../../../contracts/vectors/log/v2.txt");
     let bytes = |hex: &str| -> Vec<u8> {
@@ -355,7 +359,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A command with the next number, so that it is taken.
+/// Renumbers a command, so that it follows the base.
 fn behind_base(record: &[u8]) -> Vec<u8> {
     let Ok((mut stamped, _)) = decode_command(record) else { return Vec::new() };
     stamped.seq = BASE.end.next;

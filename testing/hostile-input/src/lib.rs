@@ -1,11 +1,15 @@
-//! Hostile input for the JSON-RPC entrance, the journal reader, the feed's cutter and the WebSocket machine: what a fuzzer drives and a test replays.
+//! Hostile input for the dispatcher, the journal reader, the feed scanner and the WebSocket
+//! decoder: driven by fuzzers, replayed by a test.
 //!
-//! Does        take any bytes, show them to a small venue in memory, to the recovery of a small journal or to a cutter,
-//!             and panic when what comes back breaks a promise: an answer that is no JSON, an acknowledged command that
-//!             is lost, an object that is not where the slow cutter finds it, a frame that the plain reader refuses.
-//! Holds       one input, one behaviour: no clock and no chance, so a crash is its file.
+//! Does        take any bytes, pass them to a small venue in memory, to the recovery of a small
+//!             journal or to a decoder, and panic when a guarantee is broken: an answer that is not
+//!             JSON, an acknowledged command that is lost, an object that the slow scanner does not
+//!             find, a frame that the simple decoder refuses.
+//! Holds       one input has one behaviour: without clock and randomness, a crash is reproduced by
+//!             its file.
 //! Leaves out  libFuzzer (`fuzz/`, by `make fuzz`); the short form is this crate's test.
-//! Start at    [`entrance::run`], [`journal::run`], [`feed::run`], [`frames::run`], [`handshake::run`].
+//! Start at    [`entrance::run`], [`journal::run`], [`feed::run`], [`frames::run`],
+//!             [`handshake::run`].
 
 pub mod entrance;
 pub mod feed;

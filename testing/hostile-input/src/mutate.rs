@@ -1,4 +1,4 @@
-//! Changes to an input, from a seed: what the short test has in place of a fuzzer that watches coverage.
+//! Changes to an input, from a seed. The short test uses them where a fuzzer would watch coverage.
 
 /// Steele, Lea and Flood's generator: the whole state is one number, so a seed is a whole run.
 pub struct SplitMix64(pub u64);
@@ -12,14 +12,14 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`; zero when there is nothing below it.
+    /// Returns a number below `bound`; zero if `bound` is zero.
     pub fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.number() % bound).unwrap_or(0)
     }
 }
 
-/// What parsers stumble over.
+/// Pieces that parsers often mishandle.
 const SPLINTERS: &[&[u8]] = &[
     b"",
     b"0",
@@ -50,7 +50,7 @@ const SPLINTERS: &[&[u8]] = &[
     b"\xff\xff\xff\xff\xff\xff\xff\x7f",
 ];
 
-/// One to four changes; `other` is an input to take pieces from.
+/// Applies one to four changes. `other` is an input to take pieces from.
 pub fn mutated(input: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut out = input.to_vec();
     for _ in 0..=random.below(4) {

@@ -1,4 +1,4 @@
-//! A directory in memory, as small and as quick as a fuzzer wants it.
+//! A small and fast directory in memory for fuzzers.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! A small venue in memory: four instruments, three accounts, a book on both sides.
+//! A small venue in memory: four instruments, three accounts, orders on both sides of a book.
 
 use pitwire_deribit::{Venue, VenueStatus};
 use pitwire_engine::Engine;
@@ -13,7 +13,7 @@ use pitwire_projections::{Change, Views};
 pub const NOW: VenueNanos = VenueNanos(1_795_219_359_707_000_000);
 pub const MEMBERS: [&str; 3] = ["alice", "bob", "operator"];
 
-/// Name and decimals.
+/// Currency names with their decimals.
 const CURRENCIES: [(&str, u8); 6] = [("ZAR", 2), ("USDC", 6), ("USD", 2), ("BTC", 8), ("NPN", 0), ("ETH", 8)];
 const HELD_WHOLE: i128 = 1_000_000;
 
@@ -91,7 +91,7 @@ fn currency(name: &str) -> CurrencyId {
     (0..).zip(CURRENCIES).find(|(_, (known, _))| *known == name).map_or(CurrencyId(0), |(id, _)| CurrencyId(id))
 }
 
-/// The commands with which the venue begins.
+/// The commands that set the venue up.
 pub fn opening() -> Vec<Command> {
     let mut commands = Vec::new();
     for (id, (name, decimals)) in (0..).map(CurrencyId).zip(CURRENCIES) {

@@ -1,4 +1,5 @@
-//! The short form of `make fuzz`: every seed, every input that ever made trouble, and some mutations of them.
+//! The short form of `make fuzz`: every seed, every input that once failed, and some mutations of
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pitwire_hostile_input::mutate::{SplitMix64, mutated};
 use pitwire_hostile_input::{entrance, feed, frames, handshake, journal};
 
-/// For each target. `make fuzz` runs a million, guided.
+/// Mutations per target. `make fuzz` runs a million, guided by coverage.
 const MUTATIONS: usize = 4_000;
 
 /// What once went wrong, kept: see fuzz/README.md.

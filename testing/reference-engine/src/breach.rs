@@ -21,7 +21,8 @@ impl ReferenceBreach {
 }
 
 impl ReferenceMarket {
-    /// Returns the tolerance that a price breaches in a session. The static tolerance is tested first.
+    /// Returns the tolerance that a price breaches in a session. The static tolerance is tested
+    /// first.
     pub fn breach(&self, session: Phase, price: Ticks, dynamic: Option<Ticks>) -> Option<ReferenceBreach> {
         let tolerance = self.rules().tolerance(session);
         let tests = [

@@ -85,7 +85,8 @@ impl ClosingInputs {
         seconds
     }
 
-    /// Returns the volume-weighted price of the ten minutes before continuous trading ended, with halves rounded up.
+    /// Returns the volume-weighted price of the ten minutes before continuous trading ended, with
+    /// halves rounded up.
     pub fn vwap(&self) -> Option<Ticks> {
         let from = second(self.continuous_ended?).saturating_sub(WINDOW_SECONDS);
         let groups = self.seconds().into_iter().filter(|group| group.second >= from);

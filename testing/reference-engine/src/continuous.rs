@@ -21,8 +21,8 @@ pub enum WalkEnd {
     Breached(ReferenceBreach),
 }
 
-/// Shares of `q` in proportion to what each has, rounded down; what is left over goes one lot each, in order, to those
-/// not yet full.
+/// Shares of `q` in proportion to what each has, rounded down; what is left over goes one lot each,
+/// in order, to those not yet full.
 pub fn pro_rata_shares(q: u64, of: &[u64]) -> Vec<u64> {
     let total: u64 = of.iter().sum();
     if q >= total {

@@ -1,10 +1,11 @@
-//! A slow matching engine, written a second time from the rulebook. Tests compare the engine with it.
+//! A slow matching engine, written a second time from the rulebook. Tests compare the engine with
+//! it.
 //!
 //! Does        apply the same commands as `pitwire_engine::Engine` and return the same image.
 //! Holds       1. it is written from the rulebook and not from the engine's code, so that a mistake
 //!                must be made twice to go unnoticed;
-//!             2. it stores nothing derived. Queues are sorted, and levels, reserves and open orders
-//!                are counted, each time they are needed.
+//!             2. it stores nothing derived. Queues are sorted, and levels, reserves and open
+//!                orders are counted, each time they are needed.
 //! Leaves out  speed. One question costs all orders of an instrument, some cost all orders of the
 //!             venue.
 //! Start at    [`ReferenceEngine::apply`], then `entering`, `trading` and `money`.

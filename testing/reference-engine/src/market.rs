@@ -136,7 +136,8 @@ impl ReferenceMarket {
         self.session.phase == Phase::Continuous && self.allocation() == Allocation::FrequentBatch
     }
 
-    /// Priced orders of the book, first to trade first: price, then visible before hidden, then time.
+    /// Priced orders of the book, first to trade first: price, then visible before hidden, then
+    /// time.
     pub fn queue(&self, side: Side) -> Vec<ReferenceOrder> {
         let here = |order: &&ReferenceOrder| order.side == side && order.is_active() && order.has_price();
         let mut queue: Vec<ReferenceOrder> = self.orders.iter().filter(here).copied().collect();
@@ -169,7 +170,8 @@ impl ReferenceMarket {
         self.visible_queue(side).first().map(|order| order.price)
     }
 
-    /// Halfway between the best prices; without both of them the last trade, and before any trade the start.
+    /// Halfway between the best prices; without both of them the last trade, and before any trade
+    /// the start.
     pub fn mid_price(&self) -> Ticks {
         match (self.best(Side::Buy), self.best(Side::Sell)) {
             (Some(bid), Some(ask)) => Ticks((bid.0 + ask.0) / 2),

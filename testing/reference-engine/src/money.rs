@@ -24,7 +24,8 @@ impl VenueState {
         divide(lot.mantissa.checked_mul(ten_to(self.decimals(spec.base())))?, ten_to(u32::from(lot.scale)))
     }
 
-    /// Spot: the units of quote that one lot costs at a price of one tick; `None` when they are not whole.
+    /// Spot: the units of quote that one lot costs at a price of one tick; `None` when they are not
+    /// whole.
     pub fn quote_units_per_tick_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
         let Decimal { mantissa: tick, scale: tick_scale } = spec.tick;
         let Decimal { mantissa: lot, scale: lot_scale } = spec.lot;
@@ -32,7 +33,8 @@ impl VenueState {
         divide(cost, ten_to(u32::from(tick_scale) + u32::from(lot_scale)))
     }
 
-    /// Perpetual: k, so that n lots at p ticks are worth k·n/p settlement units; `None` when k is not whole.
+    /// Perpetual: k, so that n lots at p ticks are worth k·n/p settlement units; `None` when k is
+    /// not whole.
     pub fn contract_constant(&self, spec: &InstrumentSpec) -> Option<i128> {
         let worth = spec.lot.mantissa.checked_mul(ten_to(self.decimals(spec.base()) + u32::from(spec.tick.scale)))?;
         divide(worth, spec.tick.mantissa.checked_mul(ten_to(u32::from(spec.lot.scale)))?)
@@ -59,8 +61,9 @@ impl VenueState {
         }
     }
 
-    /// What an order comes to: at its limit, or, one that trades at once at any price, at what the visible book asks
-    /// inside the collar, or, one that waits, at its bound, else at the reference.
+    /// What an order comes to: at its limit, or, one that trades at once at any price, at what the
+    /// visible book asks inside the collar, or, one that waits, at its bound, else at the
+    /// reference.
     pub fn notional(&self, instrument: InstrumentId, order: &ReferenceOrder, at_once: bool) -> i128 {
         let market = &self.markets[instrument.0 as usize];
         let (side, lots) = (order.side, order.open);
@@ -125,7 +128,8 @@ impl VenueState {
         let market = &self.markets[instrument.0 as usize];
         let holding = self.holding(account, instrument);
         let now = self.contract_value(&market.spec, holding.lots.unsigned_abs(), market.prices.mark);
-        // A long bought coin's worth in dollars: the dearer the coin, the less of it the contract is worth now.
+        // A long bought coin's worth in dollars: the dearer the coin, the less of it the contract
+        // is worth now.
         if holding.lots > 0 { holding.entry_value - now } else { now - holding.entry_value }
     }
 
@@ -141,7 +145,8 @@ impl VenueState {
         units
     }
 
-    /// Whether an account may enter this order as things stand; `at_once`: it trades now or not at all.
+    /// Whether an account may enter this order as things stand; `at_once`: it trades now or not at
+    /// all.
     pub fn affords_entry(&self, instrument: InstrumentId, order: &ReferenceOrder, at_once: bool) -> bool {
         if !self.is_limited(order.account) {
             return true;
@@ -221,8 +226,9 @@ impl VenueState {
         needed <= self.available(party, currency)
     }
 
-    /// Beside the book any price goes, so that loss and margin are taken as they will be: together they must not exceed
-    /// what the account could put up for this perpetual before. Without a loss, margin only must not grow.
+    /// Beside the book any price goes, so that loss and margin are taken as they will be: together
+    /// they must not exceed what the account could put up for this perpetual before. Without a
+    /// loss, margin only must not grow.
     pub fn affords_block(
         &self,
         party: AccountId,
@@ -248,8 +254,9 @@ impl VenueState {
         loss.max(0) + after <= self.available(party, market.spec.base()) + before
     }
 
-    /// The growth of margin and the loss against the mark at the worst price must be free. Where margin does not
-    /// grow, the loss may also use up the margin of the lots that the order would close.
+    /// The growth of margin and the loss against the mark at the worst price must be free. Where
+    /// margin does not grow, the loss may also use up the margin of the lots that the order would
+    /// close.
     pub fn affords_perpetual(
         &self,
         account: AccountId,
@@ -276,7 +283,8 @@ impl VenueState {
         loss <= free.max(0) + self.margin_of(instrument, i128::from(closes))
     }
 
-    /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.
+    /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades
+    /// with itself.
     pub fn settle_money(&mut self, instrument: InstrumentId, parties: [(AccountId, Side); 2], price: Ticks, lots: u64) {
         let spec = self.markets[instrument.0 as usize].spec.clone();
         for (account, side) in parties {

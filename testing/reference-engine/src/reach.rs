@@ -65,7 +65,8 @@ impl ReferenceMarket {
                 let stops = own.filter(|_| mode != SelfMatch::CancelResting);
                 let there: u64 = match stops {
                     Some(_) if market.allocation() == Allocation::ProRata => 0,
-                    // Each part that follows a shown one stands behind the order that stops the incoming one.
+                    // Each part that follows a shown one stands behind the order that stops the
+                    // incoming one.
                     Some(own) => shown[..own].iter().map(|order| order.shown).sum(),
                     None => shown.iter().filter(|o| !is_self_match(taker, mode, o)).map(|o| o.open).sum(),
                 };
@@ -95,7 +96,8 @@ impl ReferenceMarket {
     pub fn reachable_lots(&self, taker: &ReferenceOrder, mode: SelfMatch) -> u64 {
         self.fills_of(taker, mode).iter().map(|(_, lots)| lots).sum()
     }
-    /// At what price an incoming order meets a resting one, when these were the best prices before its first fill.
+    /// At what price an incoming order meets a resting one, when these were the best prices before
+    /// its first fill.
     pub fn meeting_price(&self, resting: &ReferenceOrder, bb: Option<Ticks>, bo: Option<Ticks>) -> Ticks {
         if !resting.is_hidden() {
             return resting.price;

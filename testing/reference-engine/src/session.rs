@@ -218,7 +218,8 @@ fn run_transition(venue: &mut VenueState, at: usize, mut change: SessionTransiti
     }
 }
 
-/// Steps 3 to 5. Says whether the session ended; a breach of a call's price has begun another call instead.
+/// Steps 3 to 5. Says whether the session ended; a breach of a call's price has begun another call
+/// instead.
 fn end_session(venue: &mut VenueState, at: usize, to: Phase, out: &mut Vec<Event>) -> bool {
     let from = venue.markets[at].session.phase;
     if from.is_call() {

@@ -62,7 +62,8 @@ pub fn act_in_session(venue: &mut VenueState, at: usize, order: ReferenceOrder, 
     }
 }
 
-/// What follows from a command that acted in continuous trading. `fresh` is a hidden order that it brought.
+/// What follows from a command that acted in continuous trading. `fresh` is a hidden order that it
+/// brought.
 pub fn settle_market(venue: &mut VenueState, at: usize, fresh: Option<OrderId>, out: &mut Vec<Event>) {
     if venue.markets[at].is_batching() {
         elect_stops(venue, at, out);
@@ -127,7 +128,8 @@ pub fn elect_stop(venue: &mut VenueState, at: usize, id: OrderId, out: &mut Vec<
     out.push(Event::Triggered { order: id, account: order.account, instrument, last });
 }
 
-/// Lets the elected act in the session that runs, in the order of election; says whether the breaker ended it.
+/// Lets the elected act in the session that runs, in the order of election; says whether the
+/// breaker ended it.
 pub fn run_elected(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) -> bool {
     for order in venue.markets[at].elected() {
         let order = venue.markets[at].remove(order.id);
@@ -169,7 +171,8 @@ fn run_elected_order(
     false
 }
 
-/// After a breach in continuous trading, and after what is left of the incoming order has found its place.
+/// After a breach in continuous trading, and after what is left of the incoming order has found its
+/// place.
 pub fn begin_volatility_call(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) {
     let ends = volatility_call_end(venue, at);
     begin_session(venue, at, Phase::VolatilityCall, Some(SessionReason::Breaker), Some(ends), out);
@@ -178,7 +181,8 @@ pub fn begin_volatility_call(venue: &mut VenueState, at: usize, out: &mut Vec<Ev
     run_elected(venue, at, out);
 }
 
-/// What a command says last of an instrument: what the call would come to, if that changed, and that the book did.
+/// What a command says last of an instrument: what the call would come to, if that changed, and
+/// that the book did.
 pub fn publish_conclusion(venue: &mut VenueState, at: usize, since: usize, out: &mut Vec<Event>) {
     let market = &mut venue.markets[at];
     let instrument = market.spec.id;

@@ -112,7 +112,8 @@ fn execute_plan(venue: &mut VenueState, at: usize, plan: &TradePlan, kind: Trade
     venue.markets[at].publish_levels(traded.iter(), out);
 }
 
-/// Hidden remainders that are too small, then icebergs. The orders are as they were before they traded.
+/// Hidden remainders that are too small, then icebergs. The orders are as they were before they
+/// traded.
 fn update_remainders(venue: &mut VenueState, at: usize, traded: &[ReferenceOrder], out: &mut Vec<Event>) {
     for order in traded.iter().filter(|order| order.is_hidden()) {
         if venue.markets[at].get(order.id).is_some_and(|left| left.open < left.minimum) {

@@ -1,4 +1,5 @@
-//! What the crash tests share: commands from a seed, a journal on a faulty disk, and the judge of what was lost.
+//! Fixtures of the crash tests: commands from a seed, a journal on a faulty disk, and a judge of
+//! lost commands.
 #![allow(dead_code)] // each test binary uses its part
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use pitwire_model::{
     Seq, Side, Stamped, Ticks, TimeInForce, VenueNanos,
 };
 
-/// Small segments and groups, so that everything that can happen happens within a few commands.
+/// Small segments and groups, so that every case occurs within a few commands.
 pub fn small() -> JournalConfig {
     JournalConfig { segment_bytes: 32 << 10, group_bytes: 8 << 10, superblock_interval_ns: 3, rule_version: 1 }
 }
@@ -27,14 +28,14 @@ pub fn payload(seq: Seq) -> Vec<u8> {
     format!("the state after {seq} ").repeat(100).into_bytes()
 }
 
-/// Takes one of what is durable.
+/// Takes a snapshot of the durable state.
 pub fn snapshot(disk: &FaultyStorage, writer: &Writer) -> Result<Seq, LogError> {
     let meta = meta(writer);
     write_snapshot(disk, &meta, &payload(meta.seq))?;
     Ok(meta.seq)
 }
 
-/// `TEST_SEED=…` repeats a run; otherwise every run is another one.
+/// `TEST_SEED=…` repeats a run; otherwise every run has a new seed.
 pub fn test_seed() -> u64 {
     let now = || std::time::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.subsec_nanos().into());
     std::env::var("TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(now)
@@ -50,12 +51,12 @@ pub fn command(seq: u64, random: &mut SplitMix64) -> Stamped {
             let (price, lots) = (Ticks(1 + (random.next() >> 40) as i64), Lots(random.below(100)));
             Command::Amend(Amend { account, order, price, lots, priority: Priority::KeepWhenReduced, ..Amend::PLAIN })
         }
-        // Now and then something long, so that groups of several blocks and full groups occur.
+        // Now and then a long command, so that groups of several blocks and full groups occur.
         3 => {
             let name = "x".repeat(usize::try_from(random.below(1500)).unwrap());
             Command::AddCurrency(Currency { id: CurrencyId(1), name, decimals: 2 })
         }
-        // And a label that is mostly zeros on the disk.
+        // Now and then a label that is mostly zeros on the disk.
         _ => Command::Enter(NewOrder {
             id: OrderId(seq),
             account,
@@ -82,7 +83,7 @@ pub fn open(disk: &FaultyStorage) -> Result<(Journal, Recovery), OpenError> {
     Journal::open(Arc::new(disk.clone()), small())
 }
 
-/// A venue that only writes its log: remembers what it appended and what it was told is durable.
+/// A venue that only writes its log. It remembers all appended and all acknowledged commands.
 pub struct Writer {
     pub journal: Journal,
     pub appended: Vec<Stamped>,
@@ -115,7 +116,7 @@ impl Writer {
         Ok(())
     }
 
-    /// One turn of a host: a batch, a commit, and now and then the chores.
+    /// One turn of a server: a batch, a commit, and now and then maintenance.
     pub fn turn(&mut self, now_ns: u64) -> Result<(), LogError> {
         let count = 1 + self.random.below(9);
         self.append(count)?;
@@ -130,26 +131,27 @@ impl Writer {
     }
 }
 
-/// What recovery got wrong.
+/// An error of recovery.
 #[derive(Debug)]
 pub enum Loss {
     Refused(String),
-    /// Fewer commands than were answered for.
+    /// Fewer commands than were acknowledged.
     Acknowledged {
         acked: u64,
         found: u64,
     },
-    /// A command that was never appended, or another than was.
+    /// A command that differs from the appended one, or was never appended.
     Changed {
         seq: u64,
     },
-    /// A group says another output than the commands up to it had.
+    /// A group with another output hash than the commands up to it had.
     Output {
         seq: u64,
     },
 }
 
-/// Opens the disk and holds what comes back against what was appended and answered for. Returns how many came back.
+/// Opens the disk and compares the recovered commands with those appended and acknowledged. Returns
+/// how many were recovered.
 pub fn judge(disk: &FaultyStorage, acked: u64, appended: &[Stamped]) -> Result<u64, Loss> {
     let refused = |error: OpenError| Loss::Refused(format!("{error} ({})", error.remedy()));
     let (journal, recovery) = open(disk).map_err(refused)?;
