@@ -151,7 +151,7 @@ def test_a_certificate_that_was_given_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "code", "told"),
     [
-        (["--tls-cert", "good.pem", "--tls-key", "other-key.pem"], 1, "the key is not that of the certificate"),
+        (["--tls-cert", "good.pem", "--tls-key", "other-key.pem"], 1, "the key does not match the certificate"),
         (["--tls-cert", "old.pem", "--tls-key", "old-key.pem"], 1, "old.pem: the certificate expired on "),
         (["--tls-cert", "good-key.pem", "--tls-key", "good-key.pem"], 1, "holds no certificate in PEM form"),
         (["--tls-cert", "good.pem", "--tls-key", "good.pem"], 1, "holds no private key in PEM form"),

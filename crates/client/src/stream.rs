@@ -1,15 +1,13 @@
 //! The bytes under the WebSocket: TCP, and TLS over it for `wss://`.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use pitwire_tls::{Tickets, Trust, client_config};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 
 use crate::Error;
 
@@ -36,9 +34,9 @@ impl Stream {
             return Ok(Stream::Plain(socket));
         }
         let untrusted = |cause: String| Error::Tls { address: address.clone(), cause };
-        let config = tls_config(authority).map_err(untrusted)?;
+        let config = client_config(authority.map_or(Trust::System, Trust::File), Tickets::Few).map_err(untrusted)?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| untrusted(error.to_string()))?;
-        let client = ClientConnection::new(Arc::new(config), name).map_err(|error| untrusted(error.to_string()))?;
+        let client = ClientConnection::new(config, name).map_err(|error| untrusted(error.to_string()))?;
         let mut stream = StreamOwned::new(client, socket);
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock).map_err(|error| untrusted(error.to_string()))?;
@@ -64,32 +62,6 @@ fn connect(host: &str, port: u16, patience: Duration) -> io::Result<TcpStream> {
         }
     }
     Err(last)
-}
-
-/// Trusts the authorities of the system, or, when one is given, that one alone.
-fn tls_config(authority: Option<&Path>) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    match authority {
-        Some(file) => {
-            let unusable = |cause: String| format!("cannot use {}: {cause}", file.display());
-            let pem = fs::read(file).map_err(|error| unusable(error.to_string()))?;
-            for certificate in CertificateDer::pem_slice_iter(&pem) {
-                let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
-            }
-            if roots.is_empty() {
-                return Err(unusable("it holds no certificate in PEM form".into()));
-            }
-        }
-        None => _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
-    }
-    if roots.is_empty() {
-        return Err("this system trusts no authority".into());
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 impl Read for Stream {

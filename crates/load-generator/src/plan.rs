@@ -9,8 +9,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pitwire_tls::ClientConfig;
 use pitwire_websocket::Address;
-use rustls::ClientConfig;
 
 /// A message that arrives more than this many nanoseconds after it was due is late.
 pub const LATE_NS: i64 = 1_000_000_000;

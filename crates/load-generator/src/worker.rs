@@ -539,8 +539,8 @@ impl Worker<'_> {
         // The time of this read, not of the batch of events: the delay behind other connections
         // counts.
         self.now_ns = mono_ns();
-        let buffer = std::mem::take(&mut self.buffers.received);
-        let bytes = buffer.get(..received.total_bytes).unwrap_or_default();
+        let mut buffer = std::mem::take(&mut self.buffers.received);
+        let bytes = buffer.get_mut(..received.total_bytes).unwrap_or_default();
         if is_tls {
             self.decrypt(slot, bytes);
         } else {
@@ -550,7 +550,7 @@ impl Worker<'_> {
         received.may_have_more
     }
 
-    fn decrypt(&mut self, slot: u32, records: &[u8]) {
+    fn decrypt(&mut self, slot: u32, records: &mut [u8]) {
         let Some(one) = self.connections.get_mut(slot as usize) else { return };
         let Some(extra) = &mut one.extra else { return };
         let Some(session) = &mut extra.tls else { return };
@@ -578,7 +578,7 @@ impl Worker<'_> {
                 // Sends the TLS alert.
                 self.send(slot, &[]);
                 let failure = match error {
-                    rustls::Error::InvalidCertificate(cause) => OpenFailure::Untrusted(cause.to_string()),
+                    pitwire_tls::TlsError::InvalidCertificate(cause) => OpenFailure::Untrusted(cause.to_string()),
                     error => OpenFailure::Tls(error.to_string()),
                 };
                 self.open_failed(slot, failure);

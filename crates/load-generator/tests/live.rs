@@ -9,8 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pitwire_load_generator::{
     Address, Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, LoadReport, MeasurementStart,
-    RunControl, RunError, Traffic, Trust, run, tls_config,
+    RunControl, RunError, Traffic, run,
 };
+use pitwire_tls::{Tickets, Trust, client_config};
 use pitwire_websocket::{Decoder, Deflater, Incoming, Limits, Opcode, accept_key, write_frame};
 
 /// Handles one connection of a server: its number, from 0, and its open socket.
@@ -401,7 +402,7 @@ fn failure_to_open_has_one_line_with_the_reason() {
     let open_timeout = Duration::from_millis(200);
     assert!(why(&LoadPlan { open_timeout, ..plan(silent, 5, 100) }).contains("did not answer"));
     // TLS to a port without TLS.
-    let tls = Some(tls_config(Trust::Anybody).unwrap());
+    let tls = Some(client_config(Trust::Anybody, Tickets::PerConnection).unwrap());
     let plain = says(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     assert!(why(&LoadPlan { tls, ..plan(plain, 5, 100) }).contains("TLS"));
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pitwire_net::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Taken, stop_signals,
 };
-use pitwire_tls::{Authority, made_by};
+use pitwire_tls::{Authority, issue_server_config};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -118,8 +118,8 @@ fn who_is_refused_is_answered_and_a_page_from_elsewhere_is() {
 #[test]
 fn what_came_behind_a_handshake_in_tls_is_not_lost() {
     let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let authority = Authority::make().unwrap();
-    let config = made_by(&authority.key, &["localhost".into()], now_s).unwrap();
+    let authority = Authority::generate().unwrap();
+    let config = issue_server_config(&authority.key, &["localhost".into()], now_s).unwrap();
     let (taken, received) = channel();
     let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
     let door = listener();

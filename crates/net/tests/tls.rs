@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitwire_net::Limits;
-use pitwire_tls::{Authority, made_by};
+use pitwire_tls::{Authority, issue_server_config};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
@@ -22,8 +22,8 @@ fn now_s() -> u64 {
 
 /// A venue, its second door, and whom to trust.
 fn venue(limits: Limits) -> (Venue, Door) {
-    let authority = Authority::make().unwrap();
-    let config = made_by(&authority.key, &["localhost".into(), "127.0.0.1".into()], now_s()).unwrap();
+    let authority = Authority::generate().unwrap();
+    let config = issue_server_config(&authority.key, &["localhost".into(), "127.0.0.1".into()], now_s()).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

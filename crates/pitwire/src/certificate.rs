@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pitwire_tls::{Authority, Flaw, ServerConfig, given, made_by};
+use pitwire_tls::{Authority, CertificateError, ServerConfig, issue_server_config, server_config};
 use zeroize::Zeroizing;
 
 use pitwire_failure::Failure;
@@ -29,31 +29,52 @@ pub struct Shown {
 
 /// The files, or, without any, an authority in `directory` for whoever listens at `address`.
 pub fn shown(files: Option<(&Path, &Path)>, directory: &Path, address: SocketAddr) -> Result<Shown, Failure> {
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     if let Some((certificate, key)) = files {
-        let config = from_files(certificate, key, now_s)?;
+        let config = from_files(certificate, key)?;
         return Ok(Shown { config, authority: None });
     }
     // Whoever reads where it is may stand elsewhere.
     let directory = &std::path::absolute(directory)?;
     let (authority, key) = (directory.join(CERTIFICATE), directory.join(KEY));
     let secret = authority_key(directory, &authority, &key)?;
-    let config = made_by(&secret, &names(address.ip()), now_s).map_err(|what| {
+    let config = issue_server_config(&secret, &names(address.ip()), now_s()).map_err(|what| {
         Failure::new(format!("{}: {what}", key.display()))
             .remedy("move the directory away: a new authority is made, to be trusted anew")
     })?;
     Ok(Shown { config, authority: Some(authority) })
 }
 
-fn from_files(certificate: &Path, key: &Path, now_s: u64) -> Result<Arc<ServerConfig>, Failure> {
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Issues a certificate by an authority that exists for this run only. Returns the server's
+/// configuration and the authority's certificate in PEM.
+///
+/// # Errors
+///
+/// The library cannot make one.
+pub fn temporary(address: IpAddr) -> Result<(Arc<ServerConfig>, String), Failure> {
+    let authority = Authority::generate().map_err(Failure::new)?;
+    let key = Zeroizing::new(authority.key);
+    let config = issue_server_config(&key, &names(address), now_s()).map_err(Failure::new)?;
+    Ok((config, authority.certificate))
+}
+
+/// Reads a certificate chain and its key from PEM files.
+///
+/// # Errors
+///
+/// A file cannot be read, or its content cannot be used. The error names the file and the option.
+pub fn from_files(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Failure> {
     let (chain, secret) = (read(certificate, "--tls-cert")?, Zeroizing::new(read(key, "--tls-key")?));
-    given(&chain, &secret, now_s).map_err(|flaw| {
+    server_config(&chain, &secret, now_s()).map_err(|flaw| {
         let (file, remedy) = match &flaw {
-            Flaw::Certificate(_) => {
+            CertificateError::Certificate(_) => {
                 (certificate, "give the server's certificate in PEM form, its own first, by --tls-cert")
             }
-            Flaw::Key(_) => (key, "give the certificate's private key in PEM form by --tls-key"),
-            Flaw::Pair(_) => (key, "give --tls-cert and --tls-key of one pair"),
+            CertificateError::Key(_) => (key, "give the certificate's private key in PEM form by --tls-key"),
+            CertificateError::Pair(_) => (key, "give --tls-cert and --tls-key of one pair"),
         };
         Failure::new(format!("{}: {flaw}", file.display())).remedy(remedy)
     })
@@ -86,7 +107,7 @@ fn authority_key(directory: &Path, certificate: &Path, key: &Path) -> Result<Zer
             text.map(Zeroizing::new).map_err(|_| failed(key, "it is no text", anew))
         }
         (false, false) => {
-            let made = Authority::make().map_err(Failure::new)?;
+            let made = Authority::generate().map_err(Failure::new)?;
             let secret = Zeroizing::new(made.key);
             keep(directory, certificate, key, &made.certificate, &secret)
                 .map_err(|error| failed(directory, &error.to_string(), "look at the directory's permissions"))?;

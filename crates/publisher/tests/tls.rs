@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Stage, message, spec};
 use pitwire_publisher::{GoOn, LagPolicy, Options, StreamSpec};
-use pitwire_tls::{Authority, made_by};
+use pitwire_tls::{Authority, issue_server_config};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -25,8 +25,8 @@ fn stage(lag: LagPolicy) -> (Stage, Arc<ClientConfig>) {
 
 fn stage_of(options: Options, spec: &StreamSpec) -> (Stage, Arc<ClientConfig>) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let authority = Authority::make().unwrap();
-    let tls = Some(made_by(&authority.key, &["localhost".into()], now).unwrap());
+    let authority = Authority::generate().unwrap();
+    let tls = Some(issue_server_config(&authority.key, &["localhost".into()], now).unwrap());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

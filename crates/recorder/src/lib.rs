@@ -21,6 +21,5 @@ pub mod server;
 pub mod stream;
 pub mod symbols;
 pub mod synthetic;
-pub mod tls;
 pub mod trades;
 mod wire;

@@ -9,12 +9,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use pitwire_tls::{Tickets, Trust, client_config};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::Uri;
 use tungstenite::protocol::WebSocketConfig;
@@ -123,20 +122,10 @@ fn reach(host: &str, port: u16) -> Result<TcpStream, String> {
 }
 
 fn secured(wanted: &Wanted, host: &str, socket: TcpStream) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
-    let mut roots = RootCertStore::empty();
-    // What the system has that cannot be read is not trusted; that is all.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(path) = &wanted.ca {
-        let bad = |error: &dyn std::fmt::Display| format!("{}: no certificates in PEM: {error}", path.display());
-        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| bad(&error))? {
-            roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
-        }
-    }
+    let trust = wanted.ca.as_deref().map_or(Trust::System, Trust::SystemAnd);
+    let config = client_config(trust, Tickets::Few)?;
     let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth();
-    let session = ClientConnection::new(Arc::new(config), name).map_err(|error| error.to_string())?;
+    let session = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
     Ok(StreamOwned::new(session, socket))
 }
 

@@ -13,13 +13,12 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use pitwire_tls::{ClientConfig, ClientSession, TlsError};
 use pitwire_websocket::{Address, Opening, Unopened};
-use rustls::ClientConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::mono_ns;
 use crate::feed_socket::{ChannelError, FeedSocket, ReadOutcome, WaitOutcome, wait};
-use crate::tls::Session;
 
 /// What a connection is to be like.
 pub struct DialOptions<'a> {
@@ -222,14 +221,14 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
 
     fn secure(&self, socket: TcpStream) -> Result<FeedSocket, ConnectError> {
         let Address { host, .. } = self.dial.address;
-        let failed = |error: rustls::Error| match error {
-            rustls::Error::InvalidCertificate(cause) => {
+        let failed = |error: TlsError| match error {
+            TlsError::InvalidCertificate(cause) => {
                 ConnectError::Untrusted { host: host.clone(), cause: cause.to_string() }
             }
             error => ConnectError::Tls { host: host.clone(), cause: error.to_string() },
         };
         let Some(config) = self.dial.tls else { return Ok(FeedSocket::new(socket, None)) };
-        let session = Session::open(config, host).map_err(failed)?;
+        let session = ClientSession::open(config, host).map_err(failed)?;
         let mut channel = FeedSocket::new(socket, Some(session));
         loop {
             match channel.handshake() {

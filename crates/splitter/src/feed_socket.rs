@@ -8,11 +8,11 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
+use pitwire_tls::{ClientSession, ProcessError, TlsError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::clock::timespec;
-use crate::tls::{Session, TlsFailure};
 
 /// One read takes at most this much: large enough that the call is cheap, small enough that its bytes are still in the
 /// processor's cache when they are cut.
@@ -30,14 +30,14 @@ pub(crate) enum ReadOutcome {
 #[derive(Debug)]
 pub(crate) enum ChannelError<V> {
     Socket(io::Error),
-    Tls(rustls::Error),
+    Tls(TlsError),
     /// Whoever took the bytes would not have them.
     Handler(V),
 }
 
 pub(crate) struct FeedSocket {
     socket: TcpStream,
-    tls: Option<Box<Session>>,
+    tls: Option<Box<ClientSession>>,
     input: Box<[u8]>,
     /// TLS: bytes at the front of `input` that are not a whole record yet.
     filled: usize,
@@ -46,7 +46,7 @@ pub(crate) struct FeedSocket {
 
 impl FeedSocket {
     /// `socket` must not block.
-    pub fn new(socket: TcpStream, tls: Option<Session>) -> Self {
+    pub fn new(socket: TcpStream, tls: Option<ClientSession>) -> Self {
         let input = vec![0; READ_BYTES].into_boxed_slice();
         FeedSocket { socket, tls: tls.map(Box::new), input, filled: 0, outbox: Vec::new() }
     }
@@ -111,7 +111,9 @@ impl FeedSocket {
         match &mut self.tls {
             None => self.outbox.extend_from_slice(bytes),
             Some(session) => {
-                session.send(bytes, &mut self.input[..self.filled], &mut self.outbox).map_err(ChannelError::Tls)?;
+                session
+                    .seal_in_place(bytes, &mut self.input[..self.filled], &mut self.outbox)
+                    .map_err(ChannelError::Tls)?;
             }
         }
         self.flush().map_err(ChannelError::Socket)
@@ -151,10 +153,10 @@ impl FeedSocket {
     }
 }
 
-fn unwrap<V>(trouble: TlsFailure<V>) -> ChannelError<V> {
+fn unwrap<V>(trouble: ProcessError<V>) -> ChannelError<V> {
     match trouble {
-        TlsFailure::Tls(error) => ChannelError::Tls(error),
-        TlsFailure::Handler(refusal) => ChannelError::Handler(refusal),
+        ProcessError::Tls(error) => ChannelError::Tls(error),
+        ProcessError::Refused(refusal) => ChannelError::Handler(refusal),
     }
 }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use pitwire_feed::{MissingSymbol, ObjectReader, Violation};
 use pitwire_shard::GapRecord;
+use pitwire_tls::ClientConfig;
 use pitwire_websocket::{Address, Opcode, printable, write_masked};
-use rustls::ClientConfig;
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;

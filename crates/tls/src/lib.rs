@@ -1,19 +1,24 @@
-//! TLS records to bytes and back for a server, and whose certificate it shows. No sockets, no files.
+//! TLS sessions for servers and clients without sockets, and their certificates.
 //!
-//! Does        handshakes, decryption of what was read, encryption of what is to be sent; tickets, so that who has been here
-//!             comes back cheaply; certificates from PEM texts, or made here for one venue.
-//! Holds       1. of what a peer sent, less than one record is kept between two calls;
-//!             2. nothing to be sent is kept at all: records go to whoever called, who writes them;
-//!             3. a certificate that is out of date, or not the key's, is refused by name before anybody is served.
-//! Leaves out  sockets and files, in edge; the time, an argument. Kernel TLS: where a kernel has it, [`Session`] is the place
-//!             to hand it the secrets.
-//! Costs       about two kilobytes a connection; a full handshake about as much as thirty megabytes sent.
-//! Start at    [`Session`], then [`given`] and [`made_by`].
+//! Does        Handshakes, decrypts received records, encrypts what is to be sent, and resumes
+//!             sessions with tickets. Reads certificates from PEM or issues them.
+//! Holds       1. Less than one record of received bytes is kept between two calls.
+//!             2. Nothing to be sent is kept: the caller gets the records and writes them.
+//!             3. A certificate that is out of date, or does not match its key, is refused by name
+//!                before a client is served.
+//! Leaves out  Sockets. Kernel TLS: [`TlsSession`] is the place to pass the secrets to the kernel.
+//! Costs       About two kilobytes per connection. A full handshake costs about as much CPU time as
+//!             30 MB of sent data.
+//! Start at    [`ServerSession`] and [`ClientSession`], then [`server_config`], [`client_config`].
 
 mod certificate;
-mod der;
+mod client;
+mod provider;
 mod session;
 
-pub use certificate::{Authority, Flaw, given, made_by};
-pub use rustls::ServerConfig;
-pub use session::{Fault, Session};
+pub use certificate::{Authority, CertificateError, issue_server_config, server_config};
+pub use client::{Tickets, Trust, client_config};
+pub use rustls::{ClientConfig, Error as TlsError, ServerConfig};
+/// The session of a server.
+pub type Session = ServerSession;
+pub use session::{ClientSession, ProcessError, ServerSession, Side, TlsSession};

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use pitwire_tls::{Authority, Flaw, ServerConfig, Session, given, made_by};
+use pitwire_tls::{Authority, CertificateError, ServerConfig, Session, issue_server_config, server_config};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
@@ -17,8 +17,8 @@ fn names() -> Vec<String> {
 }
 
 fn made() -> (Arc<ServerConfig>, Authority) {
-    let authority = Authority::make().unwrap();
-    (made_by(&authority.key, &names(), NOW_S).unwrap(), authority)
+    let authority = Authority::generate().unwrap();
+    (issue_server_config(&authority.key, &names(), NOW_S).unwrap(), authority)
 }
 
 fn trusting(authority: &Authority) -> Arc<ClientConfig> {
@@ -183,7 +183,7 @@ fn a_certificate_that_was_made_names_the_server() {
         asks.read_tls(&mut &back[..]).unwrap();
         assert_eq!(asks.process_new_packets().is_ok(), is_ours, "{name}");
     }
-    let (again, _) = (made_by(&authority.key, &names(), NOW_S).unwrap(), ());
+    let (again, _) = (issue_server_config(&authority.key, &names(), NOW_S).unwrap(), ());
     Pair::new(&again, &trusting(&authority), 1 << 20).run();
 }
 
@@ -203,21 +203,23 @@ fn pem(days: std::ops::Range<i64>) -> (String, String) {
 #[test]
 fn what_cannot_be_used_is_named() {
     let (good, key) = pem(-5..5);
-    assert!(given(good.as_bytes(), key.as_bytes(), NOW_S).is_ok());
+    assert!(server_config(good.as_bytes(), key.as_bytes(), NOW_S).is_ok());
     // A key before the chain in one file, as some tools write it, is no matter.
-    assert!(given(format!("{key}{good}").as_bytes(), key.as_bytes(), NOW_S).is_ok());
+    assert!(server_config(format!("{key}{good}").as_bytes(), key.as_bytes(), NOW_S).is_ok());
     let (other, _) = pem(-5..5);
-    let certificate = |what: &str| Flaw::Certificate(what.into());
-    let told = |chain: &str, key: &str| given(chain.as_bytes(), key.as_bytes(), NOW_S).map(|_| ()).unwrap_err();
+    let certificate = |what: &str| CertificateError::Certificate(what.into());
+    let told = |chain: &str, key: &str| server_config(chain.as_bytes(), key.as_bytes(), NOW_S).map(|_| ()).unwrap_err();
     assert_eq!(told(&pem(-9..-1).0, &key), certificate("the certificate expired on 2026-11-21"));
-    assert_eq!(told(&pem(2..9).0, &key), certificate("the certificate does not hold before 2026-11-24"));
+    assert_eq!(told(&pem(2..9).0, &key), certificate("the certificate is not valid before 2026-11-24"));
     assert_eq!(told("", &key), certificate("holds no certificate in PEM form"));
     assert_eq!(told(&key, &key), certificate("holds no certificate in PEM form"));
-    assert!(matches!(told(&good, &good), Flaw::Key(what) if what.starts_with("holds no private key in PEM form")));
-    assert!(matches!(told(&good, ""), Flaw::Key(_)));
-    assert_eq!(told(&other, &key), Flaw::Pair("the key is not that of the certificate".into()));
+    assert!(
+        matches!(told(&good, &good), CertificateError::Key(what) if what.starts_with("holds no private key in PEM form"))
+    );
+    assert!(matches!(told(&good, ""), CertificateError::Key(_)));
+    assert_eq!(told(&other, &key), CertificateError::Pair("the key does not match the certificate".into()));
     let garbled = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
-    assert!(matches!(told(garbled, &key), Flaw::Certificate(_)));
+    assert!(matches!(told(garbled, &key), CertificateError::Certificate(_)));
 }
 
 /// Whatever is changed, cut or repeated of what a client sends: a fault or nothing, never a panic; and no more is kept of it

@@ -15,8 +15,9 @@ use std::time::Duration;
 use clap::Args;
 use pitwire_load_generator::{
     Address, Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, LoadReport, MOST_CONNECTIONS,
-    MeasurementStart, OpenFailure, RunControl, RunError, Traffic, Trust, raise_file_limit, run, tls_config,
+    MeasurementStart, OpenFailure, RunControl, RunError, Traffic, raise_file_limit, run,
 };
+use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -258,7 +259,11 @@ impl Load {
             (None, true) => Trust::Anybody,
             (None, false) => Trust::System,
         };
-        let tls = address.is_secure.then(|| tls_config(trust)).transpose().map_err(Failure::usage)?;
+        let tls = address
+            .is_secure
+            .then(|| client_config(trust, Tickets::PerConnection))
+            .transpose()
+            .map_err(Failure::usage)?;
         Ok(LoadPlan {
             server: resolve(&address)?,
             address,

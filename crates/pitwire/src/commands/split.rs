@@ -13,8 +13,9 @@ use pitwire_net::stop_signals;
 use pitwire_splitter::{
     Address, DiscardTransport, InvalidPolicy, LinePrinter, MissingSymbol, Publication, ShardPublisher, ShardServer,
     SharedStats, SlowWorkerPolicy, Splitter, SplitterConfig, SplitterError, SplitterReport, StreamCounts, Transport,
-    TransportOptions, WorkerProgram, open_pipe, open_shm, open_shm_ref, serve, tls_config,
+    TransportOptions, WorkerProgram, open_pipe, open_shm, open_shm_ref, serve,
 };
+use pitwire_tls::{Tickets, Trust, client_config};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -221,7 +222,10 @@ impl Split {
         let address = Address::parse(&self.url)
             .map_err(|error| Failure::usage(format!("{} is no feed's URL: {error}", self.url)))?;
         let tls = match (address.is_secure, &self.ca) {
-            (true, ca) => Some(tls_config(ca.as_deref()).map_err(Failure::usage)?),
+            (true, ca) => {
+                let trust = ca.as_deref().map_or(Trust::System, Trust::File);
+                Some(client_config(trust, Tickets::Few).map_err(Failure::usage)?)
+            }
             (false, Some(_)) => return Err(Failure::usage("--ca is for wss:// URLs")),
             (false, None) => None,
         };

@@ -12,12 +12,13 @@ use pitwire_net::stop_signals;
 use pitwire_recorder::dialect::Venue;
 use pitwire_recorder::framing::Sizes;
 use pitwire_recorder::server::{Disconnect, Feed, Hello, Server, Service};
-use pitwire_recorder::tls::ServerConfig;
-use pitwire_recorder::{symbols, tls};
+use pitwire_recorder::symbols;
+use pitwire_tls::ServerConfig;
 
 use super::figures::{Figures, cpu_seconds};
 use super::source::{Plan, What};
 use super::values::{Rate, sizes};
+use crate::certificate;
 use crate::commands::arguments;
 use crate::output::say;
 use pitwire_failure::Failure;
@@ -241,15 +242,12 @@ impl Serve {
     /// What the certificate is, and the file of the authority if one was made.
     fn tls(&self) -> Result<(Option<Arc<ServerConfig>>, Option<PathBuf>), Failure> {
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            let config = tls::from_files(certificate, key).map_err(|error| {
-                Failure::new(error.to_string()).remedy("give a chain and its key in PEM with --tls-cert and --tls-key")
-            })?;
-            return Ok((Some(config), None));
+            return Ok((Some(certificate::from_files(certificate, key)?), None));
         }
         if !self.tls {
             return Ok((None, None));
         }
-        let (config, pem) = tls::made_for(self.listen.ip())?;
+        let (config, pem) = certificate::temporary(self.listen.ip())?;
         let path = std::env::temp_dir().join(format!("pitwire-tape-ca-{}.pem", std::process::id()));
         fs::write(&path, pem).map_err(|error| {
             Failure::new(format!("cannot write {}: {error}", path.display()))
