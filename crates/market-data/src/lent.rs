@@ -2,7 +2,7 @@
 //!
 //! Does        note each message of a lent channel, the very payload that the ring has.
 //! Holds       1. messages come in the order in which a reader of several channels here is told them;
-//!             2. each has its place in its channel, by which a reader can go on here: see [`Publisher::resume`].
+//!             2. each has its number in its channel.
 //! Leaves out  when they may leave: whoever takes them waits for the commit.
 //! Costs       a copy of the payload of a lent channel's message; nothing of the others'.
 //! Start at    [`Publisher::lend`], [`Publisher::take_lent`].
@@ -16,7 +16,7 @@ use crate::ring::Cursor;
 pub struct Lent<'a> {
     pub feed: FeedId,
     pub lag: Lag,
-    /// Where a reader that has got it goes on here: grows from message to message of a channel.
+    /// Grows from message to message of a channel; the `change_id` of a merged book.
     pub number: u64,
     pub payload: &'a [u8],
 }
@@ -78,12 +78,6 @@ impl Publisher {
             let end = feed.ring.end();
             cursor.has_reached(end) && (feed.lag != Lag::Merge || cursor.number() == end.number())
         })
-    }
-
-    /// A reader that stood here at `cursor` and has got elsewhere all up to [`Lent::number`] goes on from there.
-    pub fn resume(&self, id: FeedId, cursor: Cursor, number: u64) -> Cursor {
-        let is_numbered = self.lag(id) == Lag::Merge;
-        cursor.resumed(number, is_numbered)
     }
 
     /// What lent channels have told since the last call, in order.

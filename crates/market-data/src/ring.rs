@@ -20,19 +20,9 @@ impl Cursor {
         self.number
     }
 
-    /// How far it has come, as one number; see [`Cursor::resumed`].
+    /// How far it has come, as one number.
     pub(crate) fn place(self, is_numbered: bool) -> u64 {
         if is_numbered { self.number } else { self.at }
-    }
-
-    /// Of a reader that has read elsewhere up to there, if that is behind where it stood here.
-    pub(crate) fn resumed(self, place: u64, is_numbered: bool) -> Cursor {
-        match is_numbered {
-            _ if place <= self.place(is_numbered) => self,
-            // In step with no frame of the ring: what leads on from there is found by its number.
-            true => Cursor { at: 0, number: place },
-            false => Cursor { at: place, number: 0 },
-        }
     }
 
     /// Whether it has come as far as another.

@@ -48,7 +48,7 @@ pub trait Application {
         false
     }
     /// Takes its socket. Handshake and frames are behind it; what it is sent from here on is the application's business,
-    /// until [`Notices::left`] or [`Notices::give_back`]. Its name stays.
+    /// until [`Notices::left`]. Its name stays.
     fn take_open(&mut self, _: ConnectionId, _: Taken) {}
     /// How many sockets taken over are still open: they count among the connections that there may be.
     fn still_taken(&self) -> usize {
@@ -98,17 +98,6 @@ pub struct Taken {
     pub handshake: Vec<u8>,
     /// What was read behind the handshake.
     pub rest: Vec<u8>,
-}
-
-/// A socket that comes back to the loop, between two messages on either side.
-#[derive(Debug)]
-pub struct Returned {
-    pub socket: TcpStream,
-    pub session: Option<Session>,
-    /// What was read and not acted on.
-    pub rest: Vec<u8>,
-    /// Frames that were said to it meanwhile.
-    pub frames: Vec<u8>,
 }
 
 /// Why and how a WebSocket connection ends.

@@ -487,14 +487,6 @@ impl Connection {
         Parting::Gone
     }
 
-    /// One that was given away is back: `rest` was read of it and not acted on, `frames` were said to it meanwhile.
-    pub fn come_back(&mut self, rest: Vec<u8>, frames: Vec<u8>, limits: &Limits) {
-        self.protocol = Protocol::WebSocket(Box::new(Decoder::new(limits.messages)));
-        self.unfinished_since = None;
-        self.has_left_over = !rest.is_empty();
-        (self.input, self.outbox) = (rest, frames);
-    }
-
     /// Queues what was said to this connection, after the commit.
     pub fn take(&mut self, kind: Kind, bytes: &[u8], now: u64) {
         if !matches!(self.stage, Stage::Open) {

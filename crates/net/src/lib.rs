@@ -21,7 +21,7 @@ mod signals;
 mod turn;
 mod waker;
 
-pub use application::{Application, Closing, ConnectionId, Refusal, Residence, Returned, Taken};
+pub use application::{Application, Closing, ConnectionId, Refusal, Residence, Taken};
 pub use clock::SystemClock;
 pub use http::{Headers, HttpRequest, HttpResponse};
 pub use idle::IdleStrategy;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use pitwire_websocket::{CloseCode, Opcode, write_close, write_frame, write_header};
 
-use crate::application::{ConnectionId, Returned};
+use crate::application::ConnectionId;
 use crate::http::HttpResponse;
 
 /// The buffer is given back when one turn has made it larger than this.
@@ -24,7 +24,6 @@ pub struct Notices {
     ending: BTreeSet<ConnectionId>,
     given_away: Vec<ConnectionId>,
     left: Vec<ConnectionId>,
-    returned: Vec<(ConnectionId, Returned)>,
 }
 
 #[derive(Debug)]
@@ -95,21 +94,12 @@ impl Notices {
         self.left.push(id);
     }
 
-    /// A connection that was given away comes back, under the name it had.
-    pub fn give_back(&mut self, id: ConnectionId, returned: Returned) {
-        self.returned.push((id, returned));
-    }
-
     pub(crate) fn take_given_away(&mut self, into: &mut BTreeSet<ConnectionId>) {
         into.extend(self.given_away.drain(..));
     }
 
     pub(crate) fn take_left(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.left)
-    }
-
-    pub(crate) fn take_returned(&mut self) -> Vec<(ConnectionId, Returned)> {
-        std::mem::take(&mut self.returned)
     }
 
     /// Bytes that are an answer as they stand.

@@ -24,7 +24,7 @@ use slab::Slab;
 use socket2::SockRef;
 use tracing::{debug, warn};
 
-use crate::application::{Application, ConnectionId, Refusal, Returned};
+use crate::application::{Application, ConnectionId, Refusal};
 use crate::clock::SystemClock;
 use crate::connection::{Connection, Parting, READ_BYTES};
 use crate::crowd::{Crowd, list};
@@ -211,7 +211,7 @@ impl<A: Application> Server<A> {
             self.wait(&mut events)?;
             let now = self.clock.monotonic_ns();
             self.app.tick(now, &mut self.notices);
-            self.take_in_returned(now);
+            self.forget_ended();
             if self.secure.is_some() {
                 // The other door goes by it too; who leaves there wakes the loop.
                 self.places.are_elsewhere(self.app.still_taken());
@@ -539,45 +539,11 @@ impl<A: Application> Server<A> {
         });
     }
 
-    /// Takes in those that the application gives back, before anything is said to them; lets go of those that have ended.
-    fn take_in_returned(&mut self, now: u64) {
+    /// Frees the places of connections that were given away and have ended.
+    fn forget_ended(&mut self) {
         for id in self.notices.take_left() {
             if let Some(Some(address)) = self.away.remove(&id) {
                 self.addresses.leave(address);
-            }
-        }
-        for (id, returned) in self.notices.take_returned() {
-            self.take_in(id, returned, now);
-        }
-    }
-
-    /// One that was given away comes back; it counts for its address as it did.
-    fn take_in(&mut self, id: ConnectionId, returned: Returned, now: u64) {
-        let counted = self.away.remove(&id).flatten();
-        let Returned { socket, session, rest, frames } = returned;
-        let watched = socket.set_nonblocking(true).and_then(|()| {
-            let mut link = Link::plain(mio::net::TcpStream::from_std(socket));
-            link.give_session(session);
-            // It was in until now; where the last place has been taken meanwhile, it comes back all the same.
-            link.place = self.places.enter();
-            let (at, interest) = (self.connections.vacant_key(), Interest::READABLE | Interest::WRITABLE);
-            self.poll.registry().register(&mut link.stream, Token(at), interest).map(|()| (at, link))
-        });
-        match watched {
-            Ok((at, link)) => {
-                let mut connection = Connection::new(id, link, counted, now);
-                connection.come_back(rest, frames, &self.limits);
-                self.by_id.insert(id, at);
-                self.connections.insert(connection);
-                list(&mut self.listed, &mut self.connections[at], at);
-            }
-            Err(error) => {
-                warn!(%error, "cannot watch a connection that has come back");
-                if let Some(address) = counted {
-                    self.addresses.leave(address);
-                }
-                self.app.disconnected(id, &mut self.notices);
-                self.is_uncommitted = true;
             }
         }
     }

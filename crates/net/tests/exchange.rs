@@ -1,4 +1,4 @@
-//! Open WebSockets whose sockets the application takes between two messages, and gives back: over real sockets.
+//! Open WebSockets whose sockets the application takes between two messages: over real sockets.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -7,14 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use pitwire_net::{
-    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Returned, Server, SystemClock,
-    Taken, Waker, stop_signals,
+    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock, Taken, Waker,
+    stop_signals,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 enum Order {
-    GiveBack(ConnectionId, Box<Returned>),
     Left(ConnectionId),
 }
 
@@ -57,10 +56,6 @@ impl Application for Exchange {
     fn tick(&mut self, _: u64, notices: &mut Notices) {
         for order in self.orders.try_iter() {
             match order {
-                Order::GiveBack(id, returned) => {
-                    notices.give_back(id, *returned);
-                    notices.notify(id, b"welcome");
-                }
                 Order::Left(id) => notices.left(id),
             }
         }
@@ -137,7 +132,7 @@ fn heard(stream: &mut TcpStream) -> String {
 }
 
 #[test]
-fn a_socket_goes_when_all_is_said_and_comes_back_with_what_was_said_meanwhile() {
+fn a_socket_is_handed_off_between_messages_once_everything_is_sent() {
     let served = serve(Limits::default());
     let (mut peer, line) = shake(served.address);
     assert!(line.contains("101"));
@@ -158,14 +153,9 @@ fn a_socket_goes_when_all_is_said_and_comes_back_with_what_was_said_meanwhile() 
     socket.read_exact(&mut seen).unwrap();
     assert_eq!(seen, text("away"));
 
-    let frames = [&[0x81, 4][..], b"held"].concat();
-    let returned = Returned { socket, session: None, rest: text("rest"), frames };
-    served.order(Order::GiveBack(id, Box::new(returned)));
-    assert_eq!([heard(&mut peer), heard(&mut peer), heard(&mut peer)], ["held", "welcome", "rest"]);
-    peer.write_all(&text("again")).unwrap();
-    assert_eq!(heard(&mut peer), "again");
-    drop(peer);
-    assert_eq!(served.gone.recv_timeout(PATIENCE).unwrap(), id, "it ends under the name it had, once");
+    // It ends elsewhere: the application knows, and is not told by the loop.
+    served.order(Order::Left(id));
+    drop((peer, socket));
     assert!(served.gone.recv_timeout(Duration::from_millis(100)).is_err());
 }
 

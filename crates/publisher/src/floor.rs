@@ -31,7 +31,7 @@ pub use serve::{Next, PIECES, Pieces};
 use crate::board::Board;
 use crate::counters::{Counters, add};
 use crate::inbox::{Errand, Order, Posted, Queue};
-use crate::programme::{Programme, Released, Reply, Tag};
+use crate::programme::{Programme, Reply, Tag};
 use crate::request::Doors;
 use crate::subscriber::{NOBODY, Stage, Subscriber};
 use crate::wheel::Wheel;
@@ -134,8 +134,6 @@ pub struct Floor {
     /// Slots that the loop is to let go, and sockets that it is to take.
     gone: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
-    /// Those that are to be let go of with their sockets, for somebody else.
-    leaving: Vec<(u32, Tag)>,
     /// The sessions of those of them that speak TLS.
     sessions: Vec<(u32, Box<pitwire_tls::Session>)>,
     /// Of most readers.
@@ -189,7 +187,6 @@ impl Floor {
             blocked: Vec::new(),
             gone: Vec::new(),
             arrivals: Vec::new(),
-            leaving: Vec::new(),
             sessions: Vec::new(),
             class: if enveloped { ENVELOPED } else { 0 },
             shuffle: ServiceOrder::new(seed),
@@ -282,41 +279,6 @@ impl Floor {
         }
     }
 
-    /// Somebody else has its socket from here on: forgets it.
-    pub fn release(&mut self, slot: u32, socket: std::net::TcpStream) {
-        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        let rest = subscriber.rare.as_mut().map(|rare| std::mem::take(&mut rare.inbound)).unwrap_or_default();
-        let asks = subscriber.rare.as_ref().map_or(&[][..], |rare| &rare.asks);
-        let read = (0..).zip(subscriber.items.as_slice()).filter_map(|(at, item)| {
-            let last = self.streams.get(item.stream as usize)?.last_seq;
-            let behind = asks.iter().find(|ask| ask.item == at);
-            Some((StreamId(item.stream), behind.map_or(last, |ask| ask.read)))
-        });
-        let released = Released { socket, rest, read: read.collect() };
-        if let Some(tag) = self.forget(slot) {
-            self.programme.released(tag, released);
-        }
-    }
-
-    /// Those that are to be released and can be: they have got all that there is for them, and owe us nothing.
-    pub fn take_releasable(&mut self, into: &mut Vec<u32>) {
-        if self.leaving.is_empty() {
-            return;
-        }
-        let mut leaving = std::mem::take(&mut self.leaving);
-        leaving.retain(|(slot, tag)| {
-            let subscriber = self.subscribers.get(*slot as usize);
-            let Some(subscriber) = subscriber.filter(|it| it.tag == tag.0 && it.stage == Stage::Open) else {
-                return false;
-            };
-            let is_placed = self.unplaced.iter().all(|(of, _)| *of != tag.0);
-            let is_ready = !subscriber.is_at_end && is_placed && self.is_between(subscriber);
-            into.extend(is_ready.then_some(*slot));
-            !is_ready
-        });
-        self.leaving = leaving;
-    }
-
     fn forget(&mut self, slot: u32) -> Option<Tag> {
         while let Some(count) = self.subscribers.get(slot as usize).map(|subscriber| subscriber.items.as_slice().len())
             && count > 0
@@ -353,13 +315,11 @@ impl Floor {
     }
 
     /// In the midst of a sweep: takes in what has come meanwhile, so that whoever has not had its turn yet need not wait for
-    /// the next. Not while somebody is to go who has to have everything first.
+    /// the next.
     pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) {
-        if self.leaving.is_empty() {
-            self.is_amid = true;
-            self.take(inbox);
-            self.is_amid = false;
-        }
+        self.is_amid = true;
+        self.take(inbox);
+        self.is_amid = false;
     }
 
     /// Works off what waits in the inbox, as much as everybody can be sent in one turn. Says whether there is more.
@@ -465,7 +425,6 @@ impl Floor {
                 (Some(slot), Some(read)) => self.join_behind(slot, stream, read),
                 (None, _) => {}
             },
-            Errand::Release { to } => self.leaving.extend(self.slot_of(to).map(|slot| (slot, to))),
             Errand::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
             Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),
             Errand::GoOn { to, stream, read, how } => self.go_on_with(to, stream, read, how),

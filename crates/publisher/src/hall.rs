@@ -303,13 +303,6 @@ impl Publisher {
         self.inbox(to).run(Errand::GoOn { to, stream, read, how });
     }
 
-    /// Asks for a connection's socket: once all that there is for it has gone, and it stands between messages, its hall lets
-    /// go of it and says so by [`Programme::released`]. What it is told, and the streams that it joins, must be said before
-    /// this; whoever asks keeps what comes after. Halls on epoll do it, for sockets without TLS; others go on serving it.
-    pub fn release(&self, to: Tag) {
-        self.inbox(to).run(Errand::Release { to });
-    }
-
     pub fn close(&self, to: Tag, code: CloseCode, reason: &str) {
         self.inbox(to).run(Errand::Close { to, code, reason: reason.to_owned() });
     }

@@ -68,9 +68,6 @@ pub(crate) enum Errand {
         stream: StreamId,
         seq: u64,
     },
-    Release {
-        to: Tag,
-    },
     Close {
         to: Tag,
         code: CloseCode,

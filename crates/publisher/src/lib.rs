@@ -34,5 +34,5 @@ pub use loops::{BatchingPolicy, Kind, mono_ns as monotonic_ns};
 pub use pitwire_delivery::{LagPolicy, StreamId, StreamSpec};
 pub use pitwire_websocket::CloseCode;
 pub use press::{CHANNEL_FIELD, Press};
-pub use programme::{Answer, GoOn, Opening, Programme, Released, Reply, Request, Said, Tag, weight};
+pub use programme::{Answer, GoOn, Opening, Programme, Reply, Request, Said, Tag, weight};
 pub use synthetic::Synthetic;

@@ -2,7 +2,7 @@
 //!
 //! Start at    [`Programme`].
 
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use pitwire_websocket::{CloseCode, Opcode, head};
@@ -191,17 +191,6 @@ pub enum GoOn {
     Lost,
 }
 
-/// A connection that a hall has let go of, between two messages on either side.
-#[derive(Debug)]
-pub struct Released {
-    pub socket: TcpStream,
-    /// What was read and not acted on.
-    pub rest: Vec<u8>,
-    /// The number of the last message that it may have got of each of its streams: what comes after it has not. Of one that
-    /// is [behind](Programme::behind) the last that it has got.
-    pub read: Vec<(StreamId, u64)>,
-}
-
 /// What halls serve. Asked on the halls' threads: it must not wait for anything.
 pub trait Programme: Send + Sync {
     /// What a WebSocket at this path gets.
@@ -222,11 +211,6 @@ pub trait Programme: Send + Sync {
     /// A connection has ended.
     fn left(&self, from: Tag) {
         let _ = from;
-    }
-
-    /// A connection whose socket was [asked for](crate::Publisher::release). It has not ended: [`Self::left`] is not called.
-    fn released(&self, from: Tag, released: Released) {
-        let _ = (from, released);
     }
 
     /// Answers what is no WebSocket handshake.

@@ -43,10 +43,6 @@ impl Secure {
         Secure { session, plain: Vec::new(), waiting: Vec::new(), drawn: 0, was_early: false }
     }
 
-    pub fn into_session(self) -> Box<Session> {
-        self.session
-    }
-
     pub fn has_just_opened(&mut self) -> bool {
         let has = self.was_early && self.session.is_open();
         self.was_early &= !has;

@@ -22,7 +22,7 @@ use tracing::{error, warn};
 
 use pitwire_venue::{Maintenance, VenueClock};
 
-use crate::audience::{Comeback, Done, Voice};
+use crate::audience::{Done, Voice};
 use crate::bus::Bus;
 use crate::doors::{self, Door};
 use crate::halls::Attention;
@@ -178,7 +178,7 @@ impl VenueApplication {
         let venue = &self.service.venue;
         let (engine, views, changes) = (venue.engine(), venue.views(), venue.changes());
         if changes.is_empty() {
-            return;
+            return self.service.market_data.audience.end_command();
         }
         let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
         // Each connection once, in the order in which they came.
@@ -198,6 +198,7 @@ impl VenueApplication {
             self.private_windows.arm(venue.now());
         }
         self.service.venue.clear_changes();
+        self.service.market_data.audience.end_command();
     }
 
     /// After a request: whether this connection has public channels, and of which accounts it hears.
@@ -312,14 +313,14 @@ impl VenueApplication {
         client.public.push(Subscription { name, feed, cursor, is_open, is_away, is_held });
     }
 
-    /// One that only listens is served by halls as soon as it has got all that there is for it here; one that begins to
-    /// speak for an account, or to hear what halls do not tell, comes back.
-    fn place(&mut self, id: ConnectionId, notices: &mut Notices) {
-        let Some(client) = self.clients.get(&id) else { return };
-        match self.service.market_data.audience.has(id) {
-            false if client.is_listener() => notices.give_away(id),
-            true if !client.may_stay_away() => self.service.market_data.audience.bring_back(id),
-            _ => {}
+    /// Hands a connection that only listens to public channels to the delivery threads, once it has been sent
+    /// everything that waits for it here. It stays there, also after a later login.
+    fn hand_off_listener(&mut self, id: ConnectionId, notices: &mut Notices) {
+        if let Some(client) = self.clients.get(&id)
+            && !self.service.market_data.audience.has(id)
+            && client.is_listener()
+        {
+            notices.give_away(id);
         }
     }
 
@@ -332,7 +333,6 @@ impl VenueApplication {
                     self.text(id, &text, notices);
                     self.service.market_data.audience.heard(id, text.len());
                 }
-                Done::CameBack(comeback) => self.take_back(id, comeback, notices),
                 Done::Left => {
                     notices.left(id);
                     self.disconnected(id, notices);
@@ -340,20 +340,6 @@ impl VenueApplication {
             }
         }
         self.service.market_data.audience.bring_up_to_date(&self.service.market_data.publisher);
-    }
-
-    fn take_back(&mut self, id: ConnectionId, comeback: Comeback, notices: &mut Notices) {
-        let Some(client) = self.clients.get_mut(&id) else { return notices.left(id) };
-        let MarketData { audience, publisher, .. } = &mut self.service.market_data;
-        for sub in client.public.iter_mut().filter(|sub| sub.is_away) {
-            publisher.take_back(sub.feed);
-            sub.is_away = false;
-            if let Some(number) = audience.number(&comeback, sub.feed) {
-                sub.cursor = publisher.resume(sub.feed, sub.cursor, number);
-            }
-        }
-        audience.give_back(id, comeback, notices);
-        self.reindex(id);
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
@@ -511,13 +497,9 @@ fn is_open(channel: &Channel) -> bool {
 }
 
 impl Client {
-    /// Whether it does nothing but listen to what is everybody's: then it need not be on the loop.
+    /// Whether it only listens to public channels that need no login.
     fn is_listener(&self) -> bool {
-        !self.public.is_empty() && self.may_stay_away()
-    }
-
-    fn may_stay_away(&self) -> bool {
-        self.public.iter().all(|sub| sub.is_open) && self.session.is_public_only()
+        !self.public.is_empty() && self.public.iter().all(|sub| sub.is_open) && self.session.is_public_only()
     }
 }
 
@@ -632,7 +614,7 @@ impl Application for VenueApplication {
         self.reindex(id);
         self.distribute(notices);
         self.follow_manual_time(notices);
-        self.place(id, notices);
+        self.hand_off_listener(id, notices);
     }
 
     fn refusal(&mut self, why: Refusal) -> HttpResponse {

@@ -6,19 +6,17 @@
 //! Holds       1. nothing reaches a hall before [`Audience::release`], which is called after the commit;
 //!             2. messages, answers, snapshots and joins keep the order in which they were put here: an answer precedes
 //!                newer messages, a joiner misses nothing and is told nothing twice;
-//!             3. who logs in comes back to the loop: behind what it has read, with what it was told meanwhile;
+//!             3. a connection that logs in later stays here, and its requests go to the venue thread as before;
 //!             4. who falls behind on a merged book gets one change on its own chain, and goes on behind it;
 //!             5. a message costs the loop one copy, however many listen; it never sends, and never waits.
 //! Leaves out  what is told and answered: the same code as for those who are on the loop.
 //! Start at    [`Audience::adopt`], [`Audience::take`], [`Voice`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_deribit::RESUMED_BYTES;
 use pitwire_market_data::{FeedId, Lag, Lent, Merged, Publisher as Channels};
-use pitwire_net::{CloseCode, ConnectionId, Notices, Returned, Taken, Waker};
-use pitwire_publisher::{Batch, GoOn, Limits, Opening, Released, StreamId, StreamSpec, Tag};
-use pitwire_websocket::{Opcode, write_frame};
+use pitwire_net::{CloseCode, ConnectionId, Notices, Taken, Waker};
+use pitwire_publisher::{Batch, GoOn, Limits, Opening, StreamId, StreamSpec, Tag};
 
 use crate::halls::{Adopted, Attention, Halls, Heard, Order};
 
@@ -34,42 +32,20 @@ const PING_MS: u32 = 240_000;
 /// Of merged changes in one turn of the loop: orders must not wait for more.
 const MERGED_BYTES: usize = 1024 * 1024;
 
-/// Told to one that is coming back and has not come: beyond it, it reads too slowly. What one request to resume may fetch is
-/// not too much.
-const HELD_MOST: usize = 1024 * 1024 + 2 * RESUMED_BYTES;
-
 pub struct Audience {
     halls: Halls,
     /// Each channel's stream in the halls, once somebody there has listened to it.
     streams: BTreeMap<FeedId, StreamId>,
     feeds: BTreeMap<StreamId, FeedId>,
-    members: BTreeMap<ConnectionId, Member>,
+    members: BTreeSet<ConnectionId>,
     items: Vec<Item>,
     bytes: Vec<u8>,
     /// Of channels of which only the newest message matters: where it is among the items, since the last order.
     newest: BTreeMap<FeedId, usize>,
+    /// Position in `items` where the current command began.
+    command_start: usize,
     batch: Batch,
     is_stopping: bool,
-}
-
-/// A connection in the halls.
-#[derive(Default)]
-struct Member {
-    is_secure: bool,
-    /// It was asked to come back: what it is told meanwhile.
-    returning: Option<Held>,
-}
-
-#[derive(Default)]
-struct Held {
-    frames: Vec<u8>,
-    close: Option<(CloseCode, String)>,
-}
-
-/// A connection on its way back to the loop.
-pub struct Comeback {
-    released: Released,
-    held: Held,
 }
 
 enum Item {
@@ -91,10 +67,11 @@ impl Audience {
             halls: Halls::new(limits, waker),
             streams: BTreeMap::new(),
             feeds: BTreeMap::new(),
-            members: BTreeMap::new(),
+            members: BTreeSet::new(),
             items: Vec::new(),
             bytes: Vec::new(),
             newest: BTreeMap::new(),
+            command_start: 0,
             batch: Batch::default(),
             is_stopping: false,
         }
@@ -102,7 +79,7 @@ impl Audience {
 
     /// Whether a connection is in the halls.
     pub fn has(&self, id: ConnectionId) -> bool {
-        self.members.contains_key(&id)
+        self.members.contains(&id)
     }
 
     pub fn len(&self) -> usize {
@@ -119,7 +96,7 @@ impl Audience {
         let Taken { socket, session: tls, handshake: hello, rest } = taken;
         let streams = feeds.iter().filter_map(|feed| self.lend(*feed, channels)).collect();
         let opening = Opening { streams, ..Opening::default() };
-        self.members.insert(id, Member { is_secure: tls.is_some(), returning: None });
+        self.members.insert(id);
         self.order(Order::Adopt(Box::new(Adopted { socket, tls, tag: Tag(id.0), rest, hello, opening })));
     }
 
@@ -151,7 +128,7 @@ impl Audience {
 
     /// A connection hears one more channel from here on. Says whether it hears it here.
     pub fn join(&mut self, id: ConnectionId, feed: FeedId, channels: &mut Channels) -> bool {
-        if self.members.get(&id).is_none_or(|member| member.returning.is_some()) {
+        if !self.has(id) {
             return false;
         }
         if let Some(stream) = self.lend(feed, channels) {
@@ -173,48 +150,26 @@ impl Audience {
         self.members.remove(&id);
     }
 
-    /// A member is to be on the loop again: what it is told from here on waits until it is. Over TLS it stays.
-    pub fn bring_back(&mut self, id: ConnectionId) {
-        let Some(member) = self.members.get_mut(&id).filter(|member| !member.is_secure) else { return };
-        if member.returning.is_none() {
-            member.returning = Some(Held::default());
-            self.order(Order::Release(Tag(id.0)));
-        }
-    }
-
-    /// The number of the last message of a channel that a comeback may have read here.
-    pub fn number(&self, comeback: &Comeback, feed: FeedId) -> Option<u64> {
-        let stream = self.streams.get(&feed)?;
-        comeback.released.read.iter().find(|(of, _)| of == stream).map(|(_, number)| *number)
-    }
-
-    /// Gives a comeback's socket to the loop, with what it was told meanwhile.
-    pub fn give_back(&mut self, id: ConnectionId, comeback: Comeback, notices: &mut Notices) {
-        let Comeback { released: Released { socket, rest, .. }, held: Held { frames, close } } = comeback;
-        notices.give_back(id, Returned { socket, session: None, rest, frames });
-        if let Some((code, reason)) = close {
-            notices.close(id, code, reason);
-        }
-    }
-
     fn say(&mut self, to: ConnectionId, text: &[u8]) {
-        let Some(member) = self.members.get_mut(&to) else { return };
-        let Some(held) = &mut member.returning else { return self.order(Order::Tell(Tag(to.0), text.to_vec())) };
-        write_frame(&mut held.frames, Opcode::Text, text);
-        if held.frames.len() > HELD_MOST {
-            self.order(Order::Close(
-                Tag(to.0),
-                CloseCode::TryAgainLater,
-                "too slow: notices are not being read".into(),
-            ));
-        }
+        self.order(Order::Tell(Tag(to.0), text.to_vec()));
     }
 
     fn close(&mut self, to: ConnectionId, code: CloseCode, reason: &str) {
-        match self.members.get_mut(&to).and_then(|member| member.returning.as_mut()) {
-            Some(held) => held.close = Some((code, reason.to_owned())),
-            None => self.order(Order::Close(Tag(to.0), code, reason.to_owned())),
+        self.order(Order::Close(Tag(to.0), code, reason.to_owned()));
+    }
+
+    /// Ends a command: its answers and notices go before the channel messages that it caused, as on the venue thread.
+    /// Channel messages keep their order, and so do joins and leaves among them.
+    pub fn end_command(&mut self) {
+        let since = std::mem::replace(&mut self.command_start, self.items.len());
+        let Some(items) = self.items.get_mut(since..).filter(|items| items.len() > 1) else { return };
+        let is_tell = |item: &Item| matches!(item, Item::Order(Order::Tell(..)));
+        if items.is_sorted_by_key(|item| !is_tell(item)) {
+            return;
         }
+        items.sort_by_key(|item| !is_tell(item));
+        // Positions in it are stale.
+        self.newest.clear();
     }
 
     /// A message of a channel that members hear. It waits for [`Self::release`].
@@ -259,6 +214,7 @@ impl Audience {
             halls.send(&mut self.batch);
         }
         self.items.clear();
+        self.command_start = 0;
         self.bytes.clear();
         if self.is_stopping {
             self.halls.stop("the venue is stopping");
@@ -278,11 +234,6 @@ impl Audience {
         Some(match self.halls.hear(attention)? {
             Heard::Text(tag, text) => (ConnectionId(tag.0), Done::Said(text)),
             Heard::Left(tag) => (ConnectionId(tag.0), Done::Left),
-            Heard::Back(tag, released) => {
-                let id = ConnectionId(tag.0);
-                let held = self.members.remove(&id).and_then(|member| member.returning).unwrap_or_default();
-                (id, Done::CameBack(Comeback { released, held }))
-            }
         })
     }
 
@@ -291,10 +242,8 @@ impl Audience {
     pub fn bring_up_to_date(&mut self, channels: &Channels) {
         let (mut known, mut bytes) = (BTreeMap::new(), 0);
         while let Some(behind) = self.halls.next_behind() {
-            // Whoever is on its way to the loop comes with what it has read, and is told there.
-            let member = self.members.get(&ConnectionId(behind.who.0));
             let Some(feed) = self.feeds.get(&behind.stream) else { continue };
-            if member.is_none_or(|member| member.returning.is_some()) {
+            if !self.has(ConnectionId(behind.who.0)) {
                 continue;
             }
             let merged = match known.get(&(*feed, behind.read)) {
@@ -329,8 +278,6 @@ impl Audience {
 pub enum Done {
     Said(String),
     Left,
-    /// It is the loop's again: see [`Audience::give_back`].
-    CameBack(Comeback),
 }
 
 /// Speaks to connections wherever they are.

@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 
 use pitwire_net::Waker;
 use pitwire_publisher::{
-    Answer, CloseCode, GoOn, Limits, Opening, Options, Programme, Publisher, Released, Reply, Request, Said, StreamId,
-    Tag, weight,
+    Answer, CloseCode, GoOn, Limits, Opening, Options, Programme, Publisher, Reply, Request, Said, StreamId, Tag,
+    weight,
 };
 use tracing::error;
 
@@ -84,10 +84,6 @@ impl Programme for Ear {
     fn left(&self, from: Tag) {
         self.leaves(Heard::Left(from));
     }
-
-    fn released(&self, from: Tag, released: Released) {
-        self.leaves(Heard::Back(from, released));
-    }
 }
 
 impl Ear {
@@ -131,8 +127,6 @@ pub enum Heard {
     /// To be followed by [`Order::Heard`], or soon no more of it is read.
     Text(Tag, String),
     Left(Tag),
-    /// By [`Order::Release`]: it is the loop's again.
-    Back(Tag, Released),
 }
 
 impl Default for Attention {
@@ -150,8 +144,6 @@ pub enum Order {
     /// Nobody reads it: its next message comes behind this number.
     Begin(StreamId, u64),
     GoOn(Behind, GoOn),
-    /// It is to come back, when it has got all that was put before this.
-    Release(Tag),
     Close(Tag, CloseCode, String),
     /// A text of so many bytes has been acted on, and the answers told: the next may be read.
     Heard(Tag, usize),
@@ -181,7 +173,6 @@ impl Order {
             Order::Leave(tag, ring) => halls.leave(tag, ring),
             Order::Begin(ring, number) => halls.begin(ring, number),
             Order::GoOn(Behind { who, stream, read }, how) => halls.go_on(who, stream, read, how),
-            Order::Release(tag) => halls.release(tag),
             Order::Close(tag, code, reason) => halls.close(tag, code, &reason),
             Order::Heard(tag, bytes) => halls.heard(tag, weight(bytes)),
         }
@@ -299,7 +290,7 @@ mod tests {
         std::iter::from_fn(|| halls.hear(&mut attention))
             .map(|heard| match heard {
                 Heard::Text(tag, _) => number(tag),
-                Heard::Left(tag) | Heard::Back(tag, _) => -number(tag),
+                Heard::Left(tag) => -number(tag),
             })
             .collect()
     }

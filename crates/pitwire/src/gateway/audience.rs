@@ -83,8 +83,7 @@ impl Audience {
     pub fn hear(&mut self, attention: &mut Attention) -> Option<(u64, Option<String>)> {
         match self.halls.hear(attention)? {
             Heard::Text(Tag(id), text) => Some((id, Some(text))),
-            // None is ever asked back.
-            Heard::Left(Tag(id)) | Heard::Back(Tag(id), _) => {
+            Heard::Left(Tag(id)) => {
                 self.open = self.open.saturating_sub(1);
                 Some((id, None))
             }

@@ -126,12 +126,6 @@ impl Floor {
         if subscriber.items.as_slice().iter().any(is_ahead) { Source::Rings } else { Source::Nothing }
     }
 
-    /// Whether all that there is for a subscriber has gone, and nothing has been read of it by half.
-    pub(super) fn is_between(&self, subscriber: &Subscriber) -> bool {
-        let has_half = subscriber.rare.as_ref().is_some_and(|rare| rare.decoder.is_some() || !rare.catch_up.is_empty());
-        !has_half && self.source(subscriber) == Source::Nothing
-    }
-
     /// Begins or continues a subscriber's turn.
     pub fn prepare(&mut self, slot: u32) -> Next {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return Next::Idle };

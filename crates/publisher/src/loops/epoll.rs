@@ -401,25 +401,7 @@ impl Hall {
             }
             self.task.floor.leave(slot);
         }
-        self.release(&mut gone);
         self.gone = gone;
-    }
-
-    /// Gives sockets to whoever has asked for them.
-    fn release(&mut self, slots: &mut Vec<u32>) {
-        self.task.floor.take_releasable(slots);
-        for slot in slots.drain(..) {
-            let seat = self.seats.get_mut(slot as usize).map(Option::take);
-            match seat {
-                Some(Some(seat)) if !seat.wire.is_secure() => {
-                    // It cannot fail for a socket that is there; and were it watched still, its slot has no seat.
-                    let _ = epoll::delete(&self.epoll, &seat.wire);
-                    self.task.floor.release(slot, seat.wire.into_parts().0.into());
-                }
-                Some(Some(seat)) => self.seats[slot as usize] = Some(seat),
-                _ => {}
-            }
-        }
     }
 }
 

@@ -36,11 +36,6 @@ impl Wire {
         self.secure.is_some()
     }
 
-    /// The socket, and the session in which it goes on if there is one.
-    pub fn into_parts(self) -> (OwnedFd, Option<Box<Session>>) {
-        (self.socket, self.secure.map(|secure| secure.into_session()))
-    }
-
     /// Sends what is sealed already. `Bytes` when nothing of it waits.
     pub fn push(&mut self) -> Moved {
         self.secure.as_mut().map_or(Moved::Bytes(0), |secure| secure.push(&self.socket))

@@ -199,7 +199,7 @@ impl UrlStreams {
                     self.answer(tag, &text, here, &halls);
                     self.outlet.order(Order::Heard(tag, text.len()));
                 }
-                Heard::Left(tag) | Heard::Back(tag, _) => self.forget(tag),
+                Heard::Left(tag) => self.forget(tag),
             }
         }
     }

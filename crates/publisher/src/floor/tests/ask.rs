@@ -1,7 +1,6 @@
 //! Thousands of turns of readers that only the programme can bring up to date: whatever sockets take and whenever it
 //! answers, each reader's messages are a chain.
 
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
@@ -12,7 +11,6 @@ use crate::programme::GoOn;
 #[derive(Default)]
 struct Asked {
     questions: Mutex<Vec<(Tag, StreamId, u64)>>,
-    released: Mutex<Vec<(Tag, Released)>>,
 }
 
 impl Programme for Asked {
@@ -21,9 +19,6 @@ impl Programme for Asked {
     }
     fn behind(&self, who: Tag, stream: StreamId, read: u64) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push((who, stream, read));
-    }
-    fn released(&self, from: Tag, released: Released) {
-        self.released.lock().unwrap_or_else(PoisonError::into_inner).push((from, released));
     }
 }
 
@@ -51,12 +46,11 @@ struct Venue {
     readers: Vec<Reader>,
     waiting: Vec<(Tag, StreamId, u64)>,
     late: Vec<(Tag, StreamId, u64, GoOn)>,
-    door: TcpListener,
     next_tag: u64,
     now_ns: u64,
     /// In front of the floor, where it may be full; otherwise what is done is done at once.
     inbox: Option<Inbox>,
-    /// Messages taken, merged ones, answers that there was nothing to tell, readers that were let go of while behind,
+    /// Messages received, merged ones, answers that nothing changed, readers that disconnected while behind,
     /// messages that were shed, and readers that were closed for that.
     counts: [usize; 6],
 }
@@ -89,7 +83,6 @@ impl Venue {
             readers: Vec::new(),
             waiting: Vec::new(),
             late: Vec::new(),
-            door: TcpListener::bind("127.0.0.1:0").unwrap(),
             next_tag: 0,
             now_ns: 0,
             inbox: None,
@@ -158,14 +151,14 @@ impl Venue {
         self.join(tag, first);
     }
 
-    /// Somebody leaves a stream, joins one, or is asked for.
+    /// A reader leaves a stream, joins one, or disconnects.
     fn change_one(&mut self) {
         let here: Vec<usize> = (0..self.readers.len()).filter(|at| !self.readers[*at].is_gone).collect();
         let Some(at) = here.get(self.chance.below(here.len().max(1) as u64) as usize) else { return };
         let (tag, book) = (self.readers[*at].tag, self.chance.below(u64::from(BOOKS)) as u32);
         let has = self.readers[*at].holds.contains_key(&book);
         match self.chance.below(8) {
-            0 => self.order(Errand::Release { to: tag }),
+            0 => self.disconnect(*at),
             _ if has => {
                 self.order(Errand::Leave { to: tag, stream: StreamId(book) });
                 self.take();
@@ -219,24 +212,21 @@ impl Venue {
             self.serve(at, generous);
             self.judge(at);
         }
-        let mut going = Vec::new();
-        self.floor.take_releasable(&mut going);
-        for slot in going {
-            self.floor.release(slot, TcpStream::connect(self.door.local_addr().unwrap()).unwrap());
-            drop(self.door.accept().unwrap());
-        }
-        let released = std::mem::take(&mut *self.asked.released.lock().unwrap_or_else(PoisonError::into_inner));
-        for (tag, released) in released {
-            let reader = self.readers.iter_mut().find(|reader| reader.tag == tag).unwrap();
-            reader.is_gone = true;
-            let read: BTreeMap<u32, u64> = released.read.iter().map(|(of, number)| (of.0, *number)).collect();
-            let held: BTreeMap<u32, u64> = reader.holds.iter().map(|(of, (number, _))| (*of, *number)).collect();
-            assert_eq!(read, held, "where it stands is where it goes on");
-            self.counts[3] += usize::from(read.iter().any(|(of, number)| *number < self.last(*of).0));
-        }
+        self.forget_closed();
+    }
+
+    /// A reader's connection ends.
+    fn disconnect(&mut self, at: usize) {
+        let reader = &self.readers[at];
+        let is_behind = |(book, (number, _)): (&u32, &(u64, u64))| *number < self.last(*book).0;
+        self.counts[3] += usize::from(reader.holds.iter().any(is_behind));
+        self.floor.go(reader.slot);
+        self.forget_closed();
+    }
+
+    fn forget_closed(&mut self) {
         let mut gone = Vec::new();
         self.floor.take_gone(&mut gone);
-        assert!(gone.is_empty() || self.inbox.is_some(), "nobody is closed");
         for slot in gone {
             self.readers.iter_mut().filter(|reader| reader.slot == slot).for_each(|reader| reader.is_gone = true);
             self.floor.leave(slot);
@@ -373,15 +363,15 @@ fn ran(seeds: std::ops::RangeInclusive<u64>, most: Option<usize>) -> [usize; 6] 
 
 #[test]
 fn whoever_falls_behind_goes_on_with_its_own_chain() {
-    let counts @ [messages, merged, same, released, ..] = ran(1..=30, None);
-    assert!(messages > 100_000 && merged > 1_000 && same > 300 && released > 10, "{counts:?}");
+    let counts @ [messages, merged, same, disconnected, ..] = ran(1..=30, None);
+    assert!(messages > 100_000 && merged > 1_000 && same > 300 && disconnected > 10, "{counts:?}");
 }
 
 /// Only those of whom nobody knows what they had when they came are closed.
 #[test]
 fn what_a_full_hall_has_shed_is_asked_about_for_those_who_had_come_before() {
-    let counts @ [messages, merged, same, released, shed, closed] = ran(101..=120, Some(2_500));
-    assert!(messages > 30_000 && merged > 1_000 && same > 300 && released > 10, "{counts:?}");
+    let counts @ [messages, merged, same, disconnected, shed, closed] = ran(101..=120, Some(2_500));
+    assert!(messages > 30_000 && merged > 1_000 && same > 300 && disconnected > 10, "{counts:?}");
     assert!(shed > 1_000 && closed > 100 && closed * 10 < shed, "{counts:?}");
 }
 
