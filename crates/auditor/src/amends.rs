@@ -19,7 +19,7 @@ use crate::stops::has_reached_stop;
 use crate::validity::{legal_lots, legal_price};
 use crate::violation::{CheckResult, fail};
 
-/// What an amend is to make of an order.
+/// The order before and after an amend that the rules allow.
 #[derive(Clone, Copy, Debug)]
 struct ExpectedAmend {
     before: LiveOrder,
@@ -28,7 +28,7 @@ struct ExpectedAmend {
 }
 
 impl ExpectedAmend {
-    /// Whether it could cost more than the order does now.
+    /// Whether the amend may raise the cost of the order.
     fn may_cost_more(&self) -> bool {
         self.after.price != self.before.price || self.after.open > self.before.open
     }
@@ -58,28 +58,32 @@ impl ExpectedAmend {
 }
 
 pub fn check_amend(model: &mut VenueModel, reader: &mut EventReader<'_>, amend: &Amend) -> CheckResult {
-    let due = expected_amend(model, amend);
-    let told = match reader.peek(model)? {
+    let expected = expected_amend(model, amend);
+    let actual = match reader.peek(model)? {
         Some(Event::AmendRefused { order, account, reason }) if (*order, *account) == (amend.order, amend.account) => {
             reader.advance();
-            check_amend_refusal(model, amend, &due, *reason)?;
+            check_amend_refusal(model, amend, &expected, *reason)?;
             return reader.expect_end(model);
         }
-        Some(told @ Event::Amended { order, .. }) if *order == amend.order => told,
+        Some(actual @ Event::Amended { order, .. }) if *order == amend.order => actual,
         _ => fail!(S1, "an amend of order {} was neither done nor refused, or both", amend.order),
     };
-    let change = match due {
-        Ok(due) => due,
-        Err(reason) => fail!(M5, "order {} was amended and was to be refused: {}", amend.order, reason.name()),
+    let change = match expected {
+        Ok(expected) => expected,
+        Err(reason) => fail!(M5, "order {} was amended, but must be refused: {}", amend.order, reason.name()),
     };
-    let due = change.event();
-    if let Event::Amended { kept_priority, .. } = told
+    let expected = change.event();
+    if let Event::Amended { kept_priority, .. } = actual
         && *kept_priority != change.keeps
     {
-        fail!(M2, "an amend was published as {told:?} and is {due:?}: the place of order {} is wrong", amend.order);
+        fail!(
+            M2,
+            "an amend was published as {actual:?}, but must be {expected:?}: the priority of order {} is wrong",
+            amend.order
+        );
     }
-    if *told != due {
-        fail!(M4, "an amend was published as {told:?} and is {due:?}");
+    if *actual != expected {
+        fail!(M4, "an amend was published as {actual:?}, expected {expected:?}");
     }
     reader.advance();
     let before = model.market(change.before.instrument).book.touch();
@@ -87,22 +91,22 @@ pub fn check_amend(model: &mut VenueModel, reader: &mut EventReader<'_>, amend: 
     reader.expect_end(model)
 }
 
-/// An amend has its own reserve to spend.
+/// Checks a refusal. The reserve of the order counts as free money for its own amend.
 fn check_amend_refusal(
     model: &VenueModel,
     amend: &Amend,
-    due: &Result<ExpectedAmend, Reject>,
-    told: Reject,
+    expected: &Result<ExpectedAmend, Reject>,
+    actual: Reject,
 ) -> CheckResult {
-    let extra = due.as_ref().ok().and_then(|ExpectedAmend { before, after, .. }| {
+    let extra = expected.as_ref().ok().and_then(|ExpectedAmend { before, after, .. }| {
         let ((currency, had), (_, needs)) =
             (model.order_cost(before, before.open)?, model.order_cost(after, after.open)?);
         Some((currency, needs - had))
     });
-    if told == Reject::NotEnoughFunds && due.as_ref().is_ok_and(|change| !change.may_cost_more()) {
-        fail!(S1, "order {} was refused for want of funds that its amend does not ask for", amend.order);
+    if actual == Reject::NotEnoughFunds && expected.as_ref().is_ok_and(|change| !change.may_cost_more()) {
+        fail!(S1, "order {} was refused for lack of funds that its amend does not need", amend.order);
     }
-    check_refusal(model, due.as_ref().err().copied(), told, amend.account, extra)
+    check_refusal(model, expected.as_ref().err().copied(), actual, amend.account, extra)
 }
 
 fn check_amended_order(
@@ -127,7 +131,7 @@ fn check_amended_order(
     let (phase, is_batched) = (market.session.phase, market.is_batched());
     let arrived = after.is_hidden().then_some(after.id);
     if keeps || !after.is_active() {
-        // The hidden part goes first.
+        // A reduction removes the hidden part of an iceberg first.
         let shown = if after.is_active() { before.shown.min(after.open) } else { after.shown };
         let after = LiveOrder { shown, ..after };
         add_order(model, reader, after);
@@ -152,7 +156,8 @@ fn check_amended_order(
     check_conclusion(model, reader, instrument)
 }
 
-/// The order before and after, or the first rule that forbids the amend, money aside.
+/// Returns the order before and after, or the first rule that forbids the amend. Funds are not
+/// checked here.
 fn expected_amend(model: &VenueModel, amend: &Amend) -> Result<ExpectedAmend, Reject> {
     let before = *model.orders.get(&amend.order).ok_or(Reject::UnknownOrder)?;
     if before.account != amend.account {
@@ -176,7 +181,7 @@ fn expected_amend(model: &VenueModel, amend: &Amend) -> Result<ExpectedAmend, Re
     let (stop, minimum) =
         (amend.stop.unwrap_or(before.stop), amend.minimum_execution.map_or(before.minimum, |lots| lots.0));
     let has_new_peak = amend.display.is_some_and(|display| display != before.peak.unwrap_or_default());
-    // Nothing but the session stands in the way of one who only gives lots back.
+    // A partial cancel passes even if the account or session is blocked.
     let is_partial_cancel = amend.price == before.price
         && !has_new_peak
         && open <= before.open
@@ -225,7 +230,8 @@ fn expected_amend(model: &VenueModel, amend: &Amend) -> Result<ExpectedAmend, Re
     Ok(ExpectedAmend { before, after, keeps })
 }
 
-/// A post-only amend is judged by the other side alone, which the order itself is no part of.
+/// Returns the price of a post-only amend. Only the other side of the book decides, so the order
+/// itself does not count.
 fn amended_post_only_price(
     model: &VenueModel,
     before: &LiveOrder,
@@ -235,7 +241,7 @@ fn amended_post_only_price(
     model.market(before.instrument).post_only_price(before.side, price, post_only)
 }
 
-/// Its time in force afterwards, unless the amend asks for what the order's type or time in force knows nothing of.
+/// Returns the time in force after the amend, or `NotAmendable` if the order has no such field.
 fn amended_time_in_force(order: &LiveOrder, amend: &Amend) -> Result<TimeInForce, Reject> {
     let is_stop = matches!(order.kind, LiveOrderKind::Stop | LiveOrderKind::StopLimit);
     let has_limit = !matches!(order.kind, LiveOrderKind::Market | LiveOrderKind::Stop);

@@ -12,18 +12,18 @@ use pitwire_model::{OrderId, Side, Ticks};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuctionInterest {
     pub id: OrderId,
-    /// None: any price.
+    /// Limit or protection price; `None` accepts any price.
     pub price: Option<Ticks>,
     pub is_hidden: bool,
     pub minimum: u64,
     pub open: u64,
-    /// What counts of it.
+    /// Lots that take part in the price. Minimum executions can lower it below `open`.
     pub counts: u64,
     pub arrival: u64,
 }
 
 impl AuctionInterest {
-    /// Whether it accepts to trade at a price.
+    /// Whether the order may trade at a price.
     pub fn accepts(&self, side: Side, price: Ticks) -> bool {
         match (self.price, side) {
             (None, _) => true,
@@ -33,12 +33,12 @@ impl AuctionInterest {
     }
 }
 
-/// What each side would trade at each price.
+/// Cumulative buy and sell quantity by price.
 #[derive(Debug, Default)]
 pub struct AuctionCurves {
-    /// Prices ascending, each with the sum of the bids at it or above.
+    /// Ascending prices, each with the sum of the bids at this price or higher.
     buys: Vec<(i64, u64)>,
-    /// Prices ascending, each with the sum of the offers at it or below.
+    /// Ascending prices, each with the sum of the offers at this price or lower.
     sells: Vec<(i64, u64)>,
     unpriced: [u64; 2],
 }
@@ -47,12 +47,12 @@ pub struct AuctionCurves {
 pub struct PricePoint {
     pub price: Ticks,
     pub volume: u64,
-    /// Buys less sells at the price.
+    /// Buy quantity minus sell quantity at the price.
     pub surplus: i64,
 }
 
 impl AuctionCurves {
-    /// From lots at prices, in any order, and what is there without a price.
+    /// Builds the curves from lots at prices, in any order, and the lots without a price per side.
     pub fn new(
         bids: impl Iterator<Item = (Ticks, u64)>,
         offers: impl Iterator<Item = (Ticks, u64)>,
@@ -92,7 +92,7 @@ impl AuctionCurves {
         self.unpriced[1] + if at == 0 { 0 } else { self.sells[at - 1].1 }
     }
 
-    /// What would trade at a price, and by how much more is bought than sold there.
+    /// Returns the volume and the surplus at a price.
     pub fn at(&self, price: Ticks) -> PricePoint {
         let (buys, sells) = (self.buys_at(price.0), self.sells_at(price.0));
         PricePoint { price, volume: buys.min(sells), surplus: buys.cast_signed() - sells.cast_signed() }
@@ -103,7 +103,7 @@ impl AuctionCurves {
     }
 }
 
-/// Sums by price, ascending; nothing for what counts for nothing.
+/// Sums lots by price, ascending. Prices without lots are left out.
 fn summed(lots: impl Iterator<Item = (Ticks, u64)>) -> Vec<(i64, u64)> {
     let mut all: Vec<(i64, u64)> = lots.filter(|(_, lots)| *lots > 0).map(|(price, lots)| (price.0, lots)).collect();
     all.sort_unstable();
@@ -117,7 +117,7 @@ fn summed(lots: impl Iterator<Item = (Ticks, u64)>) -> Vec<(i64, u64)> {
     sums
 }
 
-/// The price of a call, or none (rulebook 11.2).
+/// Returns the price of a call, or `None` if nothing would trade (rulebook 11.2).
 pub fn call_price(curves: &AuctionCurves, reference: Option<Ticks>) -> Option<PricePoint> {
     let mut tried: Vec<PricePoint> = curves.candidates().map(|price| curves.at(Ticks(price))).collect();
     if tried.is_empty() {
@@ -146,9 +146,9 @@ pub fn call_price(curves: &AuctionCurves, reference: Option<Ticks>) -> Option<Pr
     Some(curves.at(price))
 }
 
-/// The price of a filter and what trades there, or none (rulebook 8.2, 6 and 7).
+/// Returns the price of a filter, or `None` if nothing would trade (rulebook 8.2, steps 6 and 7).
 pub fn filter_price(curves: &AuctionCurves, touch: [Option<Ticks>; 2], reference: Option<Ticks>) -> Option<PricePoint> {
-    // What trades changes only just above a bid and at an offer.
+    // The volume changes only just above a bid and at an offer.
     let tried = curves
         .candidates()
         .flat_map(|price| [price - 1, price, price + 1])
@@ -170,13 +170,13 @@ pub fn filter_price(curves: &AuctionCurves, touch: [Option<Ticks>; 2], reference
     Some(curves.at(price))
 }
 
-/// Half-way, rounded down.
+/// Midpoint, rounded down.
 const fn middle(low: Ticks, high: Ticks) -> Ticks {
     Ticks((low.0 + high.0).div_euclid(2))
 }
 
-/// Lowers what hidden orders count for until each that counts can have its minimum (rulebook 8.2, 3 to 5). Both sides in
-/// priority order.
+/// Lowers the counted lots of hidden orders until each order that counts can have its minimum
+/// execution (rulebook 8.2, steps 3 to 5). Both sides are in priority order.
 pub fn apply_minimum_executions(bids: &mut [AuctionInterest], offers: &mut [AuctionInterest]) {
     let total = |orders: &[AuctionInterest]| orders.iter().map(|order| order.counts).sum::<u64>();
     let hidden = bids.iter().chain(offers.iter()).filter(|order| order.is_hidden).count();
@@ -200,12 +200,12 @@ pub fn apply_minimum_executions(bids: &mut [AuctionInterest], offers: &mut [Auct
     }
 }
 
-/// Whether anything changed.
+/// Applies the minimum executions of one side. Returns whether any count changed.
 fn side_pass(side: Side, own: &mut [AuctionInterest], contra: &[AuctionInterest]) -> bool {
-    let nobody: &[AuctionInterest] = &[];
+    let none: &[AuctionInterest] = &[];
     let curves = match side {
-        Side::Buy => AuctionCurves::of(nobody, contra),
-        Side::Sell => AuctionCurves::of(contra, nobody),
+        Side::Buy => AuctionCurves::of(none, contra),
+        Side::Sell => AuctionCurves::of(contra, none),
     };
     let accepted = |price: Ticks| match side {
         Side::Buy => curves.sells_at(price.0),
@@ -224,7 +224,8 @@ fn side_pass(side: Side, own: &mut [AuctionInterest], contra: &[AuctionInterest]
     changed
 }
 
-/// What each order gets of so many lots at a price, those in priority order; an order that gets nothing is left out.
+/// Allocates `volume` lots at a price to orders in priority order. Orders without an allocation are
+/// left out.
 pub fn allocate_in_priority(side: Side, orders: &[AuctionInterest], price: Ticks, volume: u64) -> Vec<(OrderId, u64)> {
     let mut left = volume;
     let accepting = orders.iter().filter(|order| order.accepts(side, price));
@@ -236,8 +237,9 @@ pub fn allocate_in_priority(side: Side, orders: &[AuctionInterest], price: Ticks
     got.filter(|(_, lots)| *lots > 0).collect()
 }
 
-/// As [`in_order`], but visible orders at the price itself share what the better leave in proportion to what they have,
-/// one batch after another; a batch is what came up to one of these priority numbers (rulebook 15.2, 15.3).
+/// Allocates like [`allocate_in_priority`], except that visible orders exactly at the price share
+/// the rest in proportion to their size, one batch after another. `ends` are the priority numbers
+/// at which batches ended (rulebook 15.2, 15.3).
 pub fn allocate_in_proportion(
     side: Side,
     orders: &[AuctionInterest],
@@ -260,7 +262,8 @@ pub fn allocate_in_proportion(
     got
 }
 
-/// So many lots among orders that show these: in proportion, rounded down, and what is left one lot each, by time.
+/// Splits `lots` in proportion to the displayed quantities, rounded down. The rest goes one lot at
+/// a time in order of priority.
 pub fn shares_of(shown: &[u64], lots: u64) -> Vec<u64> {
     let total: u64 = shown.iter().sum();
     if lots >= total {
@@ -280,7 +283,7 @@ pub fn shares_of(shown: &[u64], lots: u64) -> Vec<u64> {
     given
 }
 
-/// Buyers and sellers from both heads, each time the smaller of what the two have left.
+/// Pairs buyers with sellers in order. Each pair trades the smaller remainder of the two.
 pub fn pair_orders(bids: &[(OrderId, u64)], offers: &[(OrderId, u64)]) -> Vec<(OrderId, OrderId, u64)> {
     let (mut bids, mut offers) = (bids.iter().copied(), offers.iter().copied());
     let (mut bid, mut offer) = (bids.next(), offers.next());
@@ -313,25 +316,26 @@ mod tests {
     }
 
     #[test]
-    fn the_price_of_a_call_by_hand() {
-        // Most volume decides alone.
+    fn call_price_maximises_volume_then_minimises_surplus() {
+        // The largest volume decides alone.
         assert_eq!(priced(&[order(1, 102, 10)], &[order(2, 100, 4), order(3, 101, 6)], None), Some((101, 10, 0)));
-        // A surplus of buys takes the highest price, one of sells the lowest.
+        // A buy surplus takes the highest price, a sell surplus the lowest.
         assert_eq!(priced(&[order(1, 102, 10)], &[order(2, 100, 4)], None), Some((102, 4, 6)));
         assert_eq!(priced(&[order(1, 102, 4)], &[order(2, 100, 10)], None), Some((100, 4, -6)));
-        // Balanced: the reference, no further than the prices that are left; without one, the middle.
+        // A balanced call takes the reference, limited to the remaining prices, or the midpoint
+        // without one.
         let (bid, offer) = ([order(1, 105, 4)], [order(2, 100, 4)]);
         assert_eq!(priced(&bid, &offer, Some(103)), Some((103, 4, 0)));
         assert_eq!(priced(&bid, &offer, Some(90)), Some((100, 4, 0)));
         assert_eq!(priced(&bid, &offer, None), Some((102, 4, 0)));
-        // Market orders alone need a reference.
+        // Market orders alone need a reference price.
         assert_eq!(priced(&[order(1, 0, 3)], &[order(2, 0, 5)], Some(77)), Some((77, 3, -2)));
         assert_eq!(priced(&[order(1, 0, 3)], &[order(2, 0, 5)], None), None);
         assert_eq!(priced(&[order(1, 99, 3)], &[order(2, 100, 5)], Some(100)), None);
     }
 
     #[test]
-    fn a_minimum_that_cannot_be_had_counts_for_nothing() {
+    fn unreachable_minimum_execution_counts_nothing() {
         let mut bids = [hidden(1, 100, 10, 6), order(2, 100, 3)];
         let mut offers = [order(3, 100, 5)];
         apply_minimum_executions(&mut bids, &mut offers);
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_has_its_price_where_the_touch_has_its_middle() {
+    fn filter_price_is_the_midpoint_of_the_visible_book() {
         let curves = AuctionCurves::of(&[hidden(1, 110, 5, 5)], &[hidden(2, 100, 5, 5)]);
         let price = |touch: [Option<i64>; 2], reference: Option<i64>| {
             filter_price(&curves, touch.map(|side| side.map(Ticks)), reference.map(Ticks)).map(|found| found.price.0)
@@ -355,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_leaves_goes_one_lot_each_by_time() {
+    fn pro_rata_remainder_goes_one_lot_each_by_time() {
         assert_eq!(shares_of(&[100, 300], 200), [50, 150]);
         assert_eq!(shares_of(&[10, 10, 10], 5), [2, 2, 1]);
         assert_eq!(shares_of(&[1, 1, 98], 2), [1, 0, 1]);
@@ -363,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_made_from_both_heads() {
+    fn pairs_match_the_first_buyer_with_the_first_seller() {
         let id = OrderId;
         let pairs = pair_orders(&[(id(1), 5), (id(2), 3)], &[(id(3), 4), (id(4), 4)]);
         assert_eq!(pairs, [(id(1), id(3), 4), (id(1), id(4), 1), (id(2), id(4), 3)]);

@@ -35,8 +35,8 @@ impl Auditor {
         Self::default()
     }
 
-    /// Returns an auditor that continues from a snapshot. The snapshot is trusted where it does not contradict
-    /// itself.
+    /// Returns an auditor that continues from a snapshot. The snapshot is trusted where it does not
+    /// contradict itself.
     ///
     /// # Errors
     /// The contradiction, at the snapshot's command number.
@@ -47,16 +47,17 @@ impl Auditor {
         Ok(auditor)
     }
 
-    /// Also checks the times of scheduled sessions and of expiries. Off by default, because a log may be written
-    /// without a schedule.
+    /// Also checks the times of scheduled sessions and of expiries. Off by default, because a log
+    /// may be written without a schedule.
     #[must_use]
     pub fn with_schedule_checks(mut self) -> Auditor {
         self.checks_schedule = true;
         self
     }
 
-    /// Sets the rule version of the commands that follow. A new auditor uses the newest. Version 1 accepted
-    /// good-till-cancelled market orders, and refused post-only before the display of an order that cannot rest.
+    /// Sets the rule version of the commands that follow. A new auditor uses the newest. Version 1
+    /// accepted good-till-cancelled market orders. It also refused post-only before it checked the
+    /// display of an order that cannot rest.
     pub fn set_rule_version(&mut self, rule_version: u16) {
         self.model.uses_version_1 = rule_version < 2;
     }
@@ -89,8 +90,8 @@ impl Auditor {
         Err(Offence { seq: stamped.seq, promise: Promise::S1, sentence })
     }
 
-    /// Checks that each currency, summed over all accounts and the entry values of perpetual positions, equals
-    /// the deposits. [`Self::observe`] repeats this check every 65,536 commands.
+    /// Checks that each currency, summed over all accounts and the entry values of perpetual
+    /// positions, equals its deposits. [`Self::observe`] repeats this check every 65,536 commands.
     ///
     /// # Errors
     /// M4 for the first currency whose sum differs.
@@ -98,7 +99,8 @@ impl Auditor {
         self.model.ledger.check_totals().map_err(|finding| Offence::at(self.model.seq, finding))
     }
 
-    /// Compares a snapshot with everything observed so far. The snapshot may leave out flat positions.
+    /// Compares a snapshot with all observed commands. The snapshot may leave out flat
+    /// positions.
     ///
     /// # Errors
     /// The first difference.
@@ -106,7 +108,7 @@ impl Auditor {
         compare_snapshot(&self.model, snapshot).map_err(|finding| Offence::at(snapshot.seq, finding))
     }
 
-    /// Number of live orders.
+    /// Returns the number of live orders.
     pub fn live_orders(&self) -> usize {
         self.model.orders.len()
     }
@@ -164,8 +166,8 @@ fn check_command(
     }
 }
 
-/// Checks definitions, deposits, index samples and the end of a statistics window. Each is answered by events that
-/// repeat the command, or refused.
+/// Checks definitions, deposits, index samples and window boundaries of the merged channels. The
+/// venue answers each with events that repeat the command, or refuses it.
 fn check_definition(model: &mut VenueModel, command: &Command, events: &[Event]) -> CheckResult {
     match (command, events) {
         (Command::CloseWindow, [Event::WindowClosed]) => Ok(()),

@@ -10,7 +10,7 @@ use crate::settling::check_settling;
 use crate::uncross::check_uncross;
 use crate::violation::CheckResult;
 
-/// A batch of continuous trading ends.
+/// Checks the end of a batch: its trades, then the expiry of its market and immediate orders.
 pub fn check_batch(model: &mut VenueModel, reader: &mut EventReader<'_>, instrument: InstrumentId) -> CheckResult {
     let market = model.market(instrument);
     if market.session.phase != Phase::Continuous || !market.is_batched() {
@@ -33,7 +33,7 @@ pub fn check_batch(model: &mut VenueModel, reader: &mut EventReader<'_>, instrum
     check_settling(model, reader, instrument, None, None)
 }
 
-/// Ends of batches between which no order is left need not be remembered.
+/// Drops batch ends that no longer separate two live orders.
 fn prune_batch_ends(model: &mut VenueModel, instrument: InstrumentId) {
     const MANY: usize = 64;
     if model.market(instrument).call.batch_ends.len() < MANY {

@@ -14,22 +14,22 @@ use crate::orders::{LiveOrder, LiveOrderKind, LiveOrderState};
 #[derive(Debug, Default)]
 pub struct ShadowBook {
     sides: [BookSide; 2],
-    /// Live orders of the instrument, wherever they are.
-    pub live: usize,
-    /// Hidden orders in the book.
+    /// Number of live orders of the instrument, in the book or not.
+    pub live_orders: usize,
+    /// Number of hidden orders in the book.
     pub hidden: usize,
-    /// Stops that wait, by side, then by stop price.
+    /// Waiting stops of each side, by stop price.
     stops: [BTreeSet<(Ticks, OrderId)>; 2],
 }
 
 #[derive(Debug, Default)]
 struct BookSide {
-    /// By price, better first, visible before hidden, then by time.
+    /// Orders by price, best first, then visible before hidden, then by time.
     places: BTreeMap<(i64, bool, u64), OrderId>,
     levels: BTreeMap<i64, BookLevel>,
-    /// What orders without any limit have open.
+    /// Open quantity of market orders without a protection price.
     unpriced: u64,
-    /// What bounded market orders have open, by bound.
+    /// Open quantity of market orders by protection price.
     bounded: BTreeMap<i64, u64>,
 }
 
@@ -39,7 +39,8 @@ struct BookLevel {
     whole: u64,
 }
 
-/// Orders prices so that the better comes first; before all of them what has no price.
+/// Returns a sort key by which better prices come first. Orders without a price come before all
+/// others.
 pub const fn rank(side: Side, price: Option<Ticks>) -> i64 {
     match (side, price) {
         (_, None) => i64::MIN,
@@ -57,7 +58,7 @@ pub const fn place(order: &LiveOrder) -> (i64, bool, u64) {
 }
 
 impl ShadowBook {
-    /// Puts an active order into its place.
+    /// Adds an active order.
     pub fn insert(&mut self, order: &LiveOrder) {
         let key = place(order);
         self.sides[order.side as usize].places.insert(key, order.id);
@@ -75,28 +76,28 @@ impl ShadowBook {
         }
     }
 
-    /// A stop begins to wait for its price; anything else is passed over.
+    /// Adds a stop that waits for its price. Ignores other orders.
     pub fn add_stop(&mut self, order: &LiveOrder) {
         if order.place == LiveOrderState::Unelected {
             self.stops[order.side as usize].insert((order.stop, order.id));
         }
     }
 
-    /// A stop waits no more; anything else is passed over.
+    /// Removes a stop that waited for its price. Ignores other orders.
     pub fn remove_stop(&mut self, order: &LiveOrder) {
         if order.place == LiveOrderState::Unelected {
             self.stops[order.side as usize].remove(&(order.stop, order.id));
         }
     }
 
-    /// The waiting stops that this price has reached, in no order that matters.
+    /// Returns the waiting stops whose price `last` has reached, in no particular order.
     pub fn reached_stops(&self, last: Ticks) -> impl Iterator<Item = OrderId> {
         let [buys, sells] = &self.stops;
         let buys = buys.range(..=(last, OrderId(u64::MAX)));
         buys.chain(sells.range((last, OrderId::ZERO)..)).map(|(_, id)| *id)
     }
 
-    /// Takes an active order, given as it stands there, out.
+    /// Removes an active order. `order` must be its present state.
     pub fn remove(&mut self, order: &LiveOrder) {
         let key = place(order);
         self.sides[order.side as usize].places.remove(&key);
@@ -104,7 +105,8 @@ impl ShadowBook {
         self.shrink(order, order.shown, order.open);
     }
 
-    /// Takes lots off an active order, which keeps its place: so many of those it shows, so many in all.
+    /// Takes lots off an active order that keeps its place: `shown` of the displayed lots, `whole`
+    /// in total.
     pub fn shrink(&mut self, order: &LiveOrder, shown: u64, whole: u64) {
         let key = place(order);
         let ladder = &mut self.sides[order.side as usize];
@@ -129,7 +131,7 @@ impl ShadowBook {
         Some(Ticks(rank.abs()))
     }
 
-    /// The best visible price and what is shown there.
+    /// Returns the best visible price of each side and the quantity displayed there.
     pub fn touch(&self) -> BestLevels {
         [Side::Buy, Side::Sell].map(|side| {
             let (rank, level) = self.sides[side as usize].levels.first_key_value()?;
@@ -137,47 +139,48 @@ impl ShadowBook {
         })
     }
 
-    /// What is shown at a price.
+    /// Returns the quantity displayed at a price.
     pub fn level(&self, side: Side, price: Ticks) -> u64 {
         self.sides[side as usize].levels.get(&rank(side, Some(price))).map_or(0, |level| level.shown)
     }
 
-    /// What is shown, best first.
+    /// Returns the displayed quantity by price, best first.
     pub fn levels(&self, side: Side) -> impl Iterator<Item = (Ticks, u64)> {
         self.sides[side as usize].levels.iter().map(|(rank, level)| (Ticks(rank.abs()), level.shown))
     }
 
-    /// What visible orders have open at each price, market orders that are bounded at their bounds; in no order.
+    /// Returns the open quantity of visible orders by price, in no particular order. Market orders
+    /// count at their protection price.
     pub fn open_by_price(&self, side: Side) -> impl Iterator<Item = (Ticks, u64)> {
         let ladder = &self.sides[side as usize];
         let priced = ladder.levels.iter().map(|(rank, level)| (Ticks(rank.abs()), level.whole));
         priced.chain(ladder.bounded.iter().map(|(rank, lots)| (Ticks(rank.abs()), *lots)))
     }
 
-    /// What orders without any limit have open.
+    /// Returns the open quantity of market orders without a protection price.
     pub fn unpriced(&self, side: Side) -> u64 {
         self.sides[side as usize].unpriced
     }
 
-    /// In priority order.
+    /// Returns the orders of a side in priority order.
     pub fn orders(&self, side: Side) -> impl DoubleEndedIterator<Item = OrderId> {
         self.sides[side as usize].places.values().copied()
     }
 
-    /// The visible orders at one price, oldest first.
+    /// Returns the visible orders at one price, oldest first.
     pub fn shown_at(&self, side: Side, price: Ticks) -> impl Iterator<Item = OrderId> {
         let rank = rank(side, Some(price));
         self.sides[side as usize].places.range((rank, false, 0)..=(rank, false, u64::MAX)).map(|(_, id)| *id)
     }
 
-    /// Whether the best visible bid reaches the best visible offer.
+    /// Returns the best visible bid and offer if they cross.
     pub fn is_crossed(&self) -> Option<(Ticks, Ticks)> {
         let (bid, offer) = (self.best(Side::Buy)?, self.best(Side::Sell)?);
         (bid >= offer).then_some((bid, offer))
     }
 }
 
-/// Of bids, then of offers: best visible price and visible quantity there.
+/// Best visible price and displayed quantity of bids, then of offers.
 pub type BestLevels = [Option<(Ticks, u64)>; 2];
 
 fn take(levels: &mut BTreeMap<i64, u64>, rank: i64, lots: u64) {

@@ -12,7 +12,7 @@ use crate::reader::EventReader;
 use crate::settling::check_settling;
 use crate::violation::{CheckResult, fail};
 
-/// Judges the events by which these orders leave: instrument by instrument, in each in the order of entry.
+/// Checks the cancellations of these orders, by instrument and within it by order id.
 pub fn check_cancellations(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -33,7 +33,7 @@ pub fn check_cancellations(
         if let Some(Event::Cancelled { order, reason, .. }) = reader.peek(model)?
             && model.orders.get(order).is_some_and(|live| live.instrument == instrument)
         {
-            fail!(M4, "order {order} was cancelled ({reason:?}) and nobody asked for it");
+            fail!(M4, "order {order} was cancelled ({reason:?}) without a request");
         }
         check_settling(model, reader, instrument, Some(before), None)?;
         check_conclusion(model, reader, instrument)?;
@@ -47,20 +47,20 @@ pub fn check_cancel(
     account: AccountId,
     order: OrderId,
 ) -> CheckResult {
-    let (due, instrument) = match model.orders.get(&order) {
+    let (expected, instrument) = match model.orders.get(&order) {
         None => (Some(Reject::UnknownOrder), None),
         Some(live) if live.account != account => (Some(Reject::NotOwner), None),
         Some(live) => (None, Some(live.instrument)),
     };
-    if let Some(Event::CancelRefused { order: told, account: whose, reason }) = reader.peek(model)?
-        && (*told, *whose) == (order, account)
-        && due == Some(*reason)
+    if let Some(Event::CancelRefused { order: actual, account: whose, reason }) = reader.peek(model)?
+        && (*actual, *whose) == (order, account)
+        && expected == Some(*reason)
     {
         reader.advance();
         return reader.expect_end(model);
     }
-    if let Some(reason) = due {
-        fail!(S1, "a cancel of order {order} was to be refused ({}) and was not", reason.name());
+    if let Some(reason) = expected {
+        fail!(S1, "the cancel of order {order} must be refused ({}), but was not", reason.name());
     }
     let named = instrument.map(|instrument| (instrument, order));
     check_cancellations(model, reader, named, CancelReason::Requested)?;
@@ -87,13 +87,13 @@ pub fn check_cancel_all(
     reader.expect_end(model)
 }
 
-/// A new epoch: nothing of the sessions of the last one is left.
+/// Checks the start of an epoch: orders with cancel-on-disconnect leave, and kills of sessions end.
 pub fn check_epoch_start(model: &mut VenueModel, reader: &mut EventReader<'_>, epoch: Epoch) -> CheckResult {
     let leaves = model.orders_where(|live| live.cancel_on_disconnect);
     check_cancellations(model, reader, leaves, CancelReason::Disconnected)?;
     match reader.peek(model)? {
-        Some(Event::EpochStarted { epoch: told }) if *told == epoch => reader.advance(),
-        _ => fail!(S1, "epoch {epoch} was to start and did not"),
+        Some(Event::EpochStarted { epoch: actual }) if *actual == epoch => reader.advance(),
+        _ => fail!(S1, "epoch {epoch} must start, but did not"),
     }
     model.kills.sessions.clear();
     reader.expect_end(model)

@@ -9,43 +9,43 @@ use pitwire_model::{Bust, Derivation, Lots, Ticks, VenueNanos};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How far back the window reaches, in seconds.
+/// Length of the averaging window, in seconds.
 const WINDOW: u64 = 600;
 
-/// What a closing price may be made of.
+/// The inputs of the closing price.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClosingPrices {
     pub closing: Option<(Ticks, Derivation)>,
     pub previous: Option<Ticks>,
     /// The price of today's closing call.
     pub closing_call: Option<Ticks>,
-    /// Today's last trade outside the cross.
+    /// Today's last trade outside the closing price cross.
     pub last: Option<Ticks>,
-    /// When continuous trading ended last.
+    /// The last time at which continuous trading ended.
     pub ended: Option<VenueNanos>,
-    /// Of continuous trading, oldest first.
+    /// Trades of continuous trading within the window, oldest first.
     pub runs: VecDeque<WindowRun>,
 }
 
-/// Trades with consecutive numbers in one second.
+/// Consecutive trades within one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowRun {
     pub second: u64,
     pub first: u64,
     pub last: u64,
     pub lots: i128,
-    /// Σ price × lots.
+    /// Sum of price times lots.
     pub value: i128,
 }
 
-/// What a day has traded; busted trades are taken out but for the prices.
+/// Prices and volumes of the venue day. Busted trades leave the volumes, but not the prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DayStatistics {
     pub open: Option<Ticks>,
     pub high: Option<Ticks>,
     pub low: Option<Ticks>,
     pub volume: u64,
-    /// Σ price × lots.
+    /// Sum of price times lots.
     pub turnover: i128,
     pub trades: u64,
 }
@@ -82,7 +82,7 @@ impl ClosingPrices {
         if lots <= 0 {
             return None;
         }
-        // Halves up.
+        // Halves round up.
         let price = i64::try_from((2 * value + lots).div_euclid(2 * lots)).ok()?;
         (Ticks(1)..=Ticks::MAX_PRICE).contains(&Ticks(price)).then_some(Ticks(price))
     }
@@ -100,7 +100,7 @@ impl ClosingPrices {
         self.closing.map(|(price, _)| price).or(self.previous)
     }
 
-    /// The day turns.
+    /// Keeps the closing price as the previous one and clears the rest.
     pub fn end_day(&mut self) {
         let previous = self.cross_price();
         *self = ClosingPrices { previous, ..ClosingPrices::default() };
@@ -108,7 +108,7 @@ impl ClosingPrices {
 }
 
 impl DayStatistics {
-    /// A busted trade counts no more; prices stay.
+    /// Takes a busted trade out of the volumes. Prices stay.
     pub fn remove_busted(&mut self, price: Ticks, lots: Lots) {
         self.volume = self.volume.saturating_sub(lots.0);
         self.turnover -= i128::from(price.0) * i128::from(lots.0);
@@ -132,14 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_reaches_back_six_hundred_seconds_and_rounds_halves_up() {
+    fn vwap_window_is_600_seconds_and_rounds_halves_up() {
         let mut close = ClosingPrices::default();
         let at = |second: u64| VenueNanos(second * SECOND + 7);
         close.count(at(399), 1, Ticks(50), 1_000);
         close.count(at(400), 2, Ticks(100), 1);
         close.count(at(1_000), 3, Ticks(101), 1);
         close.ended = Some(at(1_000));
-        // 201 / 2 rounds up; what was 601 seconds old is out.
+        // 201 / 2 rounds up. The trade that is 601 seconds old is outside the window.
         assert_eq!(close.derive(), Some((Ticks(101), Derivation::Vwap)));
         close.ended = Some(at(1_001));
         assert_eq!(close.vwap(), Some(Ticks(101)));

@@ -10,7 +10,8 @@ use crate::model::VenueModel;
 use crate::reader::{EventReader, unexpected_event};
 use crate::violation::{CheckResult, fail};
 
-/// The end of what a command does to one instrument: the call's outlook if it moved, the change number if one is due.
+/// Checks the last events of an instrument: indicative values if they changed, and a change number
+/// after any public event.
 pub fn check_conclusion(model: &mut VenueModel, reader: &mut EventReader<'_>, instrument: InstrumentId) -> CheckResult {
     check_indicative(model, reader, instrument, false)?;
     let next = reader.peek(model)?;
@@ -18,12 +19,12 @@ pub fn check_conclusion(model: &mut VenueModel, reader: &mut EventReader<'_>, in
         return Err(unexpected_event(model, event));
     }
     reader.check_levels(model)?;
-    let told = match next {
-        Some(Event::BookChanged { instrument: told, change_id }) if *told == instrument => Some(*change_id),
+    let actual = match next {
+        Some(Event::BookChanged { instrument: actual, change_id }) if *actual == instrument => Some(*change_id),
         _ => None,
     };
     let market = &mut model.markets[instrument.0 as usize];
-    match (told, reader.needs_change_number(instrument)) {
+    match (actual, reader.needs_change_number(instrument)) {
         (Some(change), true) if change == market.change_id + 1 => {
             reader.advance();
             market.change_id = change;
@@ -32,11 +33,11 @@ pub fn check_conclusion(model: &mut VenueModel, reader: &mut EventReader<'_>, in
             fail!(F1, "change {change} of instrument {instrument} follows change {}", market.change_id)
         }
         (Some(change), false) => {
-            fail!(F1, "instrument {instrument} was given change {change} and had not changed")
+            fail!(F1, "instrument {instrument} got change number {change} without a change")
         }
         (None, true) => match next {
             Some(event) if order_of(event) == Some(instrument) => return Err(unexpected_event(model, event)),
-            _ => fail!(F1, "instrument {instrument} changed and was given no change number"),
+            _ => fail!(F1, "instrument {instrument} changed without a change number"),
         },
         (None, false) => {}
     }
@@ -44,7 +45,7 @@ pub fn check_conclusion(model: &mut VenueModel, reader: &mut EventReader<'_>, in
     check_not_crossed(model, instrument)
 }
 
-/// Continuous trading is never left crossed, and nothing that could be filtered is left.
+/// Continuous trading must not end a command with a crossed book.
 fn check_not_crossed(model: &VenueModel, instrument: InstrumentId) -> CheckResult {
     let market = &model.markets[instrument.0 as usize];
     if market.session.phase == Phase::Continuous
@@ -56,7 +57,7 @@ fn check_not_crossed(model: &VenueModel, instrument: InstrumentId) -> CheckResul
     Ok(())
 }
 
-/// What a call would do by its visible orders.
+/// Returns price, volume and surplus of a call that would end now, from its visible orders.
 fn indicative_point(model: &VenueModel, instrument: InstrumentId) -> Option<PricePoint> {
     let market = &model.markets[instrument.0 as usize];
     let [bids, offers] = [Side::Buy, Side::Sell].map(|side| market.book.open_by_price(side));
@@ -64,7 +65,8 @@ fn indicative_point(model: &VenueModel, instrument: InstrumentId) -> Option<Pric
     call_price(&AuctionCurves::new(bids, offers, unpriced), market.reference())
 }
 
-/// `Indicative` is told when it differs from what was told last, and after a breach in any case.
+/// Checks the `Indicative` event. It must come when the values changed, and `in_any_case` after a
+/// breach.
 pub fn check_indicative(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -82,19 +84,19 @@ pub fn check_indicative(
         None => (None, Lots::ZERO, 0),
     };
     let now = (price, volume, imbalance);
-    let told = match reader.peek(model)? {
-        Some(Event::Indicative { instrument: told, price, volume, imbalance }) if *told == instrument => {
+    let actual = match reader.peek(model)? {
+        Some(Event::Indicative { instrument: actual, price, volume, imbalance }) if *actual == instrument => {
             Some((*price, *volume, *imbalance))
         }
         _ => None,
     };
     let before = model.markets[instrument.0 as usize].call.indicated;
-    match told {
-        Some(told) if told != now => {
-            fail!(M6, "the indicative values were published as {told:?} and is {now:?}");
+    match actual {
+        Some(actual) if actual != now => {
+            fail!(M6, "the indicative values were published as {actual:?}, but are {now:?}");
         }
         Some(_) if now == before && !in_any_case => {
-            fail!(F1, "the indicative values {now:?} were published again and had not changed")
+            fail!(F1, "the indicative values {now:?} were published again without a change")
         }
         Some(_) => reader.advance(),
         None if now != before || in_any_case => fail!(M6, "the indicative values are {now:?} and were not published"),
@@ -104,7 +106,7 @@ pub fn check_indicative(
     Ok(())
 }
 
-/// Where an event of one order, or of two, was.
+/// Returns the instrument of an event about one or two orders.
 const fn order_of(event: &Event) -> Option<InstrumentId> {
     match event {
         Event::Trade { instrument, .. }

@@ -1,6 +1,6 @@
 //! Checks one incoming order against the book in continuous trading (rulebook 7, 15.2).
 //!
-//! Does        compute what the incoming order must do next and compare the next event with it.
+//! Does        compute the next step of the incoming order and compare the next event with it.
 //! Holds       best prices and the dynamic reference are those from before its first fill.
 //! Start at    [`check_matching`], then `next_match_step`.
 
@@ -20,16 +20,16 @@ use crate::session_events::check_breach;
 use crate::trades::{ExpectedTrade, check_after_fill, check_trade};
 use crate::violation::{CheckResult, fail};
 
-/// An order that acts, and what it found.
+/// An incoming order with the market data from before its first fill.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingOrder {
     pub order: LiveOrder,
-    /// The worst price at which it trades: its own, or what bounds it.
+    /// The worst price at which it may trade: its limit, or its protection price.
     pub limit: Option<Ticks>,
     pub mode: SelfMatch,
-    /// Whether what it may spend is set aside.
+    /// Whether its cost is already reserved.
     pub reserves: bool,
-    /// Best visible prices before its first fill, itself not in the book.
+    /// Best visible prices before its first fill, without the order itself.
     pub bid: Option<Ticks>,
     pub offer: Option<Ticks>,
     pub dynamic: Option<Ticks>,
@@ -45,7 +45,7 @@ impl IncomingOrder {
     }
 }
 
-/// What an incoming order must do next.
+/// What the incoming order must do next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum MatchStep {
     Trade {
@@ -53,7 +53,7 @@ enum MatchStep {
         price: Ticks,
         lots: u64,
     },
-    /// Its own order is taken away, and the walk goes on.
+    /// Cancel a resting order of the same group, and continue.
     Remove(OrderId),
     End(MatchEnd),
 }
@@ -62,7 +62,8 @@ enum MatchStep {
 enum MatchEnd {
     /// Nothing is left to trade, or nothing to trade with.
     Walked,
-    /// Its group: what is left of it goes; after the resting order that it met, if that goes too.
+    /// Self-match prevention cancels the remainder. The resting order, if given, is cancelled
+    /// first.
     Own(Option<OrderId>),
     Breach(ToleranceBreach),
 }
@@ -80,7 +81,8 @@ pub fn incoming_order(model: &VenueModel, order: LiveOrder, mode: Option<SelfMat
     }
 }
 
-/// Follows an order's aggression to its remainder. A breach is told, and left to the caller.
+/// Checks all trades of an incoming order and its remainder. Returns a breach after checking its
+/// event. The caller then checks the volatility call.
 pub fn check_matching(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -133,7 +135,7 @@ fn check_fill(
     check_after_fill(model, reader, &maker, lots)
 }
 
-/// A resting order leaves because it met an incoming one of its own group.
+/// Checks that self-match prevention cancels a resting order.
 fn check_self_match_cancel(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -148,7 +150,7 @@ fn check_self_match_cancel(
     check_departure(model, reader, order, CancelReason::SelfMatch)
 }
 
-/// What is left of an order that has acted: it rests, or expires for the one reason that is due.
+/// Checks the remainder of an order that has acted: it rests, or expires with the expected reason.
 fn check_remainder(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -169,10 +171,10 @@ fn check_remainder(
     check_no_further_trade(model, reader, taker, end)?;
     let Some(reason) = reason else {
         let order = LiveOrder { place: LiveOrderState::Active, shown: order.displayed_lots(), ..order };
-        if let Some(Event::Cancelled { order: told, reason, .. }) = reader.peek(model)?
-            && *told == order.id
+        if let Some(Event::Cancelled { order: actual, reason, .. }) = reader.peek(model)?
+            && *actual == order.id
         {
-            fail!(M5, "order {told} expired ({reason:?}) and should rest or be filled");
+            fail!(M5, "order {actual} expired ({reason:?}) and should rest or be filled");
         }
         add_order(model, reader, order);
         return Ok(());
@@ -184,33 +186,33 @@ fn check_remainder(
     Ok(())
 }
 
-/// An order that has come to its end must not be told to trade on.
+/// Checks that an order whose matching has ended does not trade again.
 fn check_no_further_trade(
     model: &VenueModel,
     reader: &mut EventReader<'_>,
     taker: &IncomingOrder,
     end: MatchEnd,
 ) -> CheckResult {
-    let Some(Event::Trade { trade_seq, price, maker, taker: told, kind, .. }) = reader.peek(model)? else {
+    let Some(Event::Trade { trade_seq, price, maker, taker: actual, kind, .. }) = reader.peek(model)? else {
         return Ok(());
     };
     let (order, resting) = (&taker.order, model.orders.get(maker));
-    if *told != order.id || *kind != TradeKind::Continuous {
+    if *actual != order.id || *kind != TradeKind::Continuous {
         return Ok(());
     }
     if matches!(end, MatchEnd::Own(_)) {
-        fail!(M11, "trade {trade_seq} of order {told}, after it met an order of the same member");
+        fail!(M11, "trade {trade_seq} of order {actual}, after it met an order of the same member");
     }
     if let MatchEnd::Breach(breach) = end {
         fail!(M8, "trade {trade_seq} at {price}, after a breach: {breach:?}");
     }
     if !taker.reaches(*price) {
-        fail!(M1, "trade {trade_seq} at {price} is worse than the limit of order {told}");
+        fail!(M1, "trade {trade_seq} at {price} is worse than the limit of order {actual}");
     }
     let least = resting.map_or(0, |resting| resting.minimum).max(order.minimum);
     fail!(
         M5,
-        "trade {trade_seq} at {price} of order {told}, which had no more to trade with: {} left, minimum {least}",
+        "trade {trade_seq} at {price} of order {actual}, which had no more to trade with: {} left, minimum {least}",
         order.open
     )
 }
@@ -223,7 +225,12 @@ pub fn check_fill_or_kill(
 ) -> CheckResult {
     let order = &taker.order;
     if let Some(Event::Trade { trade_seq, .. }) = reader.peek(model)? {
-        fail!(M5, "order {} finds {there} of {} and was to be killed whole: trade {trade_seq}", order.id, order.open);
+        fail!(
+            M5,
+            "order {} finds {there} of {} and must be cancelled as a whole: trade {trade_seq}",
+            order.id,
+            order.open
+        );
     }
     check_cancelled(model, reader, order, CancelReason::FillOrKill)?;
     if taker.reserves {
@@ -232,13 +239,14 @@ pub fn check_fill_or_kill(
     Ok(())
 }
 
-/// The first order in priority that the incoming one has to do with, and what. Pro-rata: the rest of the round too.
+/// Returns the next step against the first resting order that the incoming order can trade with. In
+/// pro-rata markets, `round` receives the further trades at the same price.
 fn next_match_step(model: &VenueModel, taker: &IncomingOrder, round: &mut VecDeque<MatchStep>) -> MatchStep {
     let market = &model.markets[taker.order.instrument.0 as usize];
     let (order, contra) = (&taker.order, taker.order.side.opposite());
     for resting in market.book.orders(contra).filter_map(|id| model.orders.get(&id)) {
         if resting.is_market() {
-            continue; // left behind by a missed call
+            continue; // Left in the book by a missed call.
         }
         if !taker.reaches(resting.price) {
             break;
@@ -269,7 +277,8 @@ fn next_match_step(model: &VenueModel, taker: &IncomingOrder, round: &mut VecDeq
     MatchStep::End(MatchEnd::Walked)
 }
 
-/// Whether sharing at this order's price ends before it begins: an own order that is not passed over stands there.
+/// Whether a pro-rata round stops before its first trade, because an order of the same group rests
+/// at the price.
 fn ends_pro_rata_round(model: &VenueModel, market: &MarketState, taker: &IncomingOrder, resting: &LiveOrder) -> bool {
     market.rules.allocation == Allocation::ProRata
         && !resting.is_hidden()
@@ -277,7 +286,7 @@ fn ends_pro_rata_round(model: &VenueModel, market: &MarketState, taker: &Incomin
         && visible_orders_at(model, market, resting.side, resting.price).any(|other| taker.must_not_meet(other))
 }
 
-/// The visible limit orders at one price, oldest first.
+/// Returns the visible limit orders at one price, oldest first.
 fn visible_orders_at<'a>(
     model: &'a VenueModel,
     market: &'a MarketState,
@@ -292,7 +301,8 @@ fn continuous_breach(market: &MarketState, taker: &IncomingOrder, price: Ticks) 
     market.breach(market.rules.tolerance(Phase::Continuous), price, taker.dynamic)
 }
 
-/// A price's visible orders share what comes in, by what they show.
+/// Allocates the incoming order to the visible orders at one price in proportion to their displayed
+/// lots.
 fn pro_rata_round(
     model: &VenueModel,
     market: &MarketState,
@@ -320,12 +330,12 @@ fn pro_rata_round(
     round.pop_front().unwrap_or(MatchStep::End(MatchEnd::Walked))
 }
 
-/// How much an order would trade (rulebook 7.4): what fill or kill counts.
+/// Returns how many lots an order could trade, as fill-or-kill counts them (rulebook 7.4).
 fn reachable_lots(model: &VenueModel, taker: &IncomingOrder) -> u64 {
     reachable_fills(model, taker).iter().map(|(_, lots)| lots).sum()
 }
 
-/// What an order that has not met anything yet would trade, price by price.
+/// Returns the fills of an order if it came in now, price by price.
 pub fn reachable_fills(model: &VenueModel, taker: &IncomingOrder) -> Vec<(Ticks, u64)> {
     let market = &model.markets[taker.order.instrument.0 as usize];
     let contra = taker.order.side.opposite();
@@ -333,7 +343,7 @@ pub fn reachable_fills(model: &VenueModel, taker: &IncomingOrder) -> Vec<(Ticks,
     let mut fills: Vec<(Ticks, u64)> = Vec::new();
     let there = market.book.orders(contra).filter_map(|id| model.orders.get(&id));
     let mut resting = there.filter(|resting| !resting.is_market()).peekable();
-    // Hidden parts of the icebergs of one level come after all that it shows.
+    // The hidden parts of icebergs at one price come after everything displayed there.
     let mut later: (Option<Ticks>, u64) = (None, 0);
     loop {
         let next = resting.peek().filter(|next| taker.reaches(next.price)).copied();

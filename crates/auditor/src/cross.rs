@@ -14,7 +14,7 @@ use crate::reader::EventReader;
 use crate::trades::{ExpectedTrade, check_throttle_trips, check_trade};
 use crate::violation::{CheckResult, fail};
 
-/// The orders that stand there when the cross begins arrive one after another.
+/// Checks the start of the cross: resting orders arrive one after another, in order of time.
 pub fn check_cross_opening(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -44,7 +44,7 @@ pub fn check_elected_in_cross(model: &mut VenueModel, reader: &mut EventReader<'
     check_cross_arrival(model, reader, taker)
 }
 
-/// An order arrives: it trades at the closing price, and what is left of it rests or expires.
+/// Checks an order that arrives in the cross: its trades at the closing price, then its remainder.
 pub fn check_cross_arrival(model: &mut VenueModel, reader: &mut EventReader<'_>, taker: IncomingOrder) -> CheckResult {
     reader.peek(model)?;
     let price = model
@@ -79,8 +79,8 @@ pub fn check_cross_arrival(model: &mut VenueModel, reader: &mut EventReader<'_>,
     Ok(())
 }
 
-/// The other side, by time: those that arrived before. When the cross begins they arrive by time, whoever stands
-/// there; an order that comes later finds all.
+/// Returns the orders of the other side that arrived earlier, in order of time. A new order may
+/// meet all of them.
 fn earlier_contra_orders(model: &VenueModel, taker: &IncomingOrder, price: Ticks) -> Vec<LiveOrder> {
     let order = &taker.order;
     let is_incoming = !model.orders.contains_key(&order.id);
@@ -107,7 +107,8 @@ fn reachable_in_cross(model: &VenueModel, taker: &IncomingOrder, price: Ticks) -
     there
 }
 
-/// What is left of the order, and whether it met its own group and goes.
+/// Checks the trades of one order. Returns its remainder and whether self-match prevention cancels
+/// it.
 fn check_cross_trades(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -146,7 +147,7 @@ fn check_cross_trades(
     Ok((taker.order, false))
 }
 
-/// An iceberg shows anew what it may, in its old place.
+/// Applies a fill. An iceberg displays its peak again without losing priority.
 fn apply_cross_fill(model: &mut VenueModel, reader: &mut EventReader<'_>, order: OrderId, lots: u64) -> CheckResult {
     let Some(before) = model.orders.get(&order).copied() else { return Ok(()) };
     let mut left = LiveOrder { open: before.open - lots, ..before };
@@ -162,17 +163,17 @@ fn apply_cross_fill(model: &mut VenueModel, reader: &mut EventReader<'_>, order:
     left.shown = left.displayed_lots();
     if left.is_visible() && left.shown > rest {
         let LiveOrder { account, instrument, side, price, .. } = left;
-        let due = Event::Refreshed { order, account, instrument, side, price, shown: Lots(left.shown) };
+        let expected = Event::Refreshed { order, account, instrument, side, price, shown: Lots(left.shown) };
         match reader.peek(model)? {
-            Some(told) if *told == due => reader.advance(),
-            told => fail!(M2, "order {order} shows {} again, and {told:?} was said", left.shown),
+            Some(actual) if *actual == expected => reader.advance(),
+            actual => fail!(M2, "order {order} must display {} again, found {actual:?}", left.shown),
         }
     }
     replace_order(model, reader, &before, left);
     Ok(())
 }
 
-/// Whether a visible order is good at the closing price.
+/// Whether a visible order may trade at the closing price.
 fn takes_part(order: &LiveOrder, price: Ticks) -> bool {
     let reaches = match (order.reach(), order.side) {
         (None, _) => true,
@@ -182,7 +183,7 @@ fn takes_part(order: &LiveOrder, price: Ticks) -> bool {
     order.is_active() && !order.is_hidden() && reaches
 }
 
-/// An order that comes in, as if it stood there.
+/// Returns an incoming order as if it were active in the book.
 pub fn at_once(order: &LiveOrder) -> LiveOrder {
     LiveOrder { place: LiveOrderState::Active, ..*order }
 }

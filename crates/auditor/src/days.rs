@@ -15,16 +15,16 @@ use crate::reporting::check_reporting_close;
 use crate::settling::check_settling;
 use crate::violation::{CheckResult, fail};
 
-/// Orders whose time has come expire, in every instrument that holds no call.
+/// Checks that orders past their expiry time expire in every instrument without a running call.
 pub fn check_time_passed(model: &mut VenueModel, reader: &mut EventReader<'_>) -> CheckResult {
     let now = model.at;
-    let mut due: BTreeMap<InstrumentId, Vec<OrderId>> = BTreeMap::new();
+    let mut expected: BTreeMap<InstrumentId, Vec<OrderId>> = BTreeMap::new();
     for (instrument, at, order) in model.orders.timed() {
         if *at <= now && !model.market(*instrument).session.phase.is_call() {
-            due.entry(*instrument).or_default().push(*order);
+            expected.entry(*instrument).or_default().push(*order);
         }
     }
-    for (instrument, orders) in due {
+    for (instrument, orders) in expected {
         let before = model.market(instrument).book.touch();
         for order in orders {
             check_departure(model, reader, order, CancelReason::TimeReached)?;
@@ -56,17 +56,17 @@ pub fn check_day_end(model: &mut VenueModel, reader: &mut EventReader<'_>) -> Ch
     }
     if !matches!(reader.peek(model)?, Some(Event::DayEnded)) {
         if let Some(Event::Cancelled { order, reason, .. }) = reader.peek(model)? {
-            fail!(M5, "order {order} was cancelled ({reason:?}) and this day's end does not end it");
+            fail!(M5, "order {order} was cancelled ({reason:?}) and the end of this day does not expire it");
         }
-        fail!(M5, "the day was to end and did not");
+        fail!(M5, "the day must end, but did not");
     }
     reader.advance();
     reader.expect_end(model)
 }
 
-/// Whether this day's end is an order's, and why.
+/// Returns why the end of the day cancels an order, or `None` if it stays.
 fn day_end_reason(model: &VenueModel, order: &LiveOrder) -> Option<CancelReason> {
-    // One that was elected and waits for the next session is no stop any more.
+    // An elected stop that waits for the next session is a market or limit order by now.
     if matches!(order.place, LiveOrderState::Active | LiveOrderState::Elected) && order.kind == LiveOrderKind::Market {
         return Some(CancelReason::DayEnded);
     }

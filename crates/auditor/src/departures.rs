@@ -8,22 +8,22 @@ use crate::orders::{LiveOrder, LiveOrderKind, LiveOrderState};
 use crate::reader::EventReader;
 use crate::violation::{BrokenPromise, CheckResult, Promise, fail};
 
-/// An order leaves without having filled: the event that says so is next.
+/// Checks that the next event cancels this order.
 pub fn check_cancelled(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
     order: &LiveOrder,
     reason: CancelReason,
 ) -> CheckResult {
-    let due = cancelled(order, reason);
+    let expected = cancelled(order, reason);
     match reader.peek(model)? {
-        Some(told) if *told == due => reader.advance(),
-        told => return Err(missing_cancellation(order, reason, told)),
+        Some(actual) if *actual == expected => reader.advance(),
+        actual => return Err(missing_cancellation(order, reason, actual)),
     }
     Ok(())
 }
 
-/// A live order leaves: judged, and taken out of everything.
+/// Checks that the next event cancels a live order, and removes it from the model.
 pub fn check_departure(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -31,14 +31,14 @@ pub fn check_departure(
     reason: CancelReason,
 ) -> CheckResult {
     let Some(live) = model.orders.get(&order).copied() else {
-        fail!(M4, "order {order} was to leave and is not live");
+        fail!(M4, "order {order} must leave, but is not live");
     };
     check_cancelled(model, reader, &live, reason)?;
     remove_order(model, reader, &live);
     Ok(())
 }
 
-/// The end of an order without a fill. A market order, and a stop, has no price.
+/// Returns the event that cancels an order. Market orders and stops have price zero.
 pub fn cancelled(order: &LiveOrder, reason: CancelReason) -> Event {
     let has_price = !matches!(order.kind, LiveOrderKind::Market | LiveOrderKind::Stop);
     Event::Cancelled {
@@ -52,13 +52,13 @@ pub fn cancelled(order: &LiveOrder, reason: CancelReason) -> Event {
     }
 }
 
-/// An active order is set aside again.
+/// Checks that the next event parks an active order.
 pub fn check_parked(model: &mut VenueModel, reader: &mut EventReader<'_>, order: &LiveOrder) -> CheckResult {
     let (id, account, instrument) = (order.id, order.account, order.instrument);
     let parked = Event::Parked { order: id, account, instrument, open: Lots(order.open) };
     match reader.peek(model)? {
-        Some(told) if *told == parked => reader.advance(),
-        told => fail!(M5, "order {id} ({}) was to be parked with {}: {told:?}", order.tif.name(), order.open),
+        Some(actual) if *actual == parked => reader.advance(),
+        actual => fail!(M5, "order {id} ({}) must be parked with {}: {actual:?}", order.tif.name(), order.open),
     }
     if model.orders.contains_key(&id) {
         replace_order(model, reader, order, LiveOrder { place: LiveOrderState::Parked, ..*order });
@@ -66,9 +66,9 @@ pub fn check_parked(model: &mut VenueModel, reader: &mut EventReader<'_>, order:
     Ok(())
 }
 
-/// The promise that is broken when an order was to leave and something else was said.
-fn missing_cancellation(order: &LiveOrder, reason: CancelReason, told: Option<&Event>) -> BrokenPromise {
-    let due = cancelled(order, reason);
+/// Names the promise that is broken when an expected cancellation does not come.
+fn missing_cancellation(order: &LiveOrder, reason: CancelReason, actual: Option<&Event>) -> BrokenPromise {
+    let expected = cancelled(order, reason);
     let promise = match reason {
         CancelReason::SelfMatch => Promise::M11,
         CancelReason::Requested
@@ -78,31 +78,30 @@ fn missing_cancellation(order: &LiveOrder, reason: CancelReason, told: Option<&E
         | CancelReason::AccountClosed => Promise::M4,
         _ => Promise::M5,
     };
-    let fault = |promise, sentence| BrokenPromise { promise, sentence };
+    let finding = |promise, sentence| BrokenPromise { promise, sentence };
     let (id, open) = (order.id, order.open);
-    match told {
+    match actual {
         Some(Event::Cancelled { order: other, reason: said, .. }) if *other != id => {
-            let sentence =
-                format!("order {other} was cancelled ({said:?}) out of order: order {id} was to be cancelled");
-            fault(promise, format!("{sentence} and is still there"))
+            let sentence = format!("order {other} was cancelled ({said:?}) out of order: order {id} must be cancelled");
+            finding(promise, format!("{sentence}, but is still live"))
         }
         Some(Event::Cancelled { reason: said, .. }) if *said != reason => {
-            fault(promise, format!("order {id} was cancelled ({said:?}), and the reason is {reason:?}"))
+            finding(promise, format!("order {id} was cancelled ({said:?}), but the reason is {reason:?}"))
         }
         Some(event @ Event::Cancelled { .. }) => {
-            fault(Promise::M4, format!("order {id} was cancelled as {event:?}, and it is {due:?}"))
+            finding(Promise::M4, format!("order {id} was cancelled as {event:?}, expected {expected:?}"))
         }
         None | Some(Event::BookChanged { .. }) if reason == CancelReason::ImmediateRemainder => {
-            fault(Promise::M4, format!("{open} lots of order {id} neither traded nor rest nor expired"))
+            finding(Promise::M4, format!("{open} lots of order {id} neither traded, rested nor expired"))
         }
         Some(Event::Level { side, price, .. }) if (*side, *price) == (order.side, order.price) => {
-            fault(promise, format!("order {id} may not rest ({reason:?}) and was published as resting"))
+            finding(promise, format!("order {id} may not rest ({reason:?}) and was published as resting"))
         }
         other => {
             let said = other.map_or("nothing".to_owned(), |event| format!("{event:?}"));
-            fault(
+            finding(
                 promise,
-                format!("order {id} was to be cancelled and is still there, with {open} ({reason:?}): {said}"),
+                format!("order {id} must be cancelled, but is still live with {open} lots ({reason:?}): {said}"),
             )
         }
     }

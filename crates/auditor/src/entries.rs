@@ -23,43 +23,46 @@ use crate::stops::has_reached_stop;
 use crate::validity::{legal_lots, legal_price};
 use crate::violation::{CheckResult, fail};
 
-/// An order that no rule forbids.
+/// An order that the rules accept, and how the venue must accept it.
 #[derive(Clone, Copy, Debug)]
 struct ExpectedEntry {
     order: LiveOrder,
-    /// As it is to be told.
+    /// The order type that `Accepted` must state, with the post-only price applied.
     order_type: OrderType,
     answer: TableAnswer,
-    /// It takes what the book asks, and sets nothing aside.
+    /// The order trades at once at book prices and reserves nothing.
     at_once: bool,
 }
 
 pub fn check_entry(model: &mut VenueModel, reader: &mut EventReader<'_>, new: &NewOrder) -> CheckResult {
-    let due = expected_entry(model, new);
+    let expected = expected_entry(model, new);
     match reader.peek(model)? {
         Some(Event::Rejected { order, account, reason }) if (*order, *account) == (new.id, new.account) => {
             reader.advance();
-            let cost = due.ok().and_then(|admitted| entry_cost(model, &admitted));
-            check_refusal(model, due.err(), *reason, new.account, cost)?;
+            let cost = expected.ok().and_then(|admitted| entry_cost(model, &admitted));
+            check_refusal(model, expected.err(), *reason, new.account, cost)?;
         }
-        Some(told @ Event::Accepted { order, account, order_type, .. })
+        Some(actual @ Event::Accepted { order, account, order_type, .. })
             if (*order, *account) == (new.id, new.account) =>
         {
             let NewOrder { id: order, account, side, instrument, lots, tif, display, .. } = *new;
             let order_type = *order_type;
             let as_entered = Event::Accepted { order, account, instrument, side, order_type, lots, tif, display };
-            if *told != as_entered {
-                fail!(S1, "order {order} was accepted as another than was entered: {told:?}");
+            if *actual != as_entered {
+                fail!(S1, "order {order} was accepted with other terms than entered: {actual:?}");
             }
-            let admitted = match due {
+            let admitted = match expected {
                 Err(reason) => {
-                    fail!(M5, "order {order} was accepted and was to be refused: {}", reason.name())
+                    fail!(M5, "order {order} was accepted, but must be refused: {}", reason.name())
                 }
                 Ok(admitted) => admitted,
             };
-            let due = admitted.order_type;
-            if order_type != due {
-                fail!(S1, "order {order} was accepted as another than was entered: {order_type:?} and not {due:?}");
+            let expected = admitted.order_type;
+            if order_type != expected {
+                fail!(
+                    S1,
+                    "order {order} was accepted with other terms than entered: {order_type:?} and not {expected:?}"
+                );
             }
             reader.advance();
             check_accepted_entry(model, reader, admitted)?;
@@ -72,7 +75,8 @@ pub fn check_entry(model: &mut VenueModel, reader: &mut EventReader<'_>, new: &N
     reader.expect_end(model)
 }
 
-/// What an order becomes, or the first rule that forbids it, money aside.
+/// Returns the expected acceptance, or the first rule that forbids the order. Funds are not checked
+/// here.
 fn expected_entry(model: &VenueModel, new: &NewOrder) -> Result<ExpectedEntry, Reject> {
     let market = model.markets.get(new.instrument.0 as usize).ok_or(Reject::UnknownInstrument)?;
     let holder = model.ledger.accounts.get(new.account.0 as usize).ok_or(Reject::UnknownAccount)?;
@@ -118,7 +122,7 @@ fn expected_entry(model: &VenueModel, new: &NewOrder) -> Result<ExpectedEntry, R
         None => NotionalBasis::AtOnce,
     };
     market.check_limits(new.side, new.lots.0, worth)?;
-    if waits && market.book.live >= market.spec.max_resting_orders as usize {
+    if waits && market.book.live_orders >= market.spec.max_resting_orders as usize {
         return Err(Reject::BookFull);
     }
     let most = model.definitions.accounts[new.account.0 as usize].settings.max_open_orders;
@@ -159,7 +163,8 @@ fn entered_order(model: &VenueModel, new: &NewOrder, order_type: OrderType, boun
     }
 }
 
-/// What a spot order must have free: a market order what the offers in its reach ask.
+/// Returns the money that a spot order needs. A market order needs what the offers within its limit
+/// cost.
 fn entry_cost(model: &VenueModel, admitted: &ExpectedEntry) -> Option<(CurrencyId, i128)> {
     let order = &admitted.order;
     let (currency, units) = model.order_cost(order, order.open)?;
@@ -183,7 +188,7 @@ fn check_accepted_entry(model: &mut VenueModel, reader: &mut EventReader<'_>, ad
     match (at_once, order.side) {
         (false, _) => model.ledger.reserve_checked(order.account, cost)?,
         (true, Side::Sell) => model.ledger.check_can_spend(order.account, cost)?,
-        (true, Side::Buy) => {} // what the offers ask is seen trade by trade
+        (true, Side::Buy) => {} // checked trade by trade
     }
     let before = model.market(instrument).book.touch();
     if matches!(order.kind, LiveOrderKind::Stop | LiveOrderKind::StopLimit) {

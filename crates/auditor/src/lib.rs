@@ -15,8 +15,8 @@
 //!             session or a day, at a new epoch, a deletion, and a kill of a session or the venue.
 //! Start at    [`Auditor::observe`], then `auditor`, `entries` and `continuous`.
 //!
-//! `VenueModel` holds the state. Functions named `check_…` compare the next events with what the
-//! rulebook requires and update the model. Functions named `expected_…` only read it.
+//! `VenueModel` holds the state. Functions named `check_…` compare the next events with the
+//! rulebook and update the model. Functions named `expected_…` only read it.
 
 mod amends;
 mod auction_prices;

@@ -7,7 +7,7 @@ use crate::market::MarketState;
 use crate::orders::LiveOrder;
 use crate::validity::legal_price;
 
-/// A price that lies too far from a reference to be executed.
+/// An execution price outside a tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToleranceBreach {
     pub price: Ticks,
@@ -16,7 +16,7 @@ pub struct ToleranceBreach {
 }
 
 impl MarketState {
-    /// The worst price at which an order of this side may ask to trade.
+    /// Returns the price collar of a side: the worst price that an order may name.
     pub fn collar(&self, side: Side) -> Option<Ticks> {
         let width = i128::from(self.spec.limits.collar_bps?);
         let reference = i128::from(self.prices.last.unwrap_or(self.spec.start_price).0);
@@ -27,12 +27,12 @@ impl MarketState {
         i64::try_from(edge.max(1)).ok().map(Ticks)
     }
 
-    /// The reference of calls and filters.
+    /// Returns the reference price of calls and filters.
     pub fn reference(&self) -> Option<Ticks> {
         self.prices.last.or(self.prices.static_reference)
     }
 
-    /// Whether a limit price lies inside the band around the static reference.
+    /// Checks a limit price against the band around the static reference.
     pub fn check_band(&self, price: Ticks) -> Result<(), Reject> {
         let (Some(percent), Some(reference)) = (self.rules.band_pct, self.prices.static_reference) else {
             return Ok(());
@@ -42,8 +42,8 @@ impl MarketState {
         if inside { Ok(()) } else { Err(Reject::PriceOutsideBand) }
     }
 
-    /// What bounds an order that waits without a limit: the collar's edge; a limited account's purchase also without
-    /// collar, by the band's edge, else by twice the reference.
+    /// Returns the protection price of a waiting order without a limit: the collar. A buy order of
+    /// a limited account without a collar takes the edge of the band, or else twice the reference.
     pub fn bound(&self, side: Side, is_limited: bool) -> Result<Option<Ticks>, Reject> {
         if let Some(edge) = self.collar(side) {
             return Ok(Some(edge.min(Ticks::MAX_PRICE)));
@@ -60,7 +60,7 @@ impl MarketState {
         Ok(Some(edge.min(Ticks::MAX_PRICE)))
     }
 
-    /// Where a post-only order is to rest.
+    /// Returns the price at which a post-only order rests.
     pub fn post_only_price(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
         let Some(best) = self.book.best(side.opposite()).filter(|best| !is_worse(side, *best, price)) else {
             return Ok(price);
@@ -76,7 +76,7 @@ impl MarketState {
         }
     }
 
-    /// The operator's limits on one order.
+    /// Checks the operator's limits for one order.
     pub fn check_limits(&self, side: Side, lots: u64, worth: NotionalBasis) -> Result<(), Reject> {
         let InstrumentLimits { max_lots, max_notional_units, .. } = self.spec.limits;
         if max_lots.is_some_and(|most| Lots(lots) > most) {
@@ -106,7 +106,7 @@ impl MarketState {
         self.terms.notional(price, lots)
     }
 
-    /// What the visible book asks for so many lots, up to the collar.
+    /// Returns the notional of `lots` at the prices of the visible book, up to the collar.
     fn visible_notional(&self, side: Side, lots: u64) -> i128 {
         let edge = self.collar(side);
         let (mut left, mut sum, mut last) = (lots, 0, 0);
@@ -122,7 +122,8 @@ impl MarketState {
         if self.spec.is_spot() { sum } else { last }
     }
 
-    /// What a resting order gives to an incoming one when these are the visible best prices without it.
+    /// Returns the price at which a resting order trades with an incoming one, given the best
+    /// visible prices before the first fill.
     pub fn trade_price_against(&self, resting: &LiveOrder, bid: Option<Ticks>, offer: Option<Ticks>) -> Ticks {
         let (price, step) = (resting.price.0, self.rules.improvement.0);
         if !resting.is_hidden() {
@@ -137,16 +138,16 @@ impl MarketState {
         })
     }
 
-    /// Whether an execution at this price is beyond a tolerance.
+    /// Returns the breach if an execution at this price violates a tolerance.
     pub fn breach(&self, tolerance: Tolerance, price: Ticks, dynamic: Option<Ticks>) -> Option<ToleranceBreach> {
         let static_breach = is_beyond(price, self.prices.static_reference, tolerance.static_bps);
         let dynamic_breach = is_beyond(price, dynamic, tolerance.dynamic_bps);
         (static_breach || dynamic_breach).then_some(ToleranceBreach { price, tolerance, dynamic })
     }
 
-    /// Whether what a breach was told to be is one.
-    pub fn has_correct_numbers(&self, breach: &ToleranceBreach, told: (Ticks, Reference, u32)) -> bool {
-        let (reference, against, bps) = told;
+    /// Whether the published reference and tolerance of a breach are correct.
+    pub fn has_correct_numbers(&self, breach: &ToleranceBreach, actual: (Ticks, Reference, u32)) -> bool {
+        let (reference, against, bps) = actual;
         let (real, tolerance) = match against {
             Reference::Static => (self.prices.static_reference, breach.tolerance.static_bps),
             Reference::Dynamic => (breach.dynamic, breach.tolerance.dynamic_bps),
@@ -155,26 +156,26 @@ impl MarketState {
     }
 }
 
-/// By what an order's notional is reckoned.
+/// The price basis for the notional of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotionalBasis {
     Limit(Ticks),
-    /// It waits without a limit, bounded or not.
+    /// A waiting order without a limit, with its protection price if it has one.
     Waiting(Option<Ticks>),
-    /// It takes what the book asks.
+    /// An order that trades at once at book prices.
     AtOnce,
-    /// There is no price for it.
+    /// No price exists, so the notional is zero.
     Nothing,
 }
 
-/// At the tolerance is beyond it.
+/// Whether a price violates a tolerance. A distance equal to the tolerance violates it.
 fn is_beyond(price: Ticks, reference: Option<Ticks>, bps: Option<u32>) -> bool {
     let (Some(reference), Some(bps)) = (reference, bps) else { return false };
     let (price, reference) = (i128::from(price.0), i128::from(reference.0));
     (price - reference).abs() * 10_000 >= i128::from(bps) * reference
 }
 
-/// Whether a price lies beyond a limit.
+/// Whether a price is worse than a limit for the taker's side.
 pub fn is_worse(taker: Side, price: Ticks, limit: Ticks) -> bool {
     match taker {
         Side::Buy => price > limit,

@@ -31,34 +31,35 @@ struct CurrencyTotal {
 pub struct AccountLedger {
     pub limited: bool,
     pub totals: Vec<i128>,
-    /// What open spot orders could cost; kept for unlimited accounts too, who are never held to it.
+    /// Money that open spot orders may cost. It is tracked for unlimited accounts too, but not
+    /// enforced there.
     pub reserved: Vec<i128>,
-    /// How far below zero what is free may fall.
+    /// Credit line: how far free money may fall below zero.
     pub credit: Vec<i128>,
     pub positions: BTreeMap<InstrumentId, PerpetualPosition>,
     pub live_orders: BTreeSet<(InstrumentId, OrderId)>,
     pub restrictions: AccountRestrictions,
 }
 
-/// What an operator or the throttle has made of an account.
+/// Restrictions that an operator or the execution throttle has set on an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountRestrictions {
     pub closed: bool,
     pub killed: bool,
     pub throttled: bool,
-    /// The throttle's window in which a fill was counted last, and how many were.
+    /// The throttle window of the last fill, and the number of fills in it.
     pub window: u64,
     pub executions: u32,
 }
 
-/// A perpetual position: signed lots, and what they were worth when they were opened.
+/// A perpetual position: signed lots and their value when they were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerpetualPosition {
     pub lots: i64,
     pub entry_value: i128,
 }
 
-/// How an instrument's ticks and lots become units of money.
+/// How ticks and lots of an instrument convert to units of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettlementTerms {
     Spot { base: CurrencyId, quote: CurrencyId, base_per_lot: i128, quote_per_tick_lot: i128 },
@@ -66,7 +67,8 @@ pub enum SettlementTerms {
 }
 
 impl SettlementTerms {
-    /// What a spot order of so many lots spends, and in which currency. Perpetuals spend nothing ahead.
+    /// Returns the cost of a spot order and its currency. A perpetual order spends nothing in
+    /// advance.
     pub fn cost(&self, side: Side, price: Ticks, lots: u64) -> Option<(CurrencyId, i128)> {
         match (*self, side) {
             (SettlementTerms::Spot { quote, quote_per_tick_lot, .. }, Side::Buy) => {
@@ -79,7 +81,8 @@ impl SettlementTerms {
         }
     }
 
-    /// What so many lots come to: in quote for spot, in the settlement currency, rounded down, for a perpetual.
+    /// Returns the notional: in quote currency for spot, in the settlement currency and rounded
+    /// down for a perpetual.
     pub fn notional(&self, price: Ticks, lots: u64) -> i128 {
         match *self {
             SettlementTerms::Spot { quote_per_tick_lot, .. } => {
@@ -117,7 +120,8 @@ impl MoneyLedger {
         (account.0 as usize) < self.accounts.len()
     }
 
-    /// `None` for what cannot be settled: parts of units, or orders worth more than 2¹²⁰ of them (contracts: 2⁸⁰).
+    /// Returns `None` if trades would not settle in whole units, or if one order could be worth
+    /// more than 2¹²⁰ units (2⁸⁰ for contracts).
     fn terms(&self, spec: &InstrumentSpec) -> Option<SettlementTerms> {
         let below = |units: i128, orders: u128| (units.unsigned_abs() <= (1 << 120) / orders).then_some(units);
         let (lots, tick_lots) = (u128::from(u32::MAX), u128::from(u32::MAX).pow(2));
@@ -148,10 +152,10 @@ impl MoneyLedger {
 
     pub fn deposit(&mut self, account: AccountId, currency: CurrencyId, units: i128) -> CheckResult {
         let Some(holder) = self.accounts.get_mut(account.0 as usize) else {
-            fail!(M4, "account {account} does not exist and was paid a deposit");
+            fail!(M4, "account {account} does not exist, but got a deposit");
         };
         let Some(total) = holder.totals.get_mut(currency.0 as usize) else {
-            fail!(M4, "currency {currency} does not exist and was deposited");
+            fail!(M4, "currency {currency} does not exist, but was deposited");
         };
         *total += units;
         let bound = holder.reserved[currency.0 as usize] - holder.credit[currency.0 as usize];
@@ -162,14 +166,14 @@ impl MoneyLedger {
         Ok(())
     }
 
-    /// What a limited account owns or may owe, and no open spot order has a claim on.
+    /// Returns the balance plus credit, minus the reserve of open spot orders.
     fn free(&self, account: AccountId, currency: CurrencyId) -> i128 {
         let holder = &self.accounts[account.0 as usize];
         let at = currency.0 as usize;
         holder.totals[at] + holder.credit[at] - holder.reserved[at]
     }
 
-    /// An account commits itself to spend this much; a limited one must have it free.
+    /// Reserves the cost of an order. A limited account must have it free.
     pub fn reserve_checked(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> CheckResult {
         self.check_can_spend(account, cost)?;
         self.reserve(account, cost);
@@ -186,21 +190,21 @@ impl MoneyLedger {
         }
     }
 
-    /// Whether what a limited account spends, or commits itself to, is free.
+    /// Checks that a limited account has the cost free.
     pub fn check_can_spend(&self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> CheckResult {
         let Some((currency, units)) = cost.filter(|_| self.accounts[account.0 as usize].limited) else {
             return Ok(());
         };
         let free = self.free(account, currency);
         if units > free {
-            fail!(M4, "account {account} spends {units} of currency {currency} and had {free} free");
+            fail!(M4, "account {account} spends {units} of currency {currency}, but had {free} free");
         }
         Ok(())
     }
 
-    /// Whether a spot order was refused for lack of money that the account has. The margin of perpetuals is not
-    /// computed here. An account with an order or a position in a perpetual that settles in this currency
-    /// therefore gets the benefit of the doubt.
+    /// Whether an account could have paid for a spot order that was refused. Margin of perpetuals
+    /// is not computed here, so an account with an order or a position in a perpetual that settles
+    /// in this currency returns `false`.
     pub fn could_spend(&self, account: AccountId, (currency, units): (CurrencyId, i128)) -> bool {
         let ledger = &self.accounts[account.0 as usize];
         let has_margin = self.perpetuals.iter().filter(|(_, settles)| *settles == currency).any(|(perpetual, _)| {
@@ -210,8 +214,8 @@ impl MoneyLedger {
         !has_margin && units <= self.free(account, currency)
     }
 
-    /// Adds an instrument and returns its settlement terms, or `None` if its trades would not settle in whole
-    /// units.
+    /// Adds an instrument and returns its settlement terms, or `None` if its trades would not
+    /// settle in whole units.
     pub fn add_instrument(&mut self, spec: &InstrumentSpec) -> Option<SettlementTerms> {
         let terms = self.terms(spec)?;
         if let SettlementTerms::Perpetual { settles, .. } = terms {
@@ -220,7 +224,8 @@ impl MoneyLedger {
         Some(terms)
     }
 
-    /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades with itself.
+    /// Settles a trade, the taker first. The sequence matters only if an account trades with
+    /// itself.
     pub fn settle(
         &mut self,
         instrument: InstrumentId,
@@ -281,7 +286,7 @@ impl MoneyLedger {
 }
 
 impl PerpetualPosition {
-    /// Books a fill; returns the profit it realizes.
+    /// Books a fill and returns the realized profit.
     fn fill(&mut self, side: Side, lots: u64, value: i128) -> i128 {
         let signed = if side == Side::Buy { lots.cast_signed() } else { -lots.cast_signed() };
         let before = self.lots;

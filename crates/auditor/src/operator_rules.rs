@@ -6,10 +6,10 @@ use crate::model::VenueModel;
 use crate::money::AccountLedger;
 use crate::validity::{are_valid_limits, are_valid_rules, are_valid_settings, legal_lots, legal_price};
 
-/// More than this in one balance would let sums leave 128 bits.
+/// Largest credit line, in units. It keeps sums of balances within 128 bits.
 const MOST_UNITS: i128 = 1 << 100;
 
-/// The first rule that forbids it.
+/// Returns the first rule that forbids a command.
 pub fn operator_rejection(model: &VenueModel, command: &Command) -> Result<(), Reject> {
     let require = |is_so: bool, reason: Reject| if is_so { Ok(()) } else { Err(reason) };
     match command {
@@ -89,7 +89,7 @@ fn bust_rejection(model: &VenueModel, bust: &Bust) -> Result<(), Reject> {
     legal_lots(bust.lots).and(legal_price(bust.price)).map_err(|_| Reject::BadDefinition)
 }
 
-/// Whether another instrument's index or somebody's position hangs on it.
+/// Whether an instrument is the index of a perpetual, or an account holds a position in it.
 fn is_in_use(model: &VenueModel, instrument: InstrumentId) -> bool {
     let indexes = model.markets.iter().filter(|market| market.session.phase != Phase::Deleted).any(
         |market| matches!(market.spec.kind, InstrumentKind::InversePerpetual { index, .. } if index == instrument),

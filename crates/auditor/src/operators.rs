@@ -27,15 +27,15 @@ pub fn check_operator_command(
     command: &Command,
     events: &[Event],
 ) -> CheckResult {
-    if let Err(due) = operator_rejection(model, command) {
-        if !matches!(reader.peek(model)?, Some(Event::CommandRefused { reason }) if *reason == due) {
-            fail!(S1, "{command:?} was to be refused: {}", due.name());
+    if let Err(expected) = operator_rejection(model, command) {
+        if !matches!(reader.peek(model)?, Some(Event::CommandRefused { reason }) if *reason == expected) {
+            fail!(S1, "{command:?} must be refused: {}", expected.name());
         }
         reader.advance();
         return reader.expect_end(model);
     }
     if let Some(Event::CommandRefused { reason }) = reader.peek(model)? {
-        fail!(S1, "refused as {}, which was not so: {command:?}", reason.name());
+        fail!(S1, "refused as {}, but that reason does not apply: {command:?}", reason.name());
     }
     let done = match command {
         Command::SetPhase { .. }
@@ -56,7 +56,7 @@ pub fn check_operator_command(
     reader.expect_end(model)
 }
 
-/// Commands that set something and say so in one word.
+/// Checks commands that change a setting and publish one event.
 fn check_setting(model: &mut VenueModel, command: &Command, events: &[Event]) -> CheckResult {
     let done = match command {
         Command::SetInstrumentLimits { instrument, limits } => set_limits(model, *instrument, *limits, events),
@@ -87,7 +87,8 @@ fn check_setting(model: &mut VenueModel, command: &Command, events: &[Event]) ->
     if done { Ok(()) } else { Err(wrong_answer(command, events)) }
 }
 
-/// What is said to one market about its session, its hidden orders, its batch or its close.
+/// Checks commands about the session, the hidden orders, the batch or the closing price of one
+/// instrument.
 fn check_market_command(model: &mut VenueModel, reader: &mut EventReader<'_>, command: &Command) -> CheckResult {
     let instrument = match *command {
         Command::SetPhase { instrument, phase } => {
@@ -144,8 +145,8 @@ fn check_deletion(model: &mut VenueModel, reader: &mut EventReader<'_>, instrume
 
 fn set_account(model: &mut VenueModel, account: AccountId, settings: AccountSettings, events: &[Event]) -> bool {
     model.definitions.accounts[account.0 as usize].settings = settings;
-    let standing = &mut model.ledger.accounts[account.0 as usize].restrictions;
-    (standing.window, standing.executions) = (0, 0);
+    let restrictions = &mut model.ledger.accounts[account.0 as usize].restrictions;
+    (restrictions.window, restrictions.executions) = (0, 0);
     events == [Event::AccountSet { account, settings }]
 }
 
@@ -167,7 +168,8 @@ fn check_account_closing(
     Ok(true)
 }
 
-/// Everything in the scope goes, is counted, and is kept out from then on.
+/// Checks a kill: all orders in its scope leave and are counted, and new ones are refused from then
+/// on.
 fn check_kill(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -180,14 +182,14 @@ fn check_kill(
         KillScope::Account(account) => model.orders_of_account(account, |_| true),
         KillScope::Venue => model.orders_where(|_| true),
     };
-    let due = leaves.len();
+    let expected = leaves.len();
     check_cancellations(model, reader, leaves, CancelReason::Killed)?;
-    let Some(Event::Killed { scope: told, cancelled, reason }) = reader.peek(model)? else {
+    let Some(Event::Killed { scope: actual, cancelled, reason }) = reader.peek(model)? else {
         return Ok(false);
     };
     reader.advance();
-    if *cancelled as usize != due {
-        fail!(M4, "a kill of {scope:?} took {due} orders and says {cancelled}");
+    if *cancelled as usize != expected {
+        fail!(M4, "a kill of {scope:?} cancelled {expected} orders, but reports {cancelled}");
     }
     match scope {
         KillScope::Order(_) => {}
@@ -195,7 +197,7 @@ fn check_kill(
         KillScope::Account(account) => model.ledger.accounts[account.0 as usize].restrictions.killed = true,
         KillScope::Venue => model.kills.venue = true,
     }
-    Ok((*told, reason) == (scope, why))
+    Ok((*actual, reason) == (scope, why))
 }
 
 fn lift(model: &mut VenueModel, scope: KillScope, events: &[Event]) -> bool {
@@ -203,8 +205,8 @@ fn lift(model: &mut VenueModel, scope: KillScope, events: &[Event]) -> bool {
         KillScope::Order(_) => {}
         KillScope::Session(session) => _ = model.kills.sessions.remove(&session),
         KillScope::Account(account) => {
-            let standing = &mut model.ledger.accounts[account.0 as usize].restrictions;
-            *standing = AccountRestrictions { closed: standing.closed, ..Default::default() };
+            let restrictions = &mut model.ledger.accounts[account.0 as usize].restrictions;
+            *restrictions = AccountRestrictions { closed: restrictions.closed, ..Default::default() };
         }
         KillScope::Venue => model.kills.venue = false,
     }
@@ -213,14 +215,14 @@ fn lift(model: &mut VenueModel, scope: KillScope, events: &[Event]) -> bool {
 
 fn check_bust(model: &mut VenueModel, bust: &Bust, events: &[Event]) -> CheckResult<bool> {
     if let Some(traded) = model.recent_trades.contradicts(bust) {
-        fail!(M4, "trade {} was busted as {bust:?}, and it was {traded:?}", bust.trade_seq);
+        fail!(M4, "trade {} was busted as {bust:?}, but it was {traded:?}", bust.trade_seq);
     }
     let Bust { instrument, trade_seq, price, lots, buyer, seller, .. } = *bust;
     model.markets[instrument.0 as usize].busted.insert(trade_seq);
     reverse_trade(model, instrument, &RecentTrade { price, lots, buyer, seller });
     model.market_mut(instrument).closing.remove_busted(bust);
     model.market_mut(instrument).day.remove_busted(price, lots);
-    Ok(matches!(events, [Event::TradeBusted(told)] if **told == *bust))
+    Ok(matches!(events, [Event::TradeBusted(actual)] if **actual == *bust))
 }
 
 fn quarantine(model: &mut VenueModel, seq: Seq, instrument: Option<InstrumentId>, events: &[Event]) -> bool {

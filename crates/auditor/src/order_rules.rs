@@ -11,7 +11,7 @@ use crate::orders::{LiveOrderKind, kind_of};
 use crate::rule_tables::{TableAnswer, column, tables};
 use crate::violation::{CheckResult, fail};
 
-/// Whether an order may be good for so long.
+/// Checks the expiry of an order.
 pub fn check_expiry(model: &VenueModel, tif: TimeInForce) -> Result<(), Reject> {
     match tif {
         TimeInForce::GoodTillTime { at } if at <= model.at => Err(Reject::ExpiryPassed),
@@ -24,39 +24,39 @@ pub fn check_expiry(model: &VenueModel, tif: TimeInForce) -> Result<(), Reject> 
     }
 }
 
-/// Whether nothing keeps the account or the session from trading.
+/// Checks that neither a kill nor the throttle blocks the account or the session.
 pub fn check_not_blocked(model: &VenueModel, account: AccountId, session: SessionId) -> Result<(), Reject> {
-    let standing = &model.ledger.accounts[account.0 as usize].restrictions;
-    if model.kills.venue || standing.killed || model.kills.sessions.contains(&session) {
+    let restrictions = &model.ledger.accounts[account.0 as usize].restrictions;
+    if model.kills.venue || restrictions.killed || model.kills.sessions.contains(&session) {
         return Err(Reject::Killed);
     }
-    if standing.throttled { Err(Reject::ExecutionThrottle) } else { Ok(()) }
+    if restrictions.throttled { Err(Reject::ExecutionThrottle) } else { Ok(()) }
 }
 
-/// `cost` is what the order spends of its currency, where that is known.
+/// Checks the reason of a refusal. `cost` is the cost of the order in a currency, if known.
 pub fn check_refusal(
     model: &VenueModel,
-    due: Option<Reject>,
-    told: Reject,
+    expected: Option<Reject>,
+    actual: Reject,
     account: AccountId,
     cost: Option<(CurrencyId, i128)>,
 ) -> CheckResult {
     let limited = || model.ledger.accounts.get(account.0 as usize).is_some_and(|holder| holder.limited);
-    match due {
-        Some(due) if due == told => Ok(()),
-        None if told == Reject::NotEnoughFunds && limited() => match cost {
+    match expected {
+        Some(expected) if expected == actual => Ok(()),
+        None if actual == Reject::NotEnoughFunds && limited() => match cost {
             Some(cost) if model.ledger.could_spend(account, cost) => {
-                fail!(S1, "account {account} was refused for want of {} of currency {}, and has it", cost.1, cost.0)
+                fail!(S1, "account {account} was refused for lack of {} of currency {}, but has it", cost.1, cost.0)
             }
             _ => Ok(()),
         },
-        Some(due) => fail!(M5, "refused as {}, and the first rule broken is {}", told.name(), due.name()),
-        None => fail!(M5, "refused as {}, which was not so", told.name()),
+        Some(expected) => fail!(M5, "refused as {}, but the first broken rule is {}", actual.name(), expected.name()),
+        None => fail!(M5, "refused as {}, but that reason does not apply", actual.name()),
     }
 }
 
 impl MarketState {
-    /// The same under rule version 1.
+    /// Applies the rule tables under rule version 1.
     pub fn version_1_answer(&self, new: &NewOrder) -> Result<TableAnswer, Reject> {
         let column = column(new.order_type, new.display.is_some());
         if column == "iceberg" && !new.tif.rests() && new.post_only != PostOnly::No {
@@ -68,7 +68,7 @@ impl MarketState {
         self.table_answer(new)
     }
 
-    /// What the tables make of an order here and now.
+    /// Applies the rule tables to an order in the current session.
     pub fn table_answer(&self, new: &NewOrder) -> Result<TableAnswer, Reject> {
         let column = column(new.order_type, new.display.is_some());
         if !tables().allows_type(new.tif, column) {
@@ -89,7 +89,7 @@ impl MarketState {
         Ok(if is_cross_market { TableAnswer::Active } else { by_tif.min(by_type) })
     }
 
-    /// Whether the session that an order is for runs, or still comes.
+    /// Checks that the session an order is for is running or still scheduled today.
     pub fn check_session_scheduled(&self, tif: TimeInForce) -> Result<(), Reject> {
         let comes = |phase: Phase| self.session.phase == phase || self.session.remaining.holds(phase);
         let is_there = match tif {
@@ -106,7 +106,7 @@ impl MarketState {
         if is_there { Ok(()) } else { Err(Reject::NoAuctionScheduled) }
     }
 
-    /// Post-only, display, and what is asked of hidden orders.
+    /// Checks post-only, display and the minimum sizes of hidden orders.
     pub fn check_order_terms(&self, new: &NewOrder) -> Result<(), Reject> {
         let rests = may_rest(kind_of(new.order_type), new.tif);
         if new.post_only != PostOnly::No {
@@ -129,7 +129,7 @@ impl MarketState {
         if is_fit { Ok(()) } else { Err(Reject::PostOnlyNotAllowed) }
     }
 
-    /// Whether a hidden order is large enough, and its minimum neither too small nor too large.
+    /// Checks the size and the minimum execution of a hidden order.
     pub fn check_hidden_sizes(&self, ordered: u64, open: u64, minimum: u64) -> Result<(), Reject> {
         let reserve = self.rules.minimum_reserve.unwrap_or(Lots::ZERO).0;
         if ordered < reserve {
@@ -142,7 +142,7 @@ impl MarketState {
     }
 }
 
-/// Whether an order of this kind may show a part of itself.
+/// Whether an order of this kind may rest with a display.
 pub fn may_rest(kind: LiveOrderKind, tif: TimeInForce) -> bool {
     matches!(kind, LiveOrderKind::Limit | LiveOrderKind::StopLimit) && tif.rests()
 }

@@ -5,28 +5,28 @@ use crate::model::VenueModel;
 use crate::orders::LiveOrder;
 use crate::reader::EventReader;
 
-/// Takes in an order that stays: in its place of the book, or aside.
+/// Adds a live order to the order table, to its account and, if it is active, to the book.
 pub fn add_order(model: &mut VenueModel, reader: &mut EventReader<'_>, order: LiveOrder) {
     let market = &mut model.markets[order.instrument.0 as usize];
-    market.book.live += 1;
+    market.book.live_orders += 1;
     market.book.add_stop(&order);
     insert_into_book(model, reader, &order);
     model.ledger.accounts[order.account.0 as usize].live_orders.insert((order.instrument, order.id));
     model.orders.insert(order);
 }
 
-/// Takes an order, given as it was before it left, out of everything.
+/// Removes a live order everywhere and releases its reserve. `order` must be its present state.
 pub fn remove_order(model: &mut VenueModel, reader: &mut EventReader<'_>, order: &LiveOrder) {
     take_from_book(model, reader, order);
     let market = &mut model.markets[order.instrument.0 as usize];
-    market.book.live -= 1;
+    market.book.live_orders -= 1;
     market.book.remove_stop(order);
     model.ledger.release(order.account, model.order_cost(order, order.open));
     model.ledger.accounts[order.account.0 as usize].live_orders.remove(&(order.instrument, order.id));
     model.orders.remove(order);
 }
 
-/// An active order comes into the book.
+/// Adds an active order to the book. Ignores other orders.
 fn insert_into_book(model: &mut VenueModel, reader: &mut EventReader<'_>, order: &LiveOrder) {
     if order.is_active() {
         note_level_change(model, reader, order);
@@ -34,7 +34,7 @@ fn insert_into_book(model: &mut VenueModel, reader: &mut EventReader<'_>, order:
     }
 }
 
-/// An active order goes out of the book.
+/// Removes an active order from the book. Ignores other orders.
 fn take_from_book(model: &mut VenueModel, reader: &mut EventReader<'_>, order: &LiveOrder) {
     if order.is_active() {
         note_level_change(model, reader, order);
@@ -49,7 +49,7 @@ pub fn note_level_change(model: &VenueModel, reader: &mut EventReader<'_>, order
     }
 }
 
-/// An order becomes another, perhaps elsewhere: what it was is given.
+/// Replaces the state of a live order. `before` must be its present state.
 pub fn replace_order(model: &mut VenueModel, reader: &mut EventReader<'_>, before: &LiveOrder, after: LiveOrder) {
     take_from_book(model, reader, before);
     let book = &mut model.markets[before.instrument.0 as usize].book;

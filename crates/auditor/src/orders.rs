@@ -7,7 +7,7 @@ use pitwire_model::{
     VenueDay, VenueNanos,
 };
 
-/// What an order is by now: an elected stop is a market or a limit order.
+/// The order type. An elected stop has become a market or a limit order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveOrderKind {
     Limit,
@@ -17,20 +17,20 @@ pub enum LiveOrderKind {
     StopLimit,
 }
 
-/// Where a live order is.
+/// Where a live order waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveOrderState {
-    /// In the book; market orders of a call too.
+    /// In the book. Market orders of a call count too.
     Active,
-    /// Set aside until a session.
+    /// Parked until a later session.
     Parked,
-    /// A stop that waits for a price.
+    /// A stop that waits for its price.
     Unelected,
-    /// A stop that has been elected and has not acted yet.
+    /// A stop that was elected and has not acted yet.
     Elected,
 }
 
-/// A live order as the events have told of it.
+/// A live order as the events have described it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveOrder {
     pub id: OrderId,
@@ -40,26 +40,26 @@ pub struct LiveOrder {
     pub kind: LiveOrderKind,
     pub place: LiveOrderState,
     pub tif: TimeInForce,
-    /// The limit; zero for an order that has none.
+    /// Limit price; zero without a limit.
     pub price: Ticks,
-    /// Of a stop; zero for others.
+    /// Stop price; zero without one.
     pub stop: Ticks,
-    /// MES of a hidden order; zero for others.
+    /// Minimum execution of a hidden order in lots; zero for other orders.
     pub minimum: u64,
-    /// The worst price of an order without limit, fixed when it was entered.
+    /// Protection price of an order without a limit, fixed at entry.
     pub bound: Option<Ticks>,
-    /// Shown and hidden together.
+    /// Open lots, displayed and hidden.
     pub open: u64,
-    /// What the level counts; less than `open` for icebergs alone.
+    /// Displayed lots. Less than `open` for icebergs only.
     pub shown: u64,
     pub peak: Option<Lots>,
-    /// All that was ever asked for, what has traded included.
+    /// Total lots ordered, including executed lots.
     pub ordered: u64,
-    /// Its priority number.
+    /// Priority number. A lower number trades first.
     pub arrival: u64,
-    /// The venue day of its entry, if one had begun.
+    /// The venue day of entry, if a day had begun.
     pub entered: Option<VenueDay>,
-    /// Its own word on self-match prevention, until it has acted.
+    /// The order's own self-match prevention mode, until it has acted.
     pub mode: Option<SelfMatch>,
     pub group: MatchGroup,
     pub session: SessionId,
@@ -67,12 +67,12 @@ pub struct LiveOrder {
 }
 
 impl LiveOrder {
-    /// What it shows when it joins the end of its queue.
+    /// Returns the lots that it displays when it joins the end of its queue.
     pub fn displayed_lots(&self) -> u64 {
         self.peak.map_or(self.open, |peak| peak.0.min(self.open))
     }
 
-    /// Whether self-match prevention takes the two for one member's.
+    /// Whether self-match prevention treats the two orders as one member's.
     pub fn is_same_group(&self, other: &LiveOrder) -> bool {
         match self.group {
             MatchGroup::Order => false,
@@ -85,7 +85,7 @@ impl LiveOrder {
         self.place == LiveOrderState::Active
     }
 
-    /// An active order without a limit.
+    /// Whether it is a market order. Elected stops without a limit count too.
     pub fn is_market(&self) -> bool {
         self.kind == LiveOrderKind::Market
     }
@@ -94,12 +94,12 @@ impl LiveOrder {
         self.kind == LiveOrderKind::Hidden
     }
 
-    /// Whether it counts in a level.
+    /// Whether it counts in a visible price level.
     pub fn is_visible(&self) -> bool {
         self.is_active() && self.kind == LiveOrderKind::Limit
     }
 
-    /// The worst price at which it trades: its limit, or what bounds it; none: any price.
+    /// Returns its limit or protection price; `None` accepts any price.
     pub fn reach(&self) -> Option<Ticks> {
         match self.kind {
             LiveOrderKind::Limit | LiveOrderKind::Hidden | LiveOrderKind::StopLimit => Some(self.price),
@@ -107,13 +107,13 @@ impl LiveOrder {
         }
     }
 
-    /// Whether it is at once or never.
+    /// Whether it must trade at once or expire.
     pub fn is_immediate(&self) -> bool {
         matches!(self.tif, TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill)
     }
 }
 
-/// What an order is when it is entered.
+/// Returns the kind of a new order.
 pub const fn kind_of(order_type: OrderType) -> LiveOrderKind {
     match order_type {
         OrderType::Limit { .. } => LiveOrderKind::Limit,

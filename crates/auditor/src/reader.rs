@@ -34,8 +34,8 @@ impl<'a> EventReader<'a> {
         EventReader { events, next: 0, unpublished: BTreeMap::new(), changed: None, trips: VecDeque::new() }
     }
 
-    /// Notes that a level changes. `before` is what it showed before, and counts only if no earlier change is
-    /// still unpublished.
+    /// Notes that a level changes. `before` is the quantity before the change. It is ignored if an
+    /// earlier change of the level is still unpublished.
     pub fn note_level(&mut self, level: (InstrumentId, Side, Ticks), before: u64) {
         self.unpublished.entry(level).or_insert(before);
     }
@@ -65,8 +65,8 @@ impl<'a> EventReader<'a> {
         self.changed = None;
     }
 
-    /// Returns the next event that is not a level event. Level events before it are checked against the book as
-    /// it is now, and consumed.
+    /// Returns the next event that is not a level event. Checks level events before it against the
+    /// book as it is now, and consumes them.
     ///
     /// # Errors
     /// F2 if a level event names an unknown instrument.
@@ -86,7 +86,8 @@ impl<'a> EventReader<'a> {
         Ok(None)
     }
 
-    /// Consumes the level event of an order that leaves its level before it returns to it. The event is optional.
+    /// Consumes the level event of an order that leaves its level before it returns. The event is
+    /// optional.
     pub fn allow_level_left(&mut self, model: &VenueModel, order: &LiveOrder) {
         let shows = model.market(order.instrument).book.level(order.side, order.price);
         let left =
@@ -147,8 +148,8 @@ impl<'a> EventReader<'a> {
     }
 }
 
-/// Returns the instrument whose change number must follow the event. `PhaseChanged`, from the first release, has
-/// no change number.
+/// Returns the instrument whose change number must follow the event. `PhaseChanged`, from the first
+/// release, has no change number.
 const fn instrument_with_change_number(event: &Event) -> Option<InstrumentId> {
     match event {
         Event::Trade { instrument, .. }

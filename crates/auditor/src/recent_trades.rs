@@ -34,10 +34,10 @@ impl RecentTrades {
         self.trades.insert((instrument, number), traded);
     }
 
-    /// The trade that a bust names, if it was not so.
+    /// Returns the recorded trade if a bust describes it differently.
     pub fn contradicts(&self, bust: &Bust) -> Option<RecentTrade> {
-        let told = RecentTrade { price: bust.price, lots: bust.lots, buyer: bust.buyer, seller: bust.seller };
-        self.trades.get(&(bust.instrument, bust.trade_seq)).copied().filter(|traded| *traded != told)
+        let actual = RecentTrade { price: bust.price, lots: bust.lots, buyer: bust.buyer, seller: bust.seller };
+        self.trades.get(&(bust.instrument, bust.trade_seq)).copied().filter(|traded| *traded != actual)
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_trades_are_forgotten() {
+    fn oldest_trade_leaves_when_capacity_is_reached() {
         let mut tape = RecentTrades::default();
         let traded = RecentTrade { price: Ticks(1), lots: Lots(1), buyer: AccountId(0), seller: AccountId(1) };
         for number in 1..=RecentTrades::CAPACITY as u64 + 1 {

@@ -1,6 +1,6 @@
 //! Checks off-book trades: reported, confirmed by the counterparty, and settled (rulebook 23).
 //!
-//! Holds       1. M4: a confirmation settles exactly what was reported, once, and no account confirms
+//! Holds       1. M4: a confirmation settles the reported trade exactly once, and no account confirms
 //!                its own report;
 //!             2. M8: no report is accepted outside the reporting hours, and none stays open after
 //!                them.
@@ -14,14 +14,14 @@ use crate::reader::EventReader;
 use crate::validity::{legal_lots, legal_price};
 use crate::violation::{CheckResult, fail};
 
-/// So many reports of one account wait in one instrument.
+/// Reports that one account may have waiting in one instrument.
 const MOST_WAITING: usize = 16;
 
-/// What is due to one command.
+/// The expected answer to one command.
 enum ExpectedAnswer {
     Told(Vec<Event>),
     Refused(Reject),
-    /// The trade, unless somebody's money is wanting.
+    /// The trade settles, unless a party lacks the funds.
     Trade(Seq, TradeReport),
 }
 
@@ -86,14 +86,14 @@ fn check_report_allowed(model: &VenueModel, trade: &TradeReport) -> Result<(), R
     if mine < MOST_WAITING { Ok(()) } else { Err(Reject::TooManyReports) }
 }
 
-/// None of them is kept from trading. A report comes from no session.
+/// Checks that no party is closed, killed or throttled. Reports belong to no session.
 fn check_may_settle(model: &VenueModel, parties: &[AccountId]) -> Result<(), Reject> {
     for party in parties {
-        let standing = model.ledger.accounts[party.0 as usize].restrictions;
+        let restrictions = model.ledger.accounts[party.0 as usize].restrictions;
         let bars = [
-            (standing.closed, Reject::AccountClosed),
-            (standing.killed || model.kills.venue, Reject::Killed),
-            (standing.throttled, Reject::ExecutionThrottle),
+            (restrictions.closed, Reject::AccountClosed),
+            (restrictions.killed || model.kills.venue, Reject::Killed),
+            (restrictions.throttled, Reject::ExecutionThrottle),
         ];
         if let Some((_, reason)) = bars.into_iter().find(|(is_barred, _)| *is_barred) {
             return Err(reason);
@@ -131,7 +131,7 @@ fn expected_reply(
     Ok(ExpectedAnswer::Told(vec![report_ended(report, &trade, end)]))
 }
 
-/// Told, and paid for by both; or refused for want of money that is wanting.
+/// Checks a confirmed report: it settles, or is refused because a party lacks the funds.
 fn check_off_book_trade(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -152,7 +152,7 @@ fn check_off_book_trade(
                 || terms.cost(*side, price, lots.0).is_some_and(|cost| model.ledger.could_spend(*party, cost))
         };
         if parties.iter().all(could) {
-            fail!(S1, "report {report} was refused for want of money that both parties have");
+            fail!(S1, "report {report} was refused for lack of money that both parties have");
         }
         reader.advance();
         return Ok(());
@@ -169,17 +169,18 @@ fn check_off_book_trade(
     reader.expect_event(model, &Event::OffBookTrade(Box::new(made)))
 }
 
-/// What is said as the hours of an instrument end, if they run.
+/// Closes the reporting hours and returns the expected events. Returns none if the hours were
+/// closed.
 fn close_reporting(model: &mut VenueModel, instrument: InstrumentId, reason: SessionReason) -> Vec<Event> {
     let reporting = &mut model.market_mut(instrument).reporting;
     if reporting.hours.take().is_none() {
         return Vec::new();
     }
     let waiting = std::mem::take(&mut reporting.waiting);
-    let mut told: Vec<Event> =
+    let mut actual: Vec<Event> =
         waiting.iter().map(|(report, trade)| report_ended(*report, trade, ReportEnd::HoursEnded)).collect();
-    told.push(Event::ReportingChanged { instrument, open: false, reason, ends: None });
-    told
+    actual.push(Event::ReportingChanged { instrument, open: false, reason, ends: None });
+    actual
 }
 
 pub fn check_reporting_close(

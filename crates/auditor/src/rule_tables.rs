@@ -1,7 +1,7 @@
-//! The two rule tables from `contracts/rules`, read with a parser of its own.
+//! The two rule tables from `contracts/rules`, read with a separate parser.
 //!
-//! Does        tell which times in force each order type takes, what a session does with either, and
-//!             what each session permits, injects and expires.
+//! Does        tell which times in force each order type takes, how a session treats either, and
+//!             which actions each session permits, injects and expires.
 //! Holds       every cell exists exactly once. A missing cell answers "reject".
 //! Leaves out  TOML beyond one inline table per line, which is all that the two files contain.
 
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use pitwire_model::{OrderType, Phase, TimeInForce};
 
-/// What a session makes of a new order, the first that applies before the others.
+/// How a session treats a new order. If two cells differ, the smaller answer applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TableAnswer {
     Reject,
@@ -21,13 +21,13 @@ pub enum TableAnswer {
 
 #[derive(Debug, Default)]
 pub struct RuleTables {
-    /// Time in force and type, and whether they go together.
+    /// Whether an order type accepts a time in force.
     types: BTreeMap<(String, String), bool>,
     cells: BTreeMap<(String, String), TableAnswer>,
     sessions: BTreeMap<String, SessionPermissions>,
 }
 
-/// What a session permits, whatever the order.
+/// The actions that a session permits, whatever the order.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPermissions {
     pub enter: bool,
@@ -41,13 +41,13 @@ const TYPES: &str = include_str!("../../../contracts/rules/order-types.toml");
 
 const SESSIONS: &str = include_str!("../../../contracts/rules/sessions.toml");
 
-/// The tables as they stand in the contracts.
+/// Returns the tables from the contracts.
 pub fn tables() -> &'static RuleTables {
     static TABLES: OnceLock<RuleTables> = OnceLock::new();
     TABLES.get_or_init(|| RuleTables::read(TYPES, SESSIONS))
 }
 
-/// The column that an order stands in; an iceberg is a limit order with a display.
+/// Returns the table column of an order. An iceberg is a limit order with a display.
 pub fn column(order_type: OrderType, has_display: bool) -> &'static str {
     match order_type {
         OrderType::Limit { .. } if has_display => "iceberg",
@@ -97,13 +97,13 @@ impl RuleTables {
         self.types.get(&(tif.name().to_owned(), column.to_owned())).copied().unwrap_or(false)
     }
 
-    /// The cells of a session: by time in force, and by type.
+    /// Returns the cells of a session, first by time in force, then by order type.
     pub fn cells(&self, phase: Phase, tif: TimeInForce, column: &str) -> (TableAnswer, TableAnswer) {
         let cell = |column: &str| self.cells.get(&(phase.name().to_owned(), column.to_owned())).copied();
         (cell(tif.name()).unwrap_or(TableAnswer::Reject), cell(column).unwrap_or(TableAnswer::Reject))
     }
 
-    /// Closed is as post close; deleted permits nothing.
+    /// Returns the permissions of a session. Closed counts as post-close, and deleted permits nothing.
     pub fn permits(&self, phase: Phase) -> &SessionPermissions {
         static NOTHING: OnceLock<SessionPermissions> = OnceLock::new();
         let phase = if phase == Phase::Closed { Phase::PostClose } else { phase };
@@ -119,7 +119,7 @@ impl RuleTables {
     }
 }
 
-/// One line that is a table in braces.
+/// One line with an inline table.
 struct TableRow<'a>(&'a str);
 
 fn rows(text: &str) -> impl Iterator<Item = TableRow<'_>> {
@@ -127,7 +127,7 @@ fn rows(text: &str) -> impl Iterator<Item = TableRow<'_>> {
 }
 
 impl<'a> TableRow<'a> {
-    /// What stands after `key =`.
+    /// Returns the text after `key =`.
     fn after(&self, key: &str) -> Option<&'a str> {
         let at = self.0.match_indices(key).find(|(at, _)| {
             let before = self.0[..*at].trim_end();
@@ -157,14 +157,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_tables_are_whole() {
+    fn rule_tables_have_every_cell() {
         let tables = tables();
         assert_eq!((tables.types.len(), tables.cells.len(), tables.sessions.len()), (11 * 6, 14 * 17, 14));
         assert!(tables.sessions.keys().all(|name| Phase::named(name).is_some()));
     }
 
     #[test]
-    fn cells_that_the_page_names() {
+    fn documented_cells_have_their_answers() {
         let (tables, price) = (tables(), pitwire_model::Ticks(1));
         let (day, gfa) = (TimeInForce::Day, TimeInForce::AnyCall);
         assert!(!tables.allows_type(TimeInForce::GoodTillCancel, column(OrderType::Market, false)));

@@ -21,7 +21,7 @@ pub fn check_schedule(model: &VenueModel, stamped: &Stamped) -> CheckResult {
             let Some(market) = model.markets.get(instrument.0 as usize) else { return Ok(()) };
             let (from, now) = (market.session.phase, stamped.at);
             if *due > now {
-                fail!(M8, "{} of instrument {instrument} began at {now}, due at {due}", to.name());
+                fail!(M8, "{} of instrument {instrument} began at {now}, but was due at {due}", to.name());
             }
             if let Some(ends) =
                 market.session.ends.filter(|ends| from.is_call() && !market.session.missed && *ends > now)
@@ -35,7 +35,7 @@ pub fn check_schedule(model: &VenueModel, stamped: &Stamped) -> CheckResult {
             check_nothing_overdue(model, stamped)
         }
         Command::SetReporting { reason: SessionReason::Scheduled, instrument, due, .. } if *due > stamped.at => {
-            fail!(M8, "trade reporting of instrument {instrument} turned at {}, due at {due}", stamped.at)
+            fail!(M8, "trade reporting of instrument {instrument} changed at {}, but was due at {due}", stamped.at)
         }
         _ => check_nothing_overdue(model, stamped),
     }
@@ -44,7 +44,7 @@ pub fn check_schedule(model: &VenueModel, stamped: &Stamped) -> CheckResult {
 fn check_nothing_overdue(model: &VenueModel, stamped: &Stamped) -> CheckResult {
     let is_over = |(instrument, at, _): &&_| *at < stamped.at && !model.market(*instrument).session.phase.is_call();
     match model.orders.timed().find(is_over) {
-        Some((_, at, order)) => fail!(M5, "order {order} was good till {at} and lives on at {}", stamped.at),
+        Some((_, at, order)) => fail!(M5, "order {order} was good till {at} and is still live at {}", stamped.at),
         None => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use crate::rule_tables::tables;
 use crate::stops::{check_elected_join, check_elections};
 use crate::violation::{CheckResult, fail};
 
-/// The word that a session begins. When it ends is judged where a command said it.
+/// Checks the event that begins a session. `until` is the expected end, if a command stated it.
 pub fn check_session_event(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -34,14 +34,16 @@ pub fn check_session_event(
         Some(Event::Cancelled { order, reason, .. }) => {
             fail!(M5, "order {order} was cancelled ({reason:?}) and nothing of {} ends it", before.name())
         }
-        Some(Event::Parked { order, .. }) => fail!(M5, "order {order} was parked and had no reason to be"),
-        Some(Event::Triggered { order, .. }) => fail!(M5, "order {order} was elected and was not due"),
-        Some(Event::Trade { trade_seq, .. }) => {
-            fail!(M8, "trade {trade_seq} where {} ends, and no trade was due", before.name())
+        Some(Event::Parked { order, .. }) => fail!(M5, "order {order} was parked without a reason"),
+        Some(Event::Triggered { order, .. }) => {
+            fail!(M5, "order {order} was elected, but its stop price was not reached")
         }
-        told => fail!(
+        Some(Event::Trade { trade_seq, .. }) => {
+            fail!(M8, "trade {trade_seq} at the end of {}, where nothing may trade", before.name())
+        }
+        actual => fail!(
             M8,
-            "instrument {instrument} was to go from {} to {} ({}) and {told:?} was said",
+            "instrument {instrument} must go from {} to {} ({}), found {actual:?}",
             before.name(),
             phase.name(),
             why.name()
@@ -58,7 +60,7 @@ pub fn enter_session(model: &mut VenueModel, instrument: InstrumentId, phase: Ph
     market.session.remaining.take_one(phase);
 }
 
-/// A breach is told with the numbers that make it one.
+/// Checks the event that reports a breach, with its reference and tolerance.
 pub fn check_breach(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -67,26 +69,30 @@ pub fn check_breach(
 ) -> CheckResult {
     let price = breach.price;
     match reader.peek(model)? {
-        Some(Event::Breached { instrument: of, price: told, reference, against, bps })
-            if (*of, *told) == (instrument, price) =>
+        Some(Event::Breached { instrument: of, price: actual, reference, against, bps })
+            if (*of, *actual) == (instrument, price) =>
         {
             if !model.market(instrument).has_correct_numbers(breach, (*reference, *against, *bps)) {
-                fail!(M8, "{told} was told to breach {bps} of {reference} ({against:?}), which is not so");
+                fail!(
+                    M8,
+                    "{actual} was published as a breach of {bps} bps of {reference} ({against:?}), which is wrong"
+                );
             }
             reader.advance();
             Ok(())
         }
-        Some(Event::Breached { price: told, .. }) => {
-            fail!(M8, "a breach by {told} was told, and it is {price} that breaches")
+        Some(Event::Breached { price: actual, .. }) => {
+            fail!(M8, "a breach by {actual} was published, but {price} breaches")
         }
-        Some(Event::Trade { trade_seq, price: told, .. }) => {
-            fail!(M8, "trade {trade_seq} at {told}, and {price} breaches a tolerance: {breach:?}")
+        Some(Event::Trade { trade_seq, price: actual, .. }) => {
+            fail!(M8, "trade {trade_seq} at {actual}, and {price} breaches a tolerance: {breach:?}")
         }
-        _ => fail!(M8, "{price} breaches a tolerance and that was not told: {breach:?}"),
+        _ => fail!(M8, "{price} breaches a tolerance and was not published: {breach:?}"),
     }
 }
 
-/// What a breach in continuous trading leads to, once the order that was trading has ended.
+/// Checks the volatility call after a breach in continuous trading. `waiting` are elected stops
+/// that have not acted.
 pub fn check_volatility_call(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -101,18 +107,18 @@ pub fn check_volatility_call(
     check_indicative(model, reader, instrument, false)
 }
 
-/// Parked orders that the session is for come into the book, in the order of their numbers.
+/// Checks that parked orders for this session join the book in order of id.
 pub fn check_injections(model: &mut VenueModel, reader: &mut EventReader<'_>, instrument: InstrumentId) -> CheckResult {
     let phase = model.market(instrument).session.phase;
     let is_due = |order: &&LiveOrder| {
         order.instrument == instrument && order.place == LiveOrderState::Parked && tables().injects(phase, order.tif)
     };
-    let due: Vec<LiveOrder> = model.orders.values().filter(is_due).copied().collect();
-    for order in due {
+    let expected: Vec<LiveOrder> = model.orders.values().filter(is_due).copied().collect();
+    for order in expected {
         let injected = Event::Injected { order: order.id, account: order.account, instrument };
         match reader.peek(model)? {
-            Some(told) if *told == injected => reader.advance(),
-            _ => fail!(M5, "order {} ({}) was to be injected into {}", order.id, order.tif.name(), phase.name()),
+            Some(actual) if *actual == injected => reader.advance(),
+            _ => fail!(M5, "order {} ({}) must be injected into {}", order.id, order.tif.name(), phase.name()),
         }
         let after = LiveOrder { place: LiveOrderState::Active, shown: order.displayed_lots(), mode: None, ..order };
         replace_order(model, reader, &order, after);

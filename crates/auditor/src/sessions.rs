@@ -25,18 +25,18 @@ use crate::stops::{check_elected_join, check_elections, elected_stops};
 use crate::uncross::check_uncross;
 use crate::violation::{CheckResult, fail};
 
-/// A session that was asked for.
+/// A requested change of session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionChange {
     pub to: Phase,
     pub reason: SessionReason,
     pub ends: Option<VenueNanos>,
-    /// By the command of the first release, which is answered in its own word.
+    /// Requested by `SetPhase` of the first release, which is answered with `PhaseChanged`.
     pub is_old: bool,
 }
 
 impl SessionState {
-    /// Whether this change of session is to be refused.
+    /// Checks whether this change of session is allowed.
     pub fn check_change_allowed(&self, to: Phase, reason: SessionReason) -> Result<(), Reject> {
         let from = self.phase;
         let is_way = match (reason, to) {
@@ -94,7 +94,7 @@ pub fn check_session_change(
     check_session_start(model, reader, instrument, change.to)
 }
 
-/// What a session's end brings about; whether a tolerance kept the call from uncrossing.
+/// Checks the end of a session. Returns whether a breach prevented the uncross of a call.
 fn check_session_end(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -114,8 +114,8 @@ fn check_session_end(
         let waits = |order: &&LiveOrder| {
             order.instrument == instrument && order.is_active() && order.tif == TimeInForce::AnyCall
         };
-        let due: Vec<LiveOrder> = model.orders.values().filter(waits).copied().collect();
-        for order in &due {
+        let expected: Vec<LiveOrder> = model.orders.values().filter(waits).copied().collect();
+        for order in &expected {
             check_parked(model, reader, order)?;
         }
     }
@@ -153,14 +153,15 @@ fn check_expiries(
         }
     };
     let mine = model.orders.of_instrument(instrument);
-    let due: Vec<(OrderId, CancelReason)> = mine.filter_map(|order| Some((order.id, reason(order)?))).collect();
-    for (order, reason) in due {
+    let expected: Vec<(OrderId, CancelReason)> = mine.filter_map(|order| Some((order.id, reason(order)?))).collect();
+    for (order, reason) in expected {
         check_departure(model, reader, order, reason)?;
     }
     Ok(())
 }
 
-/// A call whose price breaches goes on as a volatility call; nothing of it has ended.
+/// Checks a call whose price breaches a tolerance: it continues as a volatility call, and none of
+/// its orders expire.
 fn check_call_breach(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -189,7 +190,7 @@ fn check_change_event(
             Some(Event::SessionChanged { .. }) if change.reason == SessionReason::Breaker => {
                 return check_session_event(model, reader, instrument, phase, change.reason, None);
             }
-            told => fail!(M8, "instrument {instrument} was to become {} and {told:?} was said", phase.name()),
+            actual => fail!(M8, "instrument {instrument} must become {}, found {actual:?}", phase.name()),
         }
         enter_session(model, instrument, phase, change.ends);
         return Ok(());
@@ -198,7 +199,7 @@ fn check_change_event(
     check_session_event(model, reader, instrument, change.to, change.reason, ends)
 }
 
-/// What a session's beginning brings about, after the word of it.
+/// Checks what follows the event that begins a session.
 fn check_session_start(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -237,31 +238,31 @@ pub fn check_extension(
 ) -> CheckResult {
     let phase = model.market(instrument).session.phase;
     let reason = SessionReason::Extended;
-    let due = Event::SessionChanged { instrument, from: phase, to: phase, reason, ends: Some(ends) };
-    reader.expect_event(model, &due)?;
+    let expected = Event::SessionChanged { instrument, from: phase, to: phase, reason, ends: Some(ends) };
+    reader.expect_event(model, &expected)?;
     model.market_mut(instrument).session.ends = Some(ends);
     Ok(())
 }
 
-/// A session that interrupts a call: nothing of the call ends.
+/// Whether a session interrupts a call, so that its expiries wait.
 const fn interrupts_calls(phase: Phase) -> bool {
     matches!(phase, Phase::Halted | Phase::HaltAndClose | Phase::Pause)
 }
 
 fn check_closing_price(model: &mut VenueModel, reader: &mut EventReader<'_>, instrument: InstrumentId) -> CheckResult {
     let derived = model.market(instrument).closing.derive();
-    let told = match reader.peek(model)? {
+    let actual = match reader.peek(model)? {
         Some(Event::ClosingPriceSet { instrument: of, price, derivation }) if *of == instrument => {
             Some((*price, *derivation))
         }
         _ => None,
     };
-    if told != derived {
-        fail!(M6, "the closing price was published as {told:?} and is {derived:?}");
+    if actual != derived {
+        fail!(M6, "the closing price was published as {actual:?}, but is {derived:?}");
     }
-    if told.is_some() {
+    if actual.is_some() {
         reader.advance();
     }
-    model.market_mut(instrument).closing.closing = told;
+    model.market_mut(instrument).closing.closing = actual;
     Ok(())
 }

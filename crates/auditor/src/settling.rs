@@ -22,7 +22,8 @@ use crate::stops::{check_elected_join, check_election, check_elections};
 use crate::uncross::{UncrossPlan, check_plan, interest};
 use crate::violation::CheckResult;
 
-/// A stop whose price has been reached already is elected, acts, and what follows follows.
+/// Checks a stop whose price was reached before it was entered or amended: it is elected and acts
+/// at once.
 pub fn check_immediate_election(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -41,8 +42,9 @@ pub fn check_immediate_election(
     check_conclusion(model, reader, instrument)
 }
 
-/// Follows what must happen after a command has acted on an instrument in continuous trading. `before` is the touch
-/// that is remembered, `arrived` a hidden order that has come into the book or was amended there.
+/// Checks what follows after a command acted on an instrument in continuous trading. `before` are
+/// the best levels before the command. `arrived` is a hidden order that joined the book or was
+/// amended in it.
 pub fn check_settling(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -87,7 +89,7 @@ pub fn check_settling(
     }
 }
 
-/// An elected stop acts in continuous trading.
+/// Checks an elected stop that acts in continuous trading.
 pub fn check_elected_order(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -100,13 +102,13 @@ pub fn check_elected_order(
     check_matching(model, reader, taker)
 }
 
-/// What a filter would do now (rulebook 8.2).
+/// Returns the trades of a filter now (rulebook 8.2).
 fn filter_plan(model: &VenueModel, instrument: InstrumentId) -> Option<UncrossPlan> {
     let market = model.market(instrument);
     if market.book.hidden == 0 {
         return None;
     }
-    // Market orders have no place in it, bounded or not.
+    // Market orders take no part, with or without a protection price.
     let priced = |side| {
         let orders = market.book.orders(side).filter_map(|id| model.orders.get(&id));
         orders.filter(|order| !order.is_market())
@@ -127,7 +129,7 @@ fn filter_plan(model: &VenueModel, instrument: InstrumentId) -> Option<UncrossPl
     Some(UncrossPlan { found, pairs: pair_orders(&bought, &sold) })
 }
 
-/// Whether a tolerance kept it from happening.
+/// Checks one filter. Returns whether a breach prevented it.
 fn check_filter(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

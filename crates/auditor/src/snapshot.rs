@@ -11,7 +11,7 @@ use crate::closing::ClosingPrices;
 use crate::market::ReportingState;
 use crate::orders::{LiveOrder, LiveOrderKind, LiveOrderState};
 
-/// The venue as a snapshot tells it, after the command numbered `seq`.
+/// The state of the venue after the command numbered `seq`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditSnapshot {
     pub seq: Seq,
@@ -22,7 +22,7 @@ pub struct AuditSnapshot {
     pub venue_killed: bool,
     /// Ascending.
     pub killed_sessions: Vec<SessionId>,
-    /// The venue day and when it closes, once one has begun.
+    /// The venue day and its closing time, once a day has begun.
     pub today: Option<(VenueDay, VenueNanos)>,
 }
 
@@ -31,32 +31,34 @@ pub struct SnapshotMarket {
     pub spec: InstrumentSpec,
     pub phase: Phase,
     pub change_id: u64,
-    /// The last trade's number.
+    /// The number of the last trade.
     pub trades: TradeSeq,
-    /// The last trade's price, by which a collar is reckoned.
+    /// The price of the last trade. Collars refer to it.
     pub last: Option<Ticks>,
-    /// Trades taken back, ascending.
+    /// Busted trades, ascending.
     pub busted: Vec<TradeSeq>,
-    /// Every live order, wherever it is.
+    /// All live orders, in the book or not.
     pub orders: Vec<SnapshotOrder>,
     pub sessions: SnapshotSession,
     pub reporting: ReportingState,
 }
 
-/// What sessions, calls and prices leave behind.
+/// The session of an instrument, its reference prices and its closing inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotSession {
     pub ends: Option<VenueNanos>,
     pub missed: bool,
     pub remaining: RemainingSessions,
-    /// What an interrupted call would have ended, times in force and `market`; none: nothing was interrupted.
+    /// Times in force, and `market`, that an interrupted call still has to expire. `None` if no
+    /// call was interrupted.
     pub unfinished: Option<BTreeSet<String>>,
     pub continues: Option<Phase>,
     pub static_reference: Option<Ticks>,
     pub dynamic: Option<Ticks>,
-    /// What was told last of a call: price, volume, imbalance.
+    /// The last published indicative price, volume and imbalance.
     pub indicated: (Option<Ticks>, Lots, i64),
-    /// For each batch that ended, how many live orders are older; without zeros and repetitions.
+    /// For each batch end, the number of live orders that are older. Zeros and repetitions are left
+    /// out.
     pub batch_ends: Vec<u64>,
     pub close: ClosingPrices,
 }
@@ -66,48 +68,48 @@ pub struct SnapshotOrder {
     pub id: OrderId,
     pub account: AccountId,
     pub side: Side,
-    /// What it is by now: an elected stop is a market or a limit order.
+    /// The order type. An elected stop has become a market or a limit order.
     pub order_type: OrderType,
     pub place: SnapshotOrderState,
     pub tif: TimeInForce,
-    /// The venue day of its entry where that matters (good till cancelled), else zero.
+    /// The venue day of entry of a good-till-cancelled order, else zero.
     pub entered: VenueDay,
-    /// Shown and hidden together.
+    /// Open lots, displayed and hidden.
     pub open: Lots,
-    /// What a level counts of it: zero for what stands in none.
+    /// Lots that a visible level counts; zero outside of levels.
     pub shown: Lots,
     /// The peak of an iceberg.
     pub display: Option<Lots>,
-    /// All that was asked for, what has traded included.
+    /// Total lots ordered, including executed lots.
     pub ordered: Lots,
-    /// The worst price of an order without limit.
+    /// Protection price of an order without a limit.
     pub bound: Option<Ticks>,
-    /// By which orders of the instrument are older or younger.
+    /// Priority. Only its order among the orders of the instrument matters.
     pub time: u64,
-    /// The order's own word on self-match prevention, where it has not acted yet.
+    /// The order's own self-match prevention mode, if it has not acted yet.
     pub self_match: Option<SelfMatch>,
     pub group: MatchGroup,
     pub session: SessionId,
     pub cancel_on_disconnect: bool,
 }
 
-/// Where a live order is.
+/// Where a live order waits.
 pub type SnapshotOrderState = LiveOrderState;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotAccount {
     pub spec: AccountSpec,
-    /// Units owned, by currency.
+    /// Balance in units, by currency.
     pub totals: Vec<i128>,
-    /// Units that the account's open spot orders could cost, by currency.
+    /// Units that open spot orders reserve, by currency.
     pub reserved: Vec<i128>,
-    /// Lines above zero.
+    /// Credit lines above zero.
     pub credit: Vec<(CurrencyId, i128)>,
     pub positions: Vec<(InstrumentId, SnapshotPosition)>,
     pub restrictions: SnapshotRestrictions,
 }
 
-/// What an operator or the throttle has made of an account.
+/// Restrictions that an operator or the execution throttle has set on an account.
 pub type SnapshotRestrictions = crate::money::AccountRestrictions;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

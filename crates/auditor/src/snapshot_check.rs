@@ -66,10 +66,10 @@ pub fn load_snapshot(model: &mut VenueModel, snapshot: AuditSnapshot) -> CheckRe
         own.reporting = market.reporting;
         own.call.batch_ends = market.sessions.batch_ends.iter().map(|older| oldest + older).collect();
     }
-    if let Some(at) = model.ledger.accounts.iter().zip(&reserved).position(|(own, told)| own.reserved != *told) {
+    if let Some(at) = model.ledger.accounts.iter().zip(&reserved).position(|(own, actual)| own.reserved != *actual) {
         fail!(
             M4,
-            "account {at} has set aside {:?}, and its orders {:?}",
+            "account {at} has reserved {:?}, but its orders cost {:?}",
             reserved[at],
             model.ledger.accounts[at].reserved
         );
@@ -78,7 +78,7 @@ pub fn load_snapshot(model: &mut VenueModel, snapshot: AuditSnapshot) -> CheckRe
     Ok(())
 }
 
-/// Orders come in the order of their priority.
+/// Adds an order of the snapshot. Orders must come in order of priority.
 fn load_order(model: &mut VenueModel, instrument: InstrumentId, order: &SnapshotOrder) -> CheckResult {
     let SnapshotOrder { id, account, side, open, shown, display, ordered, place, tif, .. } = *order;
     let kind = kind_of(order.order_type);
@@ -123,66 +123,66 @@ fn load_order(model: &mut VenueModel, instrument: InstrumentId, order: &Snapshot
     Ok(())
 }
 
-pub fn compare_snapshot(model: &VenueModel, told: &AuditSnapshot) -> CheckResult {
-    if model.seq != told.seq {
-        fail!(M4, "the snapshot is of command {} and command {} was seen last", told.seq, model.seq);
+pub fn compare_snapshot(model: &VenueModel, actual: &AuditSnapshot) -> CheckResult {
+    if model.seq != actual.seq {
+        fail!(M4, "the snapshot follows command {}, but command {} was observed last", actual.seq, model.seq);
     }
-    if told.currencies != model.definitions.currencies {
-        fail!(M4, "the snapshot has other currencies");
+    if actual.currencies != model.definitions.currencies {
+        fail!(M4, "the snapshot differs in currencies");
     }
-    if told.venue_killed != model.kills.venue || !model.kills.sessions.iter().eq(&told.killed_sessions) {
-        fail!(M4, "the snapshot tells otherwise what is killed");
+    if actual.venue_killed != model.kills.venue || !model.kills.sessions.iter().eq(&actual.killed_sessions) {
+        fail!(M4, "the snapshot differs in kills");
     }
-    if (told.markets.len(), told.accounts.len()) != (model.markets.len(), model.definitions.accounts.len()) {
-        fail!(M4, "the snapshot has not as many instruments and accounts");
+    if (actual.markets.len(), actual.accounts.len()) != (model.markets.len(), model.definitions.accounts.len()) {
+        fail!(M4, "the snapshot differs in the number of instruments or accounts");
     }
-    for (own, told) in model.markets.iter().zip(&told.markets) {
+    for (own, actual) in model.markets.iter().zip(&actual.markets) {
         let id = own.spec.id;
         if (&own.spec, own.session.phase, own.change_id, own.trades, own.prices.last)
-            != (&told.spec, told.phase, told.change_id, told.trades.0, told.last)
+            != (&actual.spec, actual.phase, actual.change_id, actual.trades.0, actual.last)
         {
-            fail!(M4, "the snapshot tells instrument {id}, its phase or its counters otherwise");
+            fail!(M4, "the snapshot differs in the definition, phase or counters of instrument {id}");
         }
-        if !own.busted.iter().eq(&told.busted) {
-            fail!(M4, "the snapshot tells the busted trades of instrument {id} otherwise");
+        if !own.busted.iter().eq(&actual.busted) {
+            fail!(M4, "the snapshot differs in the busted trades of instrument {id}");
         }
-        if own.reporting != told.reporting {
-            fail!(M4, "the snapshot tells the trade reporting of instrument {id} otherwise");
+        if own.reporting != actual.reporting {
+            fail!(M4, "the snapshot differs in the trade reporting of instrument {id}");
         }
-        compare_orders(model, told)?;
-        compare_sessions(model, told)?;
+        compare_orders(model, actual)?;
+        compare_sessions(model, actual)?;
     }
-    for ((own, spec), told) in model.ledger.accounts.iter().zip(&model.definitions.accounts).zip(&told.accounts) {
-        if *spec != told.spec || own.totals != told.totals {
-            fail!(M4, "the snapshot tells account {} or what it owns otherwise", spec.id);
+    for ((own, spec), actual) in model.ledger.accounts.iter().zip(&model.definitions.accounts).zip(&actual.accounts) {
+        if *spec != actual.spec || own.totals != actual.totals {
+            fail!(M4, "the snapshot differs in the definition or balances of account {}", spec.id);
         }
         let lines = (0..).map(CurrencyId).zip(own.credit.iter().copied()).filter(|(_, units)| *units != 0);
-        if own.restrictions != told.restrictions || !lines.eq(told.credit.iter().copied()) {
-            fail!(M4, "the snapshot tells the standing or the credit of account {} otherwise", spec.id);
+        if own.restrictions != actual.restrictions || !lines.eq(actual.credit.iter().copied()) {
+            fail!(M4, "the snapshot differs in the restrictions or credit of account {}", spec.id);
         }
-        if own.reserved != told.reserved {
-            fail!(M4, "the snapshot tells what account {} has set aside otherwise", spec.id);
+        if own.reserved != actual.reserved {
+            fail!(M4, "the snapshot differs in the reserve of account {}", spec.id);
         }
         let flat = |(_, held): &(InstrumentId, SnapshotPosition)| *held != SnapshotPosition::default();
         let held = own
             .positions
             .iter()
             .map(|(id, held)| (*id, SnapshotPosition { lots: held.lots, entry_value: held.entry_value }));
-        if !held.filter(flat).eq(told.positions.iter().copied().filter(flat)) {
-            fail!(M4, "the snapshot tells the positions of account {} otherwise", spec.id);
+        if !held.filter(flat).eq(actual.positions.iter().copied().filter(flat)) {
+            fail!(M4, "the snapshot differs in the positions of account {}", spec.id);
         }
     }
     Ok(())
 }
 
-/// Live orders, wherever they are, by number; of their times only the order among each other.
-fn compare_orders(model: &VenueModel, told: &SnapshotMarket) -> CheckResult {
-    let id = told.spec.id;
-    let mut times: Vec<u64> = told.orders.iter().map(|order| order.time).collect();
+/// Compares the live orders by id. Of their priorities, only the sequence is compared.
+fn compare_orders(model: &VenueModel, actual: &SnapshotMarket) -> CheckResult {
+    let id = actual.spec.id;
+    let mut times: Vec<u64> = actual.orders.iter().map(|order| order.time).collect();
     times.sort_unstable();
     let rank = |time: u64| times.partition_point(|other| *other < time) as u64;
     let orders: BTreeMap<OrderId, SnapshotOrder> =
-        told.orders.iter().map(|order| (order.id, SnapshotOrder { time: rank(order.time), ..*order })).collect();
+        actual.orders.iter().map(|order| (order.id, SnapshotOrder { time: rank(order.time), ..*order })).collect();
     let mine: Vec<&LiveOrder> = model.orders.of_instrument(id).collect();
     let mut arrivals: Vec<u64> = mine.iter().map(|order| order.arrival).collect();
     arrivals.sort_unstable();
@@ -190,24 +190,24 @@ fn compare_orders(model: &VenueModel, told: &SnapshotMarket) -> CheckResult {
         let time = arrivals.partition_point(|other| *other < order.arrival) as u64;
         let own = SnapshotOrder { time, ..snapshot_order(order) };
         match orders.get(&order.id) {
-            Some(told) if *told == own => {}
-            Some(told) => {
-                fail!(M4, "the snapshot tells the orders of instrument {id} otherwise: {told:?} and not {own:?}")
+            Some(actual) if *actual == own => {}
+            Some(actual) => {
+                fail!(M4, "the snapshot differs in an order of instrument {id}: {actual:?}, expected {own:?}")
             }
             None => {
-                fail!(M4, "the snapshot tells the orders of instrument {id} otherwise: it lacks {}", order.id)
+                fail!(M4, "the snapshot lacks an order of instrument {id}: {}", order.id)
             }
         }
     }
-    if orders.len() != mine.len() || orders.len() != told.orders.len() {
-        fail!(M4, "the snapshot tells the orders of instrument {id} otherwise: {} of them", told.orders.len());
+    if orders.len() != mine.len() || orders.len() != actual.orders.len() {
+        fail!(M4, "the snapshot has {} orders of instrument {id}", actual.orders.len());
     }
     Ok(())
 }
 
-fn compare_sessions(model: &VenueModel, told: &SnapshotMarket) -> CheckResult {
-    let own = model.market(told.spec.id);
-    let mine = model.orders.of_instrument(told.spec.id);
+fn compare_sessions(model: &VenueModel, actual: &SnapshotMarket) -> CheckResult {
+    let own = model.market(actual.spec.id);
+    let mine = model.orders.of_instrument(actual.spec.id);
     let arrivals: Vec<u64> = mine.map(|order| order.arrival).collect();
     let older = |end: &u64| arrivals.iter().filter(|arrival| **arrival <= *end).count() as u64;
     let mut batch_ends: Vec<u64> = own.call.batch_ends.iter().map(older).filter(|older| *older > 0).collect();
@@ -225,12 +225,12 @@ fn compare_sessions(model: &VenueModel, told: &SnapshotMarket) -> CheckResult {
         batch_ends,
         close: own.closing.clone(),
     };
-    if sessions != told.sessions {
+    if sessions != actual.sessions {
         fail!(
             M8,
-            "the snapshot tells the session of instrument {} otherwise: {:?} and not {sessions:?}",
-            told.spec.id,
-            told.sessions
+            "the snapshot differs in the session of instrument {}: {:?}, expected {sessions:?}",
+            actual.spec.id,
+            actual.sessions
         );
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::orders::{LiveOrder, LiveOrderKind, LiveOrderState};
 use crate::reader::EventReader;
 use crate::violation::{CheckResult, fail};
 
-/// Whether the last price has reached a stop's.
+/// Whether the last price has reached the stop price.
 pub fn has_reached_stop(model: &VenueModel, order: &LiveOrder) -> bool {
     model.market(order.instrument).prices.last.is_some_and(|last| match order.side {
         Side::Buy => last >= order.stop,
@@ -18,7 +18,7 @@ pub fn has_reached_stop(model: &VenueModel, order: &LiveOrder) -> bool {
     })
 }
 
-/// Elected stops that have not acted yet, in the order of their election.
+/// Returns the elected stops that have not acted yet, in order of election.
 pub fn elected_stops(model: &VenueModel, instrument: InstrumentId) -> Vec<OrderId> {
     let is_waiting = |order: &&LiveOrder| order.instrument == instrument && order.place == LiveOrderState::Elected;
     let mut waiting: Vec<&LiveOrder> = model.orders.values().filter(is_waiting).collect();
@@ -26,38 +26,43 @@ pub fn elected_stops(model: &VenueModel, instrument: InstrumentId) -> Vec<OrderI
     waiting.iter().map(|order| order.id).collect()
 }
 
-/// The stops whose price the last trade has reached, in the order in which they are elected.
+/// Returns the stops that the last price has reached, in order of election.
 fn electable_stops(model: &VenueModel, instrument: InstrumentId) -> Vec<OrderId> {
     let market = model.market(instrument);
     let Some(last) = market.prices.last else { return Vec::new() };
-    let mut due: Vec<&LiveOrder> = market.book.reached_stops(last).filter_map(|id| model.orders.get(&id)).collect();
-    due.sort_by_key(|order| (order.side, std::cmp::Reverse((order.stop.0 - last.0).abs()), order.id));
-    due.iter().map(|order| order.id).collect()
+    let mut expected: Vec<&LiveOrder> =
+        market.book.reached_stops(last).filter_map(|id| model.orders.get(&id)).collect();
+    expected.sort_by_key(|order| (order.side, std::cmp::Reverse((order.stop.0 - last.0).abs()), order.id));
+    expected.iter().map(|order| order.id).collect()
 }
 
-/// Every stop that is due says so, and waits to act.
+/// Checks that every stop whose price was reached is elected. Returns their ids.
 pub fn check_elections(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
     instrument: InstrumentId,
 ) -> CheckResult<Vec<OrderId>> {
-    let due = electable_stops(model, instrument);
-    for order in &due {
+    let expected = electable_stops(model, instrument);
+    for order in &expected {
         check_election(model, reader, *order)?;
     }
-    Ok(due)
+    Ok(expected)
 }
 
 pub fn check_election(model: &mut VenueModel, reader: &mut EventReader<'_>, order: OrderId) -> CheckResult {
     let Some(before) = model.orders.get(&order).copied() else { return Ok(()) };
     let Some(last) = model.market(before.instrument).prices.last else { return Ok(()) };
-    let due = Event::Triggered { order, account: before.account, instrument: before.instrument, last };
+    let expected = Event::Triggered { order, account: before.account, instrument: before.instrument, last };
     match reader.peek(model)? {
-        Some(told) if *told == due => reader.advance(),
-        Some(Event::Triggered { order: told, .. }) => {
-            fail!(M5, "order {told} was elected at {last} and order {order} was to be, at {}", before.stop)
+        Some(actual) if *actual == expected => reader.advance(),
+        Some(Event::Triggered { order: actual, .. }) => {
+            fail!(
+                M5,
+                "order {actual} was elected at {last}, but order {order} with stop price {} comes first",
+                before.stop
+            )
         }
-        _ => fail!(M5, "order {order} was to be elected: {last} has reached its stop price {}", before.stop),
+        _ => fail!(M5, "order {order} must be elected: {last} has reached its stop price {}", before.stop),
     }
     let kind = if before.kind == LiveOrderKind::Stop { LiveOrderKind::Market } else { LiveOrderKind::Limit };
     let arrival = model.orders.next_priority();
@@ -65,7 +70,7 @@ pub fn check_election(model: &mut VenueModel, reader: &mut EventReader<'_>, orde
     Ok(())
 }
 
-/// Elected stops where nothing executes at once: they wait in the book, or expire.
+/// Checks elected stops in a session without immediate matching: they join the book or expire.
 pub fn check_elected_join(model: &mut VenueModel, reader: &mut EventReader<'_>, elected: &[OrderId]) -> CheckResult {
     for order in elected {
         let Some(live) = model.orders.get(order).copied() else { continue };

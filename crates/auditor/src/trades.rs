@@ -14,7 +14,7 @@ use crate::reader::{EventReader, unexpected_event};
 use crate::recent_trades::RecentTrade;
 use crate::violation::{BrokenPromise, CheckResult, Promise, fail};
 
-/// A trade that is due, each order as it is before it.
+/// An expected trade. Both orders are as they were before it.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedTrade {
     pub maker: LiveOrder,
@@ -22,12 +22,12 @@ pub struct ExpectedTrade {
     pub price: Ticks,
     pub lots: u64,
     pub kind: TradeKind,
-    /// Whether the taker has set aside what it may spend; else it must have it free.
+    /// Whether the taker's cost is already reserved. Otherwise it must be free.
     pub taker_reserves: bool,
 }
 
 impl ExpectedTrade {
-    /// The event that tells of it.
+    /// Returns the event of the trade.
     fn event(&self, number: u64) -> Event {
         let ExpectedTrade { maker, taker, price, lots, kind, .. } = *self;
         Event::Trade {
@@ -47,39 +47,40 @@ impl ExpectedTrade {
     }
 }
 
-/// The next event must be this trade. Money moves and is counted; the two orders stay as they are.
+/// Checks that the next event is this trade, settles it and counts it. The caller updates the two
+/// orders.
 pub fn check_trade(model: &mut VenueModel, reader: &mut EventReader<'_>, deal: &ExpectedTrade) -> CheckResult {
     let ExpectedTrade { maker, taker, price, lots, kind, .. } = *deal;
     let instrument = maker.instrument;
-    let due = deal.event(model.markets[instrument.0 as usize].trades + 1);
+    let expected = deal.event(model.markets[instrument.0 as usize].trades + 1);
     match reader.peek(model)? {
-        Some(told) if *told == due => reader.advance(),
-        Some(told @ Event::Trade { .. }) => return Err(wrong_trade(model, deal, told)),
+        Some(actual) if *actual == expected => reader.advance(),
+        Some(actual @ Event::Trade { .. }) => return Err(wrong_trade(model, deal, actual)),
         Some(Event::Cancelled { order, reason, .. }) if *order == taker.id => {
             fail!(M5, "order {order} expired while it could still trade ({reason:?}): {lots} at {price}");
         }
         Some(Event::Cancelled { order, reason, .. }) if *order == maker.id => {
-            fail!(M4, "order {order} was cancelled ({reason:?}) out of order: it was to trade {lots} at {price}")
+            fail!(M4, "order {order} was cancelled ({reason:?}) out of order: it must trade {lots} at {price}")
         }
         Some(Event::Level { side, price: at, .. }) if (*side, *at) == (taker.side, taker.price) => {
             let (bid, offer) = if taker.side == Side::Buy { (at, &maker.price) } else { (&maker.price, at) };
             fail!(M3, "order {} could trade and the book is left with a bid of {bid} and an offer of {offer}", taker.id)
         }
         Some(event @ Event::Level { .. }) => return Err(unexpected_event(model, event)),
-        Some(Event::Refreshed { order, .. }) => fail!(M2, "order {order} was refreshed and had no need of it"),
+        Some(Event::Refreshed { order, .. }) => fail!(M2, "order {order} was refilled without need"),
         Some(Event::Triggered { order, .. }) => {
             fail!(M5, "order {order} was elected before order {} had its {lots} at {price}", taker.id)
         }
-        Some(Event::Breached { .. }) => fail!(M8, "a trade at {price} was kept back, and breaches nothing"),
+        Some(Event::Breached { .. }) => fail!(M8, "a trade at {price} was reported as a breach, but breaches nothing"),
         other => {
             let said = other.map_or("nothing".to_owned(), |event| format!("{event:?}"));
             if matches!(kind, TradeKind::Continuous | TradeKind::Filter) {
-                fail!(M3, "order {} and order {} were to trade {lots} at {price}: {said}", taker.id, maker.id);
+                fail!(M3, "order {} and order {} must trade {lots} at {price}: {said}", taker.id, maker.id);
             }
-            fail!(M6, "order {} and order {} were to trade {lots} at {price}: {said}", maker.id, taker.id);
+            fail!(M6, "order {} and order {} must trade {lots} at {price}: {said}", maker.id, taker.id);
         }
     }
-    let Some(Event::Trade { trade_seq, .. }) = Some(&due) else { return Ok(()) };
+    let Some(Event::Trade { trade_seq, .. }) = Some(&expected) else { return Ok(()) };
     let (buyer, seller) = match taker.side {
         Side::Buy => (taker.account, maker.account),
         Side::Sell => (maker.account, taker.account),
@@ -95,69 +96,73 @@ pub fn check_trade(model: &mut VenueModel, reader: &mut EventReader<'_>, deal: &
     Ok(())
 }
 
-/// Which promise a trade breaks that is told and is not the one that was due.
-fn wrong_trade(model: &VenueModel, due: &ExpectedTrade, told: &Event) -> BrokenPromise {
+/// Names the promise that a wrong trade breaks.
+fn wrong_trade(model: &VenueModel, expected: &ExpectedTrade, actual: &Event) -> BrokenPromise {
     let Event::Trade {
         instrument, trade_seq, price, lots, taker_side, maker, taker, maker_open, taker_open, kind, ..
-    } = *told
+    } = *actual
     else {
-        return BrokenPromise { promise: Promise::S1, sentence: format!("{told:?} is no trade") };
+        return BrokenPromise { promise: Promise::S1, sentence: format!("{actual:?} is not a trade") };
     };
-    let fault = |promise, sentence| BrokenPromise { promise, sentence };
-    let market = &model.markets[due.maker.instrument.0 as usize];
-    if instrument != due.maker.instrument {
-        return fault(Promise::M8, format!("trade {trade_seq} is in instrument {instrument}, where nothing trades"));
+    let finding = |promise, sentence| BrokenPromise { promise, sentence };
+    let market = &model.markets[expected.maker.instrument.0 as usize];
+    if instrument != expected.maker.instrument {
+        return finding(Promise::M8, format!("trade {trade_seq} is in instrument {instrument}, where nothing trades"));
     }
     if trade_seq.0 != market.trades + 1 {
-        return fault(Promise::F1, format!("trade {trade_seq} follows trade {}", market.trades));
+        return finding(Promise::F1, format!("trade {trade_seq} follows trade {}", market.trades));
     }
-    if kind != due.kind {
-        return fault(Promise::M8, format!("trade {trade_seq} is told as {kind:?} and is {:?}", due.kind));
+    if kind != expected.kind {
+        return finding(Promise::M8, format!("trade {trade_seq} is published as {kind:?}, but is {:?}", expected.kind));
     }
-    for order in [&due.maker, &due.taker] {
+    for order in [&expected.maker, &expected.taker] {
         if order.reach().is_some_and(|limit| is_worse(order.side, price, limit)) {
             let sentence = format!("trade {trade_seq} at {price} is worse than the limit of order {}", order.id);
-            return fault(Promise::M1, sentence);
+            return finding(Promise::M1, sentence);
         }
     }
     let by_one_price = !matches!(kind, TradeKind::Continuous | TradeKind::Cross);
-    if by_one_price && price != due.price {
-        let sentence = format!("trade {trade_seq} at {price}, and the one price is {}", due.price);
-        return fault(Promise::M6, sentence);
+    if by_one_price && price != expected.price {
+        let sentence = format!("trade {trade_seq} at {price}, but the uncross price is {}", expected.price);
+        return finding(Promise::M6, sentence);
     }
-    if !by_one_price && taker != due.taker.id {
-        let sentence = format!("trade {trade_seq} names order {taker} as its taker, which entered nothing");
-        return fault(Promise::M4, sentence);
+    if !by_one_price && taker != expected.taker.id {
+        let sentence = format!("trade {trade_seq} names order {taker} as its taker, which is not the incoming order");
+        return finding(Promise::M4, sentence);
     }
-    if maker != due.maker.id || taker != due.taker.id {
-        return fault(Promise::M2, priority_sentence(model, due, trade_seq, maker, taker));
+    if maker != expected.maker.id || taker != expected.taker.id {
+        return finding(Promise::M2, priority_sentence(model, expected, trade_seq, maker, taker));
     }
-    if taker_side != due.taker.side {
-        return fault(Promise::M4, format!("trade {trade_seq} tells order {maker} as another than it is"));
+    if taker_side != expected.taker.side {
+        return finding(Promise::M4, format!("trade {trade_seq} of maker {maker} has the wrong taker side"));
     }
-    if price != due.price && due.maker.is_hidden() {
-        let sentence = format!("trade {trade_seq} at {price}, and hidden order {maker} gives {} here", due.price);
-        return fault(Promise::M1, sentence);
+    if price != expected.price && expected.maker.is_hidden() {
+        let sentence =
+            format!("trade {trade_seq} at {price}, but hidden order {maker} trades at {} here", expected.price);
+        return finding(Promise::M1, sentence);
     }
-    if price != due.price {
-        return fault(Promise::M1, format!("trade {trade_seq} at {price}, and its maker rests at {}", due.price));
+    if price != expected.price {
+        return finding(
+            Promise::M1,
+            format!("trade {trade_seq} at {price}, but its maker rests at {}", expected.price),
+        );
     }
-    if lots.0 != due.lots {
+    if lots.0 != expected.lots {
         let promise = if by_one_price { Promise::M6 } else { Promise::M4 };
-        return fault(promise, format!("trade {trade_seq} of {lots}, and {} were to be had", due.lots));
+        return finding(promise, format!("trade {trade_seq} of {lots}, but {} were available", expected.lots));
     }
-    let told = format!("trade {trade_seq} of {lots} does not leave {maker_open} of its maker and {taker_open}");
-    fault(Promise::M4, format!("{told} of its taker"))
+    let actual = format!("trade {trade_seq} of {lots} does not leave {maker_open} of its maker and {taker_open}");
+    finding(Promise::M4, format!("{actual} of its taker"))
 }
 
 fn priority_sentence(
     model: &VenueModel,
-    due: &ExpectedTrade,
+    expected: &ExpectedTrade,
     number: TradeSeq,
     maker: OrderId,
     taker: OrderId,
 ) -> String {
-    let (wrong, right) = if maker == due.maker.id { (taker, due.taker) } else { (maker, due.maker) };
+    let (wrong, right) = if maker == expected.maker.id { (taker, expected.taker) } else { (maker, expected.maker) };
     let Some(other) = model.orders.get(&wrong).filter(|order| order.instrument == right.instrument) else {
         return format!("trade {number} with order {wrong}, which does not rest there; order {} does", right.id);
     };
@@ -168,7 +173,7 @@ fn priority_sentence(
     } else {
         "an older order"
     };
-    format!("trade {number} passes over {what}: order {} was to trade, and order {wrong} did", right.id)
+    format!("trade {number} passes over {what}: order {} must trade, but order {wrong} did", right.id)
 }
 
 fn settle_trade(model: &mut VenueModel, deal: &ExpectedTrade) -> CheckResult {
@@ -186,7 +191,8 @@ fn settle_trade(model: &mut VenueModel, deal: &ExpectedTrade) -> CheckResult {
     Ok(())
 }
 
-/// A resting order has traded in continuous trading: what is left of it, and what that makes due.
+/// Updates a resting order after a fill in continuous trading, and checks the events that the fill
+/// requires.
 pub fn check_after_fill(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -210,11 +216,11 @@ pub fn check_after_fill(
     Ok(())
 }
 
-/// An iceberg whose shown part is used up shows its next, last in its queue.
+/// Checks that an iceberg without displayed lots displays its next part and loses priority.
 pub fn check_refresh(model: &mut VenueModel, reader: &mut EventReader<'_>, order: OrderId) -> CheckResult {
     let Some(before) = model.orders.get(&order).copied() else { return Ok(()) };
     let after = LiveOrder { shown: before.displayed_lots(), ..before };
-    let due = Event::Refreshed {
+    let expected = Event::Refreshed {
         order,
         account: after.account,
         instrument: after.instrument,
@@ -223,47 +229,47 @@ pub fn check_refresh(model: &mut VenueModel, reader: &mut EventReader<'_>, order
         shown: Lots(after.shown),
     };
     match reader.next_event() {
-        Some(told) if *told == due => reader.advance(),
-        Some(told @ Event::Refreshed { .. }) => {
-            fail!(M2, "order {order} was refreshed as {told:?}, and it is {after:?}");
+        Some(actual) if *actual == expected => reader.advance(),
+        Some(actual @ Event::Refreshed { .. }) => {
+            fail!(M2, "order {order} was refilled as {actual:?}, but must be {after:?}");
         }
-        _ => fail!(M2, "order {order} has shown all it shows and was not refreshed"),
+        _ => fail!(M2, "order {order} has no displayed lots left and was not refilled"),
     }
     let arrival = model.orders.next_priority();
     replace_order(model, reader, &before, LiveOrder { arrival, ..after });
     Ok(())
 }
 
-/// The throttles that a fill has tripped, the maker's first.
+/// Checks the events of throttles that a fill has tripped, the maker's first.
 pub fn check_throttle_trips(reader: &mut EventReader<'_>) -> CheckResult {
     while let Some(account) = reader.trips.pop_front() {
         match reader.next_event() {
-            Some(Event::ThrottleTripped { account: told }) if *told == account => reader.advance(),
-            _ => fail!(S1, "account {account} traded more often than it may and was not stopped"),
+            Some(Event::ThrottleTripped { account: actual }) if *actual == account => reader.advance(),
+            _ => fail!(S1, "account {account} exceeded its throttle and was not stopped"),
         }
     }
     if let Some(Event::ThrottleTripped { account }) = reader.next_event() {
-        fail!(S1, "account {account} was stopped by its throttle, which was not due");
+        fail!(S1, "account {account} was stopped by its throttle too early");
     }
     Ok(())
 }
 
-/// Counts a fill; whether it is the one that trips the account's throttle.
+/// Counts a fill. Returns whether it trips the throttle of the account.
 fn count_execution(model: &mut VenueModel, account: AccountId) -> bool {
     let Some(Throttle { executions, window_ns }) = model.definitions.accounts[account.0 as usize].settings.throttle
     else {
         return false;
     };
-    let standing = &mut model.ledger.accounts[account.0 as usize].restrictions;
+    let restrictions = &mut model.ledger.accounts[account.0 as usize].restrictions;
     let window = model.at.0.checked_div(window_ns).unwrap_or(0);
-    let counted = if standing.window == window { standing.executions } else { 0 };
-    (standing.window, standing.executions) = (window, counted.saturating_add(1));
-    let trips = standing.executions > executions && !standing.throttled;
-    standing.throttled |= trips;
+    let counted = if restrictions.window == window { restrictions.executions } else { 0 };
+    (restrictions.window, restrictions.executions) = (window, counted.saturating_add(1));
+    let trips = restrictions.executions > executions && !restrictions.throttled;
+    restrictions.throttled |= trips;
     trips
 }
 
-/// A bust moves back what its trade moved: who bought sells, and first.
+/// Reverses the money of a busted trade. The buyer is settled first.
 pub fn reverse_trade(model: &mut VenueModel, instrument: InstrumentId, traded: &RecentTrade) {
     let parties = [(traded.buyer, Side::Sell), (traded.seller, Side::Buy)];
     let market = &model.markets[instrument.0 as usize];
@@ -294,7 +300,7 @@ fn count_trade(
     }
 }
 
-/// A call has had its price.
+/// Stores the reference prices after a call has uncrossed.
 pub fn set_references(model: &mut VenueModel, instrument: InstrumentId, call: Phase, price: Ticks) {
     let market = model.market_mut(instrument);
     market.prices.static_reference = Some(price);

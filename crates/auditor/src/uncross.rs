@@ -21,7 +21,7 @@ use crate::session_events::check_breach;
 use crate::trades::{ExpectedTrade, check_refresh, check_throttle_trips, check_trade, set_references};
 use crate::violation::{CheckResult, fail};
 
-/// What is to be done at one price.
+/// The trades to be made at one price.
 #[derive(Clone, Debug)]
 pub struct UncrossPlan {
     pub found: PricePoint,
@@ -44,7 +44,8 @@ impl UncrossPlan {
     }
 }
 
-/// What a call that ends now is to do; `is_batch`: the continuous session's batch.
+/// Returns the trades of a call that ends now. `is_batch` selects a frequent batch of continuous
+/// trading.
 fn call_plan(model: &VenueModel, instrument: InstrumentId, is_batch: bool) -> Option<UncrossPlan> {
     let market = model.market(instrument);
     let [mut bids, mut offers] = [Side::Buy, Side::Sell].map(|side| auction_interests(model, instrument, side));
@@ -65,7 +66,7 @@ fn call_plan(model: &VenueModel, instrument: InstrumentId, is_batch: bool) -> Op
     Some(UncrossPlan { found, pairs: pair_orders(&bought, &sold) })
 }
 
-/// The trades of a plan, one after another, and all that they leave.
+/// Checks the trades of a plan in order, and the events that they require.
 pub fn check_plan(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -82,14 +83,14 @@ pub fn check_plan(
     for (buyer, seller, lots) in &plan.pairs {
         check_refreshes(model, reader, &mut used_up, &fills)?;
         let (Some(bid), Some(offer)) = (model.orders.get(buyer).copied(), model.orders.get(seller).copied()) else {
-            fail!(M4, "orders {buyer} and {seller} were to trade, and one is gone");
+            fail!(M4, "orders {buyer} and {seller} must trade, but one has left");
         };
         let (maker, taker) = if bid.arrival < offer.arrival { (bid, offer) } else { (offer, bid) };
         let deal = ExpectedTrade { maker, taker, price: plan.found.price, lots: *lots, kind, taker_reserves: true };
         check_trade(model, reader, &deal)?;
         for order in [maker, taker] {
-            if let Some(due) = fills.get_mut(&order.id) {
-                *due -= lots;
+            if let Some(expected) = fills.get_mut(&order.id) {
+                *expected -= lots;
             }
             apply_fill(model, reader, &order, *lots, &mut used_up);
         }
@@ -111,7 +112,7 @@ pub fn check_plan(
     check_plan_aftermath(model, reader, used_up, said, short)
 }
 
-/// No hidden order trades less than it must.
+/// Checks that no hidden order trades less than its minimum execution.
 fn check_minimums(model: &VenueModel, fills: &BTreeMap<OrderId, u64>) -> CheckResult {
     for (id, lots) in fills {
         if let Some(order) = model.orders.get(id)
@@ -148,7 +149,7 @@ fn apply_fill(
     }
 }
 
-/// Icebergs may refresh as soon as they have had their last fill.
+/// Consumes iceberg refills. An iceberg may refill once it has had its last fill.
 fn check_refreshes(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -157,14 +158,15 @@ fn check_refreshes(
 ) -> CheckResult {
     while let Some(Event::Refreshed { order, .. }) = reader.peek(model)? {
         if fills.get(order) != Some(&0) || !used_up.remove(order) {
-            fail!(M6, "order {order} was refreshed and had no need of it");
+            fail!(M6, "order {order} was refilled without need");
         }
         check_refresh(model, reader, *order)?;
     }
     Ok(())
 }
 
-/// What comes after the last trade: refreshed icebergs, the word of the uncross, remainders that are too small.
+/// Checks the events after the last trade: iceberg refills, the uncross event, and remainders below
+/// their minimum.
 fn check_plan_aftermath(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -177,7 +179,7 @@ fn check_plan_aftermath(
             Some(Event::Refreshed { order, .. }) if used_up.remove(order) => check_refresh(model, reader, *order)?,
             Some(event @ Event::Uncrossed { .. }) if said.is_some() => {
                 if said.as_ref() != Some(event) {
-                    fail!(M6, "the uncross was published as {event:?} and is {said:?}");
+                    fail!(M6, "the uncross was published as {event:?}, expected {said:?}");
                 }
                 (said, _) = (None, reader.advance());
             }
@@ -186,23 +188,23 @@ fn check_plan_aftermath(
                 check_departure(model, reader, *order, CancelReason::BelowMinimumExecution)?;
             }
             Some(event @ Event::Trade { .. }) => {
-                fail!(M6, "{event:?} was more than the price allows: all that executes has")
+                fail!(M6, "{event:?} exceeds the uncross: everything executable has traded")
             }
-            told => {
+            actual => {
                 if let Some(order) = used_up.first() {
-                    fail!(M6, "order {order} has shown all it shows and was not refreshed: {told:?}");
+                    fail!(M6, "order {order} has no displayed lots left and was not refilled: {actual:?}");
                 }
                 if let Some(order) = short.front() {
-                    fail!(M5, "order {order} has less left than its minimum and did not expire: {told:?}");
+                    fail!(M5, "order {order} has less left than its minimum and did not expire: {actual:?}");
                 }
-                fail!(M6, "{said:?} was to be told, and {told:?} was");
+                fail!(M6, "expected {said:?}, found {actual:?}");
             }
         }
     }
     Ok(())
 }
 
-/// A call that ends: whether a tolerance kept it from uncrossing.
+/// Checks the uncross of a call. Returns whether a breach prevented it.
 pub fn check_uncross(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -213,7 +215,7 @@ pub fn check_uncross(
     let plan = call_plan(model, instrument, is_batch);
     let Some(plan) = plan else {
         if let Some(Event::Trade { trade_seq, .. }) = reader.peek(model)? {
-            fail!(M6, "trade {trade_seq}, and {} has no price", call.name());
+            fail!(M6, "trade {trade_seq}, but {} has no price", call.name());
         }
         return Ok(false);
     };
@@ -228,7 +230,7 @@ pub fn check_uncross(
     Ok(false)
 }
 
-/// Active orders as a call or filter sees them, in priority order.
+/// Returns the active orders of a side as a call or filter sees them, in priority order.
 fn auction_interests(model: &VenueModel, instrument: InstrumentId, side: Side) -> Vec<AuctionInterest> {
     let orders = model.market(instrument).book.orders(side).filter_map(|id| model.orders.get(&id));
     orders.map(interest).collect()

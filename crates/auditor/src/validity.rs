@@ -20,7 +20,7 @@ pub fn are_valid_settings(settings: &AccountSettings) -> bool {
     settings.throttle.is_none_or(|throttle| throttle.executions != 0 && throttle.window_ns != 0)
 }
 
-/// Whether one order may carry so many lots.
+/// Checks the quantity of one order.
 pub fn legal_lots(lots: Lots) -> Result<(), Reject> {
     if lots.is_zero() || lots > Lots::MAX_ORDER { Err(Reject::QuantityOutOfRange) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pitwire_model::{Command, Event, Seq};
 
-/// The first thing that was wrong, at which command, and the promise it breaks.
+/// The first broken promise of a run, the command that broke it, and the facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offence {
     pub seq: Seq,
@@ -13,8 +13,8 @@ pub struct Offence {
 }
 
 impl Offence {
-    pub fn at(seq: Seq, fault: BrokenPromise) -> Offence {
-        Offence { seq, promise: fault.promise, sentence: fault.sentence }
+    pub fn at(seq: Seq, finding: BrokenPromise) -> Offence {
+        Offence { seq, promise: finding.promise, sentence: finding.sentence }
     }
 }
 
@@ -26,36 +26,38 @@ impl fmt::Display for Offence {
 
 impl std::error::Error for Offence {}
 
-/// The venue's promises, by the ids of the reliability reference.
+/// The promises of the venue. `docs/auditor.md` lists the checks of each promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
-    /// No fill worse than the limit, the protection price, or what a hidden order gives.
+    /// No fill is worse than the limit, the protection price, or the price of a hidden order.
     M1,
-    /// Price, visible before hidden, then time.
+    /// Orders trade by price, visible before hidden, then by time.
     M2,
-    /// No crossed visible book in continuous trading, and nothing executable left.
+    /// Continuous trading leaves no crossed visible book and nothing executable.
     M3,
-    /// Conservation of lots, orders and money.
+    /// Lots, orders and money are conserved.
     M4,
-    /// Types, times in force and sessions; immediate orders, minimum sizes, stops, expiries.
+    /// Order types, times in force and sessions follow the tables. Immediate orders, minimum sizes,
+    /// stops and expiries follow the rules.
     M5,
-    /// One price for a call, with the most volume and the right tie-breaks, shared as the rules say.
+    /// A call has one price with the largest volume and the correct tie-breaks, allocated by the
+    /// rules.
     M6,
     /// Every command ends within its bound.
     M7,
-    /// Sessions follow each other as they were ordered; nothing executes in the wrong one, nor beyond a tolerance.
+    /// Sessions change as commanded. Nothing trades in the wrong session or outside a tolerance.
     M8,
-    /// A log without holes, in which equal commands say equal things.
+    /// The log has no gaps, and equal commands give equal events.
     M9,
-    /// No number outside its range.
+    /// No number is outside its range.
     M10,
-    /// No trade inside a self-match group.
+    /// No two orders of a self-match group trade with each other.
     M11,
-    /// Exactly one answer to each request, and the due one.
+    /// Each request has exactly one answer, the correct one.
     S1,
-    /// Public numbers without gaps.
+    /// Public numbers have no gaps.
     F1,
-    /// What is told of the public book is the public book.
+    /// The published book is the real visible book.
     F2,
 }
 
@@ -65,7 +67,7 @@ impl fmt::Display for Promise {
     }
 }
 
-/// Inside the crate an offence is this; who observes adds where.
+/// A broken promise and the facts, without the command. [`Offence::at`] adds the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenPromise {
     pub promise: Promise,
@@ -80,11 +82,11 @@ macro_rules! fail {
     };
 }
 
-/// The finding for a command whose events do not answer it.
+/// Describes a command that its events do not answer.
 pub fn wrong_answer(command: &Command, events: &[Event]) -> BrokenPromise {
     let sentence = match events {
-        [] => format!("nothing was said to {command:?}"),
-        [event, ..] => format!("{event:?} (of {} events) is no answer to {command:?}", events.len()),
+        [] => format!("no event answers {command:?}"),
+        [event, ..] => format!("{event:?} (of {} events) does not answer {command:?}", events.len()),
     };
     BrokenPromise { promise: Promise::S1, sentence }
 }

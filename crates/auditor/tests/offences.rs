@@ -24,14 +24,14 @@ fn events<'a>(run: &'a mut WindowRun, name: &str) -> &'a mut Vec<Event> {
 }
 
 #[test]
-fn an_honest_run_passes() {
+fn correct_run_has_no_offence() {
     let auditor = audit(&run()).expect("nothing is wrong with it");
     assert_eq!(auditor.live_orders(), 1);
     auditor.compare(&snapshot()).expect("and this is where it ends");
 }
 
 #[test]
-fn an_audit_can_begin_at_a_snapshot() {
+fn audit_resumes_from_a_snapshot() {
     let mut resumed = Auditor::resume(snapshot()).expect("an honest snapshot");
     let tail = script::tail();
     for (stamped, events) in &tail {
@@ -46,7 +46,7 @@ fn an_audit_can_begin_at_a_snapshot() {
 }
 
 #[test]
-fn a_snapshot_that_tells_it_otherwise_is_found() {
+fn wrong_snapshot_is_an_offence() {
     let changes: [fn(&mut pitwire_auditor::AuditSnapshot); 7] = [
         |told| told.accounts[1].reserved[1] -= 1,
         |told| told.markets[0].change_id += 1,
@@ -68,7 +68,7 @@ fn a_snapshot_that_tells_it_otherwise_is_found() {
 type Planted = (&'static str, fn(&mut WindowRun), &'static str);
 
 #[test]
-fn every_planted_offence_is_named() {
+fn every_planted_offence_is_found() {
     let table: &[Planted] = &[
         ("a command is missing", |run| _ = run.remove(3), "follows command"),
         ("time goes back", |run| run[5].0.at = VenueNanos(1), "venue time went back"),
@@ -88,7 +88,7 @@ fn every_planted_offence_is_named() {
                     *lots = Lots(80);
                 }
             },
-            "accepted as another",
+            "accepted with other terms",
         ),
         (
             "refused for a reason that is not so",
@@ -97,7 +97,7 @@ fn every_planted_offence_is_named() {
                     *reason = Reject::BookFull;
                 }
             },
-            "first rule broken is quantity_out_of_range",
+            "first broken rule is quantity_out_of_range",
         ),
         (
             "refused though nothing forbids it",
@@ -106,7 +106,7 @@ fn every_planted_offence_is_named() {
                 *events(run, "sweep") =
                     vec![Event::Rejected { order: new.id, account: new.account, reason: Reject::NotOpen }];
             },
-            "refused as not_open, which was not so",
+            "refused as not_open, but that reason does not apply",
         ),
         (
             "refused for want of money that is there",
@@ -115,7 +115,7 @@ fn every_planted_offence_is_named() {
                 *events(run, "sweep") =
                     vec![Event::Rejected { order: new.id, account: new.account, reason: Reject::NotEnoughFunds }];
             },
-            "was refused for want of 816 of currency 1, and has it",
+            "was refused for lack of 816 of currency 1, but has it",
         ),
         (
             "trading while halted",
@@ -125,7 +125,7 @@ fn every_planted_offence_is_named() {
                 run[at].0.command = Command::SetPhase { instrument, phase };
                 run[at].1 = vec![Event::PhaseChanged { instrument, phase }];
             },
-            "was to be refused: not_open",
+            "must be refused: not_open",
         ),
         ("a fill at the taker's price", |run| trade(run, 1, |trade| trade.price(Ticks(102))), "its maker rests at 100"),
         (
@@ -153,7 +153,7 @@ fn every_planted_offence_is_named() {
             "passes over a better price",
         ),
         ("lots from nowhere", |run| trade(run, 1, |trade| trade.maker_open(Lots(1))), "does not leave"),
-        ("fewer lots than there were", |run| trade(run, 1, |trade| trade.lots(Lots(2))), "were to be had"),
+        ("fewer lots than there were", |run| trade(run, 1, |trade| trade.lots(Lots(2))), "were available"),
         (
             "a trade number skipped",
             |run| trade(run, 2, |trade| trade.trade_seq(TradeSeq(9))),
@@ -177,7 +177,7 @@ fn every_planted_offence_is_named() {
             },
             "was published without a change",
         ),
-        ("no change number", |run| _ = events(run, "sweep").pop(), "was given no change number"),
+        ("no change number", |run| _ = events(run, "sweep").pop(), "without a change number"),
         (
             "a change number skipped",
             |run| {
@@ -193,7 +193,7 @@ fn every_planted_offence_is_named() {
                 let events = events(run, "ioc");
                 events.retain(|event| !matches!(event, Event::Cancelled { .. }));
             },
-            "neither traded nor rest nor expired",
+            "neither traded, rested nor expired",
         ),
         (
             "an immediate order rests",
@@ -258,9 +258,9 @@ fn every_planted_offence_is_named() {
                     account.0 = 1;
                 }
             },
-            "was to be refused (not_owner)",
+            "must be refused (not_owner)",
         ),
-        ("a cancel that cancels nothing", |run| events(run, "cancel").clear(), "to be cancelled and is still there"),
+        ("a cancel that cancels nothing", |run| events(run, "cancel").clear(), "must be cancelled, but is still live"),
         (
             "an order cancelled by nobody",
             |run| {
@@ -269,7 +269,7 @@ fn every_planted_offence_is_named() {
                 run[at].0.command = Command::CloseWindow;
                 run[at].1 = stolen;
             },
-            "is no answer to",
+            "does not answer",
         ),
         (
             "a day order that stays",
@@ -277,7 +277,7 @@ fn every_planted_offence_is_named() {
                 let events = events(run, "end day");
                 events.drain(..events.len() - 1);
             },
-            "order 20 was to be cancelled and is still there",
+            "order 20 must be cancelled, but is still live",
         ),
         (
             "spending what one has not",
@@ -290,7 +290,7 @@ fn every_planted_offence_is_named() {
                     *units = 700;
                 }
             },
-            "spends 816 of currency 1 and had 700 free",
+            "spends 816 of currency 1, but had 700 free",
         ),
         (
             "a deposit of more than was paid in",
@@ -299,9 +299,9 @@ fn every_planted_offence_is_named() {
                     *units += 1;
                 }
             },
-            "is no answer to",
+            "does not answer",
         ),
-        ("a window that is not closed", |run| events(run, "window").clear(), "nothing was said to"),
+        ("a window that is not closed", |run| events(run, "window").clear(), "no event answers"),
     ];
     let mut missed = Vec::new();
     for (what, tamper, sentence) in table {

@@ -19,7 +19,7 @@ fn audit(run: &Run) -> Result<Auditor, Offence> {
 }
 
 #[test]
-fn an_honest_run_with_every_term_passes() {
+fn correct_run_with_all_order_terms_has_no_offence() {
     assert_eq!(audit(&floor::run()).map(|auditor| auditor.live_orders()), Ok(0));
 }
 
@@ -52,7 +52,7 @@ fn accepted(run: &mut Run, name: &str, level: u64, change: u64) {
 }
 
 #[test]
-fn every_planted_offence_against_terms_is_named() {
+fn every_planted_offence_against_terms_is_found() {
     let table: &[Planted] = &[
         // Icebergs.
         (
@@ -60,8 +60,8 @@ fn every_planted_offence_against_terms_is_named() {
             |run| events(run, "iceberg")[1] = floor::level(Side::Sell, 100, 10),
             "was published as 10 and shows 3",
         ),
-        ("an iceberg is not refreshed", |run| _ = events(run, "sweep").remove(2), "and was not refreshed"),
-        ("a refresh comes late", |run| events(run, "sweep").swap(2, 3), "and was not refreshed"),
+        ("an iceberg is not refreshed", |run| _ = events(run, "sweep").remove(2), "and was not refilled"),
+        ("a refresh comes late", |run| events(run, "sweep").swap(2, 3), "and was not refilled"),
         (
             "an iceberg shows more than its peak",
             |run| {
@@ -69,7 +69,7 @@ fn every_planted_offence_against_terms_is_named() {
                     *shown = Lots(4);
                 }
             },
-            "was refreshed as",
+            "was refilled as",
         ),
         (
             "a refresh that nothing called for",
@@ -77,7 +77,7 @@ fn every_planted_offence_against_terms_is_named() {
                 let refreshed = events(run, "sweep")[2].clone();
                 events(run, "sweep").insert(4, refreshed);
             },
-            "was refreshed and had no need of it",
+            "was refilled without need",
         ),
         (
             "hidden lots trade before shown ones behind them",
@@ -85,7 +85,7 @@ fn every_planted_offence_against_terms_is_named() {
                 let events = events(run, "sweep");
                 *events = vec![events[0].clone(), floor::traded(1, 100, 6, ('i', HOUSE, 4), ('s', MEMBER, 0))];
             },
-            "trade 1 of 6, and 3 were to be had",
+            "trade 1 of 6, but 3 were available",
         ),
         (
             "a reduction takes the shown part first",
@@ -95,7 +95,7 @@ fn every_planted_offence_against_terms_is_named() {
         (
             "a display larger than the order",
             |run| entered(run, "iceberg").display = Some(Lots(11)),
-            "accepted as another than was entered",
+            "accepted with other terms than entered",
         ),
         (
             "an iceberg of nothing",
@@ -105,7 +105,7 @@ fn every_planted_offence_against_terms_is_named() {
                     *display = Some(Lots(0));
                 }
             },
-            "was to be refused: display_out_of_range",
+            "must be refused: display_out_of_range",
         ),
         // Fill or kill.
         (
@@ -122,7 +122,7 @@ fn every_planted_offence_against_terms_is_named() {
                     floor::changed(change),
                 ];
             },
-            "finds 4 of 5 and was to be killed whole",
+            "finds 4 of 5 and must be cancelled",
         ),
         (
             "a fill-or-kill order that fits is killed",
@@ -136,7 +136,7 @@ fn every_planted_offence_against_terms_is_named() {
         (
             "a killed order touches the book",
             |run| events(run, "fok").push(floor::changed(5)),
-            "was given change 5 and had not changed",
+            "got change number 5 without a change",
         ),
         // Post-only.
         (
@@ -146,13 +146,13 @@ fn every_planted_offence_against_terms_is_named() {
                     *order_type = OrderType::Limit { price: Ticks(107) };
                 }
             },
-            "accepted as another than was entered",
+            "accepted with other terms than entered",
         ),
         ("a post-only order that would trade", |run| accepted(run, "post", 1, 8), "refused: post_only_would_trade"),
         (
             "a post-only order refused though it would not trade",
             |run| rejected(run, "reprice", Reject::PostOnlyWouldTrade),
-            "which was not so",
+            "but that reason does not apply",
         ),
         // Self-match prevention.
         (
@@ -189,12 +189,12 @@ fn every_planted_offence_against_terms_is_named() {
                     *reason = CancelReason::ImmediateRemainder;
                 }
             },
-            "and the reason is SelfMatch",
+            "but the reason is SelfMatch",
         ),
         (
             "the wrong mode",
             |run| entered(run, "self").self_match = Some(pitwire_model::SelfMatch::Allow),
-            "it was to trade 1 at 104",
+            "it must trade 1 at 104",
         ),
         // The throttle.
         ("a throttle that does not trip", |run| _ = events(run, "trip").remove(2), "and was not stopped"),
@@ -205,17 +205,13 @@ fn every_planted_offence_against_terms_is_named() {
                 let tripped = events(run, "trip")[2].clone();
                 events(run, "trip").insert(3, tripped);
             },
-            "which was not due",
+            "too early",
         ),
         ("a throttled account enters", |run| accepted(run, "throttled", 1, 10), "refused: execution_throttle"),
         // Busts.
         ("a bust at another price", |run| bust(run, |bust| bust.price = Ticks(104)), "was busted as"),
         ("a bust of another's trade", |run| bust(run, |bust| bust.seller = MEMBER), "was busted as"),
-        (
-            "a bust of no trade",
-            |run| bust(run, |bust| bust.trade_seq = TradeSeq(8)),
-            "was to be refused: unknown_trade",
-        ),
+        ("a bust of no trade", |run| bust(run, |bust| bust.trade_seq = TradeSeq(8)), "must be refused: unknown_trade"),
         (
             "a trade busted twice",
             |run| {
@@ -223,21 +219,25 @@ fn every_planted_offence_against_terms_is_named() {
                 run[at + 1].1.command = run[at].1.command.clone();
                 run[at + 1].2 = run[at].2.clone();
             },
-            "was to be refused: already_busted",
+            "must be refused: already_busted",
         ),
-        ("a bust unanswered", |run| events(run, "bust").clear(), "nothing was said to"),
+        ("a bust unanswered", |run| events(run, "bust").clear(), "no event answers"),
         // Kills.
         (
             "a kill that leaves an order",
             |run| *events(run, "kill") = vec![floor::killed(0)],
-            "was to be cancelled and is still there",
+            "must be cancelled, but is still live",
         ),
-        ("a kill that counts wrong", |run| events(run, "kill")[3] = floor::killed(2), "took 1 orders and says 2"),
-        ("a killed session enters again", |run| accepted(run, "killed", 1, 12), "was to be refused: killed"),
+        (
+            "a kill that counts wrong",
+            |run| events(run, "kill")[3] = floor::killed(2),
+            "cancelled 1 orders, but reports 2",
+        ),
+        ("a killed session enters again", |run| accepted(run, "killed", 1, 12), "must be refused: killed"),
         (
             "refused as killed without a kill",
             |run| rejected(run, "after epoch", Reject::Killed),
-            "refused as killed, which was not so",
+            "refused as killed, but that reason does not apply",
         ),
         (
             "a kill of an order that is not there",
@@ -248,18 +248,18 @@ fn every_planted_offence_against_terms_is_named() {
                     reason: pitwire_model::Label::NONE,
                 };
             },
-            "was to be refused: unknown_order",
+            "must be refused: unknown_order",
         ),
         // Sessions and epochs.
         (
             "an order outlives its session",
             |run| _ = events(run, "epoch").drain(..3),
-            "was to be cancelled and is still there",
+            "must be cancelled, but is still live",
         ),
         (
             "an epoch ends an order that may stay",
             |run| entered(run, "with session").cancel_on_disconnect = false,
-            "epoch 2 was to start and did not",
+            "epoch 2 must start, but did not",
         ),
         (
             "gone with its session, for another reason",
@@ -268,16 +268,16 @@ fn every_planted_offence_against_terms_is_named() {
                     *reason = CancelReason::Requested;
                 }
             },
-            "and the reason is Disconnected",
+            "but the reason is Disconnected",
         ),
         // Limits.
-        ("more lots than allowed", |run| accepted(run, "large", 7, 15), "was to be refused: quantity_above_limit"),
-        ("more money than allowed", |run| accepted(run, "dear", 6, 15), "was to be refused: notional_above_limit"),
-        ("a price beyond the collar", |run| accepted(run, "collar", 1, 15), "was to be refused: price_above_collar"),
+        ("more lots than allowed", |run| accepted(run, "large", 7, 15), "must be refused: quantity_above_limit"),
+        ("more money than allowed", |run| accepted(run, "dear", 6, 15), "must be refused: notional_above_limit"),
+        ("a price beyond the collar", |run| accepted(run, "collar", 1, 15), "must be refused: price_above_collar"),
         (
             "a limit broken, told as another",
             |run| rejected(run, "large", Reject::PriceAboveCollar),
-            "first rule broken is quantity_above_limit",
+            "first broken rule is quantity_above_limit",
         ),
         ("more open orders than allowed", |run| accepted(run, "too many", 1, 15), "refused: too_many_open_orders"),
         // Credit.
@@ -297,15 +297,15 @@ fn every_planted_offence_against_terms_is_named() {
         (
             "refused for want of funds within the credit line",
             |run| rejected(run, "on credit", Reject::NotEnoughFunds),
-            "was refused for want of",
+            "was refused for lack of",
         ),
         // Closing and deleting.
         (
             "a closed account keeps an order",
             |run| _ = events(run, "close").drain(..3),
-            "was to be cancelled and is still there",
+            "must be cancelled, but is still live",
         ),
-        ("a closed account enters", |run| accepted(run, "closed", 1, 18), "was to be refused: account_closed"),
+        ("a closed account enters", |run| accepted(run, "closed", 1, 18), "must be refused: account_closed"),
         (
             "a deletion that only halts",
             |run| events(run, "delete")[3] = Event::PhaseChanged { instrument: MARKET, phase: Phase::Halted },
@@ -314,13 +314,9 @@ fn every_planted_offence_against_terms_is_named() {
         (
             "a deleted instrument keeps an order",
             |run| _ = events(run, "delete").drain(..3),
-            "was to be cancelled and is still there",
+            "must be cancelled, but is still live",
         ),
-        (
-            "entered where nothing trades",
-            |run| accepted(run, "deleted", 1, 19),
-            "was to be refused: instrument_deleted",
-        ),
+        ("entered where nothing trades", |run| accepted(run, "deleted", 1, 19), "must be refused: instrument_deleted"),
         (
             "a deleted instrument opens",
             |run| {
@@ -329,14 +325,14 @@ fn every_planted_offence_against_terms_is_named() {
                 run[at].1.command = Command::SetPhase { instrument, phase };
                 run[at].2 = vec![Event::PhaseChanged { instrument, phase }];
             },
-            "was to be refused: instrument_deleted",
+            "must be refused: instrument_deleted",
         ),
         // Quarantine and flow.
-        ("a quarantine that lets trading go on", |run| _ = events(run, "quarantine").pop(), "is no answer to"),
+        ("a quarantine that lets trading go on", |run| _ = events(run, "quarantine").pop(), "does not answer"),
         (
             "a flow beyond its bounds",
             |run| *events(run, "flow") = vec![Event::FlowSet(pitwire_model::FlowSetting::default())],
-            "was to be refused: bad_definition",
+            "must be refused: bad_definition",
         ),
         (
             "a limit set elsewhere",
@@ -345,7 +341,7 @@ fn every_planted_offence_against_terms_is_named() {
                     *instrument = InstrumentId(1);
                 }
             },
-            "is no answer to",
+            "does not answer",
         ),
     ];
     let mut missed = Vec::new();

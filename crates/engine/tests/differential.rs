@@ -452,17 +452,17 @@ fn trades_beside_nested_pairs(pairs: u64) -> usize {
 }
 
 #[test]
-fn what_does_not_settle_within_sixty_four_passes_counts_no_hidden_order_for_any_of_the_three() {
+fn hidden_orders_count_nothing_after_64_passes_in_all_implementations() {
     assert_eq!([0, 20, 40].map(trades_beside_nested_pairs), [2, 2, 0]);
 }
 
 #[test]
-fn the_slow_engine_does_nothing_that_the_auditor_minds() {
+fn auditor_accepts_the_reference_engine() {
     play_all(COMMANDS_ALONE, false);
 }
 
 #[test]
-fn fast_engine_agrees_with_the_slow_one() {
+fn engine_agrees_with_the_reference_engine() {
     let asked = std::env::var("TEST_COMMANDS").map(|text| text.parse().expect("TEST_COMMANDS is a number"));
     play_all(asked.unwrap_or(COMMANDS), true);
 }

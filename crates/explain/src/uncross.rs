@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_decides_where_the_ones_before_do_not() {
+    fn each_price_step_decides_only_after_the_earlier_steps() {
         // Largest volume; smallest surplus; side of the surplus; reference; middle.
         let decided = |rows: &[Candidate], reference| {
             let (price, step, _) = decide(rows, reference, true);

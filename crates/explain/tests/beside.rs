@@ -107,7 +107,7 @@ fn has(note: &Note, numbers: &Value) {
 }
 
 #[test]
-fn a_report_waits_is_refused_its_own_confirmation_and_then_is_a_trade() {
+fn report_waits_refuses_own_confirmation_then_trades() {
     let mut log = Log::open();
     let report = log.report(ANNA, BEN, 5, 90);
     let notes = log.of(report);
@@ -131,7 +131,7 @@ fn a_report_waits_is_refused_its_own_confirmation_and_then_is_a_trade() {
 }
 
 #[test]
-fn a_report_that_no_trade_comes_of_says_why() {
+fn ended_report_explains_its_end() {
     let mut log = Log::open();
     let [declined, withdrawn, late] = [1, 2, 3].map(|lots| log.report(ANNA, BEN, lots, 90));
     log.answer(BEN, declined, false);
@@ -159,7 +159,7 @@ fn a_report_that_no_trade_comes_of_says_why() {
 }
 
 #[test]
-fn a_refused_report_says_what_was_compared() {
+fn refused_report_names_the_compared_values() {
     let mut log = Log::new();
     let mut refused =
         vec![(log.report(ANNA, BEN, 5, 90), json!({"reason": "reporting_closed", "trade_reporting": false}))];
@@ -184,7 +184,7 @@ fn a_refused_report_says_what_was_compared() {
 
 /// Who has nothing cannot pay: carl's account is limited, and 5 at 90 need 450.
 #[test]
-fn a_confirmation_without_funds_is_refused_and_the_report_waits_on() {
+fn confirmation_without_funds_leaves_the_report_waiting() {
     let mut log = Log::open();
     let report = log.report(ANNA, CARL, 5, 90);
     log.answer(CARL, report, true);
@@ -194,7 +194,7 @@ fn a_confirmation_without_funds_is_refused_and_the_report_waits_on() {
 }
 
 #[test]
-fn both_parties_are_told_and_nobody_else() {
+fn only_the_two_parties_get_an_explanation() {
     let mut log = Log::open();
     let report = log.report(ANNA, BEN, 5, 90);
     log.answer(CARL, report, true);
@@ -215,7 +215,7 @@ fn both_parties_are_told_and_nobody_else() {
 }
 
 #[test]
-fn a_report_that_a_snapshot_holds_is_known() {
+fn report_from_a_snapshot_is_explained() {
     let mut log = Log::open();
     let report = log.report(ANNA, BEN, 5, 90);
     let (image, seq): (EngineImage, _) = (log.engine.image(), Seq(log.log.len() as u64));

@@ -82,7 +82,7 @@ fn session(to: &str) -> Value {
 }
 
 #[test]
-fn a_refusal_by_a_table_names_its_cell() {
+fn refusal_by_a_table_names_its_cell() {
     let gtc = json!({"op": "enter", "id": "B1", "side": "buy", "type": "market", "qty": 1, "tif": "gtc"});
     let (kinds, note) = of_order(&json!({}), &json!([gtc]), 0);
     assert_eq!(kinds, ["rejected"]);
@@ -99,7 +99,7 @@ fn a_refusal_by_a_table_names_its_cell() {
 
 /// A refusal by numbers says what was compared.
 #[test]
-fn a_refusal_by_numbers_gives_both() {
+fn refusal_by_a_limit_gives_both_numbers() {
     let hidden = |qty: u64, mes: u64| json!([{"op": "enter", "id": "B1", "side": "buy", "type": "hidden", "qty": qty, "price": 5, "mes": mes}]);
     let gtt = |at: &str| json!([with(limit("B1", "buy", 1, 5), &json!({"tif": "gtt", "expires": at}))]);
     let gtd = |day: &str| json!([with(limit("B1", "buy", 1, 5), &json!({"tif": "gtd", "expires": day}))]);
@@ -140,7 +140,7 @@ fn a_refusal_by_numbers_gives_both() {
 }
 
 #[test]
-fn a_refused_amend_is_the_orders_too() {
+fn refused_amend_is_explained_for_its_order() {
     let steps = json!([limit("S1", "sell", 4, 5), limit("B2", "buy", 10, 5), {"op": "amend", "id": "B2", "qty": 4}]);
     let (kinds, _) = of_order(&json!({}), &steps, 1);
     assert_eq!(kinds, ["accepted", "trade", "amend refused", "rests"]);
@@ -150,7 +150,7 @@ fn a_refused_amend_is_the_orders_too() {
 }
 
 #[test]
-fn an_expiry_names_what_caused_it() {
+fn expiry_names_its_cause() {
     let market = json!({"op": "enter", "id": "B1", "side": "buy", "type": "market", "qty": 5});
     let fok = with(limit("B2", "buy", 30, 101), &json!({"tif": "fok"}));
     let gtt = with(limit("B1", "buy", 1, 5), &json!({"tif": "gtt", "expires": "09:30:00"}));
@@ -215,7 +215,7 @@ fn an_expiry_names_what_caused_it() {
 
 /// U4 of the specification, by hand: BUY and SELL at each candidate, and the step that decided.
 #[test]
-fn an_uncross_gives_its_candidates_and_the_step_that_decided() {
+fn uncross_gives_candidates_and_deciding_step() {
     let steps = json!([
         session("opening_auction"),
         limit("B1", "buy", 50, 101),
@@ -246,7 +246,7 @@ fn an_uncross_gives_its_candidates_and_the_step_that_decided() {
 }
 
 #[test]
-fn a_call_without_a_price_says_why() {
+fn call_without_a_price_gives_the_reason() {
     let steps = json!([
         session("closing_auction"),
         limit("B1", "buy", 5, 99),
@@ -264,7 +264,7 @@ fn a_call_without_a_price_says_why() {
 }
 
 #[test]
-fn a_breach_gives_price_reference_and_tolerance() {
+fn breach_gives_price_reference_and_tolerance() {
     let steps = json!([limit("S1", "sell", 5, 103), limit("B2", "buy", 5, 103)]);
     let looker = watch(&json!({"last_price": 100, "dynamic_tolerance_pct": 3}), &steps);
     let notes = looker.ask(Question::At { seq: looker.log[1].0.seq, instrument: Some("SCENARIO".into()) });
@@ -274,7 +274,7 @@ fn a_breach_gives_price_reference_and_tolerance() {
 }
 
 #[test]
-fn an_order_that_is_not_filled_says_what_stands_before_it_or_what_it_waits_for() {
+fn unfilled_order_gives_its_queue_position_or_its_session() {
     let hidden = json!({"op": "enter", "id": "B3", "side": "buy", "type": "hidden", "qty": 5, "price": 100, "mes": 5});
     let book = json!([
         limit("B1", "buy", 5, 101),
@@ -298,7 +298,7 @@ fn an_order_that_is_not_filled_says_what_stands_before_it_or_what_it_waits_for()
 }
 
 #[test]
-fn a_pass_over_a_hidden_order_gives_its_minimum_and_what_was_available() {
+fn skipped_hidden_order_gives_minimum_and_available_lots() {
     let hidden =
         json!({"op": "enter", "id": "S1", "side": "sell", "type": "hidden", "qty": 500, "price": 100, "mes": 300});
     let (kinds, _) = of_order(&json!({}), &json!([hidden, limit("B2", "buy", 200, 100)]), 0);
@@ -310,7 +310,7 @@ fn a_pass_over_a_hidden_order_gives_its_minimum_and_what_was_available() {
 }
 
 #[test]
-fn an_elected_stop_gives_both_prices() {
+fn elected_stop_gives_stop_and_last_price() {
     let stop = json!({"op": "enter", "id": "B1", "side": "buy", "type": "stop", "qty": 5, "stop": 101});
     let steps = json!([stop, limit("S2", "sell", 9, 102), limit("B3", "buy", 1, 102)]);
     let (kinds, note) = of_order(&json!({"last_price": 100}), &steps, 0);
@@ -320,7 +320,7 @@ fn an_elected_stop_gives_both_prices() {
 
 /// Random calls with market orders and hidden ones: the price computed here is the reference engine's, call by call.
 #[test]
-fn the_price_of_an_uncross_is_the_engines() {
+fn explained_uncross_price_equals_the_engines() {
     let mut state = 7_u64;
     let mut below = |bound: u64| {
         // Knuth's multiplier; the upper bits are the good ones.
@@ -393,7 +393,7 @@ fn without(steps: &[Value]) -> Vec<Value> {
 
 /// Others' hidden orders that meet nobody change nothing that a member is told, and everything here tells an operator.
 #[test]
-fn a_member_is_told_the_same_with_and_without_others_hidden_orders() {
+fn hidden_orders_of_others_do_not_change_an_explanation() {
     let fok = with(limit("B1", "buy", 30, 101), &json!({"tif": "fok"}));
     let own = json!({"op": "enter", "id": "S1", "side": "sell", "type": "hidden", "qty": 50, "price": 100, "mes": 30});
     let call = |first: Value| {
@@ -432,7 +432,7 @@ fn a_member_is_told_the_same_with_and_without_others_hidden_orders() {
 
 /// The same of random markets: own orders visible, iceberg, hidden, immediate, and calls.
 #[test]
-fn no_random_market_tells_a_member_of_hidden_orders() {
+fn random_markets_reveal_no_hidden_orders() {
     let mut state = 11_u64;
     let mut below = |bound: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -478,7 +478,7 @@ fn no_random_market_tells_a_member_of_hidden_orders() {
 }
 
 #[test]
-fn a_member_is_told_of_own_orders_alone_and_of_nobody_elses_size_or_number() {
+fn member_sees_only_own_orders_and_no_foreign_sizes() {
     let iceberg = with(limit("S1", "sell", 20, 100), &json!({"type": "iceberg", "display": 4}));
     let looker = watch(&json!({}), &json!([iceberg, limit("B2", "buy", 5, 100), limit("S3", "sell", 1, 100)]));
     let [taker, behind] = [1, 2].map(|n| looker.owner_is_told(n));

@@ -37,35 +37,35 @@ fn call() -> Stage {
 }
 
 #[test]
-fn a_call_has_one_price_and_the_right_one() {
+fn call_uncrosses_at_one_correct_price() {
     judge(
         call,
         &[
-            ("two prices in one uncross", "ends", |all| at_price(nth(all, 1), 100), M6, "the one price is 101"),
+            ("two prices in one uncross", "ends", |all| at_price(nth(all, 1), 100), M6, "the uncross price is 101"),
             ("a fill beyond a limit", "ends", |all| at_price(nth(all, 1), 102), M1, "worse than the limit of order 10"),
-            ("a trade too few", "ends", |all| _ = all.remove(2), M6, "were to trade 4 at 101"),
+            ("a trade too few", "ends", |all| _ = all.remove(2), M6, "must trade 4 at 101"),
             (
                 "a trade too many",
                 "ends",
                 |all| all.insert(3, trade(4, 101, 1, (14, B, 5), (13, A, 2), Buy, INTRADAY)),
                 M6,
-                "more than the price allows",
+                "exceeds the uncross",
             ),
-            ("less than there was", "ends", |all| of_lots(nth(all, 1), 11), M6, "12 were to be had"),
+            ("less than there was", "ends", |all| of_lots(nth(all, 1), 11), M6, "12 were available"),
             ("a priced order before a market order", "ends", |all| all.swap(0, 1), F1, "follows trade 0"),
             (
                 "and numbered as if it were right",
                 "ends",
                 |all| all[0] = trade(1, 101, 12, (10, A, 8), (11, B, 0), Sell, INTRADAY),
                 M2,
-                "order 12 was to trade, and order 11 did",
+                "order 12 must trade, but order 11 did",
             ),
             (
                 "told as a trade of another session",
                 "ends",
                 |all| of_kind(nth(all, 0), PLAIN),
                 M8,
-                "is told as Continuous",
+                "is published as Continuous",
             ),
             ("a volume that was not", "ends", |all| of_lots(&mut all[3], 19), M6, "the uncross was published as"),
             ("an iceberg that shows no more", "ends", |all| _ = all.remove(4), F2, "was published as 2 and shows 0"),
@@ -96,7 +96,7 @@ fn a_call_has_one_price_and_the_right_one() {
                 "indicative values were published as",
             ),
             ("no outlook", "sell", |all| _ = all.remove(2), M6, "and were not published"),
-            ("an outlook told again", "stop", |all| all.push(indicative(101, 16, 4)), F1, "had not changed"),
+            ("an outlook told again", "stop", |all| all.push(indicative(101, 16, 4)), F1, "without a change"),
             ("an iceberg known by its outlook alone", "iceberg", |all| all[1] = level(Sell, 101, 10), F2, "shows 2"),
             (
                 "trading goes on in a call",
@@ -110,9 +110,9 @@ fn a_call_has_one_price_and_the_right_one() {
                 "parks",
                 |all| all[1] = level(Buy, 101, 20),
                 M5,
-                "to be parked",
+                "must be parked",
             ),
-            ("an order for a call that misses it", "begins", |all| _ = all.drain(1..3), M5, "was to be injected"),
+            ("an order for a call that misses it", "begins", |all| _ = all.drain(1..3), M5, "must be injected"),
             (
                 "a session that was not asked for",
                 "begins",
@@ -122,9 +122,9 @@ fn a_call_has_one_price_and_the_right_one() {
                     }
                 },
                 M8,
-                "was to go from continuous to intraday_auction",
+                "must go from continuous to intraday_auction",
             ),
-            ("a change that has no number", "begins", |all| _ = all.pop(), F1, "no change number"),
+            ("a change that has no number", "begins", |all| _ = all.pop(), F1, "without a change number"),
         ],
     );
 }
@@ -157,7 +157,7 @@ fn leftovers() -> Stage {
 }
 
 #[test]
-fn what_a_call_leaves_goes_its_way() {
+fn end_of_a_call_expires_and_parks_orders() {
     judge(
         leftovers,
         &[
@@ -170,22 +170,22 @@ fn what_a_call_leaves_goes_its_way() {
                 "is CallEnded",
             ),
             ("an order for one call outlives it", "ends", |all| _ = all.drain(1..3), M5, "order 13 was cancelled"),
-            ("an order outlives its time", "ends", |all| _ = all.drain(3..5), M5, "order 13 was to be cancelled"),
+            ("an order outlives its time", "ends", |all| _ = all.drain(3..5), M5, "order 13 must be cancelled"),
             ("out of order of number", "ends", |all| all.swap(0, 1), M5, "out of order"),
             (
                 "an order for all calls that stays",
                 "ends",
                 |all| _ = all.drain(5..7),
                 M5,
-                "order 12 (gfa) was to be parked",
+                "order 12 (gfa) must be parked",
             ),
-            ("parked with less than it has", "ends", |all| all[5] = parked(12, C, 6), M5, "to be parked with 7"),
+            ("parked with less than it has", "ends", |all| all[5] = parked(12, C, 6), M5, "must be parked with 7"),
             (
                 "a day order that goes too",
                 "ends",
                 |all| all.insert(3, cancelled(14, A, Buy, 98, 1, CancelReason::CallEnded)),
                 M5,
-                "order 13 was to be cancelled",
+                "order 13 must be cancelled",
             ),
             (
                 "a time that is up, inside a call",
@@ -222,7 +222,7 @@ fn closing_call() -> Stage {
 }
 
 #[test]
-fn a_call_that_breaches_goes_on() {
+fn breaching_call_continues_as_volatility_call() {
     judge(
         closing_call,
         &[
@@ -263,7 +263,7 @@ fn close_and_cross() -> Stage {
 }
 
 #[test]
-fn the_close_is_derived_and_crossed_at() {
+fn closing_price_is_derived_and_used_by_the_cross() {
     judge(
         close_and_cross,
         &[
@@ -284,8 +284,8 @@ fn the_close_is_derived_and_crossed_at() {
                 M5,
                 "could still trade",
             ),
-            ("an order outlives the cross", "ends", |all| _ = all.drain(0..2), M5, "order 9 was to be cancelled"),
-            ("an order misses the cross", "crosses", |all| _ = all.drain(1..3), M5, "was to be injected"),
+            ("an order outlives the cross", "ends", |all| _ = all.drain(0..2), M5, "order 9 must be cancelled"),
+            ("an order misses the cross", "crosses", |all| _ = all.drain(1..3), M5, "must be injected"),
         ],
     );
 }
@@ -316,7 +316,7 @@ fn batch() -> Stage {
 }
 
 #[test]
-fn a_batch_waits_for_its_end() {
+fn batch_orders_trade_at_the_end_of_the_batch() {
     judge(
         batch,
         &[
@@ -327,9 +327,9 @@ fn a_batch_waits_for_its_end() {
                 M6,
                 "indicative values",
             ),
-            ("a worse price", "batch", |all| at_price(nth(all, 0), 101), M6, "the one price is 100"),
-            ("no batch", "batch", Vec::clear, M6, "were to trade 10 at 100"),
-            ("at once, and still there", "batch", |all| _ = all.drain(4..6), M5, "order 12 was to be cancelled"),
+            ("a worse price", "batch", |all| at_price(nth(all, 0), 101), M6, "the uncross price is 100"),
+            ("no batch", "batch", Vec::clear, M6, "must trade 10 at 100"),
+            ("at once, and still there", "batch", |all| _ = all.drain(4..6), M5, "order 12 must be cancelled"),
             ("refused for another reason", "whole", |all| refused(all, Reject::TifNotAllowedForType), M5, "in_session"),
             ("unanswered", "whole", Vec::clear, S1, "neither accepted nor refused"),
         ],

@@ -40,11 +40,11 @@ fn living() -> Stage {
 }
 
 #[test]
-fn no_expiry_is_missed_and_none_comes_early() {
+fn orders_expire_exactly_when_due() {
     judge(
         living,
         &[
-            ("a time missed", "time", Vec::clear, M5, "order 13 was to be cancelled"),
+            ("a time missed", "time", Vec::clear, M5, "order 13 must be cancelled"),
             (
                 "a time too early",
                 "before",
@@ -53,9 +53,9 @@ fn no_expiry_is_missed_and_none_comes_early() {
                 "does not belong",
             ),
             ("a time for a day", "time", |all| for_reason(&mut all[0], CancelReason::DayEnded), M5, "is TimeReached"),
-            ("a date missed", "day", |all| _ = all.drain(0..2), M5, "order 10 was to be cancelled"),
+            ("a date missed", "day", |all| _ = all.drain(0..2), M5, "order 10 must be cancelled"),
             ("a day for a date", "day", |all| for_reason(&mut all[0], CancelReason::DayEnded), M5, "is DateReached"),
-            ("a day order that stays", "day", |all| _ = all.drain(2..4), M5, "order 12 was to be cancelled"),
+            ("a day order that stays", "day", |all| _ = all.drain(2..4), M5, "order 12 must be cancelled"),
             (
                 "an order for all calls that goes with the day",
                 "day",
@@ -68,17 +68,17 @@ fn no_expiry_is_missed_and_none_comes_early() {
                 "eighty-nine",
                 |all| all.insert(0, cancelled(11, A, Buy, 91, 1, CancelReason::NinetyDays)),
                 M5,
-                "this day's end does not end it",
+                "the end of this day does not expire it",
             ),
-            ("ninety days missed", "ninety", |all| _ = all.drain(0..3), M5, "order 11 was to be cancelled"),
-            ("a day that does not end", "ninety", |all| _ = all.pop(), M5, "the day was to end and did not"),
+            ("ninety days missed", "ninety", |all| _ = all.drain(0..3), M5, "order 11 must be cancelled"),
+            ("a day that does not end", "ninety", |all| _ = all.pop(), M5, "the day must end, but did not"),
         ],
     );
 }
 
 /// What the timetable forgot, of an honest engine.
 #[test]
-fn a_timetable_is_held_to_its_word_when_asked() {
+fn schedule_is_checked_on_request() {
     let punctual = |run: &[Step]| {
         let mut auditor = Auditor::new().with_schedule_checks();
         run.iter().try_for_each(|(_, stamped, events)| auditor.observe(stamped, events))

@@ -50,7 +50,7 @@ fn hiding() -> Stage {
 }
 
 #[test]
-fn hidden_orders_keep_their_minimum_their_price_and_their_secret() {
+fn hidden_orders_keep_minimum_price_and_secrecy() {
     judge(
         hiding,
         &[
@@ -59,9 +59,9 @@ fn hidden_orders_keep_their_minimum_their_price_and_their_secret() {
                 "meets",
                 |all| at_price(nth(all, 0), 103),
                 M1,
-                "hidden order 12 gives 102 here",
+                "hidden order 12 trades at 102 here",
             ),
-            ("not improved", "improves", |all| at_price(nth(all, 0), 98), M1, "hidden order 16 gives 101 here"),
+            ("not improved", "improves", |all| at_price(nth(all, 0), 98), M1, "hidden order 16 trades at 101 here"),
             (
                 "a visible order before a better hidden one",
                 "meets",
@@ -69,8 +69,8 @@ fn hidden_orders_keep_their_minimum_their_price_and_their_secret() {
                 M2,
                 "passes over a better price",
             ),
-            ("a remainder below its minimum stays", "meets", |all| drop_cancel(all, 12), M5, "order 12 was to be"),
-            ("the incoming one's too", "sells", |all| drop_cancel(all, 14), M5, "order 14 was to be cancelled"),
+            ("a remainder below its minimum stays", "meets", |all| drop_cancel(all, 12), M5, "order 12 must be"),
+            ("the incoming one's too", "sells", |all| drop_cancel(all, 14), M5, "order 14 must be cancelled"),
             (
                 "gone for another reason",
                 "meets",
@@ -97,7 +97,7 @@ fn hidden_orders_keep_their_minimum_their_price_and_their_secret() {
                 "hides",
                 |all| all.push(Event::BookChanged { instrument: MARKET, change_id: 4 }),
                 F1,
-                "had not changed",
+                "without a change",
             ),
             (
                 "an order that could trade rests",
@@ -135,7 +135,7 @@ fn hidden_orders_keep_their_minimum_their_price_and_their_secret() {
                     all[0] = Event::Accepted { order, account, instrument, side, order_type, lots, tif, display };
                 },
                 M5,
-                "was accepted and was to be refused: tif_not_allowed_in_session",
+                "was accepted, but must be refused: tif_not_allowed_in_session",
             ),
         ],
     );
@@ -158,20 +158,20 @@ fn filtering() -> Stage {
 }
 
 #[test]
-fn a_filter_trades_when_it_must_and_not_else() {
+fn filter_trades_only_when_required() {
     judge(
         filtering,
         &[
-            ("what could trade is left", "timer", Vec::clear, M3, "were to trade 3 at 103"),
+            ("what could trade is left", "timer", Vec::clear, M3, "must trade 3 at 103"),
             ("two prices", "timer", |all| at_price(nth(all, 1), 102), M1, "worse than the limit of order 12"),
-            ("at the offer", "timer", |all| at_price(nth(all, 0), 102), M6, "the one price is 103"),
+            ("at the offer", "timer", |all| at_price(nth(all, 0), 102), M6, "the uncross price is 103"),
             ("told as a meeting", "timer", |all| of_kind(nth(all, 0), PLAIN), M8, "is Filter"),
             (
                 "a later order first",
                 "timer",
                 |all| all[0] = trade(1, 103, 3, (10, A, 2), (12, C, 1), Sell, TradeKind::Filter),
                 M2,
-                "order 11 was to trade",
+                "order 11 must trade",
             ),
             (
                 "nothing moved the touch",
@@ -211,14 +211,20 @@ fn cascading() -> Stage {
 }
 
 #[test]
-fn stops_are_elected_at_their_price_after_what_reached_it_and_once() {
+fn stops_are_elected_once_after_the_trade_that_reached_them() {
     judge(
         cascading,
         &[
-            ("a cascade that stops early", "cascade", |all| _ = all.drain(8..11), M5, "order 12 was to be elected"),
-            ("a stop that acts unelected", "cascade", |all| _ = all.remove(5), M5, "order 13 was to be elected"),
+            ("a cascade that stops early", "cascade", |all| _ = all.drain(8..11), M5, "order 12 must be elected"),
+            ("a stop that acts unelected", "cascade", |all| _ = all.remove(5), M5, "order 13 must be elected"),
             ("a stop before the execution has ended", "cascade", |all| all.swap(3, 5), M5, "elected before order 16"),
-            ("a stop not reached", "cascade", |all| all[5] = triggered(12, C, 101), M5, "order 13 was to be, at 101"),
+            (
+                "a stop not reached",
+                "cascade",
+                |all| all[5] = triggered(12, C, 101),
+                M5,
+                "but order 13 with stop price 101",
+            ),
             ("by another price", "cascade", |all| all[5] = triggered(13, C, 102), M5, "was elected at 101"),
             ("elected by nothing", "far", |all| all.push(triggered(12, C, 100)), M5, "does not belong"),
             ("elected again", "cascade", |all| all.insert(11, triggered(13, C, 102)), M7, "does not belong"),
@@ -261,7 +267,7 @@ fn breaching() -> Stage {
 }
 
 #[test]
-fn nothing_executes_beyond_a_tolerance() {
+fn no_trade_violates_a_tolerance() {
     judge(
         breaching,
         &[
@@ -272,23 +278,29 @@ fn nothing_executes_beyond_a_tolerance() {
                 M8,
                 "110 breaches a tolerance",
             ),
-            ("a breach not told", "breach", |all| _ = all.remove(3), M8, "was not told"),
+            ("a breach not told", "breach", |all| _ = all.remove(3), M8, "was not published"),
             (
                 "of another reference",
                 "breach",
                 |all| all[3] = breached(110, 101, Reference::Static, 1_000),
                 M8,
-                "not so",
+                "which is wrong",
             ),
-            ("of another tolerance", "breach", |all| all[3] = breached(110, 100, Reference::Static, 900), M8, "not so"),
+            (
+                "of another tolerance",
+                "breach",
+                |all| all[3] = breached(110, 100, Reference::Static, 900),
+                M8,
+                "which is wrong",
+            ),
             (
                 "against another reference",
                 "breach",
                 |all| all[3] = breached(110, 100, Reference::Dynamic, 1_000),
                 M8,
-                "not so",
+                "which is wrong",
             ),
-            ("by another price", "breach", |all| at_price(&mut all[3], 111), M8, "it is 110 that breaches"),
+            ("by another price", "breach", |all| at_price(&mut all[3], 111), M8, "but 110 breaches"),
             (
                 "a breach that is none",
                 "breach",
@@ -299,7 +311,7 @@ fn nothing_executes_beyond_a_tolerance() {
                 M8,
                 "breaches nothing",
             ),
-            ("no call follows", "breach", |all| _ = all.drain(5..7), M8, "was to go from continuous to volatility"),
+            ("no call follows", "breach", |all| _ = all.drain(5..7), M8, "must go from continuous to volatility"),
             (
                 "trading goes on after it",
                 "breach",
@@ -314,7 +326,7 @@ fn nothing_executes_beyond_a_tolerance() {
                 M5,
                 "should rest",
             ),
-            ("the call's price again too far", "resumes", |all| _ = all.drain(0..4), M6, "were to trade 3 at 110"),
+            ("the call's price again too far", "resumes", |all| _ = all.drain(0..4), M6, "must trade 3 at 110"),
         ],
     );
 }
@@ -347,7 +359,7 @@ fn sharing() -> Stage {
 }
 
 #[test]
-fn shares_are_in_proportion_and_nobody_trades_with_himself() {
+fn pro_rata_shares_exclude_own_orders() {
     judge(
         sharing,
         &[
@@ -356,7 +368,7 @@ fn shares_are_in_proportion_and_nobody_trades_with_himself() {
                 "shares",
                 |all| all[1] = trade(1, 100, 10, (10, A, 0), (13, C, 0), Sell, PLAIN),
                 M4,
-                "4 were to be had",
+                "4 were available",
             ),
             (
                 "the odd lot to another",
@@ -379,7 +391,7 @@ fn shares_are_in_proportion_and_nobody_trades_with_himself() {
                 M11,
                 "of the same member",
             ),
-            ("an own order that stays", "own", |all| _ = all.remove(1), M11, "order 11 was to be cancelled"),
+            ("an own order that stays", "own", |all| _ = all.remove(1), M11, "order 11 must be cancelled"),
         ],
     );
 }
