@@ -24,7 +24,7 @@ fn decimal(text: &str, of: &str) -> Result<Decimal, Failure> {
     Decimal::parse(text).map_err(|_| wrong(format!("{of}: {text:?} is no decimal number")))
 }
 
-/// Of which other numbers are multiples.
+/// Parses a tick or lot size. It must be above zero.
 fn step(text: &str, of: &str) -> Result<Decimal, Failure> {
     let step = decimal(text, of)?;
     if step.mantissa > 0 { Ok(step) } else { Err(wrong(format!("{of}: {text} is not above zero"))) }
@@ -48,14 +48,14 @@ pub fn setup_commands(setup: &Setup, engine: &Engine) -> Result<Vec<Command>, Fa
     setup.currencies.iter().try_for_each(|def| plan.currency(def, engine))?;
     setup.instruments.iter().try_for_each(|def| plan.instrument(def, setup, engine))?;
     setup.accounts.iter().try_for_each(|def| plan.account(def, engine))?;
-    // Nothing trades before everything is there.
+    // Instruments open after all definitions are in place.
     let opened = plan.opened.iter().map(|id| Command::SetPhase { instrument: *id, phase: Phase::Continuous });
     let opened: Vec<Command> = opened.collect();
     plan.commands.extend(opened);
     Ok(plan.commands)
 }
 
-/// What is said of its rules; `None` when nothing is.
+/// Returns the rules of an instrument, or `None` if neither it nor its segment has any.
 fn rules_of(setup: &Setup, def: &InstrumentDef, tick: Decimal, lot: Decimal) -> Result<Option<TradingRules>, Failure> {
     let of_segment = setup.segment_of(def).map(|segment| segment.rules.clone().unwrap_or_default());
     let rules = match (of_segment, &def.rules) {
@@ -68,7 +68,7 @@ fn rules_of(setup: &Setup, def: &InstrumentDef, tick: Decimal, lot: Decimal) -> 
     rules.compile(&format!("instrument {}", def.name), segment, tick, lot).map(Some)
 }
 
-/// An engine's names and numbers as they will be once the commands so far have been applied.
+/// The names and numbers of an engine after the commands so far.
 struct SetupPlan {
     currencies: Vec<Currency>,
     instruments: Vec<String>,
@@ -119,7 +119,7 @@ impl SetupPlan {
         let Some(held) = held else {
             self.instruments.push(def.name.clone());
             self.commands.push(Command::AddInstrument(Box::new(wanted)));
-            // What goes by a schedule is opened by it.
+            // An instrument with a schedule is opened by its schedule.
             if !setup.is_scheduled(def) {
                 self.opened.push(id);
             }
@@ -222,7 +222,7 @@ fn settings(def: &AccountDef) -> Result<AccountSettings, Failure> {
     Ok(AccountSettings { self_match, max_open_orders: def.max_open_orders, throttle })
 }
 
-/// What nobody can change once it is there.
+/// Returns the failure for a definition that cannot change after creation.
 fn fixed(name: &str, what: &str, held: &str) -> Failure {
     Failure::new(format!("{name} exists already, and its {what} cannot change: the venue holds {held}"))
         .remedy("take another name, or give another directory with --data")

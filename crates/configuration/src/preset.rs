@@ -1,4 +1,4 @@
-//! Ready-made markets.
+//! Ready-made setups.
 
 mod jse;
 
@@ -36,15 +36,15 @@ impl PresetName {
 pub struct Preset {
     pub name: &'static str,
     pub setup: Setup,
-    /// Where its venue time begins, in seconds after midnight, whatever the wall clock says; `None`: where that stands.
+    /// Start of venue time, in seconds after midnight. `None` starts at the wall clock's time.
     pub starts: Option<u32>,
-    /// Events per second of its flow, in percent of the flow's own.
+    /// Event rate of the order flow, in percent of its default.
     pub flow_percent: u32,
-    /// Client ids and secrets that everybody knows: for a venue to play with.
+    /// Client ids and their public secrets, for a venue without real members.
     pub logins: Vec<(String, String)>,
 }
 
-/// Name and decimals. Shares are counted whole.
+/// Name and decimals. Shares have no decimals.
 const CURRENCIES: [(&str, u8); 13] = [
     ("ZAR", 2),
     ("USDC", 6),
@@ -77,7 +77,7 @@ const SPOT: [[&str; 5]; 10] = [
 
 const HOUSE_ACCOUNTS: u32 = 12;
 
-/// Whole coins of each holding of `demo-a` and `demo-b`.
+/// Initial holdings of `demo-a` and `demo-b`, in whole units.
 const HOLDINGS: [(&str, &str); 4] = [("ZAR", "10000000"), ("USDC", "1000000"), ("BTC", "20"), ("ETH", "200")];
 const SHARES_HELD: &str = "10000";
 
@@ -105,7 +105,7 @@ pub fn demo() -> Preset {
     }
 }
 
-/// The demo's coins alone.
+/// The demo's crypto instruments only.
 fn crypto() -> Preset {
     let demo = demo();
     let coins = ["USDC", "USD", "BTC", "ETH"];
@@ -154,7 +154,7 @@ fn accounts(endowment: Vec<(String, String)>) -> Vec<AccountDef> {
     let house = (1..=HOUSE_ACCOUNTS).map(|n| AccountDef {
         name: format!("house-{n:02}"),
         house: true,
-        // The flow trades with itself all day.
+        // The order flow may trade with itself.
         self_match: SelfMatchDef::None,
         ..AccountDef::default()
     });
@@ -167,8 +167,8 @@ fn endowment() -> Vec<(String, String)> {
 }
 
 impl Preset {
-    /// Where venue time begins: where the preset says, on the day of `wall` or the next day of trading; a day that was
-    /// broken off goes on where it was.
+    /// Returns the start of venue time: the preset's time of day on the day of `wall` or on the
+    /// next trading day. An unfinished day continues at `last_seen`.
     pub fn start(&self, calendar: &VenueCalendar, wall: VenueNanos, last_seen: VenueNanos) -> VenueNanos {
         match self.starts {
             Some(seconds) => calendar.starting(wall, last_seen, seconds),
@@ -176,13 +176,17 @@ impl Preset {
         }
     }
 
-    /// The commands that a fresh venue begins with.
+    /// Returns the commands that a fresh venue begins with.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a definition is malformed.
     pub fn commands(&self) -> Result<Vec<Command>, Failure> {
         setup_commands(&self.setup, &Engine::new())
     }
 }
 
-/// Accounts without bounds on their credit: the resident flow trades from them.
+/// Returns the accounts with unlimited credit, from which the resident flow trades.
 pub fn house_accounts(engine: &Engine) -> Vec<AccountId> {
     let unlimited = engine.accounts().iter().filter(|account| account.spec.credit == Credit::Unlimited);
     unlimited.map(|account| account.spec.id).collect()
@@ -194,7 +198,7 @@ mod tests {
     use pitwire_model::{Event, Phase, Seq, Stamped, VenueNanos};
 
     #[test]
-    fn a_fresh_engine_takes_every_command_of_the_demo_and_then_there_is_nothing_to_do() {
+    fn demo_setup_applies_once_and_then_is_complete() {
         let demo = demo();
         let mut engine = Engine::new();
         for (seq, command) in (1..).zip(demo.commands().unwrap()) {

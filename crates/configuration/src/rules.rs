@@ -1,4 +1,4 @@
-//! An instrument's trading rules as a configuration file says them.
+//! An instrument's trading rules, as a configuration file spells them.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,29 @@ use pitwire_model::{Allocation, Decimal, Label, Lots, Phase, Ticks, Tolerance, T
 use pitwire_schedule::duration_ns;
 use serde::{Deserialize, Serialize};
 
-/// `[segment.rules]` and `[instrument.rules]`; what an instrument says goes before what its segment says.
+/// The tables `[segment.rules]` and `[instrument.rules]`. An instrument's own rules take
+/// precedence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RulesDef {
-    /// MRS: the least amount of a hidden order.
+    /// Minimum reserve size: the least amount of a hidden order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_reserve: Option<String>,
-    /// What a hidden order betters the touch by, as a price.
+    /// Price improvement of a hidden order over the best price, as a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub improvement: Option<String>,
-    /// How far a limit price may lie from the static reference, in whole percent.
+    /// Largest distance of a limit price from the static reference, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band_percent: Option<u32>,
-    /// By session: static and dynamic, in percent; an empty text is none.
+    /// Price tolerances by session: static and dynamic, in percent. An empty text sets none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tolerances: BTreeMap<String, (String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<AllocationDef>,
-    /// How long a call after a breach runs: `5m`.
+    /// Length of the call after a breach, such as `5m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volatility_call: Option<String>,
-    /// Between two batches: `100ms`.
+    /// Interval between two batches, such as `100ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_interval: Option<String>,
 }
@@ -46,7 +47,7 @@ fn wrong<T>(of: &str, what: &str, remedy: &str) -> Result<T, Failure> {
 }
 
 impl RulesDef {
-    /// This, where another says nothing else.
+    /// Returns these rules, replaced by those that `over` sets.
     #[must_use]
     pub fn under(&self, over: &RulesDef) -> RulesDef {
         let mut tolerances = self.tolerances.clone();
@@ -62,7 +63,11 @@ impl RulesDef {
         }
     }
 
-    /// For an instrument of this tick and lot.
+    /// Compiles the rules for an instrument with this tick and lot.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure that names the instrument and the key if a value is malformed.
     pub fn compile(&self, of: &str, segment: &str, tick: Decimal, lot: Decimal) -> Result<TradingRules, Failure> {
         let mut rules = TradingRules::default();
         let Some(label) = Label::new(segment) else {

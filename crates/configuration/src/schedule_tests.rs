@@ -37,7 +37,7 @@ fn at(utc: &str) -> VenueNanos {
     VenueNanos(u64::try_from(utc.parse::<Timestamp>().unwrap().as_nanosecond()).unwrap())
 }
 
-/// What a day holds, in UTC.
+/// Returns the boundaries of a day, in UTC.
 fn held(calendar: &VenueCalendar, date: &str) -> Vec<String> {
     let boundaries = calendar.boundaries(0, day(date));
     boundaries.iter().map(|boundary| format!("{} {}", utc(boundary.at), boundary.to.name())).collect()
@@ -67,7 +67,7 @@ half_day = [
 "#;
 
 #[test]
-fn a_day_in_johannesburg_a_half_day_a_holiday_and_a_weekend() {
+fn johannesburg_days_have_the_defined_sessions() {
     let calendar = calendar(MAIN);
     assert_eq!(
         held(&calendar, "2026-03-18"),
@@ -94,7 +94,7 @@ fn a_day_in_johannesburg_a_half_day_a_holiday_and_a_weekend() {
 }
 
 #[test]
-fn clocks_put_forward_and_back_move_the_sessions_with_them() {
+fn sessions_follow_clock_changes() {
     let calendar = calendar(
         r#"
 [calendar]
@@ -104,8 +104,9 @@ name = "main"
 sessions = [{ session = "opening_auction", from = "01:30" }, { session = "continuous", from = "08:00" }]
 "#,
     );
-    // Hand-counted: London is UTC in winter and an hour ahead in summer; 01:30 on 29 March does not exist and is taken
-    // as 02:30, which is 01:30 UTC; on 25 October it comes twice, and the first one is 00:30 UTC.
+    // Counted by hand: London is UTC in winter and one hour ahead in summer. 01:30 on 29 March does
+    // not exist and counts as 02:30, which is 01:30 UTC. On 25 October 01:30 comes twice, and the
+    // first one is 00:30 UTC.
     for (date, opening, continuous) in [
         ("2026-03-28", "01:30", "08:00"),
         ("2026-03-29", "01:30", "07:00"),
@@ -132,7 +133,7 @@ sessions = [{ session = "opening_auction", from = "01:30" }, { session = "contin
 }
 
 #[test]
-fn cron_expressions_interrupt_continuous_trading_or_begin_what_lasts() {
+fn cron_session_interrupts_continuous_trading_or_replaces_it() {
     let cycle = calendar(
         r#"
 [[schedule]]
@@ -151,7 +152,8 @@ sessions = [{ session = "intraday_auction", cron = "0 */3 * * * *", lasts = "30s
         ]
     );
     assert_eq!(boundaries.iter().map(|boundary| boundary.spread_ns).max(), Some(5_000_000_000));
-    // Inside continuous trading alone: the call of 16:45 would not be over by 17:00, and the opening call is none of its business.
+    // Only inside continuous trading: the call of 16:45 would not end by 17:00, and the opening
+    // call cannot be interrupted.
     let inside = calendar(
         r#"
 [[schedule]]
@@ -174,7 +176,7 @@ sessions = [
             "2026-01-05T17:00:00Z post_close"
         ]
     );
-    // As the original's file of sessions: every one by an expression.
+    // Every session begins by an expression.
     let all = calendar(
         r#"
 [[schedule]]
@@ -191,7 +193,7 @@ sessions = [
 }
 
 #[test]
-fn days_beyond_what_is_counted_close_at_its_end_and_not_in_1970() {
+fn days_beyond_the_representable_time_close_at_its_end() {
     let cycle = calendar(
         r#"
 [[schedule]]
@@ -199,7 +201,8 @@ name = "cycle"
 sessions = [{ session = "intraday_auction", cron = "0 0 */6 * * *", lasts = "24h" }]
 "#,
     );
-    // 21 July 2554 is the last day that has an end: the count runs out at 23:34:33 of it.
+    // 21 July 2554 is the last day with an end: the nanosecond count overflows at 23:34:33 on that
+    // day.
     assert_eq!(cycle.closes(day("2554-07-20")), at("2554-07-21T00:00:00Z"));
     for beyond in ["2554-07-21", "2900-01-01"] {
         assert_eq!(cycle.closes(day(beyond)), VenueNanos(u64::MAX), "{beyond}");
@@ -208,7 +211,7 @@ sessions = [{ session = "intraday_auction", cron = "0 0 */6 * * *", lasts = "24h
 }
 
 #[test]
-fn an_evening_session_belongs_to_the_next_venue_day() {
+fn evening_session_belongs_to_the_next_venue_day() {
     let calendar = calendar(
         r#"
 [calendar]
@@ -225,7 +228,7 @@ sessions = [{ session = "continuous", from = "18:00" }, { session = "closing_auc
 }
 
 #[test]
-fn venue_time_begins_on_a_trading_day_and_a_broken_off_day_goes_on() {
+fn venue_time_starts_on_a_trading_day_and_unfinished_days_continue() {
     let calendar = calendar(MAIN);
     let start = |wall: &str, last: &str| {
         let last_seen = if last.is_empty() { VenueNanos::ZERO } else { at(last) };
@@ -245,7 +248,7 @@ fn sessions(lines: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_with_file_line_rule_and_remedy() {
+fn invalid_definition_is_refused_with_file_line_rule_and_remedy() {
     let one = r#"{ session = "continuous", from = "09:00" },"#;
     for (text, place, rule, says) in [
         (sessions(&format!("{one}\n{{ session = \"opening_auction\", from = \"08:30\" }}")), 5, "order", "not after"),
@@ -324,11 +327,11 @@ fn what_cannot_be_kept_is_refused_with_file_line_rule_and_remedy() {
     }
 }
 
-/// A call that would run into the night.
+/// A call that could last into the night.
 const NOON: &str = r#"{ session = "intraday_auction", cron = "0 0 12 * * *", lasts = "15m", random_end = "24h" }"#;
 
 #[test]
-fn the_calls_of_half_days_are_judged_too() {
+fn half_day_calls_are_checked() {
     let with = |call: &str| {
         MAIN.replace(
             "    { session = \"post_close\", from = \"12:00\" },",
@@ -353,8 +356,9 @@ fn the_calls_of_half_days_are_judged_too() {
 }
 
 #[test]
-fn a_random_end_leaves_something_of_what_follows_whatever_clocks_do() {
-    // London's clocks go from 01:00 to 02:00 on 29 March: of the hour from 01:00 on nothing is left that day.
+fn random_end_never_uses_up_the_next_session() {
+    // London's clocks go from 01:00 to 02:00 on 29 March, so nothing is left of the hour from 01:00
+    // on.
     let calendar = calendar(
         r#"
 [calendar]
@@ -376,7 +380,7 @@ sessions = [
 }
 
 #[test]
-fn half_days_ask_every_followed_schedule_what_it_does_then() {
+fn half_days_need_a_list_in_every_followed_schedule() {
     let instrument = "[[instrument]]\nname = \"X\"\nbase = \"X\"\nquote = \"Y\"\ntick = \"1\"\nlot = \"1\"\nstart_price = \"1\"\nschedule = \"main\"\n";
     let cut = MAIN.split("half_day = [").next().unwrap().to_owned();
     assert_eq!(complaint(&cut), "nothing", "nobody goes by it");
@@ -384,7 +388,7 @@ fn half_days_ask_every_followed_schedule_what_it_does_then() {
 }
 
 #[test]
-fn presets_can_be_kept() {
+fn presets_compile() {
     for name in [PresetName::Demo, PresetName::Jse, PresetName::Crypto] {
         let preset = name.preset();
         let calendar = preset.setup.calendar(RandomEnds::from_seed(1)).unwrap_or_else(|failure| panic!("{failure}"));
@@ -413,7 +417,7 @@ fn with_hours(hours: &str) -> String {
     MAIN.replace("name = \"main\"\n", &format!("name = \"main\"\ntrade_reporting = {hours}\n"))
 }
 
-/// Johannesburg is two hours ahead of UTC; its day ends at 18:15 there.
+/// Johannesburg is two hours ahead of UTC, and its venue day ends at 18:15.
 #[test]
 fn trade_reporting_has_hours_on_every_trading_day() {
     let hours = |text: &str, date: &str| {

@@ -1,9 +1,6 @@
-//! What a venue is set up with: currencies, instruments, accounts, by name, from a preset and a configuration file.
+//! The definitions of a venue: currencies, instruments and accounts, by name.
 //!
-//! Does        turn definitions into the commands that bring an engine to them, and say what cannot be brought there.
-//! Holds       1. applying a setup twice is applying it once: the second time there is nothing to do;
-//!             2. what a setup does not name stays as it is: operators' own instruments, accounts and changes.
-//! Start at    [`Setup::commands`].
+//! Start at    [`Setup`].
 
 use pitwire_failure::Failure;
 use pitwire_schedule::{
@@ -28,20 +25,22 @@ pub struct Setup {
     pub schedules: Vec<ScheduleDef>,
     #[serde(default, rename = "segment", skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<SegmentDef>,
-    /// Where it was read from, for messages.
+    /// The file that the setup was read from, for error messages.
     #[serde(skip)]
     pub file: Option<String>,
-    /// Of the process and not of the venue: never journaled, free to change at each start.
+    /// Limits belong to the process, not to the venue: they are never journaled and may change at
+    /// each start.
     #[serde(default, skip_serializing)]
     pub limits: Option<LimitsDef>,
 }
 
-/// `[limits]`: the presence of the table turns them on, with the dialect's figures where nothing else is said.
+/// The table `[limits]`. Its presence enables the limits, with the dialect's defaults for missing
+/// keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsDef {
     pub connections_per_address: Option<u32>,
-    /// Names besides loopback and the bound address under which clients reach the venue.
+    /// Host names under which clients reach the venue, besides loopback and the bound address.
     #[serde(default)]
     pub hosts: Vec<String>,
     pub orders_per_second: Option<u32>,
@@ -50,7 +49,7 @@ pub struct LimitsDef {
     pub requests_burst: Option<u32>,
 }
 
-/// Instruments that go by one schedule and one set of rules.
+/// Instruments that share a schedule and trading rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentDef {
@@ -78,7 +77,8 @@ pub enum Kind {
     InversePerpetual,
 }
 
-/// Prices and sizes are texts, `"0.05"`: a binary fraction could not say them exactly.
+/// An instrument. Prices and sizes are texts such as `"0.05"`, because binary fractions are not
+/// exact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstrumentDef {
@@ -87,7 +87,7 @@ pub struct InstrumentDef {
     pub kind: Kind,
     pub base: String,
     pub quote: String,
-    /// Perpetuals: the spot instrument whose mid is the index.
+    /// For perpetuals: the spot instrument whose mid price is the index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,10 +103,10 @@ pub struct InstrumentDef {
     pub max_notional: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collar_percent: Option<String>,
-    /// Gives it the segment's schedule and rules.
+    /// The segment whose schedule and rules apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<String>,
-    /// In place of the segment's.
+    /// Replaces the segment's schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ pub enum SelfMatchDef {
 #[serde(deny_unknown_fields)]
 pub struct AccountDef {
     pub name: String,
-    /// A house account has no bounds on its credit, and the resident flow trades from it.
+    /// A house account has unlimited credit. The resident flow trades from it.
     #[serde(default)]
     pub house: bool,
     #[serde(default)]
@@ -142,13 +142,14 @@ pub struct AccountDef {
     pub max_executions: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_window_ms: Option<u64>,
-    /// What it begins with, by currency.
+    /// Initial balances: currency and amount.
     #[serde(default)]
     pub balances: Vec<(String, String)>,
 }
 
 impl Setup {
-    /// This with what another adds; an instrument or account of the same name is replaced.
+    /// Returns this setup with the definitions of `other`. Definitions with the same name are
+    /// replaced.
     #[must_use]
     pub fn with(mut self, other: Setup) -> Setup {
         for currency in other.currencies {
@@ -185,7 +186,11 @@ impl Setup {
         self
     }
 
-    /// What stands in the data directory about the setup applied last.
+    /// Returns the setup as the data directory remembers it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the setup cannot be written as JSON.
     pub fn canonical(&self) -> Result<String, Failure> {
         serde_json::to_string_pretty(self).map_err(|error| Failure::new(error.to_string()))
     }
@@ -196,7 +201,7 @@ impl Setup {
         self.segments.iter().find(|segment| Some(&segment.name) == def.segment.as_ref())
     }
 
-    /// Whether a schedule leads it through its day.
+    /// Returns whether a schedule leads the instrument through its day.
     pub fn is_scheduled(&self, def: &InstrumentDef) -> bool {
         def.schedule.is_some() || self.segment_of(def).is_some_and(|segment| segment.schedule.is_some())
     }
@@ -228,7 +233,11 @@ impl Setup {
         compile(&input, random_ends)
     }
 
-    /// What the calendar is made from, as one text: whether a directory was last opened with another.
+    /// Returns everything that the calendar depends on as one text, to detect changes of schedules.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the text cannot be written as JSON.
     pub fn timing(&self) -> Result<String, Failure> {
         let followed = self.instruments.iter().filter(|def| self.is_scheduled(def));
         let followed: Vec<_> = followed.map(|def| (&def.name, &def.schedule, &def.segment)).collect();

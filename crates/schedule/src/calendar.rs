@@ -1,7 +1,8 @@
-//! A schedule's day as the timetable sees it: at which instant which session begins.
+//! A calendar as the session scheduler reads it: the time at which each session begins.
 //!
-//! Holds       the boundaries of a day lie from the close of the day before up to, not including, its own close, in order.
-//! Leaves out  calendars, time zones, files: whoever runs the venue has them, behind [`Calendar`].
+//! Holds       the boundaries of a day are in order. They lie from the close of the previous day,
+//!             inclusive, to the day's own close, exclusive.
+//! Leaves out  time zones and files: implementations of [`Calendar`] have them.
 
 use std::sync::Arc;
 
@@ -10,34 +11,37 @@ use pitwire_model::{Phase, RemainingSessions, VenueDay, VenueNanos};
 /// A time that never comes: later than every time in a calendar.
 pub(crate) const NEVER: VenueNanos = VenueNanos(u64::MAX);
 
-/// A session begins, and the one before it ends.
+/// The start of a session, which is also the end of the session before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
     pub at: VenueNanos,
-    /// The random end of the session before: the boundary comes from `at` to this much later.
+    /// Random end of the session before, in nanoseconds. The boundary lies between `at` and this
+    /// much later.
     pub spread_ns: u64,
     pub to: Phase,
 }
 
-/// What the timetable asks of the world.
+/// Answers the session scheduler's questions about days and sessions.
 pub trait Calendar: Send {
-    /// The venue day that an instant belongs to.
+    /// Returns the venue day that contains a time.
     fn day_of(&self, at: VenueNanos) -> VenueDay;
-    /// When a venue day ends, and the next one begins.
+    /// Returns the end of a venue day, which is the start of the next one.
     fn closes(&self, day: VenueDay) -> VenueNanos;
-    /// The schedule that an instrument follows; `None` trades for ever.
+    /// Returns the number of the schedule that an instrument follows, or `None` if it trades
+    /// continuously forever.
     fn schedule_of(&self, instrument: &str) -> Option<usize>;
-    /// A schedule's boundaries of a day; none on a day without trading.
+    /// Returns a schedule's boundaries of a day, or none if the day is not a trading day.
     fn boundaries(&self, schedule: usize, day: VenueDay) -> Arc<[Boundary]>;
-    /// When trades made beside the book may be reported on a day: from, and until, at most the day's close.
+    /// Returns the hours of a day in which off-book trades may be reported: start and end. The end
+    /// is at most the day's close.
     fn reporting(&self, _schedule: usize, _day: VenueDay) -> Option<(VenueNanos, VenueNanos)> {
         None
     }
-    /// A random time from zero to `most_ns`: from a seed, or from the operating system.
+    /// Returns a random number of nanoseconds from zero to `most_ns`.
     fn draw(&mut self, most_ns: u64) -> u64;
 }
 
-/// Days of UTC, and no schedule: everything trades for ever.
+/// A calendar of UTC days without schedules: every instrument trades continuously forever.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unscheduled;
 
@@ -65,7 +69,7 @@ impl Calendar for Unscheduled {
     }
 }
 
-/// How many of each session a stretch of a plan holds; more than 255 of one are told as 255.
+/// Counts the sessions of each kind in a part of a plan. A count above 255 is reported as 255.
 pub fn counted(boundaries: &[Boundary]) -> RemainingSessions {
     let mut remaining = RemainingSessions::default();
     for boundary in boundaries {
@@ -80,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_beyond_what_is_counted_close_at_no_time() {
+    fn days_beyond_the_representable_time_never_close() {
         assert_eq!(Unscheduled.closes(VenueDay(213_502)), VenueNanos(213_503 * DAY_NS));
         for day in [213_503, u32::MAX] {
             assert_eq!(Unscheduled.closes(VenueDay(day)), VenueNanos(u64::MAX), "{day}");

@@ -1,4 +1,6 @@
-//! From definitions to a calendar that can be kept, or to what is wrong with them.
+//! The schedule compiler: definitions in, a calendar or the first broken rule out.
+//!
+//! Start at    [`compile`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -12,7 +14,7 @@ use pitwire_model::{Phase, VenueNanos};
 use crate::definitions::{CalendarDef, Line, ScheduleDef, SessionDef};
 use crate::venue_calendar::{DAY_SECONDS, Fixed, RandomEnds, Repeated, Reporting, Schedule, Sessions, VenueCalendar};
 
-/// A definition that breaks a rule: where, which one, and what to do.
+/// A definition that breaks a rule.
 #[derive(Debug)]
 struct Flaw {
     line: Line,
@@ -160,7 +162,7 @@ fn frame(def: &CalendarDef, random_ends: RandomEnds) -> Checked<VenueCalendar> {
     Ok(calendar)
 }
 
-/// `HH:MM`, `HH:MM:SS`, `24:00`, in seconds.
+/// Parses a time of day, `HH:MM`, `HH:MM:SS` or `24:00`, into seconds after midnight.
 fn time(text: &str) -> Option<u32> {
     let mut parts = text.split(':');
     let mut part = |most: u32| -> Option<u32> {
@@ -174,7 +176,8 @@ fn time(text: &str) -> Option<u32> {
     (parts.next().is_none() && total <= DAY_SECONDS).then_some(total)
 }
 
-/// `500ms`, `30s`, `5m`, `2h`, in nanoseconds.
+/// Parses a duration such as `500ms`, `30s`, `5m` or `2h` into nanoseconds. Returns `None` for
+/// zero, for more than a day, and for other texts.
 pub fn duration_ns(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let unit = match &text[digits..] {
@@ -195,7 +198,7 @@ fn schedule(def: &ScheduleDef, day_ends: u32) -> Checked<Schedule> {
     Ok(Schedule { name: def.name.clone(), full, half, reporting })
 }
 
-/// ReportingHours of trade reporting begin before they end, in one venue day.
+/// Compiles the hours of trade reporting. They must start before they end, within one venue day.
 fn reporting(def: &ScheduleDef, day_ends: u32) -> Checked<Option<Reporting>> {
     let Some(hours) = &def.trade_reporting else { return Ok(None) };
     let of = format!("schedule {:?}, trade_reporting", def.name);
@@ -217,7 +220,7 @@ fn reporting(def: &ScheduleDef, day_ends: u32) -> Checked<Option<Reporting>> {
     Ok(Some(Reporting { from, until }))
 }
 
-/// A session's place in its list, in words.
+/// Returns the description of a session for error messages.
 fn named(schedule: &str, at: usize, def: &SessionDef) -> String {
     format!("schedule {schedule:?}, session {} ({})", at + 1, def.session)
 }
@@ -232,7 +235,8 @@ fn sessions(name: &str, defs: &[SessionDef], line: Line, day_ends: u32) -> Check
         );
     }
     let mut sessions = Sessions::default();
-    // What begins by the time of day: its place in the list, and in the venue day.
+    // Sessions that begin at a time of day: index in the list, and seconds since the venue day
+    // began.
     let mut placed: Vec<(usize, u32)> = Vec::new();
     for (at, def) in defs.iter().enumerate() {
         let of = named(name, at, def);
@@ -265,7 +269,7 @@ fn sessions(name: &str, defs: &[SessionDef], line: Line, day_ends: u32) -> Check
     Ok(sessions)
 }
 
-/// A random end must leave something of the session after it.
+/// Checks that a random end leaves some time of the session after it.
 fn leave_room(name: &str, defs: &[SessionDef], placed: &[(usize, u32)], fixed: &[Fixed]) -> Checked<()> {
     for (k, session) in fixed.iter().enumerate() {
         let Some((at, begins)) = placed.get(k + 1) else { continue };
@@ -279,12 +283,12 @@ fn leave_room(name: &str, defs: &[SessionDef], placed: &[(usize, u32)], fixed: &
     Ok(())
 }
 
-/// Seconds since the venue day began.
+/// Returns the seconds from the start of the venue day to a time of day.
 fn into_day(seconds: u32, day_ends: u32) -> u32 {
     (seconds + DAY_SECONDS - day_ends) % DAY_SECONDS
 }
 
-/// The same for an end: the day's own end is its last second, not its first.
+/// As [`into_day`] for an end: the end of the day is its last second, not its first.
 fn until_of_day(seconds: u32, day_ends: u32) -> u32 {
     match into_day(seconds, day_ends) {
         0 => DAY_SECONDS,
@@ -371,7 +375,7 @@ fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> Checke
     Ok(Some(Repeated { cron, to, lasts_ns, random_end_ns }))
 }
 
-/// One session after another: neither before it, nor over it, nor with a hole between.
+/// Checks that a session starts after the one before it, without a gap or an overlap.
 fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDef, u32), day_ends: u32) -> Checked<()> {
     let (from, last) = (def.from.as_deref().unwrap_or_default(), &earlier.session);
     if place <= began {
@@ -406,7 +410,8 @@ fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDe
     Ok(())
 }
 
-/// Each expression comes true on a day of trading, where it can do something, and ends in time for what follows.
+/// Checks that each cron expression fires on some trading day, inside continuous trading, and ends
+/// before the next session.
 fn crons_fire(calendar: &VenueCalendar, schedule: usize, def: &ScheduleDef) -> Checked<()> {
     let of = &calendar.schedules[schedule];
     list_fires(calendar, &def.name, &def.sessions, &of.full, false)?;
@@ -423,7 +428,7 @@ fn list_fires(
     sessions: &Sessions,
     is_half: bool,
 ) -> Checked<()> {
-    // Any day does to begin from; this one every venue has.
+    // The search starts on 2026-01-01. Any start works, because it only looks for days that exist.
     let start = VenueNanos(1_767_225_600_000_000_000);
     let repeating = defs.iter().enumerate().filter(|(_, session)| session.cron.is_some());
     for ((at, session), repeated) in repeating.zip(&sessions.crons) {

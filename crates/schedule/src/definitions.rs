@@ -1,14 +1,12 @@
-//! When sessions begin: schedules, calendar and segments as a configuration file says them.
+//! Calendar, schedule and session definitions, as a configuration file spells them.
 //!
-//! Does        read them, refuse what cannot be kept with file, line and rule, and answer the timetable's questions.
-//! Holds       1. what is accepted has in each day an order of sessions without gap or overlap;
-//!             2. times are the venue's own zone's, on days when clocks are put forward or back too.
-//! Leaves out  what a session permits: contracts/rules. Which session an instrument really is in: the engine.
-//! Start at    [`ScheduleDef`], then [`compile`], then [`days`].
+//! Leaves out  checks: the compiler makes them. Which session runs now: the engine knows it.
+//! Start at    [`ScheduleDef`], then `compiler`.
 
 use serde::{Deserialize, Serialize};
 
-/// Where something stands in its file; for messages alone, so that no line makes two definitions differ.
+/// The line of a definition in its file, for error messages. All lines compare equal, so that a
+/// moved definition is the same definition.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Line(pub u32);
 
@@ -21,18 +19,18 @@ impl PartialEq for Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalendarDef {
-    /// A name of the IANA database.
+    /// A name in the IANA time zone database.
     #[serde(default = "utc")]
     pub time_zone: String,
-    /// When the venue day turns: `18:15`, or `24:00` for midnight.
+    /// Local time at which the venue day ends: `18:15`, or `24:00` for midnight.
     #[serde(default = "midnight")]
     pub day_ends: String,
-    /// `mon` to `sun`; all seven when left out.
+    /// Trading weekdays, `mon` to `sun`. All seven if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trading_days: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holidays: Vec<String>,
-    /// Days on which schedules go by their `half_day`.
+    /// Days on which schedules use their `half_day` list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub half_days: Vec<String>,
     #[serde(skip)]
@@ -67,14 +65,15 @@ pub struct ScheduleDef {
     pub sessions: Vec<SessionDef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_day: Option<Vec<SessionDef>>,
-    /// On every trading day, half days too.
+    /// Trade reporting hours of every trading day, including half days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade_reporting: Option<HoursDef>,
     #[serde(skip)]
     pub line: Line,
 }
 
-/// When trades made beside the book may be reported: times of day, beside whatever session runs.
+/// Hours in which off-book trades may be reported, as times of day. They are independent of
+/// sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HoursDef {
@@ -82,22 +81,22 @@ pub struct HoursDef {
     pub until: String,
 }
 
-/// One session: from a time of day, or whenever a cron expression says.
+/// One session. It begins at a time of day, or when a cron expression fires.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionDef {
     pub session: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Checked against the next session's beginning.
+    /// End of the session. The compiler checks that it equals the start of the next session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// With `cron`: a call inside continuous trading, which goes on after it.
+    /// With `cron`: the length of a call that interrupts continuous trading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasts: Option<String>,
-    /// A call ends at a random time up to this much later.
+    /// Longest random delay of the end of a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_end: Option<String>,
     #[serde(skip)]

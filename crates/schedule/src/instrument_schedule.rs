@@ -1,9 +1,12 @@
-//! One instrument's way through its day: which boundary comes next, and which have come and wait.
+//! One instrument's position in its plan of the day.
 //!
-//! Does        say when something is due for the instrument and what; follow what sessions it really enters.
-//! Holds       1. a boundary is done when the session it begins has been entered, whoever asked for it, and never twice;
-//!             2. what waits behind a halt, a pause or a triggered call is kept until it has gone by.
-//! Leaves out  commands and clocks: see `scheduler`.
+//! Does        tell when the instrument's next action is due, and follow the sessions that it
+//!             enters.
+//! Holds       1. a boundary is done once the session that it begins has been entered, whoever
+//!                requested it, and is never done twice;
+//!             2. boundaries that pass during a halt, a pause or a triggered call wait until that
+//!                ends.
+//! Leaves out  commands and clocks: see `session_scheduler`.
 //! Start at    [`InstrumentSchedule::due`], then [`InstrumentSchedule::target`].
 
 use std::sync::Arc;
@@ -13,73 +16,75 @@ use pitwire_model::{Phase, RemainingSessions, VenueNanos};
 use crate::calendar::{Boundary, NEVER, counted};
 use crate::reporting_hours::ReportingHours;
 
-/// What moves an instrument out of the session it is in.
+/// DueKind ends the session that an instrument is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Closed, and nobody has opened it yet.
-    Unborn,
-    /// The schedule.
+pub enum SessionState {
+    /// The instrument is new: it is closed and has never been opened.
+    New,
+    /// The schedule ends it.
     Scheduled,
-    /// An operator, and the day's last session.
-    Held,
-    /// As held; scheduled calls take it over.
+    /// An operator ends it, or the day's last session does.
+    Halted,
+    /// An operator ends it, the day's last session does, or a scheduled call takes it over.
     Reopening,
-    /// Its own end; scheduled calls take it over, other sessions wait.
+    /// Its own end time ends it. Scheduled calls take it over; other sessions wait.
     Volatility,
-    Gone,
+    Deleted,
 }
 
-impl Standing {
-    pub fn of(phase: Phase) -> Standing {
+impl SessionState {
+    pub fn of(phase: Phase) -> SessionState {
         match phase {
-            Phase::Closed => Standing::Unborn,
-            Phase::Deleted => Standing::Gone,
-            Phase::Halted | Phase::HaltAndClose | Phase::Pause => Standing::Held,
-            Phase::ReopeningCall => Standing::Reopening,
-            Phase::VolatilityCall => Standing::Volatility,
-            _ => Standing::Scheduled,
+            Phase::Closed => SessionState::New,
+            Phase::Deleted => SessionState::Deleted,
+            Phase::Halted | Phase::HaltAndClose | Phase::Pause => SessionState::Halted,
+            Phase::ReopeningCall => SessionState::Reopening,
+            Phase::VolatilityCall => SessionState::Volatility,
+            _ => SessionState::Scheduled,
         }
     }
 }
 
-/// What the schedule wants of a lane that is due.
+/// DueKind an instrument must do when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Enter the session that boundary `at` of the plan begins.
+pub enum DueAction {
+    /// Enter the session that this boundary of the plan begins.
     Enter(usize),
-    /// Back into the session that runs by the plan: no boundary waits.
+    /// Return to the session that the plan prescribes now. No boundary waits.
     Return,
-    /// Boundaries have gone by: what remains of the day is less.
-    PassBy,
+    /// Count boundaries that passed during a halt. They reduce what remains of the day.
+    SkipPassed,
 }
 
 #[derive(Debug)]
 pub struct InstrumentSchedule {
     pub schedule: Option<usize>,
     pub plan: Arc<[Boundary]>,
-    /// The session that the plan's first boundary ends.
+    /// The session before the plan's first boundary.
     pub before: Phase,
-    /// When the first session after the plan's last begins.
+    /// The start of the first session after this plan, on a later day.
     pub after: Option<VenueNanos>,
-    /// The first boundary that is not done.
+    /// Index of the first boundary that is not done.
     pub next: usize,
     pub phase: Phase,
     pub ends: Option<VenueNanos>,
-    /// Held: boundaries up to here have gone by.
-    pub gone_by: VenueNanos,
-    /// After the boundary entered next, go on from here.
+    /// Boundaries up to this time have passed during a halt.
+    pub passed_until: VenueNanos,
+    /// Index of the boundary to continue from after the next one has been entered.
     pub skip_to: Option<usize>,
-    /// A random end, drawn for boundary `.0`.
+    /// Random time drawn for a boundary: its index and the time.
     pub drawn: Option<(usize, VenueNanos)>,
-    /// A command for it is on its way, or was refused: nothing is due until it has entered another session.
-    pub is_stuck: bool,
-    /// It stands in a session that its plan does not have at this time: the schedule was changed.
+    /// A command is pending or was refused. Nothing is due until the instrument enters another
+    /// session.
+    pub is_blocked: bool,
+    /// The instrument is in a session that its plan does not have at this time, because the
+    /// schedule has changed.
     pub is_misplaced: bool,
-    /// What the engine holds of the day's sessions is not what is left of them.
-    pub wants_remaining: bool,
-    /// What the plan holds from boundary `.0` on, as counted last.
+    /// The engine's count of remaining sessions is out of date.
+    pub has_stale_count: bool,
+    /// Cached count of remaining sessions, with the boundary that it starts from.
     pub counted: Option<(usize, RemainingSessions)>,
-    /// Of trade reporting, today.
+    /// Trade reporting hours of today.
     pub hours: ReportingHours,
 }
 
@@ -93,47 +98,49 @@ impl InstrumentSchedule {
             next: 0,
             phase: Phase::Closed,
             ends: None,
-            gone_by: VenueNanos::ZERO,
+            passed_until: VenueNanos::ZERO,
             skip_to: None,
             drawn: None,
-            is_stuck: false,
+            is_blocked: false,
             is_misplaced: false,
-            wants_remaining: false,
+            has_stale_count: false,
             counted: None,
             hours: ReportingHours::NONE,
         }
     }
 
-    /// Finds its place again after a restart: what the log held when the venue was last seen is done, and nothing else.
-    /// A boundary at the very moment of the end may have come for some instruments and not for others.
-    pub fn place(&mut self, remaining: &RemainingSessions, last_seen: VenueNanos) {
-        self.gone_by = last_seen;
+    /// Finds the position in the plan after a restart, from the remaining sessions in the log.
+    ///
+    /// Boundaries up to `last_seen` are done. A boundary exactly at that time may have been done
+    /// for some instruments and not for others.
+    pub fn restore_position(&mut self, remaining: &RemainingSessions, last_seen: VenueNanos) {
+        self.passed_until = last_seen;
         self.next = 0;
-        self.next = self.come(last_seen);
+        self.next = self.due_index(last_seen);
         while let Some(k) = self.next.checked_sub(1) {
             let to = self.plan[k].to;
             let is_left = remaining.counts[to as usize] > counted(&self.plan[self.next..]).counts[to as usize];
-            let is_before = self.standing() == Standing::Scheduled && self.phase != to && self.is_near(k);
+            let is_before = self.state() == SessionState::Scheduled && self.phase != to && self.is_near(k);
             if !(is_left || is_before) {
                 break;
             }
             self.next = k;
         }
-        let is_behind = self.next < self.come(last_seen) || self.is_extended();
-        self.is_misplaced = self.standing() == Standing::Scheduled && !is_behind && self.phase != self.current().0;
+        let is_behind = self.next < self.due_index(last_seen) || self.is_extended();
+        self.is_misplaced = self.state() == SessionState::Scheduled && !is_behind && self.phase != self.current().0;
     }
 
-    /// Whether the session it is in is one of the plan's last few before boundary `k`.
+    /// Returns whether the current session is among the three before boundary `k`.
     fn is_near(&self, k: usize) -> bool {
         self.plan[k.saturating_sub(3)..k].iter().any(|boundary| boundary.to == self.phase)
             || (k == 0 && self.before == self.phase)
     }
 
-    pub fn standing(&self) -> Standing {
-        Standing::of(self.phase)
+    pub fn state(&self) -> SessionState {
+        SessionState::of(self.phase)
     }
 
-    /// When boundary `k` comes: as drawn, else as planned.
+    /// Returns the time of boundary `k`: the drawn time if there is one, else the planned time.
     pub fn begins(&self, k: usize) -> VenueNanos {
         let Some(boundary) = self.plan.get(k) else { return NEVER };
         match self.drawn {
@@ -142,41 +149,44 @@ impl InstrumentSchedule {
         }
     }
 
-    /// When the session that boundary `k` begins ends by the plan.
+    /// Returns the planned end of the session that boundary `k` begins.
     pub fn ends_of(&self, k: usize) -> Option<VenueNanos> {
         self.plan.get(k + 1).map(|boundary| boundary.at).or(self.after)
     }
 
-    /// The day's last session, which comes whatever runs.
+    /// Returns the day's last session, post-close, which begins in every state.
     fn last(&self) -> Option<usize> {
         let last = self.plan.len().checked_sub(1)?;
         (last >= self.next && self.plan[last].to == Phase::PostClose).then_some(last)
     }
 
-    /// Boundaries that are not done, and whose time has come by `at`: `next..` this.
-    fn come(&self, at: VenueNanos) -> usize {
+    /// Returns the index after the last boundary whose time has come by `at`.
+    fn due_index(&self, at: VenueNanos) -> usize {
         self.next + self.plan.get(self.next..).unwrap_or_default().partition_point(|boundary| boundary.at <= at)
     }
 
-    /// The boundary to enter when what holds the instrument ends at `at`; `None`: the session that runs by the plan.
+    /// Returns the boundary to enter when the current halt, pause or call ends at `at`. `None`
+    /// means the session that the plan prescribes then.
     pub fn target(&self, at: VenueNanos) -> Option<usize> {
-        let come = self.come(at);
+        let come = self.due_index(at);
         if come == self.next {
             return None;
         }
-        match self.standing() {
-            // One after another, so that a closing price is there before the cross.
-            Standing::Scheduled | Standing::Volatility | Standing::Gone => Some(self.next),
-            // What was passed is over; but the publication is gone through, and what follows it.
-            Standing::Held | Standing::Reopening | Standing::Unborn => {
+        match self.state() {
+            // Boundaries are entered one after another, so that a closing price exists before the
+            // closing price cross.
+            SessionState::Scheduled | SessionState::Volatility | SessionState::Deleted => Some(self.next),
+            // Sessions that passed are skipped, except the closing price publication and what
+            // follows it.
+            SessionState::Halted | SessionState::Reopening | SessionState::New => {
                 let publication = |k: &usize| self.plan[*k].to == Phase::ClosingPricePublication;
-                let through = (self.standing() != Standing::Unborn).then(|| (self.next..come).find(publication));
+                let through = (self.state() != SessionState::New).then(|| (self.next..come).find(publication));
                 through.flatten().or(Some(come - 1))
             }
         }
     }
 
-    /// The session of the plan that runs when nothing waits, and when it ends.
+    /// Returns the planned session if no boundary waits, and its end.
     pub fn current(&self) -> (Phase, Option<VenueNanos>) {
         match self.next.checked_sub(1) {
             Some(k) => (self.plan[k].to, self.ends_of(k)),
@@ -184,19 +194,22 @@ impl InstrumentSchedule {
         }
     }
 
-    /// What the schedule says is current at `at`: what an operator's resume goes to.
+    /// Returns the session that the schedule prescribes at `at`, and its end. An operator's resume
+    /// leads there.
     pub fn scheduled(&self, at: VenueNanos) -> (Phase, Option<VenueNanos>) {
         match self.target(at) {
-            _ if self.standing() == Standing::Scheduled => (self.phase, self.ends),
+            _ if self.state() == SessionState::Scheduled => (self.phase, self.ends),
             Some(k) => (self.plan[k].to, self.ends_of(k)),
             None => self.current(),
         }
     }
 
-    /// What is left of the day's sessions; counted anew where that is another stretch than the last time.
-    pub fn count(&mut self) -> RemainingSessions {
-        let from = match self.standing() {
-            Standing::Held | Standing::Reopening | Standing::Unborn => self.target(self.gone_by).unwrap_or(self.next),
+    /// Returns how many sessions of each kind remain today.
+    pub fn remaining(&mut self) -> RemainingSessions {
+        let from = match self.state() {
+            SessionState::Halted | SessionState::Reopening | SessionState::New => {
+                self.target(self.passed_until).unwrap_or(self.next)
+            }
             _ => self.next,
         };
         match self.counted {
@@ -214,72 +227,76 @@ impl InstrumentSchedule {
         waiting.iter().position(|boundary| boundary.to.is_call()).map(|k| self.next + k)
     }
 
-    /// When the next thing is due, and what.
-    pub fn due(&self) -> (VenueNanos, Wish) {
-        if self.is_stuck {
-            return (NEVER, Wish::Return);
+    /// Returns the time of the next action, and the action.
+    pub fn due(&self) -> (VenueNanos, DueAction) {
+        if self.is_blocked {
+            return (NEVER, DueAction::Return);
         }
-        let by_plan = |k: Option<usize>| k.map_or((NEVER, Wish::Return), |k| (self.plan[k].at, Wish::Enter(k)));
-        let sooner = |a: (VenueNanos, Wish), b: (VenueNanos, Wish)| if b.0 < a.0 { b } else { a };
-        match self.standing() {
-            Standing::Gone => (NEVER, Wish::Return),
-            Standing::Unborn if self.schedule.is_none() => (NEVER, Wish::Return),
-            Standing::Unborn => match self.target(self.gone_by) {
-                Some(k) => (self.plan[k].at, Wish::Enter(k)),
-                None if self.current().0 != Phase::Closed => (self.gone_by, Wish::Return),
+        let by_plan =
+            |k: Option<usize>| k.map_or((NEVER, DueAction::Return), |k| (self.plan[k].at, DueAction::Enter(k)));
+        let sooner = |a: (VenueNanos, DueAction), b: (VenueNanos, DueAction)| if b.0 < a.0 { b } else { a };
+        match self.state() {
+            SessionState::Deleted => (NEVER, DueAction::Return),
+            SessionState::New if self.schedule.is_none() => (NEVER, DueAction::Return),
+            SessionState::New => match self.target(self.passed_until) {
+                Some(k) => (self.plan[k].at, DueAction::Enter(k)),
+                None if self.current().0 != Phase::Closed => (self.passed_until, DueAction::Return),
                 None => by_plan((self.next < self.plan.len()).then_some(self.next)),
             },
-            Standing::Scheduled if self.is_misplaced => (self.gone_by, Wish::Return),
-            Standing::Scheduled if self.next < self.plan.len() => {
+            SessionState::Scheduled if self.is_misplaced => (self.passed_until, DueAction::Return),
+            SessionState::Scheduled if self.next < self.plan.len() => {
                 let begins = self.begins(self.next);
                 (
                     if self.is_extended() { begins.max(self.ends.unwrap_or(begins)) } else { begins },
-                    Wish::Enter(self.next),
+                    DueAction::Enter(self.next),
                 )
             }
-            Standing::Scheduled => (NEVER, Wish::Return),
-            Standing::Held => sooner(by_plan(self.last()), self.passing()),
-            Standing::Reopening | Standing::Volatility => {
-                let ended = (self.ends.unwrap_or(NEVER), Wish::Return);
-                let passing =
-                    if self.standing() == Standing::Reopening { self.passing() } else { (NEVER, Wish::PassBy) };
+            SessionState::Scheduled => (NEVER, DueAction::Return),
+            SessionState::Halted => sooner(by_plan(self.last()), self.passing()),
+            SessionState::Reopening | SessionState::Volatility => {
+                let ended = (self.ends.unwrap_or(NEVER), DueAction::Return);
+                let passing = if self.state() == SessionState::Reopening {
+                    self.passing()
+                } else {
+                    (NEVER, DueAction::SkipPassed)
+                };
                 sooner(sooner(sooner(by_plan(self.next_call()), by_plan(self.last())), ended), passing)
             }
         }
     }
 
-    /// Whether the running call was given a later end than the plan's.
+    /// Returns whether the running call ends later than planned.
     fn is_extended(&self) -> bool {
         let planned = self.plan.get(self.next).map(|boundary| boundary.at);
         self.phase.is_call() && self.ends.zip(planned).is_some_and(|(ends, planned)| ends > planned)
     }
 
-    fn passing(&self) -> (VenueNanos, Wish) {
-        let come = self.come(self.gone_by);
-        (self.plan.get(come).map_or(NEVER, |boundary| boundary.at), Wish::PassBy)
+    fn passing(&self) -> (VenueNanos, DueAction) {
+        let come = self.due_index(self.passed_until);
+        (self.plan.get(come).map_or(NEVER, |boundary| boundary.at), DueAction::SkipPassed)
     }
 
-    /// The instrument is in another session since `at`, whoever wished it.
+    /// Records that the instrument entered a session at `at`, whoever requested it.
     pub fn entered(&mut self, to: Phase, ends: Option<VenueNanos>, at: VenueNanos) {
-        let (was, come) = (self.standing(), self.come(at));
-        let now = Standing::of(to);
-        let scheduled = matches!(now, Standing::Scheduled);
+        let (was, come) = (self.state(), self.due_index(at));
+        let now = SessionState::of(to);
+        let scheduled = matches!(now, SessionState::Scheduled);
         if scheduled && self.next < come {
             let done = match was {
-                // A call takes over whatever waited before it.
-                Standing::Volatility | Standing::Reopening if to.is_call() => {
+                // A call replaces the boundaries that waited before it.
+                SessionState::Volatility | SessionState::Reopening if to.is_call() => {
                     (self.next..come).find(|k| self.plan[*k].to == to)
                 }
                 _ => self.target(at).filter(|k| self.plan[*k].to == to),
             };
             match done {
                 Some(k) => self.next = self.skip_to.take().unwrap_or(k + 1),
-                None if !matches!(was, Standing::Volatility | Standing::Scheduled) => self.next = come,
+                None if !matches!(was, SessionState::Volatility | SessionState::Scheduled) => self.next = come,
                 None => {}
             }
         }
         (self.phase, self.ends) = (to, ends);
-        self.gone_by = self.gone_by.max(at);
-        (self.is_stuck, self.is_misplaced) = (false, false);
+        self.passed_until = self.passed_until.max(at);
+        (self.is_blocked, self.is_misplaced) = (false, false);
     }
 }

@@ -1,10 +1,10 @@
-//! What the scheduler asks of the engine, so that its own tests need none.
+//! The engine state that the session scheduler reads, as a trait so that its tests need no engine.
 
 use pitwire_engine::{Engine, Market};
 use pitwire_model::{InstrumentId, Phase, RemainingSessions, TradingRules, VenueDay, VenueNanos};
 
 pub trait InstrumentView {
-    /// The day that the last `BeginDay` began.
+    /// Returns the day that the last `BeginDay` began.
     fn venue_day(&self) -> Option<VenueDay>;
     fn instruments(&self) -> usize;
     fn name(&self, instrument: InstrumentId) -> &str;
@@ -12,13 +12,13 @@ pub trait InstrumentView {
     fn ends(&self, instrument: InstrumentId) -> Option<VenueNanos>;
     fn remaining(&self, instrument: InstrumentId) -> RemainingSessions;
     fn rules(&self, instrument: InstrumentId) -> Option<&TradingRules>;
-    /// Whether hidden orders rest there.
+    /// Returns whether hidden orders rest in the instrument's book.
     fn rests_hidden(&self, instrument: InstrumentId) -> bool;
-    /// Whether its hours of trade reporting run.
+    /// Returns whether trade reporting is open.
     fn reports(&self, _instrument: InstrumentId) -> bool {
         false
     }
-    /// The earliest time later than `after` that a live order is good till.
+    /// Returns the earliest good-till time of a live order that is later than `after`.
     fn next_expiry(&self, after: VenueNanos) -> Option<VenueNanos>;
 }
 

@@ -1,8 +1,8 @@
-//! An instrument's hours of trade reporting in one day: when they begin and end, beside whatever session runs.
+//! The trade reporting hours of one instrument on one day.
 //!
-//! Holds       1. each turn is asked for once;
-//!             2. hours that last until the day's close end with the day, without a command of their own.
-//! Leaves out  commands and clocks: see `scheduler`.
+//! Holds       1. each start and each end is due exactly once;
+//!             2. hours that last until the day's close end with the day and need no command.
+//! Leaves out  commands and clocks: see `session_scheduler`.
 
 use pitwire_model::VenueNanos;
 
@@ -19,7 +19,7 @@ enum Stage {
 pub struct ReportingHours {
     from: VenueNanos,
     until: VenueNanos,
-    /// The end is the day's own.
+    /// The hours end at the day's close.
     ends_with_day: bool,
     stage: Stage,
 }
@@ -28,8 +28,11 @@ impl ReportingHours {
     pub const NONE: ReportingHours =
         ReportingHours { from: NEVER, until: NEVER, ends_with_day: true, stage: Stage::Over };
 
-    /// Those of a day that closes at `closes`, of an instrument whose hours run or do not, last seen at `seen`. What was
-    /// due at that very moment may have come for some instruments and not for others.
+    /// Returns the state of the hours on a day that closes at `closes`. `runs` tells whether they
+    /// are open now, and `seen` when the instrument was last seen.
+    ///
+    /// A change that was due exactly at `seen` may have been done for some instruments and not for
+    /// others.
     pub fn of_day(
         planned: Option<(VenueNanos, VenueNanos)>,
         closes: VenueNanos,
@@ -37,7 +40,7 @@ impl ReportingHours {
         seen: VenueNanos,
     ) -> ReportingHours {
         let Some((from, until)) = planned else {
-            // Nothing planned, and they run: another schedule than the one that began them.
+            // The hours run without a plan: the schedule has changed since they began.
             let stage = if runs { Stage::Within } else { Stage::Over };
             return ReportingHours { until: seen, ends_with_day: false, stage, ..ReportingHours::NONE };
         };
@@ -49,7 +52,7 @@ impl ReportingHours {
         ReportingHours { from, until, ends_with_day: until >= closes, stage }
     }
 
-    /// When the next turn is due.
+    /// Returns the time of the next start or end.
     pub fn due(&self) -> VenueNanos {
         match self.stage {
             Stage::Before => self.from,
@@ -58,7 +61,7 @@ impl ReportingHours {
         }
     }
 
-    /// The turn that is due is asked for: whether hours begin, and when they end.
+    /// Marks the due change as done. Returns whether it is a start, and the planned end.
     pub fn turn(&mut self) -> (bool, VenueNanos) {
         let begins = self.stage == Stage::Before;
         self.stage = if begins { Stage::Within } else { Stage::Over };

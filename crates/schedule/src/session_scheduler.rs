@@ -1,12 +1,15 @@
-//! The venue's day and its sessions as commands: which is due next, and what it is.
+//! The session scheduler: the commands that begin and end days and sessions.
 //!
-//! Does        begin and end days, lead each instrument through its schedule, end triggered calls, wake what acts by time.
-//! Holds       1. at an expiry `PassTime` comes first, then the day's turn, batches and filters, then sessions by instrument,
-//!                then hours of trade reporting;
-//!             2. what the engine holds of a day's remaining sessions is what is left of them, before anything else happens;
-//!             3. after a restart each boundary that passed is told once, as missed, in order of time (rulebook 5.6).
-//! Leaves out  when sessions begin: [`Calendar`]. Clocks: the caller says how late it is.
-//! Costs       nothing between boundaries; a boundary looks at every instrument.
+//! Does        begin and end days, lead each instrument through its schedule, end triggered calls,
+//!             expire orders, run batches.
+//! Holds       1. at one time the order is: `PassTime`, end or start of a day, batches, filters,
+//!                sessions by instrument, trade reporting hours;
+//!             2. the engine's count of remaining sessions is corrected before anything else
+//!                happens;
+//!             3. after a restart each missed boundary leads to one command, marked as missed, in
+//!                order of time (rulebook 5.6).
+//! Leaves out  when sessions begin: [`Calendar`]. Clocks: the caller passes the time.
+//! Costs       nothing between two boundaries. A boundary visits every instrument.
 //! Start at    [`SessionScheduler::take`].
 
 use std::collections::BTreeSet;
@@ -17,47 +20,47 @@ use pitwire_model::{
 };
 
 use crate::calendar::{Calendar, NEVER};
-use crate::instrument_schedule::{InstrumentSchedule, Standing, Wish};
+use crate::instrument_schedule::{DueAction, InstrumentSchedule, SessionState};
 use crate::instrument_view::InstrumentView;
 use crate::reporting_hours::ReportingHours;
 
-/// Between two filters of an instrument in which hidden orders rest.
+/// Interval between two filters of hidden orders, in nanoseconds.
 const FILTER_NS: u64 = 30_000_000_000;
-/// A volatility call that the engine gave no end.
+/// Length of a volatility call to which the engine gave no end, in nanoseconds.
 const VOLATILITY_NS: u64 = 300_000_000_000;
-/// So many days ahead and back, a schedule's next and last session are looked for.
+/// Search window for a schedule's previous and next session, in days.
 const NEAR_DAYS: u32 = 14;
 
 pub struct SessionScheduler {
     calendar: Box<dyn Calendar>,
-    /// By instrument; instruments are dense.
-    lanes: Vec<InstrumentSchedule>,
+    /// Indexed by instrument number.
+    entries: Vec<InstrumentSchedule>,
     day: VenueDay,
     /// The day has ended and the next one has not begun.
     is_over: bool,
     closes: VenueNanos,
-    /// What was due up to here was missed.
+    /// Everything due up to this time was missed while the venue did not run.
     restart: VenueNanos,
-    /// When a fresh venue began; zero for one that goes on.
+    /// Start of a fresh venue; zero for a venue that continues.
     began: VenueNanos,
     now: VenueNanos,
     passed: VenueNanos,
     expiry: VenueNanos,
-    /// Where hidden orders rest, and when they are filtered next.
+    /// Instruments in which hidden orders rest.
     hidden: BTreeSet<InstrumentId>,
     filter: VenueNanos,
-    /// The last one filtered in the turn under way.
+    /// The last instrument that was filtered in the current pass over `hidden`.
     filtered: Option<InstrumentId>,
-    /// Some instrument trades in frequent batches.
+    /// At least one instrument trades in frequent batches.
     has_batches: bool,
-    /// Batches that have something in them, by time.
+    /// Batches with orders in them, by time.
     batches: BTreeSet<(VenueNanos, InstrumentId)>,
     soonest: VenueNanos,
 }
 
-/// In this order at one instant.
+/// What is due. At one time, events run in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum DueKind {
     Pass,
     Day,
     Remaining(usize),
@@ -67,7 +70,7 @@ enum What {
     ReportingHours(usize),
 }
 
-/// Beyond the last nanosecond lies [`NEVER`].
+/// Adds a duration to a time. The sum is at most [`NEVER`].
 const fn after(at: VenueNanos, ns: u64) -> VenueNanos {
     VenueNanos(at.0.saturating_add(ns))
 }
@@ -77,7 +80,8 @@ const fn boundary_after(at: VenueNanos, width_ns: u64) -> VenueNanos {
 }
 
 impl SessionScheduler {
-    /// Goes on from where a venue stands. `last_seen`: venue time of its last command, zero for a fresh one.
+    /// Continues from the venue's current state. `last_seen` is the venue time of its last command,
+    /// zero for a fresh venue.
     pub fn starting(
         calendar: Box<dyn Calendar>,
         view: &dyn InstrumentView,
@@ -87,10 +91,10 @@ impl SessionScheduler {
         let is_fresh = last_seen == VenueNanos::ZERO;
         let before = |day: VenueDay| VenueDay(day.0.saturating_sub(1));
         let (day, is_over) = match view.venue_day() {
-            // Nothing is in the log at a day's close or later but after its end.
+            // The end of the day is the first command at or after the day's close.
             Some(day) => (day, calendar.closes(day) <= last_seen),
             None if is_fresh => (before(calendar.day_of(now)), true),
-            // A log from before days had numbers.
+            // The log is older than numbered days.
             None => {
                 let day = calendar.day_of(last_seen);
                 if calendar.closes(day) <= now { (day, false) } else { (before(day), true) }
@@ -99,7 +103,7 @@ impl SessionScheduler {
         let mut scheduler = SessionScheduler {
             closes: calendar.closes(day),
             calendar,
-            lanes: Vec::new(),
+            entries: Vec::new(),
             day,
             is_over,
             restart: if is_fresh { VenueNanos::ZERO } else { now },
@@ -116,17 +120,17 @@ impl SessionScheduler {
         };
         for id in (0..view.instruments()).map(instrument) {
             scheduler.add(view.name(id));
-            let at = scheduler.lanes.len() - 1;
+            let at = scheduler.entries.len() - 1;
             scheduler.plan(at);
             scheduler.set_hours(at, view.reports(id), if is_fresh { now } else { last_seen });
-            let lane = &mut scheduler.lanes[at];
-            (lane.phase, lane.ends) = (view.phase(id), view.ends(id));
-            if lane.standing() == Standing::Volatility {
-                lane.ends.get_or_insert(after(last_seen, VOLATILITY_NS));
+            let entry = &mut scheduler.entries[at];
+            (entry.phase, entry.ends) = (view.phase(id), view.ends(id));
+            if entry.state() == SessionState::Volatility {
+                entry.ends.get_or_insert(after(last_seen, VOLATILITY_NS));
             }
             scheduler.has_batches |= is_batched(view.rules(id));
-            let seen = if lane.standing() == Standing::Unborn { now } else { last_seen };
-            lane.place(&view.remaining(id), seen);
+            let seen = if entry.state() == SessionState::New { now } else { last_seen };
+            entry.restore_position(&view.remaining(id), seen);
             scheduler.wake(id, view);
             if view.rests_hidden(id) {
                 scheduler.await_filter(id);
@@ -138,39 +142,40 @@ impl SessionScheduler {
     }
 
     fn add(&mut self, name: &str) {
-        let mut lane = InstrumentSchedule::new(self.calendar.schedule_of(name));
-        lane.gone_by = self.now;
-        self.lanes.push(lane);
+        let mut entry = InstrumentSchedule::new(self.calendar.schedule_of(name));
+        entry.passed_until = self.now;
+        self.entries.push(entry);
     }
 
-    /// Gives a lane the plan of the day that runs.
+    /// Gives an instrument the plan of the current day.
     fn plan(&mut self, at: usize) {
-        let Some(schedule) = self.lanes[at].schedule else { return };
-        // Between two days it is tomorrow's that counts.
+        let Some(schedule) = self.entries[at].schedule else { return };
+        // Between two days the plan is that of the next day.
         let day = if self.is_over { VenueDay(self.day.0.saturating_add(1)) } else { self.day };
         let of = |day: u32| self.calendar.boundaries(schedule, VenueDay(day));
         let (plan, earlier) = (of(day.0), (1..=NEAR_DAYS).filter_map(|ago| day.0.checked_sub(ago)));
         let before = earlier.map(of).find_map(|plan| plan.last().map(|boundary| boundary.to));
         let after =
             (1..=NEAR_DAYS).map(|n| of(day.0.saturating_add(n))).find_map(|plan| plan.first().map(|first| first.at));
-        let lane = &mut self.lanes[at];
-        (lane.plan, lane.before, lane.after) = (plan, before.unwrap_or(Phase::Closed), after);
-        (lane.next, lane.drawn, lane.skip_to, lane.counted) = (0, None, None, None);
-        (lane.is_stuck, lane.is_misplaced) = (false, false);
+        let entry = &mut self.entries[at];
+        (entry.plan, entry.before, entry.after) = (plan, before.unwrap_or(Phase::Closed), after);
+        (entry.next, entry.drawn, entry.skip_to, entry.counted) = (0, None, None, None);
+        (entry.is_blocked, entry.is_misplaced) = (false, false);
     }
 
-    /// The hours of the day that runs, of an instrument last seen at `seen`.
+    /// Sets the trade reporting hours of the current day. `seen` is the time at which the
+    /// instrument was last seen.
     fn set_hours(&mut self, at: usize, runs: bool, seen: VenueNanos) {
         let day = if self.is_over { VenueDay(self.day.0.saturating_add(1)) } else { self.day };
-        let planned = self.lanes[at].schedule.and_then(|schedule| self.calendar.reporting(schedule, day));
-        self.lanes[at].hours = ReportingHours::of_day(planned, self.calendar.closes(day), runs, seen);
+        let planned = self.entries[at].schedule.and_then(|schedule| self.calendar.reporting(schedule, day));
+        self.entries[at].hours = ReportingHours::of_day(planned, self.calendar.closes(day), runs, seen);
     }
 
     pub fn next_due(&self) -> VenueNanos {
         self.soonest
     }
 
-    /// The next command that is due by `until`, and when it was.
+    /// Returns the next command that is due by `until`, and its due time.
     pub fn take(&mut self, until: VenueNanos, view: &dyn InstrumentView) -> Option<(VenueNanos, Command)> {
         while self.soonest <= until {
             let (due, what) = self.pick();
@@ -183,66 +188,69 @@ impl SessionScheduler {
         None
     }
 
-    fn pick(&self) -> (VenueNanos, What) {
-        let remaining = self.lanes.iter().position(|lane| lane.wants_remaining && !lane.is_stuck);
+    fn pick(&self) -> (VenueNanos, DueKind) {
+        let remaining = self.entries.iter().position(|entry| entry.has_stale_count && !entry.is_blocked);
         if let Some(at) = remaining.filter(|_| !self.is_over) {
-            return (self.now, What::Remaining(at));
+            return (self.now, DueKind::Remaining(at));
         }
-        let day = (self.closes, What::Day);
-        let batch = self.batches.first().map(|(at, instrument)| (*at, What::Batch(*instrument)));
-        let sessions = self.lanes.iter().enumerate().map(|(at, lane)| (lane.due().0, What::Session(at)));
+        let day = (self.closes, DueKind::Day);
+        let batch = self.batches.first().map(|(at, instrument)| (*at, DueKind::Batch(*instrument)));
+        let sessions = self.entries.iter().enumerate().map(|(at, entry)| (entry.due().0, DueKind::Session(at)));
         // Between two days nothing happens.
         let sessions = sessions.filter(|_| !self.is_over);
-        let standing = self.lanes.iter().enumerate().filter(|(_, lane)| lane.standing() != Standing::Gone);
-        let hours = standing.map(|(at, lane)| (lane.hours.due(), What::ReportingHours(at))).filter(|_| !self.is_over);
-        let timed = [(self.expiry, What::Pass), day, (self.filter, What::Filter)];
+        let listed = self.entries.iter().enumerate().filter(|(_, entry)| entry.state() != SessionState::Deleted);
+        let hours =
+            listed.map(|(at, entry)| (entry.hours.due(), DueKind::ReportingHours(at))).filter(|_| !self.is_over);
+        let timed = [(self.expiry, DueKind::Pass), day, (self.filter, DueKind::Filter)];
         timed.into_iter().chain(batch).chain(sessions).chain(hours).min().unwrap_or(day)
     }
 
-    /// Draws what has to be drawn and finds what is due next.
+    /// Draws random ends and finds the next due time.
     fn look(&mut self, view: &dyn InstrumentView) {
-        for (at, lane) in self.lanes.iter_mut().enumerate() {
-            let next = lane.plan.get(lane.next).filter(|next| next.spread_ns > 0 && next.at > self.restart);
-            if let (Some(next), false) = (next, lane.drawn.is_some_and(|(of, _)| of == lane.next)) {
-                lane.drawn = Some((lane.next, after(next.at, self.calendar.draw(next.spread_ns))));
+        for (at, entry) in self.entries.iter_mut().enumerate() {
+            let next = entry.plan.get(entry.next).filter(|next| next.spread_ns > 0 && next.at > self.restart);
+            if let (Some(next), false) = (next, entry.drawn.is_some_and(|(of, _)| of == entry.next)) {
+                entry.drawn = Some((entry.next, after(next.at, self.calendar.draw(next.spread_ns))));
             }
-            lane.wants_remaining = lane.standing() != Standing::Gone && lane.count() != view.remaining(instrument(at));
+            entry.has_stale_count =
+                entry.state() != SessionState::Deleted && entry.remaining() != view.remaining(instrument(at));
         }
         self.soonest = match self.pick() {
-            (_, What::Remaining(_)) => VenueNanos::ZERO,
+            (_, DueKind::Remaining(_)) => VenueNanos::ZERO,
             (due, _) => due,
         };
     }
 
-    fn act(&mut self, due: VenueNanos, what: What, view: &dyn InstrumentView) -> Option<Command> {
+    fn act(&mut self, due: VenueNanos, what: DueKind, view: &dyn InstrumentView) -> Option<Command> {
         match what {
-            What::Pass => {
-                // Whatever is due by then goes with it, and orders of a call with their call.
+            DueKind::Pass => {
+                // One command expires all orders that are due by then.
                 (self.passed, self.expiry) = (due, NEVER);
                 Some(Command::PassTime)
             }
-            What::Day if self.is_over => {
+            DueKind::Day if self.is_over => {
                 let day = VenueDay(self.day.0.saturating_add(1));
                 Some(Command::BeginDay { day, closes: self.calendar.closes(day) })
             }
-            What::Day => Some(Command::EndDay),
-            What::Remaining(at) => {
-                let lane = &mut self.lanes[at];
-                lane.is_stuck = true;
-                Some(Command::SetRemaining { instrument: instrument(at), remaining: lane.count() })
+            DueKind::Day => Some(Command::EndDay),
+            DueKind::Remaining(at) => {
+                let entry = &mut self.entries[at];
+                entry.is_blocked = true;
+                Some(Command::SetRemaining { instrument: instrument(at), remaining: entry.remaining() })
             }
-            What::Batch(instrument) => {
+            DueKind::Batch(instrument) => {
                 self.batches.remove(&(due, instrument));
                 let open = view.phase(instrument) == Phase::Continuous;
                 open.then_some(Command::RunBatch { instrument })
             }
-            What::Filter => self.filter(due, view),
-            What::Session(at) => self.session(at, due),
-            What::ReportingHours(at) => Some(self.turn_hours(at, due)),
+            DueKind::Filter => self.filter(due, view),
+            DueKind::Session(at) => self.session(at, due),
+            DueKind::ReportingHours(at) => Some(self.turn_hours(at, due)),
         }
     }
 
-    /// One instrument at a time, in order of number; the last sets the next time.
+    /// Filters one instrument at a time, in order of number. After the last one it sets the time of
+    /// the next pass.
     fn filter(&mut self, due: VenueNanos, view: &dyn InstrumentView) -> Option<Command> {
         self.hidden.retain(|id| view.rests_hidden(*id));
         let open = |id: &InstrumentId| view.phase(*id) == Phase::Continuous;
@@ -257,37 +265,38 @@ impl SessionScheduler {
     }
 
     fn session(&mut self, at: usize, due: VenueNanos) -> Option<Command> {
-        let lane = &mut self.lanes[at];
-        let (_, wish) = lane.due();
-        let enter = match wish {
-            Wish::PassBy => {
-                lane.gone_by = due;
+        let entry = &mut self.entries[at];
+        let (_, action) = entry.due();
+        let enter = match action {
+            DueAction::SkipPassed => {
+                entry.passed_until = due;
                 self.now = self.now.max(due);
                 return None;
             }
-            Wish::Enter(k) if lane.plan[k].to.is_call() || lane.standing() == Standing::Scheduled => Some(k),
-            Wish::Enter(_) | Wish::Return => lane.target(due),
+            DueAction::Enter(k) if entry.plan[k].to.is_call() || entry.state() == SessionState::Scheduled => Some(k),
+            DueAction::Enter(_) | DueAction::Return => entry.target(due),
         };
-        lane.is_stuck = true;
-        let is_unborn = lane.standing() == Standing::Unborn;
-        if let (Wish::Enter(last), Standing::Held | Standing::Reopening, Some(k)) = (wish, lane.standing(), enter)
-            && lane.plan[last].to == Phase::PostClose
+        entry.is_blocked = true;
+        let is_new = entry.state() == SessionState::New;
+        if let (DueAction::Enter(last), SessionState::Halted | SessionState::Reopening, Some(k)) =
+            (action, entry.state(), enter)
+            && entry.plan[last].to == Phase::PostClose
             && k < last
         {
-            lane.skip_to = Some(last);
+            entry.skip_to = Some(last);
         }
         let (to, ends, came) = match enter {
-            Some(k) => (lane.plan[k].to, lane.ends_of(k), lane.plan[k].at),
-            None => (lane.current().0, lane.current().1, due),
+            Some(k) => (entry.plan[k].to, entry.ends_of(k), entry.plan[k].at),
+            None => (entry.current().0, entry.current().1, due),
         };
-        if to == lane.phase {
-            // There already: the boundary is done without a command.
-            lane.entered(to, ends, came.max(due));
-            lane.next = enter.map_or(lane.next, |k| k + 1);
+        if to == entry.phase {
+            // The instrument is already in that session, so the boundary is done without a command.
+            entry.entered(to, ends, came.max(due));
+            entry.next = enter.map_or(entry.next, |k| k + 1);
             return None;
         }
         let is_held = to.is_call() || to == Phase::ClosingPriceCross;
-        let was_missed = came <= self.restart && !is_unborn && !lane.is_misplaced;
+        let was_missed = came <= self.restart && !is_new && !entry.is_misplaced;
         let reason = match ends {
             _ if !was_missed => SessionReason::Scheduled,
             Some(ends) if is_held && ends > self.restart => SessionReason::Scheduled,
@@ -298,14 +307,14 @@ impl SessionScheduler {
     }
 
     fn turn_hours(&mut self, at: usize, due: VenueNanos) -> Command {
-        let (open, until) = self.lanes[at].hours.turn();
-        // ReportingHours that still run begin late.
+        let (open, until) = self.entries[at].hours.turn();
+        // Hours that have not ended begin late and are not missed.
         let was_missed = due <= self.restart && (!open || until <= self.restart);
         let reason = if was_missed { SessionReason::Missed } else { SessionReason::Scheduled };
         Command::SetReporting { instrument: instrument(at), open, reason, due, ends: open.then_some(until) }
     }
 
-    /// Learns what a command has done.
+    /// Updates the plan after a command.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], view: &dyn InstrumentView) {
         self.now = stamped.at;
         let mut is_touched = self.commanded(stamped, events, view);
@@ -331,7 +340,7 @@ impl SessionScheduler {
                         && !to.is_call()
                         && view.next_expiry(VenueNanos::ZERO).is_some_and(|at| at <= self.now)
                     {
-                        // Left waiting by a call that did not end.
+                        // The call kept expired orders waiting; they expire now.
                         self.expiry = self.now;
                     }
                     self.entered(*instrument, *to, *ends, stamped);
@@ -345,8 +354,8 @@ impl SessionScheduler {
                 Event::InstrumentAdded(spec) => {
                     self.has_batches |= is_batched(spec.rules.as_deref());
                     self.add(&spec.name);
-                    self.plan(self.lanes.len() - 1);
-                    self.set_hours(self.lanes.len() - 1, false, self.now);
+                    self.plan(self.entries.len() - 1);
+                    self.set_hours(self.entries.len() - 1, false, self.now);
                     true
                 }
                 Event::TradingRulesSet { instrument, .. } => {
@@ -362,13 +371,13 @@ impl SessionScheduler {
         }
     }
 
-    /// The scheduler's own commands, whatever has come of them: none is given twice.
+    /// Records the scheduler's own commands, accepted or refused, so that none is issued twice.
     fn commanded(&mut self, stamped: &Stamped, events: &[Event], view: &dyn InstrumentView) -> bool {
         match &stamped.command {
             Command::EndDay => self.is_over = true,
             Command::BeginDay { day, closes } => {
                 (self.day, self.closes, self.is_over) = (*day, *closes, false);
-                for at in 0..self.lanes.len() {
+                for at in 0..self.entries.len() {
                     self.plan(at);
                     self.set_hours(at, view.reports(instrument(at)), self.began);
                 }
@@ -379,8 +388,8 @@ impl SessionScheduler {
             }
             Command::SetRemaining { instrument, .. } => {
                 let is_refused = matches!(events, [.., Event::CommandRefused { .. }]);
-                if let Some(lane) = self.lanes.get_mut(instrument.0 as usize) {
-                    lane.is_stuck = is_refused;
+                if let Some(entry) = self.entries.get_mut(instrument.0 as usize) {
+                    entry.is_blocked = is_refused;
                 }
             }
             _ => return false,
@@ -389,7 +398,7 @@ impl SessionScheduler {
     }
 
     fn entered(&mut self, instrument: InstrumentId, to: Phase, ends: Option<VenueNanos>, stamped: &Stamped) {
-        let Some(lane) = self.lanes.get_mut(instrument.0 as usize) else { return };
+        let Some(entry) = self.entries.get_mut(instrument.0 as usize) else { return };
         let at = match &stamped.command {
             Command::ChangeSession { due, reason: SessionReason::Scheduled | SessionReason::Missed, .. } => {
                 stamped.at.min(*due)
@@ -397,10 +406,10 @@ impl SessionScheduler {
             _ => stamped.at,
         };
         let unnamed = (to == Phase::VolatilityCall).then_some(after(stamped.at, VOLATILITY_NS));
-        lane.entered(to, ends.or(unnamed), at);
+        entry.entered(to, ends.or(unnamed), at);
     }
 
-    /// HOT. What an order brings along is due at a time of its own: no lane has to be looked at.
+    /// HOT. An order's timers have their own due times, so no instrument needs to be searched.
     fn arrived(&mut self, id: InstrumentId, hidden: bool, expires: Option<VenueNanos>, view: &dyn InstrumentView) {
         if hidden {
             self.await_filter(id);
@@ -418,7 +427,7 @@ impl SessionScheduler {
         self.soonest = self.soonest.min(self.filter);
     }
 
-    /// An instrument of frequent batches has something for the next one.
+    /// Schedules the next batch of an instrument that trades in frequent batches.
     fn wake(&mut self, instrument: InstrumentId, view: &dyn InstrumentView) {
         if !self.has_batches {
             return;
@@ -433,10 +442,10 @@ impl SessionScheduler {
         }
     }
 
-    /// What the schedule says is current for an instrument, and when that ends.
+    /// Returns the session that the schedule prescribes for an instrument at `at`, and its end.
     pub fn scheduled(&self, instrument: InstrumentId, at: VenueNanos) -> (Phase, Option<VenueNanos>) {
-        let lane = self.lanes.get(instrument.0 as usize);
-        lane.map_or((Phase::Continuous, None), |lane| lane.scheduled(at))
+        let entry = self.entries.get(instrument.0 as usize);
+        entry.map_or((Phase::Continuous, None), |entry| entry.scheduled(at))
     }
 }
 
@@ -444,7 +453,7 @@ fn is_batched(rules: Option<&TradingRules>) -> bool {
     rules.is_some_and(|rules| rules.allocation == Allocation::FrequentBatch)
 }
 
-/// Instruments are dense, and so are lanes.
+/// Returns the id of the instrument at an index. Instrument numbers have no gaps.
 fn instrument(at: usize) -> InstrumentId {
     InstrumentId(u32::try_from(at).unwrap_or(u32::MAX))
 }

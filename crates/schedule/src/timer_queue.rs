@@ -1,7 +1,9 @@
-//! The venue's own timed commands: days and sessions, when a window closes, when an index is sampled.
+//! The venue's own timed commands: days and sessions, market data windows, index samples.
 //!
-//! Holds       1. due times lie on venue-time boundaries, so that every gateway cuts windows alike;
-//!             2. nothing is due in a quiet market but what its schedule says: an idle venue writes no log.
+//! Holds       1. due times lie on multiples of the interval in venue time, so that every gateway
+//!                cuts the same windows;
+//!             2. an idle market has no timer except those of its schedule, so an idle venue writes
+//!                no log.
 
 use pitwire_engine::Engine;
 use pitwire_model::{Command, Event, InstrumentId, Phase, Stamped, VenueNanos};
@@ -13,7 +15,8 @@ const WINDOW_NS: u64 = 100_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
 pub struct TimerQueue {
-    /// `None` while nothing public has happened since the last one.
+    /// End of the current market data window. `None` if nothing public has happened since the last
+    /// one.
     window: Option<VenueNanos>,
     sample: Option<VenueNanos>,
     scheduler: SessionScheduler,
@@ -24,8 +27,10 @@ const fn boundary_after(at: VenueNanos, width_ns: u64) -> VenueNanos {
 }
 
 impl TimerQueue {
-    /// Goes on from where an engine stands; what came due while nobody was there is due at once, and once only.
-    /// `last_seen`: venue time of the engine's last command, zero for a fresh one.
+    /// Continues from the engine's current state. What came due while the venue did not run is due
+    /// now, once.
+    ///
+    /// `last_seen` is the venue time of the engine's last command, zero for a fresh venue.
     pub fn starting(calendar: Box<dyn Calendar>, engine: &Engine, now: VenueNanos, last_seen: VenueNanos) -> Self {
         TimerQueue {
             window: None,
@@ -39,11 +44,12 @@ impl TimerQueue {
         windows.fold(self.scheduler.next_due(), VenueNanos::min)
     }
 
-    /// The next command, if it is due.
+    /// Returns the next command that is due by `now`, and its due time.
     pub fn take(&mut self, now: VenueNanos, engine: &Engine) -> Option<(VenueNanos, Command)> {
         let never = VenueNanos(u64::MAX);
         let (window, sample) = (self.window.unwrap_or(never), self.sample.unwrap_or(never));
-        // At one instant days and sessions come first, then the index, then the window that shows all.
+        // At one time the order is: days and sessions, then the index sample, then the window that
+        // shows both.
         let first = window.min(sample);
         if let Some(taken) = self.scheduler.take(now.min(first), engine) {
             return Some(taken);
@@ -59,7 +65,7 @@ impl TimerQueue {
         Some((window, Command::CloseWindow))
     }
 
-    /// What the schedule says is current for an instrument, and when that ends.
+    /// Returns the session that the schedule prescribes for an instrument, and its end.
     pub fn scheduled(&self, instrument: InstrumentId, at: VenueNanos) -> (Phase, Option<VenueNanos>) {
         self.scheduler.scheduled(instrument, at)
     }
@@ -68,7 +74,7 @@ impl TimerQueue {
         self.window = Some(self.window.map_or(at, |armed| armed.min(at)));
     }
 
-    /// Takes note of what a command did.
+    /// Arms timers after a command.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine) {
         self.scheduler.observe(stamped, events, engine);
         let at = stamped.at;
@@ -79,7 +85,7 @@ impl TimerQueue {
                     self.sample.get_or_insert(boundary_after(at, SECOND_NS));
                 }
                 Event::IndexSampled { .. } => self.arm_window(boundary_after(at, WINDOW_NS)),
-                // The slower channels wait for the turn of the second, whatever else happens until then.
+                // The 1 s channels wait for the end of the second.
                 Event::WindowClosed if !at.0.is_multiple_of(SECOND_NS) => {
                     self.arm_window(boundary_after(at, SECOND_NS))
                 }

@@ -1,4 +1,4 @@
-//! The days of a venue: the calendar that the timetable asks.
+//! The compiled calendar of a venue, in its own time zone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl RandomEnds {
     }
 }
 
-/// One day's sessions, in order of the venue day.
+/// The sessions of one kind of day, in order of the venue day.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sessions {
     pub fixed: Vec<Fixed>,
@@ -39,7 +39,7 @@ pub struct Sessions {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fixed {
-    /// Seconds after midnight; from the day's end on they are the evening before's.
+    /// Start in seconds after midnight. Times after the day's end belong to the evening before.
     pub from: u32,
     pub to: Phase,
     pub random_end_ns: u64,
@@ -49,7 +49,8 @@ pub struct Fixed {
 pub struct Repeated {
     pub cron: Cron,
     pub to: Phase,
-    /// How long it interrupts continuous trading; `None`: until the next session begins.
+    /// Length of a call that interrupts continuous trading. `None` if the session lasts until the
+    /// next one.
     pub lasts_ns: Option<u64>,
     pub random_end_ns: u64,
 }
@@ -62,35 +63,36 @@ pub struct Schedule {
     pub reporting: Option<Reporting>,
 }
 
-/// ReportingHours of trade reporting, in seconds after midnight.
+/// Trade reporting hours, in seconds after midnight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reporting {
     pub from: u32,
-    /// The day's own end where it is that.
+    /// Equals the calendar's `day_ends` if the hours end with the day.
     pub until: u32,
 }
 
 pub struct VenueCalendar {
     pub zone: TimeZone,
-    /// Seconds after midnight, to 24 hours.
+    /// End of the venue day in seconds after midnight, at most 86,400.
     pub day_ends: u32,
-    /// Monday first.
+    /// Trading weekdays, Monday first.
     pub trading: [bool; 7],
     pub holidays: BTreeSet<Date>,
     pub half_days: BTreeSet<Date>,
     pub schedules: Vec<Schedule>,
-    /// Schedules by instrument.
+    /// Schedule number by instrument name.
     pub followers: BTreeMap<String, usize>,
     pub random_ends: RandomEnds,
 }
 
-/// From 1970 to the last nanosecond that is counted, in 2554; what lies before or beyond is one of the two.
+/// Converts a timestamp. Times before 1970 become zero, and times after the year 2554 become the
+/// largest value.
 fn nanos(at: Timestamp) -> VenueNanos {
     let most = if at < Timestamp::UNIX_EPOCH { 0 } else { u64::MAX };
     VenueNanos(u64::try_from(at.as_nanosecond()).unwrap_or(most))
 }
 
-/// The last day that is counted; nothing sensible lies beyond it, and everything after it is that day.
+/// The last day that the calendar distinguishes. All later days count as this one.
 const LAST_DAY: u32 = 2_900_000;
 
 impl VenueCalendar {
@@ -103,7 +105,8 @@ impl VenueCalendar {
         VenueDay(u32::try_from(hours / 24).unwrap_or(0))
     }
 
-    /// A time of day on a date; one that clocks leave out is taken as much later, one that comes twice the first time.
+    /// Returns the time of a local time of day on a date. A time that a clock change skips is taken
+    /// as much later as the change; a time that comes twice is taken the first time.
     fn instant(&self, date: Date, seconds: u32) -> VenueNanos {
         let (days, seconds) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
         let date = date.saturating_add(i64::from(days).days());
@@ -127,8 +130,9 @@ impl VenueCalendar {
         schedule.half.as_ref().filter(|_| self.half_days.contains(&date)).or(Some(&schedule.full))
     }
 
-    /// A time of day on the first trading day that has it, from the date of `wall` on, that is not over by `last_seen`;
-    /// in the midst of a day of trading it is `last_seen` itself.
+    /// Returns where venue time starts: the time of day `seconds` on the first trading day from the
+    /// date of `wall` on that is not over by `last_seen`. Within an unfinished trading day it is
+    /// `last_seen`.
     pub fn starting(&self, wall: VenueNanos, last_seen: VenueNanos, seconds: u32) -> VenueNanos {
         const LOOKED_AT: u32 = 400;
         let Some(from) = self.zoned(wall.max(last_seen)) else { return last_seen };
@@ -144,20 +148,20 @@ impl VenueCalendar {
         start.max(last_seen)
     }
 
-    /// When a venue day begins and ends.
+    /// Returns the start and the end of a venue day.
     fn span(&self, day: VenueDay) -> (VenueNanos, VenueNanos) {
         (self.closes(VenueDay(day.0.saturating_sub(1))), self.closes(day))
     }
 
-    /// When an expression comes true in a stretch of time.
+    /// Returns the times at which a cron expression fires in `from..until`.
     pub fn occurrences(&self, cron: &Cron, from: VenueNanos, until: VenueNanos) -> Vec<VenueNanos> {
         let Some(start) = self.zoned(from) else { return Vec::new() };
         let times = cron.iter_from(start, croner::Direction::Forward).map(|zoned| nanos(zoned.timestamp()));
         times.take_while(|at| *at < until).filter(|at| *at >= from).collect()
     }
 
-    /// The half days, or the first few other trading days, on which an expression comes true; none when it does so on
-    /// no day of the next many.
+    /// Returns days on which a cron expression fires: half days, or the first seven other trading
+    /// days. Returns none if it does not fire within the search window.
     pub fn firing_days(&self, cron: &Cron, from: VenueNanos, on_half_days: bool) -> Vec<VenueDay> {
         const WANTED: usize = 7;
         const LOOKED_AT: usize = 400;
@@ -192,7 +196,7 @@ impl VenueCalendar {
         let mut plan = Vec::with_capacity(begun.len());
         let mut spread_ns = 0;
         for (k, session) in begun.iter().enumerate() {
-            // Whatever the configuration was found to leave, clocks that are moved may leave less.
+            // A clock change can make a session shorter than the definition allows.
             let room = begun.get(k + 1).map_or(ends, |next| next.at).0.saturating_sub(session.at.0);
             plan.push(Boundary { at: session.at, spread_ns: spread_ns.min(room.saturating_sub(1)), to: session.to });
             spread_ns = session.random_end_ns;
@@ -204,7 +208,8 @@ impl VenueCalendar {
         self.begun(sessions, day).iter().any(|session| session.to == phase)
     }
 
-    /// The first call of a day whose random end leaves nothing of the session after it: which, and that session.
+    /// Returns the first call of a day whose random end can use up the whole session after it, and
+    /// that session.
     pub fn swallows(&self, sessions: &Sessions, day: VenueDay) -> Option<(Phase, Phase)> {
         let (_, ends) = self.span(day);
         let begun = self.begun(sessions, day);
@@ -214,7 +219,7 @@ impl VenueCalendar {
         found.map(|(call, next, _)| (call.to, next.to))
     }
 
-    /// What begins on a day, in order.
+    /// Returns what begins on a day, in order.
     fn begun(&self, sessions: &Sessions, day: VenueDay) -> Vec<Begun> {
         let (begins, ends) = self.span(day);
         let mut base = self.base(sessions, day);
@@ -243,13 +248,14 @@ impl VenueCalendar {
         tidied(base)
     }
 
-    /// When a time of day comes in the venue day of a date: from the day's end on, the evening before.
+    /// Returns the time of a time of day within the venue day of a date. Times after the day's end
+    /// lie on the evening before.
     fn placed(&self, date: Date, seconds: u32) -> VenueNanos {
         let evening_before = self.day_ends < DAY_SECONDS && seconds >= self.day_ends;
         self.instant(if evening_before { date.yesterday().unwrap_or(date) } else { date }, seconds)
     }
 
-    /// Sessions by time of day, and repeated ones that last until the next.
+    /// Returns the sessions by time of day and the repeated sessions that last until the next one.
     fn base(&self, sessions: &Sessions, day: VenueDay) -> Vec<Begun> {
         let (begins, ends) = self.span(day);
         let date = Self::date(day);
@@ -263,7 +269,7 @@ impl VenueCalendar {
                 base.push(Begun { at, to: repeated.to, random_end_ns: repeated.random_end_ns });
             }
         }
-        // Calls need something to interrupt.
+        // A schedule that consists only of calls interrupts continuous trading.
         if base.is_empty() && sessions.crons.iter().any(|repeated| repeated.lasts_ns.is_some()) {
             base.push(Begun { at: begins, to: Phase::Continuous, random_end_ns: 0 });
         }
@@ -273,14 +279,15 @@ impl VenueCalendar {
     }
 }
 
-/// A session begins; its random end moves the one after it.
+/// The start of a session, with the random end that delays the session after it.
 struct Begun {
     at: VenueNanos,
     to: Phase,
     random_end_ns: u64,
 }
 
-/// Of several at one instant the last counts; one that begins what runs already begins nothing.
+/// Removes sessions without effect: all but the last of those at one time, and repetitions of the
+/// running session.
 fn tidied(sessions: Vec<Begun>) -> Vec<Begun> {
     let mut tidy: Vec<Begun> = Vec::with_capacity(sessions.len());
     for session in sessions {
@@ -298,7 +305,8 @@ impl Calendar for VenueCalendar {
     fn day_of(&self, at: VenueNanos) -> VenueDay {
         let date = self.zoned(at).map_or(Date::constant(1970, 1, 1), |zoned| zoned.date());
         let mut day = Self::number(date);
-        // The day may have ended already; where clocks are moved at midnight, it may not have begun.
+        // The venue day can differ from the date: the day may have ended, or a clock change at
+        // midnight may delay its start.
         while day.0 < LAST_DAY && self.closes(day) <= at {
             day.0 += 1;
         }
@@ -326,7 +334,7 @@ impl Calendar for VenueCalendar {
         let closes = self.closes(day);
         let until = if hours.until == self.day_ends { closes } else { self.placed(date, hours.until) };
         let (from, until) = (self.placed(date, hours.from), until.min(closes));
-        // Where clocks are moved there may be nothing left of them.
+        // A clock change can leave nothing of the hours.
         (from < until).then_some((from, until))
     }
 

@@ -1,4 +1,4 @@
-//! Venue time: the machine's monotonic clock, scaled, starting where the venue left off or where the wall stands.
+//! Venue time: the machine's monotonic clock, scaled by a speed.
 
 use pitwire_model::VenueNanos;
 
@@ -6,20 +6,23 @@ use pitwire_model::VenueNanos;
 pub struct VenueClock {
     venue: VenueNanos,
     monotonic_ns: u64,
-    /// Venue nanoseconds per thousand real ones.
+    /// Venue nanoseconds per 1,000 real nanoseconds. Zero stops the clock.
     permille: u64,
 }
 
 impl VenueClock {
-    /// The wall clock is asked once, here: stepping it later changes nothing. A wall behind the log is not followed back.
+    /// Starts the clock at the wall time, or at `last`, the time of the last command, if that is
+    /// later.
+    ///
+    /// The wall clock is read once. Later steps of the wall clock change nothing.
     pub fn start(wall_ns: u64, last: VenueNanos, monotonic_ns: u64, speed: f64) -> Self {
-        // A speed is checked to lie in 0.001..=1000 when it is read.
+        // The argument parser has checked that the speed is between 0.001 and 1000.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let permille = (speed * 1000.0).round() as u64;
         VenueClock { venue: VenueNanos(wall_ns).max(last), monotonic_ns, permille: permille.max(1) }
     }
 
-    /// A clock that stands still: the venue's own time is the only one.
+    /// Creates a clock that stands still. Only requests move venue time.
     pub fn manual() -> Self {
         VenueClock { venue: VenueNanos::ZERO, monotonic_ns: 0, permille: 0 }
     }
@@ -29,7 +32,8 @@ impl VenueClock {
         VenueNanos(self.venue.0.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX)))
     }
 
-    /// The real time at which a venue time comes.
+    /// Returns the monotonic time at which a venue time comes, or `u64::MAX` if the clock stands
+    /// still.
     pub fn real(&self, at: VenueNanos) -> u64 {
         let Some(ahead) = (u128::from(at.0.saturating_sub(self.venue.0)) * 1000).checked_div(u128::from(self.permille))
         else {
@@ -38,7 +42,7 @@ impl VenueClock {
         self.monotonic_ns.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX))
     }
 
-    /// After the machine has stood still, venue time goes on from where the venue is, instead of racing to catch up.
+    /// Continues from `at` after the machine has been suspended, instead of catching up.
     pub fn resume_from(&mut self, at: VenueNanos, monotonic_ns: u64) {
         self.venue = at;
         self.monotonic_ns = monotonic_ns;
@@ -50,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_runs_at_its_speed_and_never_starts_in_the_past() {
+    fn venue_time_follows_its_speed_and_never_goes_back() {
         let clock = VenueClock::start(1_000, VenueNanos(5_000), 100, 2.0);
         assert_eq!(clock.at(100), VenueNanos(5_000));
         assert_eq!(clock.at(600), VenueNanos(6_000));

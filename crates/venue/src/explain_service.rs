@@ -1,7 +1,9 @@
-//! What a directory's log says about an order or a command: for `pitwire explain`, and for a venue that is asked about its own.
+//! Explanations of orders and commands, read from the log of a data directory.
 //!
-//! Holds       1. the loop never waits for an inquiry: it runs in a thread of its own, one at a time, and is asked for again;
-//!             2. whoever waits is answered, whoever else asks meanwhile.
+//! Holds       1. the event loop never waits for an explanation: a thread looks up one at a time,
+//!                and the client asks again;
+//!             2. every waiting account gets its answer, however many requests other accounts send.
+//! Start at    [`explain`] for a command queue, [`ExplainService::ask`] for a running venue.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -16,14 +18,20 @@ use tracing::error;
 use crate::recovery::inspect_settled;
 use crate::replay::{Interrupted, Replay};
 
-/// What was found, and in which commands it was looked for.
+/// The notes that were found, and the range of commands that was searched.
 pub struct ExplainAnswer {
     pub notes: Vec<Note>,
     pub first: Seq,
     pub last: Seq,
 }
 
-/// Replays everything that is kept: from the first command, or from the oldest snapshot.
+/// Replays the log from its first command, or from its oldest snapshot, and explains what it asks
+/// for.
+///
+/// # Errors
+///
+/// Returns a failure if the directory has no readable journal, or if the replay produces other
+/// events than were sent.
 pub fn explain(directory: &Path, question: Question, audience: Audience) -> Result<ExplainAnswer, Failure> {
     let nothing = |what: String| Failure::new(what).remedy("name the data directory of a venue with --data");
     let storage = DirectoryStorage::read_only(directory)
@@ -45,9 +53,10 @@ pub fn explain(directory: &Path, question: Question, audience: Audience) -> Resu
                 let (first, last) = (recovery.base().next(), replay.last);
                 return Ok(ExplainAnswer { notes: explainer.finish(), first, last });
             }
-            // As the venue itself would, which died before it could write it down.
+            // The venue stopped before it could quarantine this command. Skip it, as the next start
+            // will.
             Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {
-                error!(seq = seq.0, "this command makes the engine fail: it is passed over");
+                error!(seq = seq.0, "engine panicked on this command; skipping it");
             }
             Err(interrupted) => return Err(interrupted.into()),
         }
@@ -64,94 +73,97 @@ pub enum LogExplanation {
     Failed(String),
 }
 
-/// An order and who asked.
-type Asked = (OrderId, Audience);
+/// A request: an order, and the account or operator that asks.
+type ExplainRequest = (OrderId, Audience);
 
-/// How many wait at most, of all and of one who asks; whoever finds no place asks again.
+/// Most waiting requests, of all accounts and of one. A client whose request finds no place asks
+/// again.
 const MOST_WAITING: usize = 64;
 const MOST_OF_ONE: usize = 8;
-/// How many answers are kept for those who have not come back for them, and how long.
+/// Most answers that wait to be collected, and how long they wait, in nanoseconds.
 const MOST_ANSWERS: usize = 64;
 const KEPT_NS: u64 = 60_000_000_000;
-/// How long nothing more is looked up for whom something has been: members may not keep a core busy.
+/// Pause between two lookups for the same account, in nanoseconds. It keeps one member from using a
+/// whole core.
 const REST_NS: u64 = 1_000_000_000;
 
-/// Who waits, and what was found for whom.
+/// The waiting requests, and the answers that have not been collected.
 #[derive(Debug, Default)]
-struct Line {
-    running: Option<Asked>,
-    waiting: VecDeque<Asked>,
-    /// With the moment until which it is kept, soonest first.
-    answers: VecDeque<(Asked, LogExplanation, u64)>,
-    /// Until when, soonest first.
+struct ExplainQueue {
+    running: Option<ExplainRequest>,
+    waiting: VecDeque<ExplainRequest>,
+    /// Answers with the time at which they expire, soonest first.
+    answers: VecDeque<(ExplainRequest, LogExplanation, u64)>,
+    /// Accounts that must wait, with the time at which their pause ends, soonest first.
     resting: VecDeque<(Audience, u64)>,
 }
 
-impl Line {
-    /// The answer, if there is one; else the question has its place, unless there is none to have.
-    fn ask(&mut self, asked: Asked, now_ns: u64) -> Option<LogExplanation> {
+impl ExplainQueue {
+    /// Returns the answer if it is ready. Otherwise queues the request, if there is a place.
+    fn ask(&mut self, request: ExplainRequest, now_ns: u64) -> Option<LogExplanation> {
         while self.answers.front().is_some_and(|(_, _, until)| *until <= now_ns) {
             self.answers.pop_front();
         }
-        if let Some(at) = self.answers.iter().position(|(of, _, _)| *of == asked) {
+        if let Some(at) = self.answers.iter().position(|(of, _, _)| *of == request) {
             return self.answers.remove(at).map(|(_, answer, _)| answer);
         }
-        let of_one = self.waiting.iter().filter(|(_, audience)| *audience == asked.1).count();
+        let of_one = self.waiting.iter().filter(|(_, audience)| *audience == request.1).count();
         let has_place = self.waiting.len() < MOST_WAITING && of_one < MOST_OF_ONE;
-        if has_place && self.running != Some(asked) && !self.waiting.contains(&asked) {
-            self.waiting.push_back(asked);
+        if has_place && self.running != Some(request) && !self.waiting.contains(&request) {
+            self.waiting.push_back(request);
         }
         None
     }
 
-    /// What to look up now: the oldest question of whoever does not rest.
-    fn begin(&mut self, now_ns: u64) -> Option<Asked> {
+    /// Returns the request to look up now: the oldest one whose account does not have to pause.
+    fn begin(&mut self, now_ns: u64) -> Option<ExplainRequest> {
         while self.resting.front().is_some_and(|(_, until)| *until <= now_ns) {
             self.resting.pop_front();
         }
         if self.running.is_some() {
             return None;
         }
-        let rests = |asked: &Asked| self.resting.iter().any(|(audience, _)| *audience == asked.1);
-        let next = self.waiting.iter().position(|asked| !rests(asked))?;
+        let rests = |request: &ExplainRequest| self.resting.iter().any(|(audience, _)| *audience == request.1);
+        let next = self.waiting.iter().position(|request| !rests(request))?;
         self.running = self.waiting.remove(next);
         self.running
     }
 
     fn ended(&mut self, answer: LogExplanation, now_ns: u64) {
-        let Some(asked) = self.running.take() else { return };
+        let Some(request) = self.running.take() else { return };
         if self.answers.len() == MOST_ANSWERS {
             self.answers.pop_front();
         }
-        self.answers.push_back((asked, answer, now_ns.saturating_add(KEPT_NS)));
-        self.resting.push_back((asked.1, now_ns.saturating_add(REST_NS)));
+        self.answers.push_back((request, answer, now_ns.saturating_add(KEPT_NS)));
+        self.resting.push_back((request.1, now_ns.saturating_add(REST_NS)));
     }
 }
 
-/// Those that a venue makes about its own log.
+/// Looks up explanations in the venue's own log.
 pub struct ExplainService {
     directory: PathBuf,
-    line: Line,
+    queue: ExplainQueue,
     thread: Option<JoinHandle<Result<ExplainAnswer, Failure>>>,
 }
 
 impl ExplainService {
     pub fn new(directory: &Path) -> ExplainService {
-        ExplainService { directory: directory.to_owned(), line: Line::default(), thread: None }
+        ExplainService { directory: directory.to_owned(), queue: ExplainQueue::default(), thread: None }
     }
 
-    /// The answer, if it has been found; it is then looked up anew for whoever asks again.
+    /// Returns the answer if it is ready, otherwise [`LogExplanation::Working`]. An answer is
+    /// returned once; a later request is looked up again.
     pub fn ask(&mut self, order: OrderId, member: Option<AccountId>, now_ns: u64) -> LogExplanation {
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
-            self.line.ended(answer(thread), now_ns);
+            self.queue.ended(answer(thread), now_ns);
         }
-        let found = self.line.ask((order, member.map_or(Audience::Operator, Audience::Member)), now_ns);
-        if let Some((order, audience)) = self.line.begin(now_ns) {
+        let found = self.queue.ask((order, member.map_or(Audience::Operator, Audience::Member)), now_ns);
+        if let Some((order, audience)) = self.queue.begin(now_ns) {
             let directory = self.directory.clone();
             let work = move || explain(&directory, Question::Order(order), audience);
             match thread::Builder::new().name("explain".into()).spawn(work) {
                 Ok(thread) => self.thread = Some(thread),
-                Err(error) => self.line.ended(LogExplanation::Failed(error.to_string()), now_ns),
+                Err(error) => self.queue.ended(LogExplanation::Failed(error.to_string()), now_ns),
             }
         }
         found.unwrap_or(LogExplanation::Working)
@@ -175,7 +187,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn asked(order: u64, account: u32) -> Asked {
+    fn request(order: u64, account: u32) -> ExplainRequest {
         (OrderId(order), Audience::Member(AccountId(account)))
     }
 
@@ -183,58 +195,58 @@ mod tests {
         LogExplanation::Notes(order.to_string())
     }
 
-    /// Two who ask in turn, and whose answers are ready whenever the other one asks.
+    /// Two accounts ask in turn, and each answer is ready when the other account asks.
     #[test]
-    fn who_asks_in_between_takes_nobodys_answer() {
-        let (mut line, mut told) = (Line::default(), Vec::new());
+    fn answers_go_to_the_account_that_asked() {
+        let (mut queue, mut told) = (ExplainQueue::default(), Vec::new());
         for turn in 0..4 {
             for account in [1, 2] {
-                if let Some((order, _)) = line.running {
-                    line.ended(notes(order.0), turn);
+                if let Some((order, _)) = queue.running {
+                    queue.ended(notes(order.0), turn);
                 }
-                told.extend(line.ask(asked(10 + u64::from(account), account), turn));
-                line.begin(turn);
+                told.extend(queue.ask(request(10 + u64::from(account), account), turn));
+                queue.begin(turn);
             }
         }
         assert_eq!(told, [notes(11), notes(12)]);
     }
 
     #[test]
-    fn one_who_asks_for_much_waits_behind_those_who_ask_for_little() {
-        let mut line = Line::default();
+    fn busy_account_waits_for_other_accounts() {
+        let mut queue = ExplainQueue::default();
         for order in 0..20 {
-            assert_eq!(line.ask(asked(order, 1), 0), None);
+            assert_eq!(queue.ask(request(order, 1), 0), None);
         }
-        assert_eq!(line.waiting.len(), MOST_OF_ONE);
-        line.ask(asked(100, 2), 0);
-        assert_eq!(line.begin(0), Some(asked(0, 1)));
-        assert_eq!(line.begin(0), None, "one at a time");
-        line.ended(notes(0), 5);
-        assert_eq!(line.begin(5), Some(asked(100, 2)));
-        line.ended(notes(100), 6);
-        assert_eq!([line.begin(6), line.begin(SECOND + 4)], [None, None], "a second of rest");
-        assert_eq!(line.begin(SECOND + 5), Some(asked(1, 1)));
+        assert_eq!(queue.waiting.len(), MOST_OF_ONE);
+        queue.ask(request(100, 2), 0);
+        assert_eq!(queue.begin(0), Some(request(0, 1)));
+        assert_eq!(queue.begin(0), None, "one at a time");
+        queue.ended(notes(0), 5);
+        assert_eq!(queue.begin(5), Some(request(100, 2)));
+        queue.ended(notes(100), 6);
+        assert_eq!([queue.begin(6), queue.begin(SECOND + 4)], [None, None], "a second of rest");
+        assert_eq!(queue.begin(SECOND + 5), Some(request(1, 1)));
     }
 
     #[test]
-    fn an_answer_is_given_once_and_not_kept_for_ever() {
-        let mut line = Line::default();
-        let found = |line: &mut Line, order: u64, now_ns: u64| {
-            line.ask(asked(order, 1), now_ns);
-            assert_eq!(line.begin(now_ns), Some(asked(order, 1)));
-            line.ended(notes(order), now_ns);
+    fn answer_is_returned_once_and_expires() {
+        let mut queue = ExplainQueue::default();
+        let found = |queue: &mut ExplainQueue, order: u64, now_ns: u64| {
+            queue.ask(request(order, 1), now_ns);
+            assert_eq!(queue.begin(now_ns), Some(request(order, 1)));
+            queue.ended(notes(order), now_ns);
         };
-        found(&mut line, 1, 0);
-        assert_eq!(line.ask(asked(1, 3), 1), None, "somebody else's");
-        assert_eq!(line.ask(asked(1, 1), 1), Some(notes(1)));
-        assert_eq!(line.ask(asked(1, 1), 2), None, "looked up anew");
-        line.waiting.clear();
-        found(&mut line, 2, 2 * SECOND);
-        assert_eq!(line.ask(asked(2, 1), 2 * SECOND + KEPT_NS), None);
-        line.waiting.clear();
+        found(&mut queue, 1, 0);
+        assert_eq!(queue.ask(request(1, 3), 1), None, "somebody else's");
+        assert_eq!(queue.ask(request(1, 1), 1), Some(notes(1)));
+        assert_eq!(queue.ask(request(1, 1), 2), None, "looked up anew");
+        queue.waiting.clear();
+        found(&mut queue, 2, 2 * SECOND);
+        assert_eq!(queue.ask(request(2, 1), 2 * SECOND + KEPT_NS), None);
+        queue.waiting.clear();
         for order in 0..1_000 {
-            found(&mut line, order, (100 + order) * SECOND);
+            found(&mut queue, order, (100 + order) * SECOND);
         }
-        assert!(line.answers.len() <= MOST_ANSWERS && line.resting.len() == 1);
+        assert!(queue.answers.len() <= MOST_ANSWERS && queue.resting.len() == 1);
     }
 }

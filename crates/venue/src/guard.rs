@@ -1,23 +1,24 @@
-//! A command that makes the engine fail must not take the venue with it.
+//! Surviving a panic of the engine.
 //!
-//! Holds       1. after a failure the engine is not to be trusted: the caller builds another one from the log;
-//!             2. a quarantined command has had one effect, in every run and replay: [`refusal`].
+//! Holds       1. after a panic the engine must not be used: the caller builds another one from the
+//!                log;
+//!             2. a quarantined command has one effect, in every run and replay: [`refusal`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pitwire_engine::Engine;
 use pitwire_model::{Command, Event, InstrumentId, OrderId, Reject, Stamped};
 
-/// An entry with this label makes the engine fail in the midst of it, so that tests can see what comes of it. No build
-/// without debug assertions, and so no release, has this.
+/// An order with this label makes the engine panic halfway, for tests. Builds without debug
+/// assertions, and so all releases, ignore it.
 #[cfg(debug_assertions)]
 pub const POISON: &str = "poison (debug builds only)";
 
-/// The engine failed; it and `events` are half of something.
+/// The engine panicked. The engine and the events of the command are incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineFailed;
 
-/// Applies a command and survives its failure.
+/// Applies a command and catches a panic.
 #[inline]
 pub fn apply_guarded(engine: &mut Engine, stamped: &Stamped, events: &mut Vec<Event>) -> Result<(), EngineFailed> {
     catch_unwind(AssertUnwindSafe(|| apply(engine, stamped, events))).map_err(|_| EngineFailed)
@@ -32,7 +33,7 @@ fn apply(engine: &mut Engine, stamped: &Stamped, events: &mut Vec<Event>) {
     }
 }
 
-/// What a quarantined command is answered.
+/// Returns the event of a quarantined command: its refusal.
 pub fn refusal(stamped: &Stamped) -> Event {
     let reason = Reject::Quarantined;
     match &stamped.command {
@@ -43,7 +44,8 @@ pub fn refusal(stamped: &Stamped) -> Event {
     }
 }
 
-/// What a command concerns, as an engine knows it that stands just before it; `None` when it is not one instrument.
+/// Returns the instrument that a command concerns, from the engine's state before it. Returns
+/// `None` if the command does not concern exactly one instrument.
 pub fn instrument_of(stamped: &Stamped, engine: &Engine) -> Option<InstrumentId> {
     match &stamped.command {
         Command::Enter(order) => engine.market(order.instrument).map(|market| market.spec.id),

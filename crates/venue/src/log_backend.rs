@@ -1,4 +1,4 @@
-//! Where commands go before anything is said about them: the disk, or, by an explicit choice, memory.
+//! The log of a venue: a journal on disk, or nothing at all.
 
 use pitwire_journal::Journal;
 use pitwire_journal::{Log, LogError, OutputHash};
@@ -6,7 +6,7 @@ use pitwire_model::{Seq, Stamped};
 
 pub enum LogBackend {
     Disk(Box<Journal>),
-    /// Nothing survives the process. Every status says so.
+    /// Nothing survives the process. `/healthz`, `/metrics` and the start message report it.
     Memory {
         appended: Seq,
         committed: Seq,

@@ -1,4 +1,4 @@
-//! Work that must not hold up the loop, on threads of its own: preparing segments, writing snapshots.
+//! Maintenance tasks on their own threads: preparing journal segments and writing snapshots.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,26 +17,27 @@ use crate::recovery::journal_config;
 use crate::replay::Replay;
 use crate::venue::Venue;
 
-/// A snapshot after so many commands, or after so long, whichever comes first; less to replay against more to write.
+/// A snapshot is due after this many commands or after this many nanoseconds, whichever comes
+/// first. Smaller values shorten the next recovery and write more.
 const SNAPSHOT_COMMANDS: u64 = 500_000;
 const SNAPSHOT_NS: u64 = 300_000_000_000;
 const SNAPSHOTS_KEPT: usize = 2;
-/// After a segment could not be prepared: the disk is full, and trying at once again would only wear it.
+/// Pause in nanoseconds after a segment could not be prepared, usually because the disk is full.
 const RETRY_NS: u64 = 1_000_000_000;
 
-enum Done {
+enum TaskResult {
     Segment(Result<PreparedSegment, LogError>),
     Snapshot(Seq, Result<(), String>),
 }
 
-/// The newest snapshot: what it holds, and when it was begun or found.
-struct Newest {
+/// The newest snapshot: its last command, and the time at which it was started or found.
+struct NewestSnapshot {
     holds: Seq,
     at_ns: u64,
 }
 
-impl Newest {
-    /// Whether the next one is due, with so much durable.
+impl NewestSnapshot {
+    /// Returns whether the next snapshot is due, given the newest durable command.
     fn is_due(&self, durable: Seq, now_ns: u64) -> bool {
         let behind = durable.0.saturating_sub(self.holds.0);
         behind >= SNAPSHOT_COMMANDS || (behind > 0 && now_ns.saturating_sub(self.at_ns) >= SNAPSHOT_NS)
@@ -45,16 +46,16 @@ impl Newest {
 
 pub struct Maintenance {
     storage: Arc<dyn Storage>,
-    done: Receiver<Done>,
-    report: Sender<Done>,
+    done: Receiver<TaskResult>,
+    report: Sender<TaskResult>,
     is_snapshotting: bool,
-    newest: Newest,
+    newest: NewestSnapshot,
     no_segment_before_ns: u64,
 }
 
 impl Maintenance {
-    /// `last_snapshot` is what the snapshot on the disk holds: a venue that dies again and again before one was due
-    /// would otherwise have more to replay with every start.
+    /// Creates the tasks. `last_snapshot` is the last command of the newest snapshot on disk. With
+    /// it, a venue that crashes repeatedly still gets its snapshot in time.
     pub fn new(storage: Arc<dyn Storage>, last_snapshot: Seq, now_ns: u64) -> Self {
         let (report, done) = channel();
         Maintenance {
@@ -62,25 +63,29 @@ impl Maintenance {
             done,
             report,
             is_snapshotting: false,
-            newest: Newest { holds: last_snapshot, at_ns: now_ns },
+            newest: NewestSnapshot { holds: last_snapshot, at_ns: now_ns },
             no_segment_before_ns: 0,
         }
     }
 
-    /// Collects what is finished and starts what is due. Called with everything committed.
+    /// Collects finished tasks and starts those that are due. Call it when everything is committed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the journal's superblock cannot be written. The venue must then stop.
     pub fn attend(&mut self, venue: &mut Venue, now_ns: u64) -> Result<(), LogError> {
         while let Ok(done) = self.done.try_recv() {
             match done {
-                Done::Segment(outcome) => {
+                TaskResult::Segment(outcome) => {
                     if let Some(journal) = venue.journal_mut() {
                         self.take_segment(journal, outcome, now_ns);
                     }
                 }
-                Done::Snapshot(seq, Ok(())) => {
+                TaskResult::Snapshot(seq, Ok(())) => {
                     info!(seq = seq.0, "snapshot written");
                     self.is_snapshotting = false;
                 }
-                Done::Snapshot(seq, Err(error)) => {
+                TaskResult::Snapshot(seq, Err(error)) => {
                     error!(seq = seq.0, error, "snapshot failed; the journal before it is kept");
                     self.is_snapshotting = false;
                 }
@@ -91,8 +96,8 @@ impl Maintenance {
         let may_prepare = now_ns >= self.no_segment_before_ns;
         if let Some(job) = may_prepare.then(|| journal.segment_wanted()).flatten() {
             let report = self.report.clone();
-            // A receiver that is gone means the venue has ended: nobody wants the segment.
-            thread::spawn(move || drop(report.send(Done::Segment(job.run()))));
+            // If the receiver is gone, the venue has ended and does not need the segment.
+            thread::spawn(move || drop(report.send(TaskResult::Segment(job.run()))));
         }
         let last = venue.durable();
         if self.newest.is_due(last, now_ns) && !self.is_snapshotting {
@@ -101,7 +106,8 @@ impl Maintenance {
         Ok(())
     }
 
-    /// A failure is not fatal: until there is space again only cancels are taken, into the segments already made.
+    /// Hands a prepared segment to the journal. On failure, the venue takes only cancels until a
+    /// later attempt succeeds.
     fn take_segment(&mut self, journal: &mut Journal, outcome: Result<PreparedSegment, LogError>, now_ns: u64) {
         let before = journal.room();
         if let Err(error) = journal.segment_ready(outcome) {
@@ -114,59 +120,73 @@ impl Maintenance {
         }
     }
 
-    /// A start that had so much to replay keeps what it came to before it serves anybody: a venue that dies again and
-    /// again before a thread has written its snapshot would otherwise replay all of it each time. Called with everything
-    /// committed. A failure is not fatal: the journal before it is kept.
+    /// Writes a snapshot before the venue serves clients, if recovery had to replay enough commands
+    /// for one.
+    ///
+    /// Otherwise a venue that crashes before its snapshot thread is done would replay the same
+    /// commands at each start. Call it when everything is committed. A failure is logged only,
+    /// because the journal is complete.
     pub fn catch_up(&mut self, venue: &Venue, now_ns: u64) {
         if !self.newest.is_due(venue.durable(), now_ns) {
             return;
         }
         let Some((meta, payload)) = capture_snapshot(venue) else { return };
-        match keep(self.storage.as_ref(), &meta, &payload) {
+        match write_and_retain(self.storage.as_ref(), &meta, &payload) {
             Ok(()) => {
                 info!(seq = meta.seq.0, "snapshot written");
-                self.newest = Newest { holds: meta.seq, at_ns: now_ns };
+                self.newest = NewestSnapshot { holds: meta.seq, at_ns: now_ns };
             }
             Err(error) => error!(seq = meta.seq.0, %error, "snapshot failed; the journal before it is kept"),
         }
     }
 
-    /// The loop pays for a handle and a thread: the state itself is made again from the disk.
+    /// Starts a snapshot thread. The calling thread pays only for a handle and a thread: the new
+    /// thread rebuilds the state from disk.
     pub fn start_snapshot(&mut self, venue: &Venue, now_ns: u64) {
         let Some(journal) = venue.journal() else { return };
         self.is_snapshotting = true;
         let seq = journal.durable_position();
-        self.newest = Newest { holds: seq, at_ns: now_ns };
+        self.newest = NewestSnapshot { holds: seq, at_ns: now_ns };
         let (history, report) = (journal.history(), self.report.clone());
         thread::spawn(move || {
-            // Whatever becomes of it, somebody waits to hear that it has ended.
+            // Report the end in every case, because `wait_for_snapshot` may be waiting for it.
             let outcome =
                 catch_unwind(AssertUnwindSafe(|| replicate_snapshot(&history).map_err(|error| error.to_string())));
-            drop(report.send(Done::Snapshot(seq, outcome.unwrap_or_else(|_| Err("the replica failed".into())))));
+            drop(report.send(TaskResult::Snapshot(seq, outcome.unwrap_or_else(|_| Err("the replica failed".into())))));
         });
     }
 
-    /// Until the one under way has ended, if there is one.
+    /// Waits until the running snapshot, if any, has ended.
     pub fn wait_for_snapshot(&mut self) {
         while self.is_snapshotting {
             let Ok(done) = self.done.recv() else { return };
-            self.is_snapshotting &= !matches!(done, Done::Snapshot(..));
+            self.is_snapshotting &= !matches!(done, TaskResult::Snapshot(..));
         }
     }
 
-    /// The last snapshot of a clean end, written before the process goes.
+    /// Writes the last snapshot before a clean exit.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the snapshot cannot be written. The journal is complete without it.
     pub fn finish(mut self, venue: &Venue) -> Result<(), Failure> {
         let Some((meta, payload)) = capture_snapshot(venue) else { return Ok(()) };
-        // Two must not retain at once.
+        // Two snapshots must not delete old segments at the same time.
         self.wait_for_snapshot();
-        keep(self.storage.as_ref(), &meta, &payload)
+        write_and_retain(self.storage.as_ref(), &meta, &payload)
     }
 }
 
-/// A snapshot of what is durable, by a replica that replays it from the snapshot before. What it is made of it has
-/// thereby checked: the snapshot before can be read, and the log after it gives the events that were sent.
+/// Writes a snapshot of everything durable, by replaying the log from the previous snapshot.
+///
+/// The replay also verifies that the previous snapshot is readable and that the log after it
+/// produces the events that were sent.
+///
+/// # Errors
+///
+/// Returns a failure if the log cannot be replayed, or if the snapshot cannot be written.
 pub fn replicate_snapshot(history: &History) -> Result<(), Failure> {
-    // Members come first.
+    // The venue's own thread has priority.
     let _ = rustix::process::nice(10);
     let replica = Replay::whole(&history.recovery()?, history.storage())?;
     let mut payload = Vec::new();
@@ -179,10 +199,11 @@ pub fn replicate_snapshot(history: &History) -> Result<(), Failure> {
         chain: replica.chain.state().clone(),
     };
     drop(replica);
-    keep(history.storage(), &meta, &payload)
+    write_and_retain(history.storage(), &meta, &payload)
 }
 
-/// The state as plain bytes, taken between two commands.
+/// Returns the state between two commands as a snapshot, or `None` if the venue keeps nothing on
+/// disk.
 pub fn capture_snapshot(venue: &Venue) -> Option<(SnapshotMeta, Vec<u8>)> {
     let journal = venue.journal()?;
     let meta = SnapshotMeta {
@@ -197,7 +218,7 @@ pub fn capture_snapshot(venue: &Venue) -> Option<(SnapshotMeta, Vec<u8>)> {
     Some((meta, payload))
 }
 
-fn keep(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<(), Failure> {
+fn write_and_retain(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<(), Failure> {
     write_snapshot(storage, meta, payload)?;
     retain(storage, &journal_config(), SNAPSHOTS_KEPT)?;
     Ok(())
@@ -216,16 +237,16 @@ mod tests {
     use crate::recovery::{Recovered, recover};
 
     #[test]
-    fn a_snapshot_is_due_by_what_has_come_behind_the_last_one_on_the_disk() {
+    fn snapshot_is_due_by_commands_and_time_since_the_last() {
         let start = 7_000_000_000;
-        let found = Newest { holds: Seq(1_000), at_ns: start };
+        let found = NewestSnapshot { holds: Seq(1_000), at_ns: start };
         for (durable, after_s, is_due) in [
             (1_000, 0, false),
             (1_000, 1_000, false),
             (1_001, 299, false),
             (1_001, 300, true),
             (500_999, 0, false),
-            // Replayed at the start, say: it need not happen again.
+            // For example after a start that replayed this many commands.
             (501_000, 0, true),
         ] {
             let now_ns = start + after_s * 1_000_000_000;
@@ -233,7 +254,7 @@ mod tests {
         }
     }
 
-    /// A start without sockets or setup.
+    /// Starts a venue without sockets and without a setup.
     fn start(directory: &Path) -> (Venue, Maintenance, Seq, DirectoryLock) {
         let Recovered { sequencer, views, chain, base, storage, lock } = recover(directory).unwrap();
         let now = sequencer.time();
@@ -241,7 +262,7 @@ mod tests {
         (Venue::new(sequencer, views, chain, EventQueue::new(timers)), Maintenance::new(storage, base, 0), base, lock)
     }
 
-    fn nothing_much(venue: &mut Venue, maintenance: &mut Maintenance, commands: u64) {
+    fn submit_cancels(venue: &mut Venue, maintenance: &mut Maintenance, commands: u64) {
         let cancel = Command::Cancel { account: AccountId(0), order: OrderId(u64::MAX) };
         for command in 1..=commands {
             venue.submit(VenueNanos(1), cancel.clone(), &mut ()).unwrap();
@@ -252,7 +273,7 @@ mod tests {
         }
     }
 
-    /// As `attend` does, and without the snapshot that it would begin.
+    /// As [`Maintenance::attend`], but without starting a snapshot.
     fn prepare_segments(venue: &mut Venue, maintenance: &mut Maintenance) {
         let journal = venue.journal_mut().unwrap();
         if let Some(job) = journal.segment_wanted() {
@@ -261,16 +282,17 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_had_much_to_replay_leaves_less_to_the_next_one() {
+    fn long_replay_writes_a_snapshot_before_serving() {
         let directory = std::env::temp_dir().join(format!("pitwire-maintenance-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         let mut bases = Vec::new();
-        // The first is short of a snapshot by one command; each dies without having begun one.
+        // The first run is one command short of a snapshot. Each run crashes before it has started
+        // one.
         for commands in [SNAPSHOT_COMMANDS - 1, 1, 0, SNAPSHOT_COMMANDS - 1, 0] {
             let (mut venue, mut maintenance, base, lock) = start(&directory);
             maintenance.catch_up(&venue, 0);
             bases.push((base.0, maintenance.newest.holds.0, venue.last().0));
-            nothing_much(&mut venue, &mut maintenance, commands);
+            submit_cancels(&mut venue, &mut maintenance, commands);
             drop((venue, lock));
         }
         let (much, more) = (SNAPSHOT_COMMANDS, 2 * SNAPSHOT_COMMANDS - 1);

@@ -1,4 +1,4 @@
-//! What sees every command with its events as soon as it has been applied.
+//! The trait through which market data follows the venue.
 
 use pitwire_engine::Engine;
 use pitwire_model::{Event, Stamped};
@@ -12,7 +12,7 @@ pub trait EventObserver {
     fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views);
 }
 
-/// Ignores everything.
+/// An observer that ignores everything, for venues without market data.
 impl EventObserver for () {
     fn observe(&mut self, _: &Stamped, _: &[Event], _: &Engine, _: &Views) {}
 }

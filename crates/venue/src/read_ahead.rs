@@ -1,26 +1,28 @@
-//! Reading ahead of a replay, in batches: a venue with little to do writes a group a command, and handing each to another
-//! thread would cost more than replaying it.
+//! Reading the journal ahead of a replay, in batches.
+//!
+//! An idle venue writes one group per command. Handing each group to another thread would cost more
+//! than replaying it.
 
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use pitwire_journal::{GroupEnd, OpenError, Tail};
 use pitwire_model::Stamped;
 
-/// Batches that are read before they are needed; with them in flight memory stays bounded.
+/// Batches that are read ahead. It bounds the memory in use.
 pub(crate) const BATCHES_AHEAD: usize = 4;
-/// A batch ends with the group that brings it here.
+/// A batch ends with the group that reaches this many commands.
 const BATCH_COMMANDS: usize = 1_024;
 
-/// Whole groups, one behind the other.
+/// Complete groups, in order.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub commands: Vec<Stamped>,
-    /// Each with the place behind its last command in `commands`.
+    /// Each group, with the index after its last command in `commands`.
     pub groups: Vec<(GroupEnd, usize)>,
 }
 
 impl Batch {
-    /// Without the groups that end behind so many commands.
+    /// Removes the groups that end after this many commands.
     pub fn cut(&mut self, commands: usize) {
         self.groups.retain(|(_, end)| *end <= commands);
         self.commands.truncate(self.groups.last().map_or(0, |(_, end)| *end));
@@ -32,7 +34,8 @@ impl Batch {
     }
 }
 
-/// Until the log ends, cannot be read, or nobody wants any more. Batches come back to be filled again.
+/// Reads batches until the log ends, cannot be read, or the receiver is gone. Used batches come
+/// back to be refilled.
 pub(crate) fn read_ahead(mut tail: Tail<'_>, ahead: &SyncSender<Result<Batch, OpenError>>, used: &Receiver<Batch>) {
     loop {
         let mut batch = used.try_recv().unwrap_or_default();
@@ -44,13 +47,13 @@ pub(crate) fn read_ahead(mut tail: Tail<'_>, ahead: &SyncSender<Result<Batch, Op
         match end {
             Ok(true) => {}
             Ok(false) => return,
-            // Nobody wants to hear it where the receiver has gone.
+            // If the receiver is gone, the error has no addressee.
             Err(error) => return drop(ahead.send(Err(error))),
         }
     }
 }
 
-/// Whether there may be more. What was whole before an error is in the batch.
+/// Fills a batch. Returns whether there may be more. Groups before an error are in the batch.
 fn fill(batch: &mut Batch, tail: &mut Tail<'_>) -> Result<bool, OpenError> {
     while batch.commands.len() < BATCH_COMMANDS {
         let Some(group) = tail.next_onto(&mut batch.commands) else { return Ok(false) };

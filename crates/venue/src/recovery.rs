@@ -1,4 +1,6 @@
-//! From a data directory to a venue that continues where it was: newest snapshot, then the tail of the journal.
+//! Recovery: from a data directory to a venue that continues where it stopped.
+//!
+//! Start at    [`recover`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,25 +15,31 @@ use pitwire_projections::Views;
 use tracing::{info, warn};
 
 use crate::log_backend::LogBackend;
-use crate::replay::{Found, Replay};
+use crate::replay::{Replay, UnrecordedPanic};
 use crate::sequencer::Sequencer;
 
-/// How often a venue that writes meanwhile may look damaged before it is believed.
+/// Attempts to read a journal that a running venue is writing, before an error is accepted.
 const MOST_LOOKS: u32 = 10;
 
 pub struct Recovered {
     pub sequencer: Sequencer<LogBackend>,
     pub views: Views,
     pub chain: OutputChain,
-    /// What the snapshot that was used holds; everything behind it was replayed.
+    /// The last command of the snapshot that was used. Everything after it was replayed.
     pub base: Seq,
     pub storage: Arc<dyn Storage>,
-    /// Held for as long as the venue writes.
+    /// Must live as long as the venue writes.
     pub lock: DirectoryLock,
 }
 
-/// What a directory holds from its oldest snapshot on, looked at from outside. A venue that writes meanwhile can be caught
-/// between two pages of a group with later groups already behind it, which looks like damage. Damage looks the same twice.
+/// Inspects a directory from its oldest snapshot on, without locking it.
+///
+/// A running venue can be caught between two pages of a group while later groups are already
+/// complete. That looks like damage. Real damage looks the same on the next attempt.
+///
+/// # Errors
+///
+/// Returns the error that two attempts in a row agree on.
 pub fn inspect_settled(storage: &DirectoryStorage) -> Result<Recovery, OpenError> {
     let mut before = None;
     for _ in 0..MOST_LOOKS {
@@ -43,7 +51,8 @@ pub fn inspect_settled(storage: &DirectoryStorage) -> Result<Recovery, OpenError
     inspect(storage, &journal_config(), StartAt::Oldest)
 }
 
-/// How every part of this program reads and writes a journal. Small segments: a fresh venue starts in a blink.
+/// Returns the journal settings of every command. Segments are small, so that a fresh venue starts
+/// quickly.
 pub fn journal_config() -> JournalConfig {
     JournalConfig { segment_bytes: 16 << 20, rule_version: RULE_VERSION, ..JournalConfig::default() }
 }
@@ -72,8 +81,8 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     let Replay { mut engine, mut views, mut chain, last, time, found, .. } = replay;
     engine.follow(RULE_VERSION);
     let mut sequencer = Sequencer::resume(engine, LogBackend::Disk(Box::new(journal)), last, time);
-    // The process died between such a command and the record that quarantines it.
-    for Found { seq, instrument } in found {
+    // The venue stopped between such a command and the record that quarantines it.
+    for UnrecordedPanic { seq, instrument } in found {
         let mut events = Vec::new();
         let stamped = sequencer.submit(time, Command::Quarantine { seq, instrument }, &mut events)?;
         chain.absorb(&stamped, &events);

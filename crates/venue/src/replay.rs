@@ -1,4 +1,4 @@
-//! Replaying the journal: the state after each command, held to the events that were sent.
+//! Replaying the journal and comparing the events with those that were sent.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::sync_channel;
@@ -17,30 +17,34 @@ use tracing::error;
 use crate::guard::{EngineFailed, apply_guarded, instrument_of, refusal};
 use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
 
-/// State that a replay carries along.
+/// The state of a replay.
 pub struct Replay {
     pub engine: Engine,
     pub views: Views,
     pub chain: OutputChain,
     pub last: Seq,
     pub time: VenueNanos,
-    /// Under which the group was written whose commands are applied.
+    /// Rule version of the group whose commands are being applied.
     pub rule_version: u16,
-    /// Not applied but refused, as the log says or as the caller found out.
+    /// Commands that are refused instead of applied.
     quarantined: BTreeSet<Seq>,
-    /// Of those that the log does not name yet, what each concerns.
-    pub(crate) found: Vec<Found>,
+    /// Quarantined commands for which the log has no quarantine record yet.
+    pub(crate) found: Vec<UnrecordedPanic>,
 }
 
-/// A command that makes the engine fail.
+/// A command on which the engine panicked, and the instrument that it concerns.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct UnrecordedPanic {
     pub seq: Seq,
     pub instrument: Option<InstrumentId>,
 }
 
 impl Replay {
-    /// From the recovery's snapshot, or from nothing.
+    /// Starts from the recovery's snapshot, or from the first command if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the snapshot cannot be decoded.
     pub fn start(recovery: &Recovery) -> Result<Self, Failure> {
         let Some(snapshot) = &recovery.snapshot else {
             let (engine, views, chain) = (Engine::new(), Views::new(), OutputChain::new());
@@ -75,30 +79,43 @@ impl Replay {
         })
     }
 
-    /// The same, passing over commands that make the engine fail and that the log does not name yet.
+    /// As [`Replay::start`], and refuses the commands in `skipped`, on which the engine panicked.
     pub fn start_without(recovery: &Recovery, skipped: &BTreeSet<Seq>) -> Result<Self, Failure> {
         let mut replay = Replay::start(recovery)?;
         replay.quarantined.extend(skipped);
         Ok(replay)
     }
 
-    /// The state at the end of a recovery. A command that makes the engine fail is passed over in another replay.
+    /// Returns the state at the end of the log. It starts again without each command on which the
+    /// engine panics.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the log cannot be read, or if it produces other events than were sent.
     pub fn whole(recovery: &Recovery, storage: &dyn Storage) -> Result<Self, Failure> {
         let mut skipped = BTreeSet::new();
         loop {
             let mut replay = Replay::start_without(recovery, &skipped)?;
-            match replay.run_apart(recovery, storage) {
+            match replay.run_pipelined(recovery, storage) {
                 Ok(()) => return Ok(replay),
                 Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {
-                    error!(seq = seq.0, "this command makes the engine fail: it is passed over");
+                    error!(seq = seq.0, "engine panicked on this command; skipping it");
                 }
                 Err(interrupted) => return Err(interrupted.into()),
             }
         }
     }
 
-    /// Applies the tail group by group, holding each to the outputs it had when it was first applied. Another thread
-    /// reads ahead. `visit` sees every command with its events, `checked` the state after every group.
+    /// Applies the log group by group and compares the events with those that were sent. Another
+    /// thread reads ahead.
+    ///
+    /// `visit` sees every command with its events, `checked` the state after each group. Returns
+    /// the number of commands.
+    ///
+    /// # Errors
+    ///
+    /// Stops at the first command on which the engine panics, and at the first failure of the log
+    /// or of a visitor.
     pub fn run(
         &mut self,
         recovery: &Recovery,
@@ -130,31 +147,31 @@ impl Replay {
                     checked(self)?;
                 }
                 replayed += batch.commands.len() as u64;
-                // The reader may be done already.
+                // The reader may have ended already.
                 let _ = back.try_send(batch);
             }
             Ok(replayed)
         })
     }
 
-    /// Whether a command was refused instead of applied.
+    /// Returns whether a command was refused instead of applied.
     pub fn is_quarantined(&self, seq: Seq) -> bool {
         !self.quarantined.is_empty() && self.quarantined.contains(&seq)
     }
 
-    /// HOT. While command `at` is applied, memory fetches what those behind it will touch.
+    /// HOT. Prefetches the state that the commands after `at` will touch.
     #[inline]
     pub(crate) fn look_ahead(&mut self, commands: &[Stamped], at: usize) {
         self.engine.look_ahead(|n| commands.get(at + n).and_then(|behind| UpcomingCommand::of(&behind.command)));
     }
 
-    /// What comes now was first applied under these rules.
+    /// Sets the rules under which the next commands were first applied.
     pub(crate) fn follow(&mut self, rule_version: u16) {
         self.rule_version = rule_version;
         self.engine.follow(rule_version);
     }
 
-    /// The engine's part: appends what the command caused.
+    /// Applies a command and appends its events.
     pub(crate) fn apply(
         &mut self,
         stamped: &Stamped,
@@ -163,7 +180,7 @@ impl Replay {
     ) -> Result<(), Interrupted> {
         if self.is_quarantined(stamped.seq) {
             if !recovery.quarantined.contains(&stamped.seq) {
-                self.found.push(Found { seq: stamped.seq, instrument: instrument_of(stamped, &self.engine) });
+                self.found.push(UnrecordedPanic { seq: stamped.seq, instrument: instrument_of(stamped, &self.engine) });
             }
             events.push(refusal(stamped));
         } else {
@@ -187,7 +204,7 @@ pub(crate) fn observe(
     views.observe(stamped, events, changes);
 }
 
-/// Holds a group that ends with command `last` to what was put out when it was first applied.
+/// Compares a group that ends with command `last` with the events that were sent for it.
 pub(crate) fn check(chain: &mut OutputChain, last: Seq, output: Option<OutputHash>) -> Result<(), Failure> {
     if output.is_none_or(|output| output.0 == chain.seal()) {
         return Ok(());
@@ -196,9 +213,9 @@ pub(crate) fn check(chain: &mut OutputChain, last: Seq, output: Option<OutputHas
         .remedy("the journal is whole, so this build applies other rules than the one that wrote it; start that build"))
 }
 
-/// Why a replay did not come to its end.
+/// Why a replay stopped early.
 pub enum Interrupted {
-    /// Applying this command; the replay is half of something.
+    /// The engine panicked on this command. The state is incomplete.
     EngineFailed(Seq),
     Failure(Failure),
 }

@@ -1,7 +1,8 @@
-//! A replay on three threads, for whoever wants only its end: one reads, one matches, one keeps views and hashes.
+//! A replay on three threads, when only its end matters: one reads, one matches, one maintains
+//! views and hashes.
 //!
-//! Holds       the same outcome as [`Replay::run`], to the byte; the first thing that is wrong in the log's order is
-//!             what is told.
+//! Holds       the same result as [`Replay::run`], to the byte. The reported error is the first one
+//!             in the log's order.
 
 use std::mem::take;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,29 +17,29 @@ use pitwire_projections::Views;
 use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
 use crate::replay::{Interrupted, Replay, check, observe};
 
-/// Groups with what their commands caused, one behind the other.
-struct Heard {
+/// A batch with the events of its commands.
+struct ReplayedBatch {
     batch: Batch,
     events: Vec<Event>,
-    /// Where each command's events end.
+    /// End of each command's events in `events`.
     ends: Vec<usize>,
 }
 
-/// What has been used and may be filled again.
-type Used = (Vec<Event>, Vec<usize>);
+/// UsedBuffers buffers, to be filled again.
+type UsedBuffers = (Vec<Event>, Vec<usize>);
 
 impl Replay {
-    pub(crate) fn run_apart(&mut self, recovery: &Recovery, storage: &dyn Storage) -> Result<(), Interrupted> {
+    pub(crate) fn run_pipelined(&mut self, recovery: &Recovery, storage: &dyn Storage) -> Result<(), Interrupted> {
         let tail = recovery.tail(storage)?;
         let (mut chain, mut views) = (take(&mut self.chain), take(&mut self.views));
         let (applied, judged) = thread::scope(|scope| {
             let (ahead, batches) = sync_channel(BATCHES_AHEAD);
             let (batch_back, batches_used) = sync_channel(2 * BATCHES_AHEAD);
             scope.spawn(move || read_ahead(tail, &ahead, &batches_used));
-            let (tell, heard) = sync_channel(BATCHES_AHEAD);
+            let (tell, replayed) = sync_channel(BATCHES_AHEAD);
             let (back, used) = sync_channel(2 * BATCHES_AHEAD);
             let (chain, views) = (&mut chain, &mut views);
-            let listening = scope.spawn(move || listen(chain, views, &heard, &back, &batch_back));
+            let listening = scope.spawn(move || compare(chain, views, &replayed, &back, &batch_back));
             let applied = self.apply_batches(recovery, batches, &tell, &used);
             drop(tell);
             (applied, listening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -53,17 +54,17 @@ impl Replay {
         &mut self,
         recovery: &Recovery,
         batches: Receiver<Result<Batch, OpenError>>,
-        tell: &SyncSender<Heard>,
-        used: &Receiver<Used>,
+        tell: &SyncSender<ReplayedBatch>,
+        used: &Receiver<UsedBuffers>,
     ) -> Result<(), Interrupted> {
         for batch in batches {
             let mut batch = batch?;
             let (mut events, mut ends) = used.try_recv().unwrap_or_default();
             let applied = self.apply_batch(recovery, &batch, &mut events, &mut ends);
-            // What came before a command that cannot be applied is judged all the same.
+            // Commands before the one that failed are still compared.
             batch.cut(ends.len());
-            if tell.send(Heard { batch, events, ends }).is_err() {
-                // The listener has found something wrong, and will say what.
+            if tell.send(ReplayedBatch { batch, events, ends }).is_err() {
+                // The other thread has found an error and will return it.
                 return Ok(());
             }
             applied?;
@@ -71,7 +72,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Appends what each command caused, and where that ends.
+    /// Appends the events of each command, and where they end.
     fn apply_batch(
         &mut self,
         recovery: &Recovery,
@@ -91,15 +92,15 @@ impl Replay {
     }
 }
 
-fn listen(
+fn compare(
     chain: &mut OutputChain,
     views: &mut Views,
-    heard: &Receiver<Heard>,
-    back: &SyncSender<Used>,
+    replayed: &Receiver<ReplayedBatch>,
+    back: &SyncSender<UsedBuffers>,
     batch_back: &SyncSender<Batch>,
 ) -> Result<(), Interrupted> {
     let mut changes = Vec::new();
-    for Heard { batch, mut events, mut ends } in heard {
+    for ReplayedBatch { batch, mut events, mut ends } in replayed {
         let mut caused = batch.commands.iter().zip(&ends);
         let (mut told, mut from) = (0, 0);
         for (group, end) in &batch.groups {
@@ -114,7 +115,7 @@ fn listen(
         }
         events.clear();
         ends.clear();
-        // Both may have ended already.
+        // Both receivers may have ended already.
         let _ = back.try_send((events, ends));
         let _ = batch_back.try_send(batch);
     }

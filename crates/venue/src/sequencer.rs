@@ -1,11 +1,10 @@
-//! Gives each command its number and time, logs it, applies it, hands out events.
+//! The sequencer: numbers, times, logs and applies commands.
 //!
-//! Does        be the one writer: what is submitted here is in the log, and what is in the log has been applied.
-//! Holds       1. sequence numbers are consecutive from 1, venue time never goes back;
-//!             2. an entered order's id is the number of its command;
+//! Holds       1. sequence numbers are consecutive from 1, and venue time never goes back;
+//!             2. the id of an order is the number of the command that entered it;
 //!             3. a command that the log refused has not been applied;
-//!             4. a command that makes the engine fail is in the log all the same: see `guard`.
-//! Leaves out  when to commit, and what may leave before that: see `crates/net`.
+//!             4. a command on which the engine panicked is in the log: see `guard`.
+//! Leaves out  when to commit, and what may leave the process before that: see `crates/server`.
 //! Start at    [`Sequencer::submit`].
 
 use pitwire_engine::Engine;
@@ -22,21 +21,30 @@ pub struct Sequencer<L> {
 }
 
 impl<L: Log> Sequencer<L> {
-    /// Takes over an engine that has seen every command up to `last`.
+    /// Takes over an engine that has applied every command up to `last`.
     pub fn resume(engine: Engine, log: L, last: Seq, time: VenueNanos) -> Self {
         Sequencer { engine, log, last, time }
     }
 
-    /// Numbers, times, logs and applies one command; its events are appended to `events`.
-    /// A time in the past counts as now: venue time never goes back.
+    /// Numbers, times, logs and applies one command, and appends its events to `events`.
+    ///
+    /// A time in the past counts as now, because venue time never goes back.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the log refuses the command. The command has then not been applied.
     pub fn submit(&mut self, at: VenueNanos, command: Command, events: &mut Vec<Event>) -> Result<Stamped, LogError> {
         let stamped = self.enlist(at, command)?;
         self.engine.apply(&stamped, events);
         Ok(stamped)
     }
 
-    /// The same, and the engine may fail. Then another one must [take its place](Self::replace_engine) before anything
-    /// is submitted or asked.
+    /// As [`Sequencer::submit`], and catches a panic of the engine. After one, call
+    /// [`Sequencer::replace_engine`] before anything else.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the log refuses the command. The command has then not been applied.
     pub fn submit_guarded(
         &mut self,
         at: VenueNanos,
@@ -56,12 +64,16 @@ impl<L: Log> Sequencer<L> {
         Ok(stamped)
     }
 
-    /// Goes on with an engine that has seen every command up to the last.
+    /// Replaces the engine by one that has applied every command up to the last.
     pub fn replace_engine(&mut self, engine: Engine) {
         self.engine = engine;
     }
 
-    /// Makes everything submitted durable.
+    /// Makes every submitted command durable. `output` is the hash of all events so far.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the log cannot be written. The venue must then stop.
     pub fn commit(&mut self, output: OutputHash) -> Result<Seq, LogError> {
         self.log.commit(output)
     }
@@ -86,7 +98,7 @@ impl<L: Log> Sequencer<L> {
         self.time
     }
 
-    /// Gives the log back at the end, to be closed.
+    /// Returns the log, to be closed.
     pub fn into_log(self) -> L {
         self.log
     }
@@ -113,7 +125,7 @@ mod tests {
     use super::*;
     use pitwire_model::Epoch;
 
-    /// A log that takes a given number of commands and then fails.
+    /// A log that accepts a given number of commands and then fails.
     struct ShortLog {
         taken: Vec<Stamped>,
         room: usize,
@@ -161,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_refuses_is_not_applied() {
+    fn refused_command_is_not_applied() {
         let log = ShortLog { taken: Vec::new(), room: 1 };
         let mut sequencer = Sequencer::resume(Engine::new(), log, Seq(0), VenueNanos(0));
         let mut events = Vec::new();

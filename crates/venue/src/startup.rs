@@ -1,7 +1,9 @@
-//! Bringing a venue to its setup, and opening a new epoch on it.
+//! Applying a setup and beginning a new epoch.
 //!
-//! Holds       1. an old directory whose setup has changed is not opened unless that was asked for, by name;
-//!             2. whatever is changed is changed by journaled commands; the file only remembers what was applied last.
+//! Holds       1. a directory whose setup has changed is opened only if the change was requested
+//!                explicitly;
+//!             2. every change is a journaled command; the file only remembers the setup that was
+//!                applied last.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,28 +17,34 @@ use tracing::info;
 
 use crate::venue::Venue;
 
-/// The setup applied last, as JSON.
+/// The setup that was applied last, as JSON.
 const APPLIED: &str = "configuration.json";
 
-/// What a start brings along.
+/// What a start needs besides the venue.
 pub struct StartOptions<'a> {
     pub setup: &'a Setup,
-    /// Where what was applied is remembered; nowhere for a venue that forgets everything.
+    /// The data directory, or `None` for a venue in memory.
     pub directory: Option<&'a Path>,
     pub apply_config: bool,
     pub with_flow: bool,
-    /// Events per second of the flow, in percent of its own.
+    /// Event rate of the flow, in percent of its default.
     pub flow_percent: u32,
 }
 
-/// Applies the setup where it is new or was asked for, and begins the next epoch.
+/// Applies the setup if it is new or if that was requested, and begins the next epoch at `now`.
+///
+/// # Errors
+///
+/// Returns a failure if the setup has changed and `apply_config` is not set, if the engine refuses
+/// a definition, or if the log or the directory cannot be written.
 pub fn start_epoch(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNanos) -> Result<(), Failure> {
     bring(venue, options, now)?;
     let epoch = Epoch(venue.engine().epoch().0 + 1);
     venue.submit(now, Command::StartEpoch { epoch }, &mut ())?;
-    // What came due while nobody was there, before anybody is served.
+    // Run what came due while the venue was down, before any client is served.
     while venue.step(now, &mut ())? {}
-    // Each start decides by its options whether there is a flow; operators may change that until the next one.
+    // The options of each start decide whether the flow runs. Operators may change that until the
+    // next start.
     let flow = FlowSetting { running: options.with_flow, rate_percent: options.flow_percent };
     venue.submit(now, Command::SetFlow(flow), &mut ())?;
     venue.commit()?;
@@ -55,7 +63,7 @@ fn bring(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNanos) -> Resu
     let other_times = applied.as_deref().is_some_and(|applied| has_other_times(applied, options.setup));
     if !(is_fresh || options.apply_config || commands.is_empty() && !other_times) {
         let engine = venue.engine();
-        let mut first: Vec<String> = commands.iter().take(3).map(|command| told(command, engine)).collect();
+        let mut first: Vec<String> = commands.iter().take(3).map(|command| describe(command, engine)).collect();
         if other_times {
             first.insert(0, "other schedules".into());
         }
@@ -66,12 +74,12 @@ fn bring(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNanos) -> Resu
             "start with --apply-config to journal the changes, with the old configuration, or with another --data",
         ));
     }
-    // At the time of the log's end: what came due since comes after the epoch's beginning, which is now.
+    // At the end of the log: what came due since then follows the start of the epoch, which is now.
     let at = if is_fresh { now } else { venue.last_command_time() };
     for command in &commands {
         venue.submit(at, command.clone(), &mut ())?;
         if let Some(Event::CommandRefused { reason }) = venue.events().last() {
-            let what = told(command, venue.engine());
+            let what = describe(command, venue.engine());
             return Err(Failure::new(format!("the engine refuses {what}: {}", reason.name()))
                 .remedy("correct it in the configuration"));
         }
@@ -83,16 +91,18 @@ fn bring(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNanos) -> Resu
     remember(options.directory, &wanted)
 }
 
-/// Whether a schedule says something else than when the directory was last opened. The timetable journals what follows
-/// from it: the sessions that remain, and the one that now runs. A directory from before there were schedules had none.
+/// Returns whether schedules have changed since the directory was last opened.
+///
+/// The timer queue journals the consequences: the remaining sessions, and the session that now
+/// runs. A directory that is older than schedules had none.
 fn has_other_times(applied: &str, wanted: &Setup) -> bool {
     let Ok(applied) = serde_json::from_str::<Setup>(applied) else { return false };
     let had_none = applied.schedules.is_empty() && applied.calendar.is_none();
     !had_none && applied.timing().ok() != wanted.timing().ok()
 }
 
-/// A command in a few words.
-fn told(command: &Command, engine: &Engine) -> String {
+/// Describes a command in a few words.
+fn describe(command: &Command, engine: &Engine) -> String {
     let instrument = |id: InstrumentId| engine.market(id).map_or_else(|| id.to_string(), |it| it.spec.name.clone());
     let account = |id: AccountId| engine.account(id).map_or_else(|| id.to_string(), |it| it.spec.name.clone());
     match command {
@@ -111,7 +121,7 @@ fn told(command: &Command, engine: &Engine) -> String {
 fn applied(directory: Option<&Path>) -> Result<Option<String>, Failure> {
     let Some(path) = directory.map(|directory| directory.join(APPLIED)) else { return Ok(None) };
     match fs::read(&path) {
-        // Whatever somebody has made of the file, it is not what is wanted now.
+        // A file that is not UTF-8 differs from every setup.
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::new(format!("cannot read {}: {error}", path.display())).remedy("make it readable")),

@@ -5,7 +5,7 @@ use crate::rules::RulesDef;
 use crate::setup::{CurrencyDef, InstrumentDef, SegmentDef, Setup};
 use pitwire_schedule::{CalendarDef, HoursDef, ScheduleDef, SessionDef};
 
-/// Venue time begins here: the opening call is five minutes away.
+/// Start of venue time: five minutes before the opening call.
 const STARTS: u32 = 8 * 3600 + 25 * 60;
 
 /// Share, segment, start price in rand.
@@ -24,7 +24,8 @@ const SHARES: [[&str; 3]; 12] = [
     ["STX", "ZA06", "84.00"],
 ];
 
-/// Segment, its schedule, its entry band in percent, and by session its tolerances, static and dynamic in percent.
+/// Segment, its schedule, its price band in percent, and its tolerances by session: static and
+/// dynamic, in percent.
 type Segment = (&'static str, &'static str, Option<u32>, &'static [(&'static str, &'static str, &'static str)]);
 
 const SEGMENTS: [Segment; 5] = [
@@ -90,7 +91,8 @@ const SEGMENTS: [Segment; 5] = [
     ),
 ];
 
-/// Public holidays of South Africa on which the exchange is closed. Years beyond have none until somebody adds them.
+/// Public holidays of South Africa on which the exchange is closed. Later years must be added by
+/// hand.
 const HOLIDAYS: [&str; 24] = [
     "2026-01-01",
     "2026-03-21",
@@ -118,10 +120,10 @@ const HOLIDAYS: [&str; 24] = [
     "2027-12-27",
 ];
 
-/// The exchange closes at noon before Christmas and before the new year.
+/// The exchange closes at noon on the last trading days before Christmas and New Year.
 const HALF_DAYS: [&str; 4] = ["2026-12-24", "2026-12-31", "2027-12-24", "2027-12-31"];
 
-/// Calls end at a random moment of this long.
+/// Longest random delay of the end of a call.
 const RANDOM_END: &str = "30s";
 
 pub fn jse() -> Preset {

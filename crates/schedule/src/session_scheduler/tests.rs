@@ -1,4 +1,5 @@
-//! A scheduler beside a double of the engine that knows sessions, days and remaining counts, and no orders.
+//! The session scheduler with an engine double that knows sessions, days and remaining counts, but
+//! no orders.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ fn clock(text: &str) -> u64 {
     (hours * 3600 + minutes * 60 + seconds) * SECOND
 }
 
-/// On that day of the test's week; day 0 is the Monday.
+/// A time of day within the test's week; day 0 is the Monday.
 fn on(day: u32, text: &str) -> VenueNanos {
     VenueNanos(u64::from(MONDAY + day) * DAY + clock(text))
 }
@@ -41,13 +42,13 @@ const MAIN: [(&str, Phase); 8] = [
     ("18:15", Phase::PostClose),
 ];
 
-/// Days end at 18:15 and on weekends nothing trades. Schedule 0: the day of the rulebook. 1: with an intraday call.
-/// 2: a call of half a minute every three, day and night.
+/// Days end at 18:15, and nothing trades on weekends. Schedule 0 is the day of the rulebook.
+/// Schedule 1 has an intraday call. Schedule 2 has a call of 30 s every 3 min, day and night.
 #[derive(Clone, Default)]
 struct Week {
     spread_ns: u64,
     draws: u64,
-    /// Of trade reporting, on weekdays, by schedule 0.
+    /// Trade reporting hours of schedule 0, on weekdays.
     hours: Option<[&'static str; 2]>,
 }
 
@@ -96,7 +97,6 @@ impl Calendar for Week {
         boundaries.into()
     }
 
-    /// Half of the spread, and a nanosecond for each draw before.
     fn reporting(&self, schedule: usize, day: VenueDay) -> Option<(VenueNanos, VenueNanos)> {
         let weekday = (day.0 + 70 - MONDAY) % 7 < 5;
         let hours = self.hours.filter(|_| weekday && schedule == 0)?;
@@ -118,25 +118,25 @@ struct Market {
     remaining: RemainingSessions,
     rules: Option<TradingRules>,
     hidden: bool,
-    /// Its hours of trade reporting run.
+    /// Trade reporting is open.
     reports: bool,
 }
 
-/// What an engine does of the rulebook's section 5, as far as a timetable can see it.
+/// The parts of section 5 of the rulebook that the scheduler can observe.
 #[derive(Clone)]
-struct Hall {
+struct EngineDouble {
     markets: Vec<Market>,
     day: Option<VenueDay>,
     expiries: BTreeSet<VenueNanos>,
     now: VenueNanos,
-    /// The next uncross breaches.
+    /// The next uncross breaches a tolerance.
     breaches: bool,
     log: Vec<String>,
-    /// How often the scheduler has asked for a day's remaining sessions.
+    /// Counts how often the scheduler has read the remaining sessions.
     asked: std::cell::Cell<usize>,
 }
 
-impl InstrumentView for Hall {
+impl InstrumentView for EngineDouble {
     fn venue_day(&self) -> Option<VenueDay> {
         self.day
     }
@@ -179,8 +179,8 @@ impl InstrumentView for Hall {
     }
 }
 
-impl Hall {
-    fn new(names: &[&str]) -> Hall {
+impl EngineDouble {
+    fn new(names: &[&str]) -> EngineDouble {
         let market = |name: &&str| Market {
             name: (*name).to_owned(),
             phase: if Week::default().schedule_of(name).is_some() { Phase::Closed } else { Phase::Continuous },
@@ -190,7 +190,7 @@ impl Hall {
             hidden: false,
             reports: false,
         };
-        Hall {
+        EngineDouble {
             markets: names.iter().map(market).collect(),
             day: None,
             expiries: BTreeSet::new(),
@@ -214,7 +214,7 @@ impl Hall {
             (to, reason) = (Phase::VolatilityCall, SessionReason::Breaker);
             ends = Some(VenueNanos(self.now.0 + 300 * SECOND));
         }
-        if from.is_call() && !to.is_call() && Standing::of(to) == Standing::Scheduled {
+        if from.is_call() && !to.is_call() && SessionState::of(to) == SessionState::Scheduled {
             self.expiries.retain(|at| *at > self.now);
         }
         (market.phase, market.ends) = (to, ends);
@@ -263,7 +263,7 @@ impl Hall {
         }
     }
 
-    /// One line of what was done.
+    /// Writes one line about a command to the log.
     fn note(&mut self, command: &Command) {
         let name = |id: &InstrumentId| self.markets[id.0 as usize].name.clone();
         let line = match command {
@@ -291,38 +291,38 @@ impl Hall {
     }
 }
 
-/// A hall with its scheduler, and an operator's hand.
-struct House {
-    hall: Hall,
+/// An engine double with its scheduler, and an operator's commands.
+struct Fixture {
+    engine: EngineDouble,
     scheduler: SessionScheduler,
     week: Week,
 }
 
-impl House {
-    fn open(hall: Hall, now: VenueNanos, week: Week) -> House {
-        let scheduler = SessionScheduler::starting(Box::new(week.clone()), &hall, now, hall.now);
-        let mut house = House { hall, scheduler, week };
-        house.hall.now = now;
-        house
+impl Fixture {
+    fn open(engine: EngineDouble, now: VenueNanos, week: Week) -> Fixture {
+        let scheduler = SessionScheduler::starting(Box::new(week.clone()), &engine, now, engine.now);
+        let mut fixture = Fixture { engine, scheduler, week };
+        fixture.engine.now = now;
+        fixture
     }
 
-    fn fresh(names: &[&str], now: VenueNanos) -> House {
-        House::open(Hall::new(names), now, Week::default())
+    fn fresh(names: &[&str], now: VenueNanos) -> Fixture {
+        Fixture::open(EngineDouble::new(names), now, Week::default())
     }
 
-    /// kill -9 and a new start; `down` is when it was last seen.
-    fn restarted(&self, now: VenueNanos) -> House {
-        let mut house = House::open(self.hall.clone(), now, self.week.clone());
-        house.hall.log.clear();
-        house
+    /// Simulates `kill -9` and a new start. `down` is the time of the last command before it.
+    fn restarted(&self, now: VenueNanos) -> Fixture {
+        let mut fixture = Fixture::open(self.engine.clone(), now, self.week.clone());
+        fixture.engine.log.clear();
+        fixture
     }
 
     fn submit(&mut self, at: VenueNanos, command: Command) {
-        self.hall.now = self.hall.now.max(at);
-        self.hall.note(&command);
-        let events = self.hall.apply(&command);
-        let stamped = Stamped { seq: Seq(1), at: self.hall.now, command };
-        self.scheduler.observe(&stamped, &events, &self.hall);
+        self.engine.now = self.engine.now.max(at);
+        self.engine.note(&command);
+        let events = self.engine.apply(&command);
+        let stamped = Stamped { seq: Seq(1), at: self.engine.now, command };
+        self.scheduler.observe(&stamped, &events, &self.engine);
     }
 
     fn operate(&mut self, at: VenueNanos, to: Phase) {
@@ -337,27 +337,27 @@ impl House {
         self.submit(at, change(0, to, SessionReason::Operator, at, ends));
     }
 
-    /// Whatever is due; more than a thousand things in a test are an endless loop.
+    /// Runs everything that is due. More than 1,000 commands in one test are an endless loop.
     fn run(&mut self, until: VenueNanos) {
         for _ in 0..10_000 {
-            let Some((at, command)) = self.scheduler.take(until, &self.hall) else {
+            let Some((at, command)) = self.scheduler.take(until, &self.engine) else {
                 assert!(self.scheduler.next_due() > until);
                 return;
             };
-            assert!(at <= until.max(self.hall.now));
+            assert!(at <= until.max(self.engine.now));
             self.submit(at, command);
         }
-        panic!("endless: {:?}", &self.hall.log[9_980..]);
+        panic!("endless: {:?}", &self.engine.log[9_980..]);
     }
 
-    /// What happened since the last time this was asked.
-    fn said(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.hall.log)
+    /// Returns the log lines since the last call.
+    fn log_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.engine.log)
     }
 
-    /// The sessions alone, short: `17:00 closing_price_publication`.
+    /// Returns only the sessions, in short form: `17:00 closing_price_publication`.
     fn sessions(&mut self) -> Vec<String> {
-        let said = self.said();
+        let said = self.log_lines();
         let changes = said.iter().filter(|line| line.contains(" due "));
         changes
             .map(|line| {
@@ -374,11 +374,11 @@ fn change(id: u32, to: Phase, reason: SessionReason, due: VenueNanos, ends: Opti
 }
 
 #[test]
-fn a_day_is_led_through_its_sessions_and_turns_into_the_next() {
-    let mut house = House::fresh(&["MAIN", "FOREVER"], on(0, "08:25"));
-    house.run(on(1, "07:00"));
+fn day_runs_through_its_sessions_into_the_next_day() {
+    let mut fixture = Fixture::fresh(&["MAIN", "FOREVER"], on(0, "08:25"));
+    fixture.run(on(1, "07:00"));
     assert_eq!(
-        house.said(),
+        fixture.log_lines(),
         [
             "0 08:25:00  day 0 until 0 18:15:00",
             "0 08:25:00  MAIN still has 1 continuous, 1 start_of_trading, 1 opening_auction, 1 closing_auction, \
@@ -400,21 +400,21 @@ fn a_day_is_led_through_its_sessions_and_turns_into_the_next() {
 }
 
 #[test]
-fn the_end_that_is_told_is_the_next_boundary_and_over_a_weekend_the_monday() {
-    let mut house = House::fresh(&["MAIN"], on(4, "16:51"));
-    house.run(on(4, "16:51"));
-    assert_eq!(house.hall.markets[0].ends, Some(on(4, "17:00")));
-    house.run(on(4, "17:10"));
-    assert_eq!(house.hall.markets[0].ends, Some(on(7, "07:00")));
-    house.said();
-    house.run(on(7, "07:00"));
-    let said = house.said();
+fn session_end_is_the_next_boundary_even_across_a_weekend() {
+    let mut fixture = Fixture::fresh(&["MAIN"], on(4, "16:51"));
+    fixture.run(on(4, "16:51"));
+    assert_eq!(fixture.engine.markets[0].ends, Some(on(4, "17:00")));
+    fixture.run(on(4, "17:10"));
+    assert_eq!(fixture.engine.markets[0].ends, Some(on(7, "07:00")));
+    fixture.log_lines();
+    fixture.run(on(7, "07:00"));
+    let said = fixture.log_lines();
     assert_eq!(said.iter().filter(|line| line.contains("end of day")).count(), 3, "a day ends each day: {said:?}");
     assert_eq!(said.last().unwrap(), "7 07:00:00  MAIN start_of_trading scheduled due 7 07:00:00");
 }
 
 #[test]
-fn a_fresh_venue_joins_the_session_that_runs() {
+fn fresh_venue_joins_the_running_session() {
     for (at, session) in [
         ("06:00", "post_close"),
         ("08:30", "opening_auction"),
@@ -425,19 +425,19 @@ fn a_fresh_venue_joins_the_session_that_runs() {
         ("18:15", "post_close"),
         ("23:00", "post_close"),
     ] {
-        let mut house = House::fresh(&["NOON"], on(1, at));
-        house.run(on(1, at));
-        assert_eq!(house.sessions(), [format!("{at}:00 {session}")], "{at}");
+        let mut fixture = Fixture::fresh(&["NOON"], on(1, at));
+        fixture.run(on(1, at));
+        assert_eq!(fixture.sessions(), [format!("{at}:00 {session}")], "{at}");
     }
 }
 
 #[test]
-fn a_random_end_is_drawn_once_and_told_by_the_command() {
+fn random_end_is_drawn_once_and_is_in_the_command() {
     let week = Week { spread_ns: 30 * SECOND, ..Week::default() };
-    let mut house = House::open(Hall::new(&["MAIN"]), on(0, "08:25"), week);
-    house.run(on(0, "18:00"));
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN"]), on(0, "08:25"), week);
+    fixture.run(on(0, "18:00"));
     assert_eq!(
-        house.said()[3..],
+        fixture.log_lines()[3..],
         [
             "0 08:30:00  MAIN opening_auction scheduled due 0 08:30:00",
             "0 09:00:15  MAIN continuous scheduled due 0 09:00:00",
@@ -450,12 +450,12 @@ fn a_random_end_is_drawn_once_and_told_by_the_command() {
 }
 
 #[test]
-fn a_cycle_of_calls_runs_day_and_night_and_its_counts_stay_true() {
-    let mut house = House::fresh(&["CYCLE"], on(0, "10:00:10"));
-    house.run(on(0, "10:06:29"));
+fn repeated_calls_run_all_day_and_keep_counts_exact() {
+    let mut fixture = Fixture::fresh(&["CYCLE"], on(0, "10:00:10"));
+    fixture.run(on(0, "10:06:29"));
     let full = "CYCLE still has 255 continuous, 255 intraday_auction";
     assert_eq!(
-        house.said()[1..],
+        fixture.log_lines()[1..],
         [
             "0 10:00:10  CYCLE still has 167 continuous, 166 intraday_auction",
             "0 10:00:10  CYCLE intraday_auction scheduled due 0 10:00:00",
@@ -466,8 +466,8 @@ fn a_cycle_of_calls_runs_day_and_night_and_its_counts_stay_true() {
         ]
         .map(|line| line.replace("167 continuous, 166", "165 continuous, 165"))
     );
-    house.run(on(0, "18:16"));
-    let said = house.said();
+    fixture.run(on(0, "18:16"));
+    let said = fixture.log_lines();
     let turn = said.iter().position(|line| line.contains("end of day")).unwrap();
     assert_eq!(
         said[turn - 1..],
@@ -485,31 +485,31 @@ fn a_cycle_of_calls_runs_day_and_night_and_its_counts_stay_true() {
 }
 
 #[test]
-fn a_breach_in_continuous_trading_lasts_its_time_and_a_scheduled_call_absorbs_it() {
-    let breach = |house: &mut House, at: VenueNanos| {
-        house.run(at);
-        house.said();
-        let market = &mut house.hall.markets[0];
+fn scheduled_call_absorbs_a_volatility_call() {
+    let breach = |fixture: &mut Fixture, at: VenueNanos| {
+        fixture.run(at);
+        fixture.log_lines();
+        let market = &mut fixture.engine.markets[0];
         let ends = Some(VenueNanos(at.0 + 300 * SECOND));
         (market.phase, market.ends) = (Phase::VolatilityCall, ends);
         let reason = SessionReason::Breaker;
         let (from, to) = (Phase::Continuous, Phase::VolatilityCall);
         let event = Event::SessionChanged { instrument: InstrumentId(0), from, to, reason, ends };
         let stamped = Stamped { seq: Seq(1), at, command: Command::SampleIndex };
-        house.hall.now = at;
-        house.scheduler.observe(&stamped, &[event], &house.hall);
+        fixture.engine.now = at;
+        fixture.scheduler.observe(&stamped, &[event], &fixture.engine);
     };
-    let mut house = House::fresh(&["NOON"], on(0, "08:25"));
-    breach(&mut house, on(0, "10:00:01"));
-    house.run(on(0, "12:00"));
-    assert_eq!(house.sessions(), ["10:05:01 continuous", "12:00:00 intraday_auction"]);
-    // What the return to continuous trading took from the day is given back.
-    assert_eq!(house.hall.markets[0].remaining.counts[Phase::Continuous as usize], 1);
-    house.run(on(0, "12:20"));
-    breach(&mut house, on(0, "16:48"));
-    house.run(on(0, "17:20"));
+    let mut fixture = Fixture::fresh(&["NOON"], on(0, "08:25"));
+    breach(&mut fixture, on(0, "10:00:01"));
+    fixture.run(on(0, "12:00"));
+    assert_eq!(fixture.sessions(), ["10:05:01 continuous", "12:00:00 intraday_auction"]);
+    // The session that the return to continuous trading used is counted again.
+    assert_eq!(fixture.engine.markets[0].remaining.counts[Phase::Continuous as usize], 1);
+    fixture.run(on(0, "12:20"));
+    breach(&mut fixture, on(0, "16:48"));
+    fixture.run(on(0, "17:20"));
     assert_eq!(
-        house.sessions(),
+        fixture.sessions(),
         [
             "16:50:00 closing_auction",
             "17:00:00 closing_price_publication",
@@ -520,15 +520,15 @@ fn a_breach_in_continuous_trading_lasts_its_time_and_a_scheduled_call_absorbs_it
 }
 
 #[test]
-fn sessions_wait_behind_a_volatility_call_and_are_gone_through_in_order() {
-    let mut house = House::fresh(&["MAIN"], on(0, "16:55"));
-    house.run(on(0, "16:59"));
-    house.said();
-    house.hall.breaches = true;
-    house.run(on(0, "17:20"));
-    // The command asks for the publication; the engine finds the breach.
+fn sessions_wait_for_a_volatility_call_and_then_run_in_order() {
+    let mut fixture = Fixture::fresh(&["MAIN"], on(0, "16:55"));
+    fixture.run(on(0, "16:59"));
+    fixture.log_lines();
+    fixture.engine.breaches = true;
+    fixture.run(on(0, "17:20"));
+    // The command requests the publication; the engine finds the breach.
     assert_eq!(
-        house.said(),
+        fixture.log_lines(),
         [
             "0 17:00:00  MAIN closing_price_publication scheduled due 0 17:00:00",
             "0 17:05:00  MAIN closing_price_publication scheduled due 0 17:00:00",
@@ -536,16 +536,16 @@ fn sessions_wait_behind_a_volatility_call_and_are_gone_through_in_order() {
             "0 17:10:00  MAIN post_close scheduled due 0 17:10:00",
         ]
     );
-    // Made longer, it meets the day's last session, which comes in any case.
-    let mut house = House::fresh(&["MAIN"], on(0, "16:55"));
-    house.run(on(0, "16:59"));
-    house.hall.breaches = true;
-    house.run(on(0, "17:01"));
-    house.submit(on(0, "17:01"), Command::ExtendSession { instrument: InstrumentId(0), ends: on(0, "17:30") });
-    house.said();
-    house.run(on(0, "18:00"));
+    // A longer pause meets the day's last session, which begins in every state.
+    let mut fixture = Fixture::fresh(&["MAIN"], on(0, "16:55"));
+    fixture.run(on(0, "16:59"));
+    fixture.engine.breaches = true;
+    fixture.run(on(0, "17:01"));
+    fixture.submit(on(0, "17:01"), Command::ExtendSession { instrument: InstrumentId(0), ends: on(0, "17:30") });
+    fixture.log_lines();
+    fixture.run(on(0, "18:00"));
     assert_eq!(
-        house.said(),
+        fixture.log_lines(),
         [
             "0 17:10:00  MAIN closing_price_publication scheduled due 0 17:00:00",
             "0 17:10:00  MAIN closing_price_cross scheduled due 0 17:05:00",
@@ -555,96 +555,97 @@ fn sessions_wait_behind_a_volatility_call_and_are_gone_through_in_order() {
 }
 
 #[test]
-fn an_extended_call_ends_at_its_new_time_and_what_waits_follows() {
-    let mut house = House::fresh(&["MAIN"], on(0, "16:55"));
-    house.run(on(0, "16:56"));
-    house.submit(on(0, "16:56"), Command::ExtendSession { instrument: InstrumentId(0), ends: on(0, "17:06") });
-    house.said();
-    house.run(on(0, "17:09"));
-    assert_eq!(house.sessions(), ["17:06:00 closing_price_publication", "17:06:00 closing_price_cross"]);
+fn extended_call_ends_at_its_new_time_before_waiting_sessions() {
+    let mut fixture = Fixture::fresh(&["MAIN"], on(0, "16:55"));
+    fixture.run(on(0, "16:56"));
+    fixture.submit(on(0, "16:56"), Command::ExtendSession { instrument: InstrumentId(0), ends: on(0, "17:06") });
+    fixture.log_lines();
+    fixture.run(on(0, "17:09"));
+    assert_eq!(fixture.sessions(), ["17:06:00 closing_price_publication", "17:06:00 closing_price_cross"]);
 }
 
 #[test]
-fn a_halt_is_ended_by_its_operator_who_finds_the_session_that_runs() {
-    let mut house = House::fresh(&["NOON"], on(0, "08:25"));
-    house.operate(on(0, "11:50"), Phase::Halted);
-    house.said();
-    house.run(on(0, "12:20"));
+fn resume_after_a_halt_enters_the_planned_session() {
+    let mut fixture = Fixture::fresh(&["NOON"], on(0, "08:25"));
+    fixture.operate(on(0, "11:50"), Phase::Halted);
+    fixture.log_lines();
+    fixture.run(on(0, "12:20"));
     assert_eq!(
-        house.said(),
+        fixture.log_lines(),
         ["0 12:15:00  NOON still has 1 continuous, 1 closing_auction, 1 closing_price_publication, \
          1 closing_price_cross, 1 post_close"]
     );
-    house.resume(on(0, "12:20"));
-    house.run(on(0, "16:50"));
-    assert_eq!(house.sessions(), ["12:20:00 continuous operator", "16:50:00 closing_auction"]);
-    // Inside a call: the call goes on.
-    house.operate(on(0, "16:52"), Phase::Pause);
-    house.resume(on(0, "16:53"));
-    assert_eq!(house.hall.markets[0].ends, Some(on(0, "17:00")));
-    house.run(on(0, "17:00"));
-    assert_eq!(house.sessions()[1..], ["16:53:00 closing_auction operator", "17:00:00 closing_price_publication"]);
+    fixture.resume(on(0, "12:20"));
+    fixture.run(on(0, "16:50"));
+    assert_eq!(fixture.sessions(), ["12:20:00 continuous operator", "16:50:00 closing_auction"]);
+    // Inside a call, the call continues.
+    fixture.operate(on(0, "16:52"), Phase::Pause);
+    fixture.resume(on(0, "16:53"));
+    assert_eq!(fixture.engine.markets[0].ends, Some(on(0, "17:00")));
+    fixture.run(on(0, "17:00"));
+    assert_eq!(fixture.sessions()[1..], ["16:53:00 closing_auction operator", "17:00:00 closing_price_publication"]);
 }
 
 #[test]
-fn after_a_halt_the_publication_is_gone_through_if_it_was_passed() {
-    let mut house = House::fresh(&["MAIN"], on(0, "08:25"));
-    house.operate(on(0, "16:40"), Phase::Halted);
-    house.resume(on(0, "17:06"));
-    house.run(on(0, "17:09"));
+fn closing_price_publication_is_not_skipped_by_a_halt() {
+    let mut fixture = Fixture::fresh(&["MAIN"], on(0, "08:25"));
+    fixture.operate(on(0, "16:40"), Phase::Halted);
+    fixture.resume(on(0, "17:06"));
+    fixture.run(on(0, "17:09"));
     assert_eq!(
-        house.sessions()[3..],
+        fixture.sessions()[3..],
         ["16:40:00 halt operator", "17:06:00 closing_price_publication operator", "17:06:00 closing_price_cross"]
     );
-    // Nobody resumes: the day's last session comes, and the closing price with it; the cross does not.
-    let mut house = House::fresh(&["MAIN"], on(0, "08:25"));
-    house.operate(on(0, "16:40"), Phase::Halted);
-    house.run(on(1, "07:00"));
+    // Without a resume, the day's last session begins, with the closing price but without the
+    // cross.
+    let mut fixture = Fixture::fresh(&["MAIN"], on(0, "08:25"));
+    fixture.operate(on(0, "16:40"), Phase::Halted);
+    fixture.run(on(1, "07:00"));
     assert_eq!(
-        house.sessions()[4..],
+        fixture.sessions()[4..],
         ["17:10:00 closing_price_publication", "17:10:00 post_close", "07:00:00 start_of_trading"]
     );
 }
 
 #[test]
-fn a_reopening_call_waits_for_its_operator_or_its_end_or_a_scheduled_call() {
-    let mut house = House::fresh(&["NOON"], on(0, "08:25"));
-    house.operate(on(0, "10:00"), Phase::Halted);
-    house.operate(on(0, "10:10"), Phase::ReopeningCall);
-    house.run(on(0, "11:00"));
-    assert_eq!(house.sessions()[4..], ["10:10:00 reopening_auction operator"]);
-    house.run(on(0, "12:01"));
-    assert_eq!(house.sessions(), ["12:00:00 intraday_auction"]);
-    house.run(on(0, "13:00"));
-    house.operate(on(0, "13:00"), Phase::Halted);
-    house.said();
+fn reopening_call_ends_by_operator_or_end_time_or_scheduled_call() {
+    let mut fixture = Fixture::fresh(&["NOON"], on(0, "08:25"));
+    fixture.operate(on(0, "10:00"), Phase::Halted);
+    fixture.operate(on(0, "10:10"), Phase::ReopeningCall);
+    fixture.run(on(0, "11:00"));
+    assert_eq!(fixture.sessions()[4..], ["10:10:00 reopening_auction operator"]);
+    fixture.run(on(0, "12:01"));
+    assert_eq!(fixture.sessions(), ["12:00:00 intraday_auction"]);
+    fixture.run(on(0, "13:00"));
+    fixture.operate(on(0, "13:00"), Phase::Halted);
+    fixture.log_lines();
     let until = on(0, "13:05");
     let reopening = change(0, Phase::ReopeningCall, SessionReason::Operator, on(0, "13:01"), Some(until));
-    house.submit(on(0, "13:01"), reopening);
-    house.run(on(0, "14:00"));
-    assert_eq!(house.sessions(), ["13:01:00 reopening_auction operator", "13:05:00 continuous"]);
+    fixture.submit(on(0, "13:01"), reopening);
+    fixture.run(on(0, "14:00"));
+    assert_eq!(fixture.sessions(), ["13:01:00 reopening_auction operator", "13:05:00 continuous"]);
 }
 
 #[test]
-fn an_instrument_without_schedule_comes_back_from_a_volatility_call() {
-    let mut house = House::fresh(&["FOREVER"], on(0, "08:25"));
-    house.operate(on(0, "10:00"), Phase::VolatilityCall);
-    house.run(on(0, "11:00"));
-    assert_eq!(house.sessions(), ["10:00:00 volatility_auction operator", "10:05:00 continuous"]);
-    // One that nobody gave an end has five minutes.
+fn instrument_without_schedule_returns_from_a_volatility_call() {
+    let mut fixture = Fixture::fresh(&["FOREVER"], on(0, "08:25"));
+    fixture.operate(on(0, "10:00"), Phase::VolatilityCall);
+    fixture.run(on(0, "11:00"));
+    assert_eq!(fixture.sessions(), ["10:00:00 volatility_auction operator", "10:05:00 continuous"]);
+    // A volatility call without an end lasts five minutes.
     let endless = change(0, Phase::VolatilityCall, SessionReason::Operator, on(0, "12:00"), None);
-    house.submit(on(0, "12:00"), endless);
-    house.run(on(0, "12:30"));
-    assert_eq!(house.sessions()[1..], ["12:05:00 continuous"]);
+    fixture.submit(on(0, "12:00"), endless);
+    fixture.run(on(0, "12:30"));
+    assert_eq!(fixture.sessions()[1..], ["12:05:00 continuous"]);
 }
 
 #[test]
-fn time_passes_at_each_expiry_before_anything_else() {
-    let mut house = House::fresh(&["MAIN"], on(0, "08:25"));
-    house.run(on(0, "09:30"));
-    house.said();
-    let enter = |house: &mut House, at: VenueNanos, until: VenueNanos| {
-        house.hall.expiries.insert(until);
+fn pass_time_comes_first_at_each_expiry() {
+    let mut fixture = Fixture::fresh(&["MAIN"], on(0, "08:25"));
+    fixture.run(on(0, "09:30"));
+    fixture.log_lines();
+    let enter = |fixture: &mut Fixture, at: VenueNanos, until: VenueNanos| {
+        fixture.engine.expiries.insert(until);
         let tif = TimeInForce::GoodTillTime { at: until };
         let order_type = OrderType::Limit { price: Ticks(5) };
         let accepted = Event::Accepted {
@@ -657,16 +658,16 @@ fn time_passes_at_each_expiry_before_anything_else() {
             tif,
             display: None,
         };
-        house.hall.now = at;
+        fixture.engine.now = at;
         let stamped = Stamped { seq: Seq(1), at, command: Command::Enter(NewOrder::PLAIN) };
-        house.scheduler.observe(&stamped, &[accepted], &house.hall);
+        fixture.scheduler.observe(&stamped, &[accepted], &fixture.engine);
     };
     for until in ["16:50", "10:00", "10:00:01", "16:55"] {
-        enter(&mut house, on(0, "09:30"), on(0, until));
+        enter(&mut fixture, on(0, "09:30"), on(0, until));
     }
-    house.run(on(0, "17:00"));
+    fixture.run(on(0, "17:00"));
     assert_eq!(
-        house.said(),
+        fixture.log_lines(),
         [
             "0 10:00:00  pass time",
             "0 10:00:01  pass time",
@@ -679,29 +680,32 @@ fn time_passes_at_each_expiry_before_anything_else() {
 }
 
 #[test]
-fn what_is_good_till_the_days_close_goes_by_its_time() {
-    let mut house = House::fresh(&["FOREVER"], on(0, "18:00"));
-    house.run(on(0, "18:00"));
-    house.hall.expiries.insert(on(0, "18:15"));
-    house.scheduler.expiry = on(0, "18:15");
-    house.scheduler.look(&house.hall);
-    house.said();
-    house.run(on(0, "18:20"));
-    assert_eq!(house.said(), ["0 18:15:00  pass time", "0 18:15:00  end of day", "0 18:15:00  day 1 until 1 18:15:00"]);
+fn order_good_till_the_close_expires_by_its_time() {
+    let mut fixture = Fixture::fresh(&["FOREVER"], on(0, "18:00"));
+    fixture.run(on(0, "18:00"));
+    fixture.engine.expiries.insert(on(0, "18:15"));
+    fixture.scheduler.expiry = on(0, "18:15");
+    fixture.scheduler.look(&fixture.engine);
+    fixture.log_lines();
+    fixture.run(on(0, "18:20"));
+    assert_eq!(
+        fixture.log_lines(),
+        ["0 18:15:00  pass time", "0 18:15:00  end of day", "0 18:15:00  day 1 until 1 18:15:00"]
+    );
 }
 
 #[test]
-fn what_a_halted_call_kept_beyond_its_time_goes_at_once() {
-    let mut house = House::fresh(&["MAIN"], on(0, "16:51"));
-    house.run(on(0, "16:51"));
-    house.hall.expiries.insert(on(0, "16:55"));
-    house.scheduler.expiry = on(0, "16:55");
-    house.scheduler.look(&house.hall);
-    house.run(on(0, "16:56"));
-    house.said();
-    house.operate(on(0, "16:57"), Phase::Halted);
-    house.run(on(0, "16:58"));
-    assert_eq!(house.said(), ["0 16:57:00  MAIN halt operator due 0 16:57:00", "0 16:57:00  pass time"]);
+fn orders_kept_by_a_halted_call_expire_when_it_ends() {
+    let mut fixture = Fixture::fresh(&["MAIN"], on(0, "16:51"));
+    fixture.run(on(0, "16:51"));
+    fixture.engine.expiries.insert(on(0, "16:55"));
+    fixture.scheduler.expiry = on(0, "16:55");
+    fixture.scheduler.look(&fixture.engine);
+    fixture.run(on(0, "16:56"));
+    fixture.log_lines();
+    fixture.operate(on(0, "16:57"), Phase::Halted);
+    fixture.run(on(0, "16:58"));
+    assert_eq!(fixture.log_lines(), ["0 16:57:00  MAIN halt operator due 0 16:57:00", "0 16:57:00  pass time"]);
 }
 
 mod reporting;

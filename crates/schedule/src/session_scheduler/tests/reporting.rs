@@ -1,4 +1,4 @@
-//! ReportingHours of trade reporting, beside the sessions of the day (rulebook 23).
+//! Trade reporting hours, which are independent of the sessions of the day (rulebook 23).
 
 use super::*;
 
@@ -6,18 +6,19 @@ fn week(from: &'static str, until: &'static str) -> Week {
     Week { hours: Some([from, until]), ..Week::default() }
 }
 
-fn turns(house: &mut House) -> Vec<String> {
-    house.said().into_iter().filter(|line| line.contains("reports")).collect()
+fn turns(fixture: &mut Fixture) -> Vec<String> {
+    fixture.log_lines().into_iter().filter(|line| line.contains("reports")).collect()
 }
 
-/// As at the exchange: until 18:15, when its day ends and takes them along.
+/// As at the exchange: the hours last until 18:15, when the day ends.
 #[test]
 fn hours_begin_each_trading_day_and_end_with_it() {
-    let mut house = House::open(Hall::new(&["MAIN", "NOON"]), on(4, "07:00"), week("08:00", "18:15"));
-    house.run(on(8, "12:00"));
-    // Friday, then Monday and Tuesday; nothing on the weekend, and nothing for the schedule that has none.
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN", "NOON"]), on(4, "07:00"), week("08:00", "18:15"));
+    fixture.run(on(8, "12:00"));
+    // Friday, then Monday and Tuesday. Nothing happens on the weekend, nor for the schedule without
+    // hours.
     assert_eq!(
-        turns(&mut house),
+        turns(&mut fixture),
         [
             "4 08:00:00  MAIN reports scheduled due 4 08:00:00",
             "7 08:00:00  MAIN reports scheduled due 7 08:00:00",
@@ -27,11 +28,11 @@ fn hours_begin_each_trading_day_and_end_with_it() {
 }
 
 #[test]
-fn hours_that_end_before_the_day_end_by_a_word_of_their_own() {
-    let mut house = House::open(Hall::new(&["MAIN"]), on(0, "07:00"), week("08:30", "17:00"));
-    house.run(on(1, "08:30"));
+fn hours_that_end_before_the_day_end_by_their_own_command() {
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN"]), on(0, "07:00"), week("08:30", "17:00"));
+    fixture.run(on(1, "08:30"));
     assert_eq!(
-        turns(&mut house),
+        turns(&mut fixture),
         [
             "0 08:30:00  MAIN reports scheduled due 0 08:30:00",
             "0 17:00:00  MAIN reports no more scheduled due 0 17:00:00",
@@ -40,15 +41,14 @@ fn hours_that_end_before_the_day_end_by_a_word_of_their_own() {
     );
 }
 
-/// At one instant the session comes first.
 #[test]
-fn sessions_go_before_hours() {
-    let mut house = House::open(Hall::new(&["MAIN"]), on(0, "07:00"), week("08:30", "17:00"));
-    house.run(on(0, "08:29"));
-    house.said();
-    house.run(on(0, "08:30"));
+fn sessions_change_before_hours_at_one_time() {
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN"]), on(0, "07:00"), week("08:30", "17:00"));
+    fixture.run(on(0, "08:29"));
+    fixture.log_lines();
+    fixture.run(on(0, "08:30"));
     assert_eq!(
-        house.said(),
+        fixture.log_lines(),
         [
             "0 08:30:00  MAIN opening_auction scheduled due 0 08:30:00",
             "0 08:30:00  MAIN reports scheduled due 0 08:30:00",
@@ -56,19 +56,19 @@ fn sessions_go_before_hours() {
     );
 }
 
-/// A fresh venue begins in the midst of them, or after them.
+/// A fresh venue starts within the hours, or after them.
 #[test]
-fn a_venue_that_begins_late_has_what_is_left() {
-    let mut house = House::open(Hall::new(&["MAIN"]), on(0, "08:25"), week("08:00", "17:00"));
-    house.run(on(0, "08:25"));
-    assert_eq!(turns(&mut house), ["0 08:25:00  MAIN reports scheduled due 0 08:00:00"]);
-    let mut house = House::open(Hall::new(&["MAIN"]), on(0, "17:30"), week("08:00", "17:00"));
-    house.run(on(0, "17:30"));
-    assert_eq!(turns(&mut house), Vec::<String>::new());
+fn late_start_gets_the_remaining_hours() {
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN"]), on(0, "08:25"), week("08:00", "17:00"));
+    fixture.run(on(0, "08:25"));
+    assert_eq!(turns(&mut fixture), ["0 08:25:00  MAIN reports scheduled due 0 08:00:00"]);
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN"]), on(0, "17:30"), week("08:00", "17:00"));
+    fixture.run(on(0, "17:30"));
+    assert_eq!(turns(&mut fixture), Vec::<String>::new());
 }
 
 #[test]
-fn a_restart_makes_up_for_each_turn_once() {
+fn restart_repeats_each_missed_change_once() {
     for (down, up, expected) in [
         ("07:30", "07:45", vec![]),
         ("07:30", "08:10", vec!["reports scheduled due 0 08:00:00"]),
@@ -77,55 +77,56 @@ fn a_restart_makes_up_for_each_turn_once() {
         ("16:00", "17:00", vec!["reports no more missed due 0 17:00:00"]),
         ("17:10", "17:30", vec![]),
     ] {
-        let mut house = House::open(Hall::new(&["MAIN"]), on(0, "07:00"), week("08:00", "17:00"));
-        house.run(on(0, down));
-        house.hall.now = on(0, down);
-        let mut house = house.restarted(on(0, up));
-        house.run(on(0, up));
+        let mut fixture = Fixture::open(EngineDouble::new(&["MAIN"]), on(0, "07:00"), week("08:00", "17:00"));
+        fixture.run(on(0, down));
+        fixture.engine.now = on(0, down);
+        let mut fixture = fixture.restarted(on(0, up));
+        fixture.run(on(0, up));
         let expected: Vec<String> = expected.iter().map(|line| format!("0 {up}:00  MAIN {line}")).collect();
-        assert_eq!(turns(&mut house), expected, "{down} to {up}");
-        let mut again = house.restarted(on(0, up));
+        assert_eq!(turns(&mut fixture), expected, "{down} to {up}");
+        let mut again = fixture.restarted(on(0, up));
         again.run(on(0, up));
-        assert_eq!(again.said(), Vec::<String>::new(), "{down} to {up}, twice");
+        assert_eq!(again.log_lines(), Vec::<String>::new(), "{down} to {up}, twice");
     }
 }
 
-/// Killed between two instruments of one instant: the other one follows, the first is not asked again.
+/// The venue is killed between two instruments at one time. The second follows, and the first is
+/// not repeated.
 #[test]
-fn a_venue_killed_within_one_instant_finishes_it() {
-    let mut house = House::open(Hall::new(&["MAIN-1", "MAIN-2"]), on(0, "07:00"), week("08:00", "17:00"));
+fn restart_finishes_the_changes_of_one_time() {
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN-1", "MAIN-2"]), on(0, "07:00"), week("08:00", "17:00"));
     for (turn, line) in [("08:00", "reports"), ("17:00", "reports no more")] {
-        house.run(VenueNanos(on(0, turn).0 - 1));
-        house.said();
-        // Whatever else is due then, up to the first of the two.
-        while !house.hall.log.iter().any(|told| told.contains("MAIN-1 reports")) {
-            let (at, command) = house.scheduler.take(on(0, turn), &house.hall).expect("two are due");
-            house.submit(at, command);
+        fixture.run(VenueNanos(on(0, turn).0 - 1));
+        fixture.log_lines();
+        // Runs whatever else is due then, up to the first of the two.
+        while !fixture.engine.log.iter().any(|told| told.contains("MAIN-1 reports")) {
+            let (at, command) = fixture.scheduler.take(on(0, turn), &fixture.engine).expect("two are due");
+            fixture.submit(at, command);
         }
-        house = house.restarted(on(0, turn));
-        house.run(on(0, turn));
-        let told = turns(&mut house);
+        fixture = fixture.restarted(on(0, turn));
+        fixture.run(on(0, turn));
+        let told = turns(&mut fixture);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains(&format!("MAIN-2 {line} ")), "{told:?}");
     }
 }
 
-/// Another schedule, without hours, on a directory in which they run.
+/// A schedule without hours replaces one whose hours are open.
 #[test]
-fn hours_that_no_schedule_has_any_more_end() {
-    let mut house = House::open(Hall::new(&["MAIN"]), on(0, "07:00"), week("08:00", "17:00"));
-    house.run(on(0, "10:00"));
-    house.week.hours = None;
-    let mut house = house.restarted(on(0, "10:00"));
-    house.run(on(0, "10:00"));
-    assert_eq!(turns(&mut house), ["0 10:00:00  MAIN reports no more missed due 0 09:00:00"]);
+fn hours_without_a_schedule_end() {
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN"]), on(0, "07:00"), week("08:00", "17:00"));
+    fixture.run(on(0, "10:00"));
+    fixture.week.hours = None;
+    let mut fixture = fixture.restarted(on(0, "10:00"));
+    fixture.run(on(0, "10:00"));
+    assert_eq!(turns(&mut fixture), ["0 10:00:00  MAIN reports no more missed due 0 09:00:00"]);
 }
 
 #[test]
-fn a_deleted_instrument_has_no_hours() {
-    let mut house = House::open(Hall::new(&["MAIN"]), on(0, "07:00"), week("08:00", "17:00"));
-    house.hall.markets[0].phase = Phase::Deleted;
-    let mut house = house.restarted(on(0, "07:00"));
-    house.run(on(1, "12:00"));
-    assert_eq!(turns(&mut house), Vec::<String>::new());
+fn deleted_instrument_has_no_hours() {
+    let mut fixture = Fixture::open(EngineDouble::new(&["MAIN"]), on(0, "07:00"), week("08:00", "17:00"));
+    fixture.engine.markets[0].phase = Phase::Deleted;
+    let mut fixture = fixture.restarted(on(0, "07:00"));
+    fixture.run(on(1, "12:00"));
+    assert_eq!(turns(&mut fixture), Vec::<String>::new());
 }

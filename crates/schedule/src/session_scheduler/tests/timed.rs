@@ -1,24 +1,24 @@
-//! What is due at a time of its own: filters, batches, expiries; and the end of what is counted.
+//! Timers of their own: filters, batches, expiries, and the end of the representable time.
 
 use super::*;
 
 #[test]
-fn hidden_orders_are_filtered_on_the_half_minute_while_they_rest() {
-    let mut house = House::fresh(&["FOREVER", "MAIN", "ALWAYS"], on(0, "08:25:10"));
-    house.run(on(0, "08:25:10"));
-    house.said();
+fn hidden_orders_are_filtered_every_half_minute() {
+    let mut fixture = Fixture::fresh(&["FOREVER", "MAIN", "ALWAYS"], on(0, "08:25:10"));
+    fixture.run(on(0, "08:25:10"));
+    fixture.log_lines();
     for id in [2, 0] {
-        house.hall.markets[id].hidden = true;
+        fixture.engine.markets[id].hidden = true;
         let id = InstrumentId(u32::try_from(id).unwrap());
-        house.scheduler.arrived(id, true, None, &house.hall);
+        fixture.scheduler.arrived(id, true, None, &fixture.engine);
     }
-    house.run(on(0, "08:26"));
-    house.hall.markets[0].hidden = false;
-    house.run(on(0, "08:26:30"));
-    house.hall.markets[2].hidden = false;
-    house.run(on(0, "08:28"));
+    fixture.run(on(0, "08:26"));
+    fixture.engine.markets[0].hidden = false;
+    fixture.run(on(0, "08:26:30"));
+    fixture.engine.markets[2].hidden = false;
+    fixture.run(on(0, "08:28"));
     assert_eq!(
-        house.said(),
+        fixture.log_lines(),
         [
             "0 08:25:30  filter FOREVER",
             "0 08:25:30  filter ALWAYS",
@@ -30,20 +30,20 @@ fn hidden_orders_are_filtered_on_the_half_minute_while_they_rest() {
 }
 
 #[test]
-fn batches_run_on_their_grid_when_there_is_something_in_them() {
-    let mut house = House::fresh(&["FOREVER"], on(0, "08:25"));
+fn batch_runs_on_its_grid_if_it_has_orders() {
+    let mut fixture = Fixture::fresh(&["FOREVER"], on(0, "08:25"));
     let rules = TradingRules {
         allocation: Allocation::FrequentBatch,
         batch_interval_ns: 2 * SECOND,
         ..TradingRules::default()
     };
-    house.hall.markets[0].rules = Some(rules.clone());
+    fixture.engine.markets[0].rules = Some(rules.clone());
     let set = Event::TradingRulesSet { instrument: InstrumentId(0), rules: Box::new(rules) };
     let stamped = Stamped { seq: Seq(1), at: on(0, "08:25:01"), command: Command::SampleIndex };
-    house.run(on(0, "08:25:01"));
-    house.scheduler.observe(&stamped, &[set], &house.hall);
-    house.run(on(0, "08:25:07"));
-    house.hall.now = on(0, "08:25:07");
+    fixture.run(on(0, "08:25:01"));
+    fixture.scheduler.observe(&stamped, &[set], &fixture.engine);
+    fixture.run(on(0, "08:25:07"));
+    fixture.engine.now = on(0, "08:25:07");
     let triggered = Event::Triggered {
         order: OrderId(3),
         account: pitwire_model::AccountId(0),
@@ -51,24 +51,24 @@ fn batches_run_on_their_grid_when_there_is_something_in_them() {
         last: Ticks(1),
     };
     let stamped = Stamped { seq: Seq(2), at: on(0, "08:25:07"), command: Command::SampleIndex };
-    house.scheduler.observe(&stamped, &[triggered], &house.hall);
-    house.run(on(0, "08:25:20"));
-    assert_eq!(house.said()[1..], ["0 08:25:02  batch FOREVER", "0 08:25:08  batch FOREVER"]);
-    // What a session has left crossed is the first batch's.
-    house.operate(on(0, "08:25:21"), Phase::Pause);
-    house.resume(on(0, "08:25:25"));
-    house.run(on(0, "08:26"));
-    assert_eq!(house.said()[2..], ["0 08:25:26  batch FOREVER"]);
+    fixture.scheduler.observe(&stamped, &[triggered], &fixture.engine);
+    fixture.run(on(0, "08:25:20"));
+    assert_eq!(fixture.log_lines()[1..], ["0 08:25:02  batch FOREVER", "0 08:25:08  batch FOREVER"]);
+    // Orders that a session left crossed trade in the first batch.
+    fixture.operate(on(0, "08:25:21"), Phase::Pause);
+    fixture.resume(on(0, "08:25:25"));
+    fixture.run(on(0, "08:26"));
+    assert_eq!(fixture.log_lines()[2..], ["0 08:25:26  batch FOREVER"]);
 }
 
 #[test]
-fn an_order_is_waited_for_without_a_look_at_any_lane() {
-    let mut house = House::fresh(&["CYCLE", "MAIN", "FOREVER"], on(0, "12:00"));
-    house.hall.markets[2].rules =
+fn order_timers_visit_no_instrument() {
+    let mut fixture = Fixture::fresh(&["CYCLE", "MAIN", "FOREVER"], on(0, "12:00"));
+    fixture.engine.markets[2].rules =
         Some(TradingRules { allocation: Allocation::FrequentBatch, batch_interval_ns: SECOND, ..Default::default() });
-    house.scheduler.has_batches = true;
-    house.run(on(0, "12:01:01"));
-    let asked = house.hall.asked.get();
+    fixture.scheduler.has_batches = true;
+    fixture.run(on(0, "12:01:01"));
+    let asked = fixture.engine.asked.get();
     let expiry = on(0, "12:01:10");
     let hidden = OrderType::Hidden { price: Ticks(5), minimum_execution: Lots(1) };
     let limit = OrderType::Limit { price: Ticks(5) };
@@ -90,16 +90,16 @@ fn an_order_is_waited_for_without_a_look_at_any_lane() {
             display: None,
         };
         let stamped = Stamped { seq: Seq(1), at: on(0, "12:01:01"), command: Command::SampleIndex };
-        house.scheduler.observe(&stamped, &[accepted], &house.hall);
-        assert_eq!(house.scheduler.next_due(), due, "{instrument} {order_type:?}");
+        fixture.scheduler.observe(&stamped, &[accepted], &fixture.engine);
+        assert_eq!(fixture.scheduler.next_due(), due, "{instrument} {order_type:?}");
     }
-    assert_eq!(house.hall.asked.get(), asked);
-    house.said();
-    house.run(on(0, "12:01:02"));
-    assert_eq!(house.said(), ["0 12:01:02  batch FOREVER"]);
+    assert_eq!(fixture.engine.asked.get(), asked);
+    fixture.log_lines();
+    fixture.run(on(0, "12:01:02"));
+    assert_eq!(fixture.log_lines(), ["0 12:01:02  batch FOREVER"]);
 }
 
-/// The last seconds that are counted, with a call in them.
+/// The last representable seconds, with a call in them.
 struct LastDay;
 
 impl Calendar for LastDay {
@@ -126,16 +126,16 @@ impl Calendar for LastDay {
 }
 
 #[test]
-fn what_would_come_after_the_last_nanosecond_never_comes() {
-    let mut hall = Hall::new(&["MAIN", "HELD"]);
-    hall.day = Some(VenueDay(u32::MAX));
-    (hall.markets[0].phase, hall.markets[1].phase) = (Phase::OpeningCall, Phase::VolatilityCall);
+fn events_after_the_last_representable_time_never_come() {
+    let mut engine = EngineDouble::new(&["MAIN", "HELD"]);
+    engine.day = Some(VenueDay(u32::MAX));
+    (engine.markets[0].phase, engine.markets[1].phase) = (Phase::OpeningCall, Phase::VolatilityCall);
     let last_seen = VenueNanos(u64::MAX - 8);
-    let mut scheduler = SessionScheduler::starting(Box::new(LastDay), &hall, VenueNanos(u64::MAX - 7), last_seen);
-    assert_eq!(scheduler.lanes[0].drawn, Some((1, NEVER)));
-    assert_eq!(scheduler.lanes[1].ends, Some(NEVER));
+    let mut scheduler = SessionScheduler::starting(Box::new(LastDay), &engine, VenueNanos(u64::MAX - 7), last_seen);
+    assert_eq!(scheduler.entries[0].drawn, Some((1, NEVER)));
+    assert_eq!(scheduler.entries[1].ends, Some(NEVER));
     let breach = change(0, Phase::VolatilityCall, SessionReason::Operator, last_seen, None);
-    let told = hall.apply(&breach);
-    scheduler.observe(&Stamped { seq: Seq(1), at: VenueNanos(u64::MAX - 6), command: breach }, &told, &hall);
-    assert_eq!(scheduler.lanes[0].ends, Some(NEVER));
+    let told = engine.apply(&breach);
+    scheduler.observe(&Stamped { seq: Seq(1), at: VenueNanos(u64::MAX - 6), command: breach }, &told, &engine);
+    assert_eq!(scheduler.entries[0].ends, Some(NEVER));
 }
