@@ -1,4 +1,5 @@
-//! Embeds the built page. Cargo never calls npm: `make web` builds `web/dist`, and a release binary without it is refused.
+//! Embeds the built web page. Cargo never runs npm: `make web` builds `web/dist`. A release build
+//! without it fails.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

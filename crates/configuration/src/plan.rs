@@ -68,7 +68,7 @@ fn rules_of(setup: &Setup, def: &InstrumentDef, tick: Decimal, lot: Decimal) -> 
     rules.compile(&format!("instrument {}", def.name), segment, tick, lot).map(Some)
 }
 
-/// The names and numbers of an engine after the commands so far.
+/// The names and numbers of an engine after the planned commands.
 struct SetupPlan {
     currencies: Vec<Currency>,
     instruments: Vec<String>,

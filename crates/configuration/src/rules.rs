@@ -47,7 +47,7 @@ fn wrong<T>(of: &str, what: &str, remedy: &str) -> Result<T, Failure> {
 }
 
 impl RulesDef {
-    /// Returns these rules, replaced by those that `over` sets.
+    /// Returns these rules with every value that `over` sets replaced.
     #[must_use]
     pub fn under(&self, over: &RulesDef) -> RulesDef {
         let mut tolerances = self.tolerances.clone();

@@ -1,4 +1,4 @@
-//! One account's orders, open and past, and its fills.
+//! The order and trade history of one account.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,16 +17,16 @@ pub enum OrderState {
     Cancelled = 2,
 }
 
-/// Where a live order is; for one that has ended, where it was.
+/// The place of a live order, or the last place of a closed one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Place {
-    /// In the book, market orders of a call included.
+    /// In the book. Market orders in a call are included.
     #[default]
     Active = 0,
-    /// Set aside until its session.
+    /// Parked until its session begins.
     Parked = 1,
-    /// A stop that waits for a price.
+    /// A stop order that waits for its trigger price.
     Unelected = 2,
 }
 
@@ -40,26 +40,26 @@ pub struct OrderRecord {
     pub account: AccountId,
     pub instrument: InstrumentId,
     pub side: Side,
-    /// As it was sent, with what amends have made of it; the price is the one at which it may rest.
+    /// The order type as sent and amended. Its price is the one at which the order may rest.
     pub order_type: OrderType,
     pub place: Place,
-    /// The last traded price that has elected a stop.
+    /// The trade price that elected the stop.
     pub elected_at: Option<Ticks>,
     pub lots: Lots,
     pub filled: Lots,
-    /// Σ price × lots of its fills.
+    /// Sum of price × lots over its fills.
     pub tick_lots: u128,
     pub tif: TimeInForce,
     pub state: OrderState,
     pub cancel_reason: Option<CancelReason>,
-    /// An amend has cost it its place in the queue.
+    /// An amend has cost it its queue priority.
     pub replaced: bool,
     pub created: VenueNanos,
     pub updated: VenueNanos,
-    /// The peak of an iceberg.
+    /// Displayed quantity of an iceberg.
     pub display: Option<Lots>,
     pub post_only: PostOnly,
-    /// It was sent as one, and cut down to the position: see [`NewOrder::reduce_only`].
+    /// The order was sent reduce-only and cut to the position: see [`NewOrder::reduce_only`].
     pub reduce_only: bool,
     pub session: SessionId,
     pub label: Label,
@@ -67,12 +67,12 @@ pub struct OrderRecord {
 }
 
 impl OrderRecord {
-    /// Has no limit price: a market order, or a stop that becomes one.
+    /// Returns whether the order has no limit price: a market order, or a stop that becomes one.
     pub fn is_market(&self) -> bool {
         self.order_type.limit_price().is_none()
     }
 
-    /// Zero without a limit price.
+    /// Returns the limit price, or zero without one.
     pub fn price(&self) -> Ticks {
         self.order_type.limit_price().unwrap_or_default()
     }
@@ -96,7 +96,8 @@ pub enum Liquidity {
     Taker = 1,
 }
 
-/// A fill as its account sees it: self-contained, for the order may be forgotten first.
+/// A fill as its account sees it. It repeats the order's data, because the order may be forgotten
+/// first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserTrade {
     pub instrument: InstrumentId,
@@ -109,21 +110,22 @@ pub struct UserTrade {
     /// The order's state after this fill.
     pub state: OrderState,
     pub self_trade: bool,
-    /// Taken back by an operator.
+    /// Cancelled by an operator.
     pub busted: bool,
     pub label: Label,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountBook {
-    /// Open orders and the newest [`Self::CLOSED_ORDERS`] closed ones, by id: that is, by time of entry.
+    /// Open orders and the newest [`Self::CLOSED_ORDERS`] closed ones, by id, which is the order of
+    /// entry.
     pub(crate) orders: BTreeMap<OrderId, OrderRecord>,
     pub(crate) open: BTreeSet<OrderId>,
     /// In order of closing.
     pub(crate) closed: VecDeque<OrderId>,
-    /// Newest last.
+    /// Oldest first.
     pub(crate) trades: VecDeque<UserTrade>,
-    /// Of the orders above, by the member's own number; the first order keeps it.
+    /// Orders by the client's own number. The first order with a number keeps it.
     pub(crate) by_client_order_id: BTreeMap<Box<str>, OrderId>,
 }
 
@@ -135,32 +137,34 @@ impl AccountBook {
         self.orders.get(&id)
     }
 
-    /// In order of entry.
+    /// Returns the open orders in order of entry.
     pub fn open_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
         self.open.iter().filter_map(|id| self.orders.get(id))
     }
 
-    /// In order of closing.
+    /// Returns the remembered closed orders in order of closing.
     pub fn closed_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
         self.closed.iter().filter_map(|id| self.orders.get(id))
     }
 
-    /// How many of them are remembered: [`Self::CLOSED_ORDERS`] when older ones may be forgotten.
+    /// Returns the number of remembered closed orders. At [`Self::CLOSED_ORDERS`], older ones may
+    /// be missing.
     pub fn closed_orders_len(&self) -> usize {
         self.closed.len()
     }
 
-    /// Newest last.
+    /// Returns the remembered trades, oldest first.
     pub fn trades(&self) -> &VecDeque<UserTrade> {
         &self.trades
     }
 
-    /// The order that a member has given this number, as long as it is remembered.
+    /// Returns the order with this client order id, if it is remembered.
     pub fn by_client_order_id(&self, text: &str) -> Option<OrderId> {
         self.by_client_order_id.get(text).copied()
     }
 
-    /// `order_type` has the price at which the order may rest: a post-only order may have been moved.
+    /// Records an accepted order. `order_type` has the price at which the order may rest, because a
+    /// post-only order may have been moved.
     pub(crate) fn entered(&mut self, order: &NewOrder, order_type: OrderType, at: VenueNanos) {
         let waits = order_type.stop_price().is_some();
         self.open.insert(order.id);
@@ -214,7 +218,7 @@ impl AccountBook {
             order.tif = order.tif.amended(expiry);
             order.lots = lots;
             order.display = display;
-            // No event tells it: the engine keeps no such property of a resting order.
+            // No event carries it: the engine does not store this property of a resting order.
             order.post_only = amend.post_only;
             order.replaced |= !kept_priority;
             order.updated = at;
@@ -244,7 +248,7 @@ impl AccountBook {
         self_trade: bool,
     ) {
         let Some(order) = self.orders.get_mut(&id) else { return };
-        // Saturating throughout: an image may name any sum, and a sum that is off is better than no venue.
+        // Sums saturate, because a decoded image may contain any value.
         order.filled.0 = order.filled.0.saturating_add(trade.lots.0);
         order.tick_lots =
             order.tick_lots.saturating_add(u128::from(trade.price.0.unsigned_abs()) * u128::from(trade.lots.0));

@@ -1,4 +1,4 @@
-//! One instrument's trading day, from its trades: open, high, low, last, volume, turnover, how many.
+//! One instrument's trading day: open, high, low, last, volume, turnover and trade count.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use pitwire_model::{Lots, Phase, Ticks, TradeKind, TradeSeq};
 
 use crate::tape::Tape;
 
-/// How the opening price came about.
+/// How the opening price was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opening {
@@ -23,27 +23,27 @@ impl Opening {
     }
 }
 
-/// What trades at one price came to.
+/// The trades at one price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtPrice {
     pub lots: u64,
     pub trades: u64,
 }
 
-/// Since the day began. Trades of the closing price cross count in volume, turnover and number alone; a busted trade is
-/// taken out of everything.
+/// Statistics since the day began. Trades of the closing price cross count in volume, turnover and
+/// number only. A busted trade is removed from all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Day {
     pub volume: u64,
-    /// Σ price × lots.
+    /// Sum of price × lots.
     pub turnover: u128,
     pub trades: u64,
-    /// The trades that make prices, by price: high and low stay exact when one is taken back.
+    /// The trades that make prices, by price. High and low stay exact when a trade is busted.
     pub by_price: BTreeMap<Ticks, AtPrice>,
-    /// The first and the last of them.
+    /// The first and the last of these trades.
     pub first: Option<(TradeSeq, Ticks, Opening)>,
     pub last: Option<(TradeSeq, Ticks)>,
-    /// The first trade of the day, of whatever kind: those before it on the tape are of earlier days.
+    /// The first trade of the day. Earlier trades on the tape belong to earlier days.
     pub since: Option<TradeSeq>,
 }
 
@@ -64,7 +64,7 @@ impl Day {
         self.last.map(|(_, price)| price)
     }
 
-    /// Turnover by volume, rounded down.
+    /// Returns turnover divided by volume, rounded down.
     pub fn vwap(&self) -> Option<Ticks> {
         let average = self.turnover.checked_div(u128::from(self.volume))?;
         i64::try_from(average).ok().map(Ticks)
@@ -85,7 +85,8 @@ impl Day {
         self.last = Some((seq, price));
     }
 
-    /// Takes a trade back that the tape still knows; of an earlier day nothing is left to take it out of.
+    /// Removes a busted trade that the tape still contains. A trade of an earlier day changes
+    /// nothing.
     pub(crate) fn busted(&mut self, seq: TradeSeq, tape: &Tape) {
         let Some(trade) = tape.trade(seq).filter(|_| self.since.is_some_and(|since| since <= seq)) else { return };
         self.volume = self.volume.saturating_sub(trade.lots.0);

@@ -1,4 +1,4 @@
-//! An instrument as it stands now: what a ticker tells, from the engine and the tape together.
+//! The current state of an instrument for tickers, from the engine and the tape.
 
 use pitwire_engine::Engine;
 use pitwire_model::{InstrumentId, InstrumentSpec, Lots, Phase, Side, Ticks, VenueNanos};
@@ -12,18 +12,18 @@ pub struct MarketFacts<'a> {
     pub at: VenueNanos,
     pub best_bid: Option<(Ticks, Lots)>,
     pub best_ask: Option<(Ticks, Lots)>,
-    /// The last trade; the start price before the first.
+    /// The last trade price, or the start price before the first trade.
     pub last: Ticks,
-    /// Perpetuals: the sampled mark. Spot: the last trade.
+    /// Perpetuals: the sampled mark price. Spot: the last trade price.
     pub mark: Ticks,
     /// Perpetuals: the sampled index. Spot: the start price.
     pub index: Ticks,
     pub stats: Option<Stats>,
-    /// What the public knows of the session: when it ends, what a call would do.
+    /// The public state of the session: its end, and what a call would do.
     pub session: Option<&'a SessionView>,
-    /// Its trades made beside the book; `None` where it never had hours for them.
+    /// Off-book trades. `None` if the instrument never had trade reporting hours.
     pub off_book: Option<&'a OffBook>,
-    /// Perpetuals: Σ of all long positions.
+    /// Perpetuals: the sum of all long positions.
     pub open_interest: Lots,
 }
 

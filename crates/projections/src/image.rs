@@ -1,4 +1,4 @@
-//! The views as plain data, for snapshots.
+//! The projections as plain data, for snapshots.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ use crate::tape::{Candle, PublicTrade, Tape, TickDirection};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewsImage {
     pub tapes: Vec<TapeImage>,
-    /// As many as tapes.
+    /// Same length as `tapes`.
     pub sessions: Vec<SessionView>,
     pub accounts: Vec<AccountBookImage>,
     pub reports: Reports,
@@ -25,7 +25,7 @@ pub struct TapeImage {
     pub index: Ticks,
     pub mark: Option<Ticks>,
     pub trades: Vec<PublicTrade>,
-    /// As many as trades.
+    /// Same length as `trades`.
     pub parties: Vec<(AccountId, AccountId)>,
     pub candles: Vec<Candle>,
 }
@@ -98,7 +98,7 @@ fn book_from(image: AccountBookImage) -> (AccountId, AccountBook) {
         trades: VecDeque::from(image.trades),
         orders: image.orders.into_iter().map(|order| (order.id, order)).collect(),
     };
-    // In order of entry, so that the first order keeps its number.
+    // In order of entry, so that the first order with a number keeps it.
     let numbers: Vec<_> = book.orders.values().map(|order| (order.client_order_id.clone(), order.id)).collect();
     numbers.iter().for_each(|(number, id)| book.remember_number(number.as_str(), *id));
     (image.account, book)

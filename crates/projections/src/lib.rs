@@ -1,10 +1,11 @@
-//! What has happened, kept for questions: trades and candles by instrument, orders and fills by account.
+//! State derived from events for queries: trades and candles by instrument, orders and fills by
+//! account.
 //!
-//! Does        turn commands and their events into what clients ask about later.
-//! Holds       1. a function of commands and events alone: a replay gives the same views;
-//!             2. memory is bounded: see the caps at [`Tape`] and [`AccountBook`].
-//! Leaves out  the live book, balances and positions, which the engine answers itself.
-//! Costs       constant per event; questions cost what they return.
+//! Does        turn commands and their events into what clients query later.
+//! Holds       1. projections depend on commands and events only, so a replay gives the same state;
+//!             2. memory is bounded: see the limits at [`Tape`] and [`AccountBook`].
+//! Leaves out  the live book, balances and positions, which the engine has itself.
+//! Costs       constant time per event; a query costs what it returns.
 //! Start at    [`Views::observe`].
 
 mod account;
@@ -28,42 +29,44 @@ pub use tape::{Candle, PublicTrade, Stats, Tape, TickDirection};
 
 #[derive(Debug, Default)]
 pub struct Views {
-    /// By instrument; instruments are dense.
+    /// Indexed by instrument number.
     tapes: Vec<Tape>,
-    /// As many as tapes.
+    /// Same length as `tapes`.
     sessions: Vec<SessionView>,
-    /// Accounts with limited credit only: house accounts ask no questions and would drown the others.
+    /// Accounts with limited credit only. House accounts send no queries, and their volume would
+    /// fill the memory.
     accounts: BTreeMap<AccountId, AccountBook>,
     reports: Reports,
 }
 
-/// What one command changed for one account, so that it can be told.
+/// A change of one account that its sessions must hear of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Order {
         account: AccountId,
         order: OrderId,
     },
-    /// A stop of the account has been elected: told for itself, whatever became of the order afterwards.
+    /// A stop order was elected. It is reported separately, whatever happens to the order
+    /// afterwards.
     Elected {
         account: AccountId,
         order: OrderId,
     },
-    /// The newest trade of the account's book.
+    /// The newest trade in the account's book.
     Trade {
         account: AccountId,
         instrument: InstrumentId,
     },
-    /// The balances of an account that is in neither of the above: a deposit, a bust.
+    /// The balances of an account changed without an order or trade: a deposit or a bust.
     Balance {
         account: AccountId,
     },
-    /// A report that the account made or is to answer.
+    /// A trade report by the account, or one that it must answer.
     Report {
         account: AccountId,
         report: Seq,
     },
-    /// Positions in this instrument are worth something else now.
+    /// The value of positions in this instrument has changed.
     Revalued {
         instrument: InstrumentId,
     },
@@ -78,17 +81,17 @@ impl Views {
         self.tapes.get(instrument.0 as usize)
     }
 
-    /// What the public knows of an instrument's session and day.
+    /// Returns the public state of an instrument's session and day.
     pub fn session(&self, instrument: InstrumentId) -> Option<&SessionView> {
         self.sessions.get(instrument.0 as usize)
     }
 
-    /// What the public knows of an instrument's trades made beside the book; `None` where there is nothing to know.
+    /// Returns the public record of an instrument's off-book trades, or `None` if there is none.
     pub fn off_book(&self, instrument: InstrumentId) -> Option<&OffBook> {
         self.reports.markets.get(&instrument)
     }
 
-    /// An account's newest reports, made by it or to it, oldest first.
+    /// Returns an account's newest reports, made by it or addressed to it, oldest first.
     pub fn reports(&self, account: AccountId) -> impl DoubleEndedIterator<Item = &ReportRecord> {
         self.reports.accounts.get(&account).into_iter().flatten()
     }
@@ -97,7 +100,8 @@ impl Views {
         self.accounts.get(&account)
     }
 
-    /// Takes in one command and what it caused. `changes` gets what accounts may want to hear, in order.
+    /// Takes in one command and its events. Appends what accounts must hear of to `changes`, in
+    /// order.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], changes: &mut Vec<Change>) {
         let before = changes.len();
         for event in events {
@@ -239,7 +243,7 @@ impl Views {
             session.day.traded(*trade_seq, *price, *lots, *kind);
         }
         let self_trade = maker_account == taker_account;
-        // The taker hears first: it is the one that is waiting.
+        // The taker comes first, because its client waits for the answer.
         for (account, order, liquidity) in
             [(taker_account, taker, Liquidity::Taker), (maker_account, maker, Liquidity::Maker)]
         {
@@ -251,7 +255,7 @@ impl Views {
     }
 }
 
-/// An order that changed several times in one command is told once, as it stands at the end.
+/// Keeps only the last of several changes to one order in one command.
 fn keep_last(changes: &mut Vec<Change>, from: usize) {
     if changes.len() - from < 2 {
         return;

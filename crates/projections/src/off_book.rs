@@ -1,8 +1,9 @@
-//! Trades made beside the book: what the public has heard of an instrument's, and what became of an account's reports.
+//! Off-book trades: the public record of each instrument, and the reports of each account.
 //!
-//! Holds       an instrument's newest trades and an account's newest reports are kept, [`OffBook::TRADES`] and
-//!             [`REPORTS`] of them; which reports wait, the engine knows. What others reported and nothing came of goes
-//!             first, what waits last: nobody's history is lost to reports that it never agreed to.
+//! Holds       memory is bounded to [`OffBook::TRADES`] trades per instrument and [`REPORTS`]
+//!             reports per account. Reports by others that came to nothing are dropped first,
+//!             pending ones last, so that foreign reports cannot push out an account's own history.
+//! Leaves out  which reports are pending: the engine knows them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,27 +11,28 @@ use pitwire_model::{
     AccountId, Event, InstrumentId, Lots, OffBookTrade, ReportEnd, Seq, Ticks, TradeReport, VenueNanos,
 };
 
-/// Of one account.
+/// Most reports per account.
 pub const REPORTS: usize = 1_000;
 
-/// What everybody knows of a trade that was reported.
+/// The public data of a reported trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffBookPrint {
     pub number: u64,
     pub price: Ticks,
     pub lots: Lots,
-    /// When it was confirmed.
+    /// Time of confirmation.
     pub at: VenueNanos,
 }
 
-/// Trade reporting of one instrument as the public knows it.
+/// The public record of trade reporting in one instrument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffBook {
     pub open: bool,
     pub ends: Option<VenueNanos>,
     /// Oldest first.
     pub trades: VecDeque<OffBookPrint>,
-    /// Of the venue day, in lots; Σ price × lots; and how many.
+    /// Volume of the venue day in lots. Below: turnover, the sum of price × lots, and the number of
+    /// trades.
     pub volume: u64,
     pub turnover: u128,
     pub count: u64,
@@ -51,11 +53,11 @@ impl OffBook {
     }
 }
 
-/// Where a report stands.
+/// The state of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportState {
     Waiting,
-    /// The trade's number.
+    /// Confirmed, with the number of the trade.
     Confirmed(u64),
     Ended(ReportEnd),
 }
@@ -70,7 +72,8 @@ pub struct ReportRecord {
 }
 
 impl ReportRecord {
-    /// How long to keep it for a party, when there are too many.
+    /// Returns the priority to keep a report for a party. Reports with the lowest value are dropped
+    /// first.
     fn worth(&self, party: AccountId) -> u8 {
         let is_own = self.trade.account == party;
         match self.state {
@@ -81,11 +84,11 @@ impl ReportRecord {
     }
 }
 
-/// All that is remembered of trades made beside books.
+/// All remembered off-book trades and reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reports {
     pub markets: BTreeMap<InstrumentId, OffBook>,
-    /// Of accounts with limited credit, oldest first.
+    /// Accounts with limited credit only. Oldest first.
     pub accounts: BTreeMap<AccountId, VecDeque<ReportRecord>>,
 }
 
@@ -130,7 +133,7 @@ impl Reports {
         }
     }
 
-    /// The day's figures begin anew; instruments without hours and trades are not remembered at all.
+    /// Resets the figures of the day. Instruments without hours and trades are forgotten.
     pub(crate) fn day_ended(&mut self) {
         for market in self.markets.values_mut() {
             (market.volume, market.turnover, market.count) = (0, 0, 0);
@@ -148,9 +151,9 @@ mod tests {
     const STRANGER: AccountId = AccountId(2);
     const PARTNER: AccountId = AccountId(3);
 
-    /// Three thousand reports, taken back at once, push out each other and nothing else.
+    /// A stranger's 3,000 reports, all withdrawn, push out only each other.
     #[test]
-    fn reports_of_a_stranger_push_out_no_history() {
+    fn foreign_reports_do_not_push_out_an_accounts_history() {
         let mut reports = Reports::default();
         let at = VenueNanos(1);
         let trade = |account, counterparty| TradeReport {
@@ -173,7 +176,7 @@ mod tests {
         }
         let kept: Vec<u64> = reports.accounts[&VICTIM].iter().map(|record| record.report.0).collect();
         assert_eq!((kept.len(), &kept[..4], kept.last()), (REPORTS, &[1, 2, 3, 2_007][..], Some(&3_003)));
-        // Its own push out what is over before what waits.
+        // The account's own reports push out finished ones before pending ones.
         for number in 4_000..5_000 {
             reports.reported(VICTIM, Seq(number), &trade(VICTIM, PARTNER), at);
         }

@@ -1,4 +1,5 @@
-//! One instrument's session as the public knows it: from public events alone, so that nothing hidden can show.
+//! The public state of one instrument's session, derived from public events only, so that it cannot
+//! reveal hidden orders.
 
 use pitwire_model::{Derivation, Event, Lots, Phase, SessionReason, Side, Ticks, VenueNanos};
 
@@ -9,12 +10,12 @@ use crate::day::Day;
 pub struct Indicative {
     pub price: Option<Ticks>,
     pub volume: Lots,
-    /// What buys are more than sells at that price.
+    /// Buy volume minus sell volume at that price.
     pub imbalance: i64,
 }
 
 impl Indicative {
-    /// The side that has more; `None` when both have as much.
+    /// Returns the side with more volume, or `None` if both have the same.
     pub const fn heavy(&self) -> Option<Side> {
         match self.imbalance {
             0 => None,
@@ -23,7 +24,8 @@ impl Indicative {
         }
     }
 
-    /// What one side has at the indicative price: the volume, and on the heavy side the imbalance.
+    /// Returns one side's volume at the indicative price: the matched volume, plus the imbalance on
+    /// the larger side.
     pub fn willing(&self, side: Side) -> u64 {
         let more = if self.heavy() == Some(side) { self.imbalance.unsigned_abs() } else { 0 };
         self.volume.0.saturating_add(more)
@@ -38,7 +40,7 @@ pub struct Uncross {
     pub at: VenueNanos,
 }
 
-/// Tolerances that an execution would have passed.
+/// A breach of price tolerances that stopped an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breach {
     pub price: Ticks,
@@ -52,15 +54,15 @@ pub struct SessionView {
     pub from: Phase,
     pub reason: SessionReason,
     pub since: VenueNanos,
-    /// `None` where nobody has said.
+    /// `None` if the end is unknown.
     pub ends: Option<VenueNanos>,
-    /// While a call (or a batch) collects orders and has said something.
+    /// Set while a call or a batch collects orders and has published an indicative price.
     pub indicative: Option<Indicative>,
-    /// The latest.
+    /// The latest uncross.
     pub uncross: Option<Uncross>,
-    /// The one that led to the session that runs.
+    /// The breach that led to the running session.
     pub breach: Option<Breach>,
-    /// The day's, once there is one.
+    /// The closing price of the day, once it exists.
     pub closing: Option<(Ticks, Derivation)>,
     pub previous_close: Option<Ticks>,
     pub day: Day,
@@ -89,7 +91,7 @@ impl SessionView {
         self.closing.map(|(price, _)| price)
     }
 
-    /// Takes in what one event says of this instrument; trades are told apart, by the tape.
+    /// Takes in an event of this instrument. Trades go to the tape instead.
     pub(crate) fn observe(&mut self, event: &Event, at: VenueNanos) {
         match event {
             Event::PhaseChanged { phase, .. } => self.turn(self.phase, *phase, SessionReason::Operator, None, at),
@@ -111,13 +113,13 @@ impl SessionView {
     fn turn(&mut self, from: Phase, to: Phase, reason: SessionReason, ends: Option<VenueNanos>, at: VenueNanos) {
         self.reason = reason;
         self.ends = ends;
-        // An extension ends no session and begins none.
+        // An extension neither ends nor begins a session.
         if from == to {
             return;
         }
         (self.from, self.phase, self.since) = (from, to, at);
         self.indicative = None;
-        // A breach is told before the session that it leads to.
+        // A breach is reported before the session that it leads to.
         self.breach = self.breach.filter(|breach| reason == SessionReason::Breaker && breach.at == at);
     }
 

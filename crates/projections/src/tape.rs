@@ -1,4 +1,5 @@
-//! One instrument's public past: trades, one-minute candles, the last day's statistics.
+//! One instrument's public history: trades, one-minute candles, and the statistics of the last 24
+//! hours.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,7 @@ use pitwire_model::{AccountId, InstrumentSpec, Lots, Side, Ticks, TradeKind, Tra
 pub const MINUTE_MS: u64 = 60_000;
 const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
-/// How a trade's price stands to the one before (the dialect's numbers).
+/// Relation of a trade's price to the one before, in the dialect's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TickDirection {
@@ -45,11 +46,11 @@ pub struct PublicTrade {
     pub direction: TickDirection,
     pub index: Ticks,
     pub mark: Ticks,
-    /// Taken back by an operator: candles and statistics keep what it did to them.
+    /// Cancelled by an operator. Candles and statistics keep its effect.
     pub busted: bool,
 }
 
-/// One minute in which something traded.
+/// A minute with at least one trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candle {
     pub start_ms: u64,
@@ -58,7 +59,7 @@ pub struct Candle {
     pub low: Ticks,
     pub close: Ticks,
     pub lots: u64,
-    /// Σ price × lots.
+    /// Sum of price × lots.
     pub tick_lots: u128,
 }
 
@@ -88,7 +89,7 @@ impl Candle {
     }
 }
 
-/// The last 24 hours.
+/// Statistics of the last 24 hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub open: Ticks,
@@ -102,18 +103,18 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tape {
     pub(crate) trades: VecDeque<PublicTrade>,
-    /// Buyer and seller of each of them: not for the public.
+    /// Buyer and seller of each trade. Not public.
     pub(crate) parties: VecDeque<(AccountId, AccountId)>,
     pub(crate) candles: VecDeque<Candle>,
     pub(crate) direction: TickDirection,
     pub(crate) index: Ticks,
-    /// Only perpetuals are sampled; elsewhere the mark is the last trade.
+    /// Sampled mark price of a perpetual. Other instruments use the last trade price.
     pub(crate) mark: Option<Ticks>,
 }
 
 impl Tape {
     pub const TRADES: usize = 10_000;
-    /// Two days of minutes.
+    /// Most one-minute candles: two days.
     pub const CANDLES: usize = 2_880;
 
     pub(crate) fn new(spec: &InstrumentSpec) -> Self {
@@ -161,7 +162,8 @@ impl Tape {
         trade
     }
 
-    /// Adds a trade to its minute. One of the closing price cross makes no price: it counts in volume alone.
+    /// Adds a trade to its minute. A trade of the closing price cross makes no price and counts in
+    /// volume only.
     fn count(&mut self, trade: PublicTrade) {
         let start_ms = trade.at.as_millis() / MINUTE_MS * MINUTE_MS;
         let makes_price = trade.kind != TradeKind::Cross;
@@ -178,12 +180,13 @@ impl Tape {
         }
     }
 
-    /// Newest last.
+    /// Returns the remembered trades, oldest first.
     pub fn trades(&self) -> &VecDeque<PublicTrade> {
         &self.trades
     }
 
-    /// A trade that is still kept. Numbers have no holes, so its place follows from the newest.
+    /// Returns the index of a remembered trade. Trade numbers have no gaps, so it follows from the
+    /// newest number.
     fn place(&self, seq: TradeSeq) -> Option<usize> {
         let newest = self.trades.back()?.seq.0;
         let back = usize::try_from(newest.checked_sub(seq.0)?).ok()?;
@@ -194,7 +197,7 @@ impl Tape {
         self.trades.get(self.place(seq)?)
     }
 
-    /// Buyer and seller of a trade that is still kept.
+    /// Returns buyer and seller of a remembered trade.
     pub fn parties(&self, seq: TradeSeq) -> Option<(AccountId, AccountId)> {
         self.parties.get(self.place(seq)?).copied()
     }
@@ -224,8 +227,8 @@ impl Tape {
         })
     }
 
-    /// Candles of `minutes` each whose start lies in the range, without holes: a bucket in which nothing traded
-    /// repeats the last close. At most `most`, the newest ones.
+    /// Returns candles of `minutes` minutes that start within the range, at most the newest `most`.
+    /// A candle without trades repeats the last close.
     pub fn candles(&self, from_ms: u64, to_ms: u64, minutes: u64, most: usize) -> Vec<Candle> {
         let width = minutes.max(1) * MINUTE_MS;
         let first = from_ms / width * width;
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trade_is_found_by_its_number_as_long_as_it_is_kept() {
+    fn trade_is_found_by_number_while_it_is_remembered() {
         let many: Vec<_> = (0..Tape::TRADES as u64 + 5).map(|n| (n, 10, n + 1)).collect();
         let mut tape = tape(&many);
         assert_eq!((tape.trade(TradeSeq(5)), tape.trade(TradeSeq(0))), (None, None));
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn candles_have_no_holes_and_repeat_the_last_close() {
+    fn candles_without_trades_repeat_the_last_close() {
         let tape = tape(&[(0, 10, 1), (30, 12, 2), (59, 11, 3), (185, 20, 4)]);
         let got: Vec<_> = tape
             .candles(0, 239_000, 1, 100)
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_forget_what_is_older_than_a_day() {
+    fn statistics_drop_trades_older_than_a_day() {
         let tape = tape(&[(0, 10, 1), (90_000, 30, 2), (90_061, 20, 1)]);
         let stats = tape.stats(VenueNanos(90_100 * 1_000_000_000)).unwrap();
         assert_eq!((stats.open, stats.high, stats.low, stats.last), (Ticks(30), Ticks(30), Ticks(20), Ticks(20)));

@@ -1,4 +1,5 @@
-//! What the views know of a session and its day, from events written by hand; the figures are worked out in the comments.
+//! Sessions and days as the projections show them, from hand-written events. Comments show the
+//! calculations.
 
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Bust, CancelReason, Command, Credit, CurrencyId, Decimal, Derivation,
@@ -95,7 +96,7 @@ fn figures(views: &Views) -> Figures {
 }
 
 #[test]
-fn a_days_figures_count_the_cross_in_volume_alone_and_forget_what_is_busted() {
+fn cross_counts_in_volume_only_and_busts_are_removed() {
     let mut views = opened();
     assert_eq!(figures(&views), (None, None, None, None, None, 0, 0, 0));
     let call = TradeKind::Call(Phase::OpeningCall);
@@ -105,15 +106,15 @@ fn a_days_figures_count_the_cross_in_volume_alone_and_forget_what_is_busted() {
     passed(&mut views, 3, &[trade(3, 120, 1, TradeKind::Continuous), trade(4, 90, 2, TradeKind::Filter)]);
     // 15 x 100 + 120 + 180 = 1800 for 18 lots: 100.
     assert_eq!(figures(&views), (Some(100), Some(120), Some(90), Some(90), Some(100), 18, 1_800, 4));
-    // Two lots at 200 in the cross: 2200 / 20 = 110; no price of the day moves.
+    // Two lots at 200 in the cross: 2200 / 20 = 110. The prices of the day do not change.
     passed(&mut views, 4, &[trade(5, 200, 2, TradeKind::Cross)]);
     assert_eq!(figures(&views), (Some(100), Some(120), Some(90), Some(90), Some(110), 20, 2_200, 5));
-    // Without trade 3: 2080 / 19 = 109.47.., rounded down; without trade 4: 1900 / 17 = 111.76..
+    // Without trade 3: 2080 / 19 = 109.47, rounded down. Without trade 4: 1900 / 17 = 111.76.
     passed(&mut views, 5, &[busted(3, 120, 1)]);
     assert_eq!(figures(&views), (Some(100), Some(100), Some(90), Some(90), Some(109), 19, 2_080, 4));
     passed(&mut views, 6, &[busted(4, 90, 2)]);
     assert_eq!(figures(&views), (Some(100), Some(100), Some(100), Some(100), Some(111), 17, 1_900, 3));
-    // The first trade goes; the second, of the same call, is the open now.
+    // The first trade is removed. The second trade, of the same call, is now the open.
     passed(&mut views, 7, &[busted(1, 100, 10)]);
     assert_eq!(figures(&views).0, Some(100));
     passed(&mut views, 8, &[busted(2, 100, 5)]);
@@ -121,7 +122,7 @@ fn a_days_figures_count_the_cross_in_volume_alone_and_forget_what_is_busted() {
 }
 
 #[test]
-fn a_day_that_ends_leaves_its_close_behind_and_what_is_busted_later_does_not_reach_the_next() {
+fn late_bust_does_not_change_the_next_day() {
     let mut views = opened();
     let close = Event::ClosingPriceSet { instrument: MARKET, price: Ticks(105), derivation: Derivation::Vwap };
     passed(&mut views, 2, &[trade(1, 105, 3, TradeKind::Continuous), close]);
@@ -134,13 +135,13 @@ fn a_day_that_ends_leaves_its_close_behind_and_what_is_busted_later_does_not_rea
     assert_eq!(views.session(MARKET).and_then(|session| session.day.open()), Some((Ticks(106), Opening::FirstTrade)));
     passed(&mut views, 5, &[busted(1, 105, 3)]);
     assert_eq!(figures(&views), (Some(106), Some(106), Some(106), Some(106), Some(106), 4, 424, 1));
-    // A day without a close keeps the last one that there was.
+    // A day without a closing price keeps the previous one.
     passed(&mut views, 6, &[Event::DayEnded]);
     assert_eq!(views.session(MARKET).and_then(|session| session.previous_close), Some(Ticks(105)));
 }
 
 #[test]
-fn a_session_that_begins_forgets_what_the_last_call_indicated() {
+fn new_session_clears_the_indicative_price() {
     let mut views = opened();
     let turn =
         |from, to| Event::SessionChanged { instrument: MARKET, from, to, reason: SessionReason::Scheduled, ends: None };
@@ -192,7 +193,7 @@ fn accepted(order: &NewOrder) -> Event {
 }
 
 #[test]
-fn a_stop_waits_is_elected_and_told_of_both() {
+fn elected_stop_is_reported_twice() {
     let mut views = opened();
     let order = stop(2);
     told(&mut views, 2, Command::Enter(order.clone()), &[accepted(&order)]);
@@ -220,7 +221,7 @@ fn a_stop_waits_is_elected_and_told_of_both() {
 }
 
 #[test]
-fn an_order_set_aside_says_so_until_its_session() {
+fn parked_order_is_parked_until_its_session() {
     let mut views = opened();
     let (order, account, instrument) = (OrderId(2), MINE, MARKET);
     let order_type = OrderType::Limit { price: Ticks(99) };

@@ -1,4 +1,5 @@
-//! What members and operators see afterwards of order terms, kills, closings and busts: the engine speaks, the views keep.
+//! Order terms, kills, closings and busts as members and operators see them later. The events come
+//!       from the engine.
 
 use pitwire_engine::Engine;
 use pitwire_model::{
@@ -20,7 +21,7 @@ struct Venue {
 }
 
 impl Venue {
-    /// Two members with shares and cash, one open instrument.
+    /// Two members with shares and cash, and one open instrument.
     fn open() -> Venue {
         let mut venue = Venue::default();
         for (id, name) in [(0, "NPN"), (1, "ZAR")] {
@@ -72,7 +73,7 @@ impl Venue {
 }
 
 #[test]
-fn an_order_keeps_its_terms_and_the_price_it_was_moved_to() {
+fn order_keeps_its_terms_and_its_moved_price() {
     let mut venue = Venue::open();
     venue.enter(1, FIRST, Side::Sell, (5, 105), NewOrder::PLAIN);
     let terms = NewOrder {
@@ -97,17 +98,17 @@ fn an_order_keeps_its_terms_and_the_price_it_was_moved_to() {
     };
     venue.apply(Command::Amend(amend));
     assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).price()), (Some(Lots(3)), Ticks(103)));
-    // A reduction that names no peak leaves it.
+    // A reduction without a display quantity keeps the old one.
     venue.apply(Command::Amend(Amend { lots: Lots(5), display: None, ..amend }));
     assert_eq!((venue.order(SECOND, 2).display, venue.order(SECOND, 2).lots), (Some(Lots(3)), Lots(5)));
-    // The iceberg trades part by part, and its record counts all of them.
+    // The iceberg trades part by part, and its record counts all parts.
     venue.enter(3, FIRST, Side::Sell, (4, 103), NewOrder::PLAIN);
     assert_eq!((venue.order(SECOND, 2).filled, venue.order(SECOND, 2).state), (Lots(4), OrderState::Open));
     assert_eq!(venue.views.account(SECOND).map(|book| book.trades().len()), Some(2));
 }
 
 #[test]
-fn a_member_finds_an_order_by_its_own_number_alone() {
+fn client_order_id_finds_only_the_members_own_order() {
     let mut venue = Venue::open();
     let numbered = |text: &str| NewOrder { client_order_id: Label::new(text).unwrap_or_default(), ..NewOrder::PLAIN };
     venue.enter(1, FIRST, Side::Buy, (1, 90), numbered("mine"));
@@ -120,13 +121,13 @@ fn a_member_finds_an_order_by_its_own_number_alone() {
     for (account, text, id) in expected {
         assert_eq!(find(&venue, account, text), id.map(OrderId), "{account} {text}");
     }
-    // Gone is not forgotten.
+    // A cancelled order is still found.
     venue.apply(Command::Cancel { account: FIRST, order: OrderId(1) });
     assert_eq!(find(&venue, FIRST, "mine"), Some(OrderId(1)));
 }
 
 #[test]
-fn orders_say_why_they_went() {
+fn closed_orders_have_a_reason() {
     let mut venue = Venue::open();
     let session = SessionId(3);
     for (id, price) in [(1, 90), (2, 91), (3, 92), (4, 93)] {
@@ -153,7 +154,7 @@ fn orders_say_why_they_went() {
 }
 
 #[test]
-fn a_busted_trade_is_marked_for_all_who_see_it() {
+fn busted_trade_is_marked_in_every_view() {
     let mut venue = Venue::open();
     venue.enter(1, FIRST, Side::Sell, (5, 100), NewOrder::PLAIN);
     venue.enter(2, SECOND, Side::Buy, (2, 100), NewOrder::PLAIN);
@@ -177,7 +178,7 @@ fn a_busted_trade_is_marked_for_all_who_see_it() {
 }
 
 #[test]
-fn a_credit_line_is_news_about_money() {
+fn credit_line_changes_the_balance() {
     let mut venue = Venue::open();
     let (account, currency) = (FIRST, CurrencyId(1));
     let changes = venue.apply(Command::SetCreditLine { account, currency, units: 5 });

@@ -2,8 +2,8 @@
 //!
 //! Does        tell when the instrument's next action is due, and follow the sessions that it
 //!             enters.
-//! Holds       1. a boundary is done once the session that it begins has been entered, whoever
-//!                requested it, and is never done twice;
+//! Holds       1. a boundary is done once its session has been entered, by whatever command, and is
+//!                never done twice;
 //!             2. boundaries that pass during a halt, a pause or a triggered call wait until that
 //!                ends.
 //! Leaves out  commands and clocks: see `session_scheduler`.
@@ -276,7 +276,7 @@ impl InstrumentSchedule {
         (self.plan.get(come).map_or(NEVER, |boundary| boundary.at), DueAction::SkipPassed)
     }
 
-    /// Records that the instrument entered a session at `at`, whoever requested it.
+    /// Records that the instrument entered a session at `at`.
     pub fn entered(&mut self, to: Phase, ends: Option<VenueNanos>, at: VenueNanos) {
         let (was, come) = (self.state(), self.due_index(at));
         let now = SessionState::of(to);

@@ -58,7 +58,7 @@ pub struct SessionScheduler {
     soonest: VenueNanos,
 }
 
-/// What is due. At one time, events run in the order of the variants.
+/// A due event. At one time, events run in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DueKind {
     Pass,

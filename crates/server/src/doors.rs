@@ -1,6 +1,8 @@
-//! The dialect's door, of a venue and of a gateway: what a request at `/api/v2` calls, and what is said to those who may not
-//! come in, and to pages from elsewhere that may: public methods only.
+//! The HTTP entry of the JSON-RPC dialect at `/api/v2`, for venues and gateways.
 //!
+//! Does        find the called method, refuse hosts and origins that are not allowed, and answer
+//!             preflight requests.
+//! Holds       a page of a foreign origin may call public methods only.
 //! Start at    [`at`], then [`call`].
 
 use pitwire_deribit::codec::{Request, RequestId, RpcError, write_error};
@@ -8,16 +10,16 @@ use pitwire_net::{HttpRequest, HttpResponse, Refusal, SystemClock};
 
 const API: &str = "/api/v2";
 const PUBLIC: &str = "/api/v2/public/";
-/// To whoever has too many connections.
+/// Retry hint in milliseconds for a client with too many connections.
 const RETRY_MS: u64 = 1_000;
 
-/// Where a request has come to.
+/// Where a request leads.
 pub enum Door {
-    /// Nowhere near.
+    /// The path is not below `/api/v2`.
     None,
-    /// Answered at the door.
+    /// The request is answered without a call.
     Answered(HttpResponse),
-    /// It makes a [`call`].
+    /// The request makes a [`call`].
     Open,
 }
 
@@ -35,7 +37,11 @@ pub fn at(request: &HttpRequest<'_>) -> Door {
     }
 }
 
-/// What a request at the door calls: the body says, or the path and the query.
+/// Returns the call that a request makes, from its body or from its path and query.
+///
+/// # Errors
+///
+/// Returns the request's id and the error to answer if the call is malformed or not allowed.
 pub fn call<'a>(request: &HttpRequest<'a>) -> Result<Request<'a>, (RequestId, RpcError)> {
     let nameless = |error| (RequestId::default(), error);
     let named = request.path().strip_prefix(API).unwrap_or_default().trim_matches('/');
@@ -45,7 +51,7 @@ pub fn call<'a>(request: &HttpRequest<'a>) -> Result<Request<'a>, (RequestId, Rp
         return Request::from_query(named, request.query()).map_err(nameless);
     }
     let call = Request::parse(body, (!named.is_empty()).then_some(named))?;
-    // The method that counts is the body's, whatever the path says.
+    // The method in the body counts, whatever the path says.
     if request.is_foreign && !call.method.starts_with("public/") {
         return Err((call.id, error(Refusal::ForeignOrigin)));
     }
@@ -60,25 +66,25 @@ pub fn error(why: Refusal) -> RpcError {
     let name = match why {
         Refusal::UnknownHost => "unknown_host",
         Refusal::ForeignOrigin => "foreign_origin",
-        // Nobody knows when one of them goes.
+        // The venue cannot know when a connection will close, so the hint is a constant.
         Refusal::TooManyConnections => return RpcError::new("too_many_requests", why.reason()).with_retry(RETRY_MS),
     };
     RpcError::new(name, why.reason())
 }
 
-/// A refusal in the dialect's own form, so that a client's library can show it.
+/// Returns a refusal as a JSON-RPC error, so that client libraries can show it.
 pub fn refused(why: Refusal) -> HttpResponse {
     let (now_us, mut body) = (SystemClock::wall_us(), Vec::new());
     write_error(&mut body, &RequestId::default(), &error(why), now_us, now_us);
     HttpResponse::json(why.status(), body)
 }
 
-/// Lets any page read the answer: there is nothing in it that is not everybody's.
+/// Allows every web page to read the response. Call it for public data only.
 pub fn share(response: &mut HttpResponse) {
     response.headers.push(("Access-Control-Allow-Origin", "*".into()));
 }
 
-/// The answer to a browser that asks before it sends a page's request.
+/// Answers a browser's preflight request.
 fn preflight(request: &HttpRequest<'_>) -> HttpResponse {
     let mut response = HttpResponse::new(204, "text/plain", Vec::new());
     if is_public(request) {

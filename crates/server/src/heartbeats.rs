@@ -1,10 +1,11 @@
-//! Whose heartbeat is due next.
+//! Due times of heartbeats.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_net::ConnectionId;
 
-/// Connections that asked for heartbeats; the others cost nothing here. Times are the host's steady nanoseconds.
+/// Connections that requested heartbeats, by due time in monotonic nanoseconds. Other connections
+/// cost nothing.
 #[derive(Default)]
 pub struct Heartbeats {
     due: BTreeSet<(u64, ConnectionId)>,
@@ -32,7 +33,8 @@ impl Heartbeats {
         self.due.first().map(|(due_ns, _)| *due_ns)
     }
 
-    /// The next of those that are due; it is due no more until it is set again.
+    /// Returns the next connection whose heartbeat is due. It is not due again until it is set
+    /// again.
     pub fn take(&mut self, now_ns: u64) -> Option<ConnectionId> {
         let (due_ns, id) = *self.due.first()?;
         if due_ns > now_ns {
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_due_once_and_in_order() {
+    fn heartbeats_are_due_once_and_in_order() {
         let (one, two) = (ConnectionId(1), ConnectionId(2));
         let mut heartbeats = Heartbeats::default();
         heartbeats.set(one, Some(20));

@@ -1,10 +1,10 @@
-//! The limits of a configuration, in the words of those who keep them.
+//! The limits of a configuration, converted for the components that enforce them.
 
 use pitwire_configuration::LimitsDef;
 use pitwire_deribit::{Allowance, Limits as DeskLimits};
 use pitwire_net::Limits as DoorLimits;
 
-/// What the event loop allows each address.
+/// Returns the limits of the event loop, per address.
 pub fn connection_limits(def: Option<&LimitsDef>) -> DoorLimits {
     let mut limits = DoorLimits::default();
     if let Some(def) = def {
@@ -15,7 +15,7 @@ pub fn connection_limits(def: Option<&LimitsDef>) -> DoorLimits {
     limits
 }
 
-/// What the desk allows each account.
+/// Returns the limits of the dispatcher, per account.
 pub fn request_limits(def: &LimitsDef) -> DeskLimits {
     let mut limits = DeskLimits::default();
     limits.orders = changed(limits.orders, def.orders_per_second, def.orders_burst);
@@ -24,7 +24,7 @@ pub fn request_limits(def: &LimitsDef) -> DeskLimits {
     limits
 }
 
-/// Rates count requests; an allowance counts credits, of which each request costs some.
+/// Returns an allowance with changed rates. Rates count requests; an allowance counts credits.
 fn changed(allowance: Allowance, per_second: Option<u32>, burst: Option<u32>) -> Allowance {
     let credits = |requests: u32| u64::from(requests).saturating_mul(allowance.cost);
     Allowance {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_requests_and_what_is_not_said_stays_the_dialects() {
+    fn missing_limits_keep_the_dialects_defaults() {
         let def = LimitsDef { requests_per_second: Some(7), orders_burst: Some(50), ..LimitsDef::default() };
         let (desk, doors) = (request_limits(&def), connection_limits(Some(&def)));
         let dialect = DeskLimits::default();

@@ -1,7 +1,8 @@
 //! `/metrics` in the Prometheus text format.
 //!
-//! Holds       anybody may read it, so it counts what the public sees; what also counts hidden, parked or unelected orders is
-//!             told in whole thousands. That a command was given is no secret: every order's number is its command's.
+//! Holds       everyone may read it, so it counts what the public sees. Counts that include hidden,
+//!             parked or unelected orders are rounded down to whole thousands. The number of
+//!             commands is public, because order ids are command numbers.
 
 use std::fmt::Write as _;
 
@@ -30,17 +31,17 @@ pub struct Gauges<'a> {
     pub chain: &'a ChainState,
     pub epoch: u64,
     pub durable: u64,
-    /// In the visible books.
+    /// Orders in the visible books.
     pub shown_orders: u64,
     pub open_connections: usize,
-    /// Of the connections, those that halls serve.
+    /// Connections that delivery threads serve.
     pub listeners: usize,
     pub open_channels: usize,
     pub is_durable: bool,
     pub is_early: bool,
 }
 
-/// How fine a count may be that tells of orders nobody sees.
+/// Resolution of counts that include hidden orders.
 const COARSE: u64 = 1_000;
 
 pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {

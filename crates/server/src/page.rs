@@ -1,4 +1,4 @@
-//! The page, as it was built into this binary.
+//! The web page that is embedded in this binary.
 
 use pitwire_net::HttpResponse;
 
@@ -20,14 +20,14 @@ pub fn serve(path: &str) -> Option<HttpResponse> {
         _ => "application/octet-stream",
     };
     let mut response = HttpResponse::new(200, content_type, bytes.to_vec());
-    // Names under /assets carry a hash of their content.
+    // Names under /assets contain a hash of their content.
     let cache = if name.starts_with("/assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
     response.headers.push(("Cache-Control", cache.into()));
     response.headers.push(("Content-Security-Policy", CSP.into()));
     Some(response)
 }
 
-/// What stands at `/` in a development build made without the page.
+/// Returns the response at `/` in a development build without the page.
 pub fn missing() -> HttpResponse {
     HttpResponse::text(404, "this build has no page; run `make web` and build again")
 }

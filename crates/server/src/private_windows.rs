@@ -1,9 +1,9 @@
-//! When the merged private channels are told.
+//! Due times of the merged private channels.
 
 use pitwire_deribit::codec::Interval;
 use pitwire_model::VenueNanos;
 
-/// Armed by what there is to tell; nothing is due in between.
+/// The windows that have something to send. Nothing is due otherwise.
 #[derive(Debug, Default)]
 pub struct PrivateWindows {
     tenth: Option<VenueNanos>,
@@ -24,7 +24,7 @@ impl PrivateWindows {
         self.tenth.into_iter().chain(self.second).min()
     }
 
-    /// The interval of a window that has ended, each once.
+    /// Returns the interval of a window that has ended, once.
     pub fn take(&mut self, now: VenueNanos) -> Option<Interval> {
         if self.tenth.is_some_and(|due| due <= now) {
             self.tenth = None;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_end_on_boundaries_and_only_when_there_is_something_to_tell() {
+    fn windows_end_on_boundaries_and_only_if_armed() {
         let mut windows = PrivateWindows::default();
         assert_eq!(windows.next_due(), None);
         windows.arm(VenueNanos(950_000_000));

@@ -1,14 +1,14 @@
-//! How long requests over WebSocket stay in the process, by what they wait for.
+//! Server latency of WebSocket requests, from receive to send, by stage.
 //!
-//! Costs       two readings of the monotonic clock a connection and turn, two a turn, and four counts in a histogram:
-//!             together some 150 ns, which are in the figures.
+//! Costs       two clock readings per connection and loop turn, two per turn, and four histogram
+//!             entries: about 150 ns in total, which the figures include.
 
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
 use pitwire_net::Residence;
 
-/// The whole, then its parts.
+/// The total, then its parts.
 const STAGES: [&str; 4] = ["whole", "acting", "committing", "sending"];
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
@@ -19,7 +19,7 @@ pub struct ResidenceTimes {
 
 impl Default for ResidenceTimes {
     fn default() -> Self {
-        // Bounds and digits are constants that the histogram accepts.
+        // The histogram accepts these constant bounds.
         let histogram = || Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("a histogram from 1 ns to 10 s");
         ResidenceTimes { stages: std::array::from_fn(|_| histogram()), sums_ns: [0; STAGES.len()] }
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_of_a_turn_counts_and_the_parts_make_the_whole() {
+    fn every_request_counts_and_stages_add_up() {
         let mut times = ResidenceTimes::default();
         times.record(&Residence { requests: 3, acting_ns: 4_000, committing_ns: 1_000, sending_ns: 500 });
         times.record(&Residence { requests: 1, acting_ns: 90_000, committing_ns: 0, sending_ns: 0 });

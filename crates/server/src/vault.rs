@@ -1,9 +1,12 @@
-//! Credentials made at run time, sealed in the data directory under a key that lies elsewhere.
+//! Credentials made at run time, encrypted in the data directory. The key lies elsewhere.
 //!
-//! Layout      8 bytes "PWVAULT1", 24 bytes nonce, then the sealed JSON list (XChaCha20-Poly1305; the first 8 bytes are
-//!             bound to it). Written whole: temporary file, sync, rename, sync.
-//! Holds       1. secrets are on disk only sealed, and the key file is its owner's alone (mode 0600);
-//!             2. a vault that cannot be opened stops the start: nobody is locked out silently.
+//! Layout      8 bytes "PWVAULT1", 24 bytes nonce, then the encrypted JSON list
+//!             (XChaCha20-Poly1305; the first 8 bytes are authenticated). Files are replaced
+//!             atomically: temporary file, sync, rename, sync.
+//! Holds       1. secrets are on disk only encrypted, and only its owner can read the key file
+//!                (mode 0600);
+//!             2. a file that cannot be decrypted stops the start, so that no member is locked out
+//!                silently.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -34,13 +37,13 @@ struct Entry {
 
 pub struct SealedVault {
     directory: PathBuf,
-    /// `None` where nobody has said and there is no home to put it: then it is missed when it is needed.
+    /// `None` if no option names a file and there is no home directory. Then only an access fails.
     key_file: Option<PathBuf>,
-    /// Client ids that come with the preset and are not kept.
+    /// Client ids of the preset, which are not stored.
     preset: Vec<String>,
 }
 
-/// `$XDG_CONFIG_HOME/pitwire/vault.key`, else under `~/.config`.
+/// Returns `$XDG_CONFIG_HOME/pitwire/vault.key`, or the same under `~/.config`.
 pub fn default_key_file() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
@@ -48,7 +51,11 @@ pub fn default_key_file() -> Option<PathBuf> {
 }
 
 impl SealedVault {
-    /// Opens the vault of a data directory and gives back what it keeps.
+    /// Opens the credentials of a data directory and returns those it contains.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the file or its key cannot be read, or if the file cannot be decrypted.
     pub fn open(
         directory: &Path,
         key_file: Option<PathBuf>,
@@ -109,7 +116,7 @@ impl SealedVault {
         Ok(key)
     }
 
-    /// The key, made on first use.
+    /// Returns the key, and creates it on first use.
     fn key_or_new(&self) -> io::Result<Zeroizing<[u8; 32]>> {
         match self.key() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -178,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_opens_with_its_key_whole_and_with_nothing_else() {
+    fn sealed_text_opens_only_whole_and_with_its_key() {
         let (key, other) = ([7; 32], [8; 32]);
         let sealed = seal(&key, b"hush").unwrap();
         assert!(!sealed.windows(4).any(|window| window == b"hush"));

@@ -68,7 +68,7 @@ impl Maintenance {
         }
     }
 
-    /// Collects finished tasks and starts those that are due. Call it when everything is committed.
+    /// Collects finished tasks and starts due tasks. Call it when everything is committed.
     ///
     /// # Errors
     ///

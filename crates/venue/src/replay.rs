@@ -1,4 +1,4 @@
-//! Replaying the journal and comparing the events with those that were sent.
+//! Replaying the journal and comparing its events with the events that were sent.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::sync_channel;

@@ -64,12 +64,12 @@ impl<L: Log> Sequencer<L> {
         Ok(stamped)
     }
 
-    /// Replaces the engine by one that has applied every command up to the last.
+    /// Replaces the engine by one that has applied every command of the log.
     pub fn replace_engine(&mut self, engine: Engine) {
         self.engine = engine;
     }
 
-    /// Makes every submitted command durable. `output` is the hash of all events so far.
+    /// Makes every submitted command durable. `output` is the hash of all events up to now.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ use crate::venue::Venue;
 /// The setup that was applied last, as JSON.
 const APPLIED: &str = "configuration.json";
 
-/// What a start needs besides the venue.
+/// The options of a start.
 pub struct StartOptions<'a> {
     pub setup: &'a Setup,
     /// The data directory, or `None` for a venue in memory.
