@@ -24,7 +24,6 @@ use pitwire_venue::{
 };
 use tracing::{info, warn};
 
-use super::sim;
 use crate::bus_key;
 use crate::certificate::{self, Shown};
 use crate::commands::arguments;
@@ -271,7 +270,7 @@ impl Up {
         let random_ends =
             if repeats { RandomEnds::from_seed(self.seed) } else { RandomEnds::Unpredictable(random_below) };
         let calendar = setup.calendar(random_ends)?;
-        let wall = if repeats { sim::START } else { VenueNanos(clock.wall_ns()) };
+        let wall = if repeats { pitwire_simulation::START } else { VenueNanos(clock.wall_ns()) };
         let now = if repeats || self.has_own_start(preset) {
             preset.start(&calendar, wall, last_seen)
         } else {

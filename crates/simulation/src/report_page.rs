@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else: figures drawn as SVG, tables below them.
+//! The report as one self-contained HTML page: SVG plots, and the figures as text.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -6,31 +6,43 @@ use std::fmt::Write as _;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::report::{Figures, Instrument, Point};
+use crate::run_report::{CurvePoint, InstrumentFigures, RunFigures};
 
-type Drawn = Result<(), Box<dyn Error>>;
+/// Result of drawing a plot.
+type DrawResult = Result<(), Box<dyn Error>>;
+/// The drawing area of one plot.
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
+/// Width and height of a plot in pixels.
 const SIZE: (u32, u32) = (560, 340);
 const BUY: RGBColor = RGBColor(0x1b, 0x7f, 0x5c);
 const SELL: RGBColor = RGBColor(0xb4, 0x45, 0x2e);
 const INK: RGBColor = RGBColor(0x33, 0x4a, 0x6b);
-/// Instruments that are drawn, the busiest first; the tables have all.
-const DRAWN: usize = 4;
+/// Number of instruments with plots, most trades first. The table has all instruments.
+const PLOTTED: usize = 4;
 
-/// A whole HTML document.
-pub fn page(title: &str, figures: &Figures) -> Result<String, Box<dyn Error>> {
+/// Returns the HTML document.
+///
+/// # Errors
+///
+/// Returns an error if the plotting library refuses the figures.
+pub fn page(title: &str, figures: &RunFigures) -> Result<String, Box<dyn Error>> {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style>\n\
          <h1>{title}</h1>\n<p>{:.0} s of venue time. Figures as numbers: <code>report.json</code>.</p>\n",
         figures.seconds
     );
-    section(&mut out, "Events of the flow, realised beside theory", &[rates(figures)?]);
-    for instrument in figures.instruments.iter().take(DRAWN) {
+    section(&mut out, "Events of the flow: measured and theoretical", &[rates(figures)?]);
+    for instrument in figures.instruments.iter().take(PLOTTED) {
         let drawings = [
             spread(instrument)?,
             depth(instrument)?,
-            curve(instrument, "Volatility signature", ("seconds between looks", "ticks / √s"), &instrument.volatility)?,
+            curve(
+                instrument,
+                "Volatility signature",
+                ("seconds between samples", "ticks / √s"),
+                &instrument.volatility,
+            )?,
             curve(
                 instrument,
                 "Autocorrelation of signs",
@@ -53,7 +65,7 @@ fn section(out: &mut String, title: &str, drawings: &[String]) {
     let _ = writeln!(out, "<h2>{title}</h2>\n<section>\n{}\n</section>", drawings.join("\n"));
 }
 
-fn drawn(draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Result<String, Box<dyn Error>> {
+fn svg_of(draw: impl FnOnce(&Canvas<'_>) -> DrawResult) -> Result<String, Box<dyn Error>> {
     let mut svg = String::new();
     {
         let canvas = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -64,15 +76,15 @@ fn drawn(draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Result<String, Box<dyn Erro
     Ok(svg)
 }
 
-/// Room above the largest value, and never an axis without length.
+/// Returns the end of an axis: 10 % above the largest value, and never zero.
 fn top(values: impl Iterator<Item = f64>) -> f64 {
     1.1 * values.fold(f64::MIN_POSITIVE, f64::max).max(1e-9)
 }
 
-fn rates(figures: &Figures) -> Result<String, Box<dyn Error>> {
+fn rates(figures: &RunFigures) -> Result<String, Box<dyn Error>> {
     let types = &figures.flow.types;
     let highest = top(types.iter().map(|one| one.per_s.max(one.expected_per_s + 2.0 * one.standard_error_per_s)));
-    drawn(|canvas| {
+    svg_of(|canvas| {
         let mut chart = ChartBuilder::on(canvas)
             .caption("Events a second by type: realised (bars), theory ± 2 standard errors", ("sans-serif", 14))
             .margin(10)
@@ -99,11 +111,11 @@ fn rates(figures: &Figures) -> Result<String, Box<dyn Error>> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn spread(instrument: &Instrument) -> Result<String, Box<dyn Error>> {
+fn spread(instrument: &InstrumentFigures) -> Result<String, Box<dyn Error>> {
     let share = instrument.spread_ticks.as_ref().map_or(&[][..], |spread| &spread.share);
-    // A spread wider than this is so rare that it would only squeeze the others.
+    // Wider spreads are so rare that they would only compress the others.
     let widest = instrument.spread_ticks.as_ref().map_or(1, |spread| (2 * spread.p95).max(4)) as f64;
-    drawn(|canvas| {
+    svg_of(|canvas| {
         let mut chart = ChartBuilder::on(canvas)
             .caption("Spread: share of the time", ("sans-serif", 14))
             .margin(10)
@@ -122,17 +134,22 @@ fn spread(instrument: &Instrument) -> Result<String, Box<dyn Error>> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn depth(instrument: &Instrument) -> Result<String, Box<dyn Error>> {
+fn depth(instrument: &InstrumentFigures) -> Result<String, Box<dyn Error>> {
     let levels = &instrument.depth_lots;
     let highest = top(levels.iter().map(|depth| depth.bid.max(depth.ask)));
-    drawn(|canvas| {
+    svg_of(|canvas| {
         let mut chart = ChartBuilder::on(canvas)
-            .caption("Depth: mean lots by distance from the touch (bids left)", ("sans-serif", 14))
+            .caption("Depth: mean lots by distance from the best price (bids left)", ("sans-serif", 14))
             .margin(10)
             .x_label_area_size(36)
             .y_label_area_size(64)
             .build_cartesian_2d(-(levels.len() as f64)..levels.len() as f64, 0.0..highest)?;
-        chart.configure_mesh().disable_x_mesh().x_desc("ticks from the own touch").y_desc("lots").draw()?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_desc("ticks from the best price of the same side")
+            .y_desc("lots")
+            .draw()?;
         let bars = levels.iter().flat_map(|depth| {
             let away = depth.ticks as f64;
             [((-away - 0.9, -away - 0.1), depth.bid, BUY), ((away + 0.1, away + 0.9), depth.ask, SELL)]
@@ -144,19 +161,19 @@ fn depth(instrument: &Instrument) -> Result<String, Box<dyn Error>> {
     })
 }
 
-/// Against a logarithmic axis of lags.
+/// Plots points over a logarithmic axis of lags.
 #[allow(clippy::cast_precision_loss)]
 fn curve(
-    instrument: &Instrument,
+    instrument: &InstrumentFigures,
     caption: &str,
     (x, y): (&str, &str),
-    points: &[Point],
+    points: &[CurvePoint],
 ) -> Result<String, Box<dyn Error>> {
     let caption = format!("{caption} ({} orders that traded on arrival)", instrument.hits);
     let caption = if x.starts_with("seconds") { "Volatility signature".to_owned() } else { caption };
     let last = points.last().map_or(2.0, |point| point.at as f64).max(2.0);
     let lowest = points.iter().map(|point| point.value).fold(0.0, f64::min) * 1.1;
-    drawn(|canvas| {
+    svg_of(|canvas| {
         let mut chart = ChartBuilder::on(canvas)
             .caption(caption, ("sans-serif", 14))
             .margin(10)

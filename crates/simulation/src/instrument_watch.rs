@@ -1,86 +1,94 @@
-//! One instrument of a run, as it is watched: its book from public events, its mid each second, who hit whom.
+//! The measurements of one instrument: its book from public events, its mid each second, its
+//! aggressive orders.
 //!
-//! Holds       1. only what public events tell, and only while trading is continuous: a call's crossed book has no spread;
-//!             2. times are the venue's.
-//! Costs       an event: a few lookups; memory: a mid a second, a hit for each order that traded on arrival.
+//! Holds       1. it uses public events only, and only while trading is continuous: the book of a
+//!                call is crossed and has no spread;
+//!             2. times are venue times.
+//! Costs       a few lookups per event; a mid per second and a record per aggressive order in
+//!             memory.
 
 use std::collections::BTreeMap;
 
 use pitwire_model::{Event, InstrumentId, Lots, OrderId, Phase, Side, Ticks, TradeKind, VenueNanos};
 
-use super::statistics::Hit;
+use crate::statistics::AggressiveOrder;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Depth is told for so many ticks behind the touch, the touch included.
+/// Number of price levels with a depth figure, from the best price on.
 pub const DEPTH_TICKS: usize = 20;
 
-pub struct Watch {
+/// The measurements of one instrument.
+pub struct InstrumentWatch {
     pub instrument: InstrumentId,
     pub name: String,
     bids: BTreeMap<i64, u64>,
     asks: BTreeMap<i64, u64>,
     is_continuous: bool,
     now: VenueNanos,
-    next_look: VenueNanos,
+    /// Time of the next sample of mid and depth.
+    next_sample: VenueNanos,
     pub trades: u64,
     pub lots: u64,
-    pub hits: Vec<Hit>,
-    /// Each second, in half ticks.
+    /// Orders that traded on arrival.
+    pub hits: Vec<AggressiveOrder>,
+    /// The mid of each second in half ticks, or `None` without two sides.
     pub mids: Vec<Option<i64>>,
-    /// How long the spread was so many ticks.
+    /// Time at each spread: ticks to nanoseconds.
     pub spread_ns: BTreeMap<i64, u64>,
-    /// Lots by distance from the own side's touch, summed over looks: bids, then asks.
+    /// Lots by distance from the best price of the same side, summed over all samples: bids, then
+    /// asks.
     pub depth: [[u64; DEPTH_TICKS]; 2],
-    pub looks: u64,
+    /// Number of samples with two sides.
+    pub samples: u64,
 }
 
-impl Watch {
+impl InstrumentWatch {
     pub fn new(instrument: InstrumentId, name: &str, phase: Phase, start: VenueNanos) -> Self {
-        Watch {
+        InstrumentWatch {
             instrument,
             name: name.to_owned(),
             bids: BTreeMap::new(),
             asks: BTreeMap::new(),
             is_continuous: phase == Phase::Continuous,
             now: start,
-            next_look: start,
+            next_sample: start,
             trades: 0,
             lots: 0,
             hits: Vec::new(),
             mids: Vec::new(),
             spread_ns: BTreeMap::new(),
             depth: [[0; DEPTH_TICKS]; 2],
-            looks: 0,
+            samples: 0,
         }
     }
 
-    /// Best bid and offer in ticks, while there is trading between them.
-    fn touch(&self) -> Option<(i64, i64)> {
+    /// Returns the best bid and offer in ticks during continuous trading.
+    fn best_prices(&self) -> Option<(i64, i64)> {
         let (bid, _) = self.bids.last_key_value()?;
         let (ask, _) = self.asks.first_key_value()?;
         (self.is_continuous && bid < ask).then_some((*bid, *ask))
     }
 
     fn mid(&self) -> Option<i64> {
-        self.touch().map(|(bid, ask)| bid + ask)
+        self.best_prices().map(|(bid, ask)| bid + ask)
     }
 
-    /// Lets time pass: what stood until now has stood so long.
-    pub fn pass(&mut self, until: VenueNanos) {
-        if let Some((bid, ask)) = self.touch() {
+    /// Advances time: adds the time at the current spread and takes the samples that are due.
+    pub fn advance_to(&mut self, until: VenueNanos) {
+        if let Some((bid, ask)) = self.best_prices() {
             *self.spread_ns.entry(ask - bid).or_default() += until.0.saturating_sub(self.now.0);
         }
-        while self.next_look <= until {
-            self.look();
-            self.next_look = VenueNanos(self.next_look.0 + SECOND_NS);
+        while self.next_sample <= until {
+            self.sample();
+            self.next_sample = VenueNanos(self.next_sample.0 + SECOND_NS);
         }
         self.now = self.now.max(until);
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         self.mids.push(self.mid());
-        let Some((bid, ask)) = self.touch() else { return };
-        self.looks += 1;
+        let Some((bid, ask)) = self.best_prices() else { return };
+        self.samples += 1;
         let [bids, asks] = &mut self.depth;
         for (away, sum) in (0..).zip(bids) {
             *sum += self.bids.get(&(bid - away)).copied().unwrap_or(0);
@@ -90,7 +98,7 @@ impl Watch {
         }
     }
 
-    /// Takes in the events of one command, once time has passed up to it.
+    /// Takes the events of one command. Call [`advance_to`](Self::advance_to) first.
     pub fn observe(&mut self, events: &[Event]) {
         let before = self.mid();
         let mut last_taker = None;
@@ -103,7 +111,7 @@ impl Watch {
                     self.trades += 1;
                     self.lots += lots.0;
                     if *kind == TradeKind::Continuous {
-                        self.hit(*taker, *taker_side, before, &mut last_taker);
+                        self.record_aggressive(*taker, *taker_side, before, &mut last_taker);
                     }
                 }
                 Event::SessionChanged { instrument, to, .. } if *instrument == self.instrument => {
@@ -117,13 +125,13 @@ impl Watch {
         }
     }
 
-    /// However many orders it met, an order hits once.
-    fn hit(&mut self, taker: OrderId, side: Side, before: Option<i64>, last: &mut Option<OrderId>) {
+    /// Records an aggressive order once, whatever number of trades it made.
+    fn record_aggressive(&mut self, taker: OrderId, side: Side, before: Option<i64>, last: &mut Option<OrderId>) {
         if last.replace(taker) == Some(taker) {
             return;
         }
         let Some(mid) = before else { return };
-        self.hits.push(Hit { sign: if side == Side::Buy { 1 } else { -1 }, mid });
+        self.hits.push(AggressiveOrder { sign: if side == Side::Buy { 1 } else { -1 }, mid });
     }
 
     fn level(&mut self, side: Side, price: Ticks, lots: Lots) {
@@ -151,33 +159,34 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_counts_for_as_long_as_it_stood_and_depth_by_distance_from_the_touch() {
-        let mut watch = Watch::new(AT, "X", Phase::Continuous, second(0));
-        watch.pass(second(0));
+    fn spread_is_weighted_by_time_and_depth_by_distance_from_the_best_price() {
+        let mut watch = InstrumentWatch::new(AT, "X", Phase::Continuous, second(0));
+        watch.advance_to(second(0));
         watch.observe(&[level(Side::Buy, 100, 5), level(Side::Buy, 98, 7), level(Side::Sell, 103, 2)]);
-        watch.pass(second(4));
+        watch.advance_to(second(4));
         watch.observe(&[level(Side::Sell, 101, 1)]);
-        watch.pass(second(5));
+        watch.advance_to(second(5));
         watch.observe(&[Event::Level {
             instrument: InstrumentId(4),
             side: Side::Buy,
             price: Ticks(100),
             lots: Lots(0),
         }]);
-        watch.pass(second(6));
+        watch.advance_to(second(6));
         assert_eq!(watch.spread_ns, BTreeMap::from([(1, 2 * SECOND_NS), (3, 4 * SECOND_NS)]));
-        // Looks at 0 s (nothing there yet) and at each second up to the sixth, just before what happens then.
+        // Samples at 0 s, when the book is empty, and at each second up to the sixth, just before
+        // its events.
         assert_eq!(watch.mids, [None, Some(203), Some(203), Some(203), Some(203), Some(201), Some(201)]);
-        assert_eq!(watch.looks, 6);
+        assert_eq!(watch.samples, 6);
         assert_eq!(watch.depth[0][..3], [30, 0, 42]);
         assert_eq!(watch.depth[1][..3], [4 * 2 + 2, 0, 2 * 2]);
     }
 
     #[test]
-    fn nothing_is_measured_while_there_is_no_continuous_trading() {
-        let mut watch = Watch::new(AT, "X", Phase::OpeningCall, second(0));
+    fn a_call_is_not_measured() {
+        let mut watch = InstrumentWatch::new(AT, "X", Phase::OpeningCall, second(0));
         watch.observe(&[level(Side::Buy, 105, 5), level(Side::Sell, 103, 2)]);
-        watch.pass(second(2));
+        watch.advance_to(second(2));
         assert!(watch.spread_ns.is_empty() && watch.mids == [None; 3]);
     }
 }

@@ -1,0 +1,19 @@
+//! A market that runs from a seed, without sockets, as fast as it goes.
+//!
+//! Does        drive the venue's sequencer with the order flow and the session schedule, measure
+//!             the run, and keep it as a data directory on request.
+//! Holds       equal plans give equal tape hashes, on every machine and with either number of
+//!             threads.
+//! Leaves out  arguments and printing, which are in `crates/pitwire`.
+//! Start at    [`SimulationPlan::run`].
+
+mod instrument_watch;
+mod market;
+mod report_page;
+mod run_directory;
+mod run_report;
+mod simulation;
+mod statistics;
+
+pub use run_report::RunFigures;
+pub use simulation::{FlowSet, START, SimulationPlan, SimulationResult};

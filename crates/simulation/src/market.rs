@@ -1,0 +1,80 @@
+//! The simulated market: a sequencer, and the queue that decides which command comes next.
+
+use pitwire_failure::Failure;
+use pitwire_journal::records::OutputChain;
+use pitwire_model::{Command, Event, Stamped, VenueNanos};
+use pitwire_projections::{Change, Views};
+use pitwire_schedule::{TimerQueue, VenueCalendar};
+use pitwire_venue::{DueEvent, EventQueue, LogBackend, Sequencer};
+
+use crate::run_report::RunReport;
+
+/// Everything that follows the commands of a run and decides nothing.
+#[derive(Default)]
+pub struct RunObserver {
+    pub chain: OutputChain,
+    pub report: Option<RunReport>,
+    views: Views,
+    changes: Vec<Change>,
+}
+
+impl RunObserver {
+    /// Takes a command with its events.
+    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
+        self.chain.absorb(stamped, events);
+        self.views.observe(stamped, events, &mut self.changes);
+        self.changes.clear();
+        if let Some(report) = &mut self.report {
+            report.observe(stamped, events);
+        }
+    }
+}
+
+/// Everything that decides what happens next.
+pub struct SimulatedMarket {
+    pub sequencer: Sequencer<LogBackend>,
+    pub event_queue: EventQueue,
+    /// Events of the last command.
+    pub events: Vec<Event>,
+}
+
+impl SimulatedMarket {
+    /// Creates a market and submits its definitions, which `observer` follows.
+    pub fn new(
+        sequencer: Sequencer<LogBackend>,
+        definitions: Vec<Command>,
+        calendar: VenueCalendar,
+        start: VenueNanos,
+        observer: &mut RunObserver,
+    ) -> Result<Self, Failure> {
+        let timers = TimerQueue::starting(Box::new(calendar), sequencer.engine(), start, VenueNanos::ZERO);
+        let event_queue = EventQueue::new(timers);
+        let mut market = SimulatedMarket { sequencer, event_queue, events: Vec::new() };
+        for command in definitions {
+            let stamped = market.submit(start, command)?;
+            observer.observe(&stamped, &market.events);
+        }
+        Ok(market)
+    }
+
+    fn submit(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, Failure> {
+        self.events.clear();
+        let stamped = self.sequencer.submit(at, command, &mut self.events)?;
+        let now = self.sequencer.time();
+        self.event_queue.observe(&stamped, &self.events, self.sequencer.engine(), now);
+        Ok(stamped)
+    }
+
+    /// Runs the next due event. Returns `None` if it led to no command.
+    pub fn step(&mut self, until: VenueNanos) -> Result<Option<Stamped>, Failure> {
+        match self.event_queue.take(until, self.sequencer.engine()) {
+            DueEvent::Nothing | DueEvent::Idle => Ok(None),
+            DueEvent::Timed(at, command) | DueEvent::Flow(at, command) => self.submit(at, command).map(Some),
+        }
+    }
+
+    /// Returns the number of commands of the order flow so far.
+    pub fn flow_commands(&self) -> u64 {
+        self.event_queue.flow().map_or(0, |flow| flow.counts().commands)
+    }
+}
