@@ -1,30 +1,34 @@
-//! Seeded commands of mixed flow over the demo's spot instruments.
+//! Commands of mixed flow over the spot instruments of the demo market, from a seed.
 
 use pitwire_model::{
     AccountId, Command, CurrencyId, InstrumentId, Lots, NewOrder, OrderId, OrderType, Seq, Side, Stamped, Ticks,
     TimeInForce, VenueNanos,
 };
+use pitwire_random::SplitMix64;
 
 const INSTRUMENTS: u64 = 10;
 const CURRENCIES: u32 = 13;
+/// Number of member accounts.
 const MEMBERS: u64 = 2;
+/// First house account.
 const FIRST_HOUSE: u64 = 3;
 const HOUSES: u64 = 12;
-/// Prices of the demo lie far above this; the flow trades around a price of its own.
+/// Price in ticks around which the flow trades, far below the prices of the demo flow.
 const MID: i64 = 10_000;
 
-pub struct Flow {
-    state: u64,
+/// Generates the commands.
+pub struct CommandFlow {
+    random: SplitMix64,
     members: u64,
     seq: Seq,
-    /// As many orders are held live throughout.
-    held: usize,
-    /// Whose order, and its number; some have filled by the time they are cancelled.
+    /// Target number of live orders.
+    depth: usize,
+    /// Account and id of the entered orders. Some are filled before their cancel.
     live: Vec<(AccountId, OrderId)>,
 }
 
-/// Enough for the members never to run dry.
-pub fn endowments() -> impl Iterator<Item = Command> {
+/// Returns deposits that no member can use up.
+pub fn deposits() -> impl Iterator<Item = Command> {
     let accounts = (0..2).map(AccountId);
     accounts.flat_map(|account| {
         (0..CURRENCIES).map(move |currency| Command::Deposit {
@@ -35,39 +39,33 @@ pub fn endowments() -> impl Iterator<Item = Command> {
     })
 }
 
-impl Flow {
-    pub fn new(seed: u64, members: u64, held: usize) -> Self {
-        Flow { state: seed, members, seq: Seq(0), held, live: Vec::with_capacity(2 * held) }
+impl CommandFlow {
+    /// Creates a flow in which `members` percent of the orders come from members.
+    pub fn new(seed: u64, members: u64, depth: usize) -> Self {
+        CommandFlow { random: SplitMix64::new(seed), members, seq: Seq(0), depth, live: Vec::with_capacity(2 * depth) }
     }
 
-    /// The next command will be the one after `last`.
+    /// Continues after command `last`.
     pub fn skip_to(&mut self, last: Seq) {
         self.seq = last;
     }
 
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
     fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.random.remainder(bound)
     }
 
+    /// Returns the next command.
     pub fn stamped(&mut self) -> Stamped {
         self.seq = self.seq.next();
         let command = match self.below(100) {
-            0..=39 if self.live.len() > self.held => self.cancel(),
+            0..=39 if self.live.len() > self.depth => self.cancel(),
             94..=99 => self.enter(TimeInForce::ImmediateOrCancel),
             _ => self.enter(TimeInForce::GoodTillCancel),
         };
         Stamped { seq: self.seq, at: VenueNanos(1_767_603_600_000_000_000 + self.seq.0), command }
     }
 
-    /// Mostly among the last few thousand.
+    /// Cancels an order, mostly among the last few thousand.
     fn cancel(&mut self) -> Command {
         let back = usize::try_from(self.below(4_000).min(self.below(40_000))).unwrap_or(0).min(self.live.len() - 1);
         let at = self.live.len() - 1 - back;
